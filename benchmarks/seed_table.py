@@ -27,8 +27,9 @@ import torch
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from data import encoders, pairs
-from utils.experiments import pair_training, profiles, rte
-from utils.experiments.pair_experiment import PairExperiment
+from utils.experiments import profiles, rte
+from utils.experiments.rte import train
+from utils.experiments.rte.pair_experiment import PairExperiment
 
 MAX_LEN = 128
 SAMPLE = 24  # batches whose matrix multiplications are timed
@@ -37,7 +38,7 @@ REPEATS = 3  # of each; the quickest counts
 
 def ours(experiment: PairExperiment, seed: int, folder: Path, precision: str | None = None) -> tuple[float, float]:
     """Seconds, and accuracy on validation."""
-    run = pair_training.run_seed(experiment, seed, folder=folder, precision=precision)
+    run = train.run_seed(experiment, seed, folder=folder, precision=precision)
     return run.seconds, run.accuracy
 
 
@@ -58,9 +59,9 @@ def trainer(experiment: PairExperiment, seed: int, folder: Path, best: bool) -> 
     training, validation = made("train", experiment.train_examples), made("validation", None)
     settings: dict[str, Any] = {"optim": "adamw_torch"}
     if best:
-        native = pair_training.precision_of(profiles.device()) is torch.bfloat16
+        native = train.precision_of(profiles.device()) is torch.bfloat16
         settings = {"optim": "adamw_torch_fused", "group_by_length": True, "bf16": native}
-        settings["per_device_eval_batch_size"] = pair_training.EVALUATION_BATCH
+        settings["per_device_eval_batch_size"] = train.EVALUATION_BATCH
     started = time.perf_counter()
     torch.manual_seed(seed)
     with tempfile.TemporaryDirectory() as output:
@@ -112,16 +113,16 @@ def limit(experiment: PairExperiment, folder: Path, precision: torch.dtype, devi
     """
     tokenizer, config = encoders.tokenizer(experiment.encoder), encoders.adapter_model(experiment.encoder, True).config
     training, validation = (
-        pair_training.encode(pairs.load(experiment.task, split, folder, most), tokenizer, experiment.max_len)
+        train.encode(pairs.load(experiment.task, split, folder, most), tokenizer, experiment.max_len)
         for split, most in (("train", experiment.train_examples), ("validation", None))
     )
 
     def shapes(encoded: Any, some: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
         return [(len(one), max(len(encoded.tokens[place]) for place in one)) for one in some]
 
-    epoch = sorted(shapes(training, pair_training.batches(training, experiment.batch, torch.Generator())))
+    epoch = sorted(shapes(training, train.batches(training, experiment.batch, torch.Generator())))
     order = sorted(range(len(validation)), key=lambda place: len(validation.tokens[place]))
-    size = pair_training.EVALUATION_BATCH
+    size = train.EVALUATION_BATCH
     evaluated = shapes(validation, [order[start : start + size] for start in range(0, len(order), size)])
 
     def operations(shape: tuple[int, int]) -> int:
@@ -177,7 +178,7 @@ def main() -> None:
         train_examples=given.examples,
     )
     device = profiles.device()
-    native = pair_training.precision_of(device)
+    native = train.precision_of(device)
     name = str(native).removeprefix("torch.")
     folder = given.data_dir
     default, best, own = (
@@ -202,7 +203,7 @@ def main() -> None:
     seconds = {side: float(np.mean([one[0] for one in runs])) for side, runs in found.items()}
     scores = {side: float(np.mean([one[1] for one in runs])) for side, runs in found.items()}
     least = float(np.mean(limits))
-    steps = pair_training.steps_of(experiment, pair_training.train_size(experiment, folder))
+    steps = train.steps_of(experiment, train.train_size(experiment, folder))
     print(f"\n| {profiles.device_name(device)} | s for {given.epochs} epochs | steps/s | x run_glue.py | accuracy |")
     print("|---|---|---|---|---|")
     for side, taken in [*seconds.items(), (f"matrix products alone, {name}", least)]:

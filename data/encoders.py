@@ -1,6 +1,6 @@
 """BERT-type encoders and their tokenizers: a tiny one, a packaged one, and the lab's from the hub.
 
-`tiny` has random weights; `utils.experiments.pair_training` pretrains it, on made-up sentences, where an
+`tiny` has random weights; `utils.experiments.rte.train` pretrains it, on made-up sentences, where an
 experiment asks for it.
 
 `minilm` is all-MiniLM-L6-v2 (Apache-2.0), 22.7 million parameters, 6 layers of width 384, as packaged on

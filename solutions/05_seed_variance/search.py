@@ -1,5 +1,6 @@
-"""Choose each experiment's learning rate for `utils/experiments/rte.py`: `python solutions/05_seed_variance/search.py`.
+"""Choose the learning rate of each experiment in `utils/experiments/rte/spec.py`.
 
+Run it as `python solutions/05_seed_variance/search.py`.
 Every experiment gets the same budget: three RATES, one seed, its own number of epochs, its own training pairs without
 HELD_OUT of them. What is compared is the accuracy on these, none of whose first sentences occurs among the others; the
 validation pairs are not read. Prints one line for each run, keeps them in a file, and goes on where it was interrupted.
@@ -19,9 +20,10 @@ import torch
 from data import encoders, pairs
 from data.documentation import cache_folder
 from utils import files
-from utils.experiments import pair_training, profiles, rte
-from utils.experiments.pair_experiment import PairExperiment
-from utils.experiments.pair_training import Encoded
+from utils.experiments import profiles, rte
+from utils.experiments.rte import train
+from utils.experiments.rte.pair_experiment import PairExperiment
+from utils.experiments.rte.train import Encoded
 
 RATES = {"full": (5e-5, 1e-4, 2e-4), "adapter": (5e-4, 1e-3, 2e-3), "fusion": (1e-4, 3e-4, 1e-3)}
 SEED = 0
@@ -53,13 +55,13 @@ def chosen(encoded: Encoded, places: list[int]) -> Encoded:
 def tried(experiment: PairExperiment) -> list[dict[str, float]]:
     """The curve of one run on the held-out pairs: train_loss, loss and accuracy after each epoch."""
     device = profiles.device()
-    precision = pair_training.precision_of(device)
+    precision = train.precision_of(device)
     loaded = pairs.load(experiment.task, "train", limit=experiment.train_examples)
-    every = pair_training.encode(loaded, encoders.tokenizer(experiment.encoder), experiment.max_len)
+    every = train.encode(loaded, encoders.tokenizer(experiment.encoder), experiment.max_len)
     training, held_out = (chosen(every, places) for places in split_by_premise(loaded))
-    generators = pair_training.streams(experiment, SEED)
-    model = pair_training.build(experiment, every.classes, generators["head"], device, precision)
-    return pair_training.train(model, experiment, generators, training, held_out, device, precision)[1]
+    generators = train.streams(experiment, SEED)
+    model = train.build(experiment, every.classes, generators["head"], device, precision)
+    return train.train(model, experiment, generators, training, held_out, device, precision)[1]
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from autograder.grading.surroundings import Surroundings
 from autograder.intake.collect import collect, pack, unpack
 from autograder.reports import report
 from utils import hand_in
-from utils.experiments import forgetting, likeness, pair_experiment, rte, student, tagging
+from utils.experiments import forgetting, likeness, rte, student, tagging
 from utils.experiments.experiment import (
     DIGITS,
     MAX_READ,
@@ -34,6 +34,7 @@ from utils.experiments.experiment import (
     score,
     write,
 )
+from utils.experiments.rte import pair_experiment
 from utils.experiments.runs import run_seeds
 from utils.experiments.standing import NO_STANDING, Standing
 from utils.grading import results_check as checking

@@ -11,8 +11,9 @@ from helpers import changed, files_of
 
 from autograder import course
 from data import documentation, libraries
-from utils.experiments import forgetting, forgetting_loop, likeness, student
+from utils.experiments import forgetting, likeness, student
 from utils.experiments.experiment import parse, path_of, read_files
+from utils.experiments.forgetting import train
 from utils.experiments.runs import recorded_examples, run_seeds
 from utils.experiments.seed_table import SeedTable
 from utils.experiments.standing import NO_STANDING
@@ -41,8 +42,8 @@ def over_seeds(run_all):
 def model_of(experiment, seed=1):
     torch.manual_seed(seed)
     return (
-        forgetting_loop.Learner(experiment).eval(),
-        forgetting_loop.given(experiment, seed, CPU, torch.float32),
+        train.Learner(experiment).eval(),
+        train.given(experiment, seed, CPU, torch.float32),
     )
 
 
@@ -146,7 +147,7 @@ def test_the_arms_differ_as_the_notebook_says(honest):
 def test_a_matrix_is_counted_from_the_rows():
     rows = [[0, 1, 2, 5, 0, 1, 2, 4, 3, 0.5, 0.5]] * 6
     curve = [{"examples": count} for count in range(4)]
-    run = forgetting_loop.Run({}, 1, [0, 1, 2, 3, 4, 5], rows, [], curve)
+    run = train.Run({}, 1, [0, 1, 2, 3, 4, 5], rows, [], curve)
     assert forgetting.matrix(run) == [[0.5, 0, 0], [0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5]]
     assert forgetting.matrix(run, own=True) == [[0.5, 0, 0], [0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5]]
     assert [metric.of(run) for metric in forgetting.METRICS] == [pytest.approx(100 / 6)] * 3
@@ -200,13 +201,13 @@ def test_a_run_has_learned_from_all_of_them(honest, says, curve):
 
 def test_the_recorded_text_has_a_name(tmp_path, monkeypatch):
     one = SHORT["in sequence"]
-    monkeypatch.setattr(forgetting, "RECORDED", tmp_path)
+    monkeypatch.setattr(forgetting.spec, "RECORDED", tmp_path)
     recorded_examples.cache_clear()
     try:
         assert one.recorded_examples == ""
         run_seeds(one, [1], tmp_path)
         recorded_examples.cache_clear()
-        assert one.recorded_examples == forgetting_loop.text_of(one).fingerprint
+        assert one.recorded_examples == train.text_of(one).fingerprint
     finally:
         recorded_examples.cache_clear()
 
@@ -252,7 +253,7 @@ def test_pads_and_neighbours_change_no_vector():
     row, longer = known.test[0][:5], known.test[1]
     with torch.no_grad():
         alone = model.vectors(row[None])
-        padded = model.vectors(forgetting_loop.padded([row, longer], CPU))
+        padded = model.vectors(train.padded([row, longer], CPU))
     assert len(longer) > len(row) and torch.allclose(alone, padded[:1], atol=1e-5)
 
 
@@ -260,8 +261,8 @@ def test_states_are_those_of_the_whole_encoder():
     """What learns goes on where the frozen layers end."""
     one = SMOKE["in sequence"]
     model, known = model_of(one)
-    whole, tokenizer = forgetting_loop.encoders.ready_model("tiny").eval(), forgetting_loop.encoders.tokenizer("tiny")
-    text = forgetting_loop.text_of(one).test[2][3]
+    whole, tokenizer = train.encoders.ready_model("tiny").eval(), train.encoders.tokenizer("tiny")
+    text = train.text_of(one).test[2][3]
     with torch.no_grad():
         wanted = whole(**tokenizer(text, return_tensors="pt")).last_hidden_state.mean(1)
         found = model.vectors(known.test[2 * one.test + 3][None])
@@ -272,15 +273,15 @@ def test_classes_and_margins_of_own_heads():
     logits = torch.tensor(
         [[3.0, 1, 9, 9, 9, 9], [3, 1, 9, 9, 9, 9], [0, 0, -2, -1.5, 0, 0], [0, 0, 1, 4, 0, 0]] + [[0.0] * 6] * 2
     )
-    assert forgetting_loop.own(logits).tolist()[:4] == [0, 0, 3, 3]
-    assert forgetting_loop.margins(logits)[:4] == [2.0, -2.0, -0.5, 3.0]
-    assert forgetting_loop.loss_of(logits[3:4], torch.tensor([3]), [2, 3]).item() == pytest.approx(np.log1p(np.exp(-3)))
+    assert train.own(logits).tolist()[:4] == [0, 0, 3, 3]
+    assert train.margins(logits)[:4] == [2.0, -2.0, -0.5, 3.0]
+    assert train.loss_of(logits[3:4], torch.tensor([3]), [2, 3]).item() == pytest.approx(np.log1p(np.exp(-3)))
 
 
 def test_replay_draws_from_earlier_phases_alone():
     one = SMOKE["replay"]
-    batches = forgetting_loop.orders(one, forgetting_loop.random.Random(1))
-    drawn = forgetting_loop.replayed(one, batches, 1)
+    batches = train.orders(one, train.random.Random(1))
+    drawn = train.replayed(one, batches, 1)
     assert [len(phase) for phase in drawn] == [len(phase) for phase in batches]
     assert {place for batch in batches[1] for place in batch} == {*range(2 * one.examples, 4 * one.examples)}
     for phase, steps in enumerate(drawn):
@@ -288,7 +289,7 @@ def test_replay_draws_from_earlier_phases_alone():
         assert {len(step) for step in steps} == {one.replayed if phase else 0}
         assert len(seen) <= one.memory and all(place < 2 * phase * one.examples for place in seen)
     assert {place // (2 * one.examples) for step in drawn[2] for place in step} == {0, 1}
-    assert drawn != forgetting_loop.replayed(one, batches, 2)
+    assert drawn != train.replayed(one, batches, 2)
 
 
 def test_adapters_leave_everything_else_as_it_is():
@@ -297,18 +298,16 @@ def test_adapters_leave_everything_else_as_it_is():
     model, known = model_of(one)
     parts = {name: part.clone() for name, part in model.state_dict().items() if ".down." not in name}
     tables = []
-    for _, over in forgetting_loop.learn(one, model, known, 1, CPU, torch.float32):
+    for _, over in train.learn(one, model, known, 1, CPU, torch.float32):
         if over:
-            tables.append(forgetting_loop.test(one, model, known, CPU, torch.float32))
+            tables.append(train.test(one, model, known, CPU, torch.float32))
     assert torch.equal(tables[0][:, :2], tables[2][:, :2]) and torch.equal(tables[1][:, 2:4], tables[2][:, 2:4])
     assert not torch.equal(tables[0][:, 2:4], tables[1][:, 2:4])
     now = model.state_dict()
     kept = [name for name in parts if ".up." not in name and "head" not in name]
     assert len(kept) > 10 and all(torch.equal(parts[name], now[name]) for name in kept)
     fresh, _ = model_of(one)
-    assert forgetting_loop.fitted_again(model, known, CPU, torch.float32) == forgetting_loop.fitted_again(
-        fresh, known, CPU, torch.float32
-    )
+    assert train.fitted_again(model, known, CPU, torch.float32) == train.fitted_again(fresh, known, CPU, torch.float32)
 
 
 @pytest.mark.parametrize("name", ["L2-SP", "EWC"])
@@ -317,11 +316,11 @@ def test_a_pull_begins_after_the_first_phase_and_is_nothing_at_its_anchor(name):
     for strength in (0.0, SHORT[name].strength):
         one = dataclasses.replace(SHORT[name], strength=strength)
         model, known = model_of(one)
-        phases = forgetting_loop.learn(one, model, known, 1, CPU, torch.float32)
-        ends.append([forgetting_loop.remember(model) for _, over in phases if over])
+        phases = train.learn(one, model, known, 1, CPU, torch.float32)
+        ends.append([train.remember(model) for _, over in phases if over])
     free, held = ([torch.cat([*map(torch.ravel, weights.values())]) for weights in some] for some in ends)
     assert torch.equal(free[0], held[0]) and not torch.equal(free[1], held[1])
-    pull = forgetting_loop.Pull(one, model)
+    pull = train.Pull(one, model)
     assert pull.add is None
     pull.remember(known.training[:3])
     assert pull.add().item() == 0
@@ -333,7 +332,7 @@ def test_a_pull_begins_after_the_first_phase_and_is_nothing_at_its_anchor(name):
 def test_the_information_of_all_phases_is_added_up():
     one = SHORT["EWC"]
     model, known = model_of(one)
-    pull = forgetting_loop.Pull(one, model)
+    pull = train.Pull(one, model)
     pull.remember(known.training[:2])
     first = {name: part.clone() for name, part in pull.importance.items()}
     pull.remember(known.training[:2])
@@ -363,7 +362,7 @@ def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):
     called = own.use_counted(theirs)
     assert numbers() == usual
     assert {*called} == {*NAMES} == {*student._own}
-    steps = sum(map(len, forgetting_loop.orders(SHORT["EWC"], forgetting_loop.random.Random(1))[1:]))
+    steps = sum(map(len, train.orders(SHORT["EWC"], train.random.Random(1))[1:]))
     assert called["fisher"] == 4 and called["ewc"] == called["l2_sp"] == steps + 2  # asked in two phases, then used
     assert "instead of yours" not in capsys.readouterr().out
 
@@ -431,14 +430,14 @@ def test_a_seed_decides_all_and_runs_leave_their_files(tmp_path):
     (run,) = run_seeds(one, [1], tmp_path)
     again, other = one.run_seed(1), one.run_seed(2)
     assert run.predictions == again.predictions != other.predictions
-    assert run.versions["text"] == forgetting_loop.text_of(one).fingerprint
+    assert run.versions["text"] == train.text_of(one).fingerprint
     assert parse(path_of(one, 1, tmp_path).read_bytes()) == run
 
 
 def test_the_first_phase_falls_in_a_few_steps_of_the_second(monkeypatch):
-    one, steps, loss_of = SMOKE["in sequence"], [], forgetting_loop.loss_of
+    one, steps, loss_of = SMOKE["in sequence"], [], train.loss_of
     run = one.run_seed(1)
-    monkeypatch.setattr(forgetting_loop, "loss_of", lambda *args: steps.append(1) or loss_of(*args))
+    monkeypatch.setattr(train, "loss_of", lambda *args: steps.append(1) or loss_of(*args))
     shares = forgetting.fall(one, 1, 8)
     assert {name: len(values) for name, values in shares.items()} == {"one head": 9, "own head": 9}
     assert len(steps) == 2 * one.examples * one.epochs // one.batch + 8

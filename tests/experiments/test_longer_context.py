@@ -13,8 +13,9 @@ from autograder import course, synthetic
 from autograder.author import build
 from data import source
 from utils.checks import nb10_longer_context as checks
-from utils.experiments import likeness, longer_context, longer_context_loop, student
+from utils.experiments import likeness, longer_context, student
 from utils.experiments.experiment import BadRun, parse, path_of, read_files
+from utils.experiments.longer_context import train
 from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable
 from utils.grading.evidence import examine
@@ -80,8 +81,8 @@ def test_the_content_stream_is_a_layer_of_torch():
 def test_the_reach_is_how_far_an_edit_is_felt(n_layers, mem_len, T):
     torch.manual_seed(0)
     size = dataclasses.replace(COPY, layers=n_layers, length=8, mem_len=mem_len, symbols=9)
-    kinds = longer_context_loop.RelativeAttention, longer_context_loop.SegmentModel
-    model = longer_context_loop.assembled(size, *kinds).double().eval()
+    kinds = train.RelativeAttention, train.SegmentModel
+    model = train.assembled(size, *kinds).double().eval()
     count = (n_layers * (mem_len + T) // T + 2) * T
     text = torch.randint(9, (1, count))
 
@@ -122,23 +123,23 @@ def test_each_arm_has_its_period_and_its_memory_and_smoke_a_quarter():
 
 
 def test_random_tokens_come_again_after_the_period():
-    rows = longer_context_loop.test_texts(COPY)
+    rows = train.test_texts(COPY)
     assert rows.shape == (4, 4 * 8 + 1)
     assert torch.equal(rows[:, COPY.period :], rows[:, : -COPY.period])
     assert not torch.equal(rows[0, :12], rows[1, :12])
-    assert torch.equal(rows, longer_context_loop.test_texts(dataclasses.replace(COPY, mem_len=0)))
+    assert torch.equal(rows, train.test_texts(dataclasses.replace(COPY, mem_len=0)))
 
 
 @pytest.mark.parametrize("size", [COPY, TEXT], ids=["period", "source"])
 def test_segments_follow_each_other_and_ask_for_the_next_token(size):
-    steps = [*longer_context_loop.segments_of(size, 1)]
+    steps = [*train.segments_of(size, 1)]
     assert len(steps) == size.steps and steps[0][0].shape == (size.batch, size.length)
     begun = [step for step, (_, _, begins) in enumerate(steps) if begins]
     assert not size.period or begun == [0, 5, 10, 15]
     for (tokens, targets, _), (later, _, begins) in itertools.pairwise(steps):
         assert torch.equal(tokens[:, 1:], targets[:, :-1])
         assert torch.equal(targets[:, -1], later[:, 0]) or begins
-    other = next(longer_context_loop.segments_of(size, 2))[0]
+    other = next(train.segments_of(size, 2))[0]
     assert not torch.equal(steps[0][0], other)
 
 
@@ -155,12 +156,12 @@ def test_source_is_read_from_a_folder_and_some_files_are_held_back(tmp_path):
 
 
 def test_rare_characters_are_one_and_a_text_that_is_too_short_is_refused(monkeypatch):
-    monkeypatch.setattr(longer_context_loop.source, "train_and_test", lambda: ("aaaabbbcc%d", "abcd!"))
-    known = longer_context_loop.text.__wrapped__("source text", 4)
+    monkeypatch.setattr(train.source, "train_and_test", lambda: ("aaaabbbcc%d", "abcd!"))
+    known = train.text.__wrapped__("source text", 4)
     assert known.train.tolist() == [1] * 4 + [2] * 3 + [3] * 2 + [0, 0] and known.test.tolist() == [1, 2, 3, 0, 0]
-    monkeypatch.setattr(longer_context_loop, "text", lambda *given: known)
+    monkeypatch.setattr(train, "text", lambda *given: known)
     with pytest.raises(ValueError, match="too short for 4 tests of 32 characters"):
-        longer_context_loop.test_texts(TEXT)
+        train.test_texts(TEXT)
 
 
 # Runs
@@ -209,21 +210,21 @@ def test_what_no_run_holds_is_refused():
 
 def test_the_first_segments_do_not_count_and_memory_is_what_was_asked_for():
     torch.manual_seed(0)
-    model = longer_context_loop.build(COPY).eval()
-    rows = longer_context_loop.test_texts(COPY)
+    model = train.build(COPY).eval()
+    rows = train.test_texts(COPY)
     with torch.no_grad():
         whole = nn.functional.cross_entropy(model(rows[:, :-1])[0].mT, rows[:, 1:], reduction="none")
         alone = nn.functional.cross_entropy(model(rows[:, 24:32])[0].mT, rows[:, 25:33], reduction="none")
-    found = longer_context_loop.losses(model, COPY, 32, torch.device("cpu")).float()
+    found = train.losses(model, COPY, 32, torch.device("cpu")).float()
     assert torch.allclose(found, whole[:, 16:].unflatten(1, (2, 8)).mean(1), atol=1e-5)
     one = dataclasses.replace(COPY, warm=3, counted=1)
-    assert torch.allclose(longer_context_loop.losses(model, one, 0, torch.device("cpu")).float(), alone, atol=1e-5)
+    assert torch.allclose(train.losses(model, one, 0, torch.device("cpu")).float(), alone, atol=1e-5)
 
 
 def test_a_trained_model_is_the_runs_and_comes_with_a_text(capsys):
     model, text = longer_context.trained(TEXT, 1)
-    assert not model.training and text.tolist() == longer_context_loop.test_texts(TEXT)[0].tolist()
-    found = longer_context_loop.losses(model, TEXT, TEXT.mem_len, torch.device("cpu"))
+    assert not model.training and text.tolist() == train.test_texts(TEXT)[0].tolist()
+    found = train.losses(model, TEXT, TEXT.mem_len, torch.device("cpu"))
     assert found.round(decimals=4).tolist() == TEXT.run_seed(1).predictions
 
 
@@ -257,7 +258,7 @@ def usual():
 
 def test_both_run_and_change_no_number(theirs, usual, capsys):
     own.use(**theirs)
-    model = longer_context_loop.build(COPY)
+    model = train.build(COPY)
     assert type(model) is theirs["SegmentModel"] and type(model.layers[1].attention) is theirs["RelativeAttention"]
     run = COPY.run_seed(1)
     assert (run.predictions, run.curve) == (usual.predictions, usual.curve)

@@ -11,8 +11,9 @@ import torch
 from autograder import course
 from autograder.reports.report import recorded_tables
 from data import documentation
-from utils.experiments import objectives, objectives_loop, student
+from utils.experiments import objectives, student
 from utils.experiments.experiment import BadRun, Run, dumps, parse, read_files
+from utils.experiments.objectives import train
 from utils.experiments.seed_table import tables
 from utils.experiments.standing import NO_STANDING
 from utils.grading.evidence import examine
@@ -58,36 +59,36 @@ def test_documents_are_docstrings_with_two_sentences(tmp_path, monkeypatch):
 
 
 def test_sentences_are_numbered_by_frequency_and_rare_words_share_a_number():
-    lengths = objectives_loop.LENGTHS[objectives.Translations]
-    known = objectives_loop.sentences("made-up-text", 10, lengths, 0.3, 20)
+    lengths = train.LENGTHS[objectives.Translations]
+    known = train.sentences("made-up-text", 10, lengths, 0.3, 20)
     assert known.size == 11 and len(known.test) == 20
     rows = {tuple(row) for row in known.train} | {tuple(row) for row in known.test}
     assert len(rows) == len(known.train) + 20, "a sentence is there twice"
-    last = objectives_loop.WORDS + 10
-    assert {word for row in rows for word in row} == {*range(objectives_loop.WORDS, last + 1)}
+    last = train.WORDS + 10
+    assert {word for row in rows for word in row} == {*range(train.WORDS, last + 1)}
     assert all(sum(word != last for word in row) >= 0.3 * len(row) for row in rows)
     with pytest.raises(ValueError, match="test sentences, not for"):
-        objectives_loop.sentences("made-up-text", 10, lengths, 0.3, 10**6)
+        train.sentences("made-up-text", 10, lengths, 0.3, 10**6)
 
 
 def test_the_second_language_has_other_words_and_each_two_neighbours_swapped():
     size, first = 20, [4, 9, 5, 5, 7]
-    second = objectives_loop.second_language(first, size)
-    assert min(second) >= objectives_loop.WORDS + size and max(second) < objectives_loop.WORDS + 2 * size
-    number = {word: objectives_loop.second_language([word], size)[0] for word in range(4, 4 + size)}
+    second = train.second_language(first, size)
+    assert min(second) >= train.WORDS + size and max(second) < train.WORDS + 2 * size
+    number = {word: train.second_language([word], size)[0] for word in range(4, 4 + size)}
     assert len({*number.values()}) == size
     assert second == [number[word] for word in (9, 4, 5, 5, 7)]
 
 
 def test_test_pairs_are_wrong_every_second_time():
     texts = [[f"{d} {i}" for i in range(3)] for d in range(9)]
-    pairs = objectives_loop.test_pairs(texts, 18)
+    pairs = train.test_pairs(texts, 18)
     for place, row in enumerate(pairs):
         (d, i), (e, j) = (map(int, sentence.split()) for sentence in row["nsp"])
         assert (e, j) == (d, i + 1) if place % 2 == 0 else e != d
         assert row["sop"] == ((f"{d} {i + 1}", f"{d} {i}") if place % 2 else row["nsp"])
     with pytest.raises(ValueError, match="enough for 18 test pairs"):
-        objectives_loop.test_pairs(texts, 19)
+        train.test_pairs(texts, 19)
 
 
 # Experiments
@@ -198,7 +199,7 @@ def test_a_seed_gives_the_same_run_again_and_another_another(honest, name):
 def test_recorded_runs_stand_up():
     """Those that came are whole, and of this code's configuration."""
     experiments = objectives.experiments(profile="cpu").values()
-    _, refused = examine(read_files(objectives.RECORDED), experiments, objectives.RECORDED_SEEDS)
+    _, refused = examine(read_files(objectives.RECORDED), experiments, RECORDED_SEEDS)
     assert refused == []
 
 
@@ -237,20 +238,20 @@ def test_the_course_and_the_solutions_give_the_same(solutions, name):
     }[name]
     for some in given:
         results = []
-        for function in (objectives_loop.COURSE[name], solutions[name]):
+        for function in (train.COURSE[name], solutions[name]):
             turn = (*some[:-1], random.Random(some[-1])) if name == "pair_task" else some
             results.append(function(*turn))
-        assert objectives_loop.alike(*results)
+        assert train.alike(*results)
 
 
 def test_a_students_functions_are_used_where_they_give_the_same(solutions, capsys):
     calls = own.use_counted(solutions)
     rng = random.Random(1)
-    made = objectives_loop.by("pair_task", [["a b", "c d"], ["e f"]], "nsp", rng)
-    assert made == objectives_loop.pair_task([["a b", "c d"], ["e f"]], "nsp", random.Random(1))
-    objectives_loop.by("allowed", torch.zeros(1, 2, dtype=torch.long), True)
-    objectives_loop.by("masked_places", 9, 1, 2)
-    objectives_loop.by("tlm_batch", [([5], [6])], 1, 2, 0)
+    made = train.by("pair_task", [["a b", "c d"], ["e f"]], "nsp", rng)
+    assert made == train.pair_task([["a b", "c d"], ["e f"]], "nsp", random.Random(1))
+    train.by("allowed", torch.zeros(1, 2, dtype=torch.long), True)
+    train.by("masked_places", 9, 1, 2)
+    train.by("tlm_batch", [([5], [6])], 1, 2, 0)
     assert calls == dict.fromkeys(NAMES, 1)
     assert "instead of yours" not in capsys.readouterr().out and student.any_own()
 
@@ -260,16 +261,16 @@ def test_what_gives_something_else_is_left(capsys):
         masked_places=lambda n, *more: torch.ones(n, dtype=torch.bool), allowed=lambda languages, tlm: languages == 0
     )
     for _ in range(2):
-        found = objectives_loop.by("masked_places", 9, 1, 2)
-        assert torch.equal(found, objectives_loop.masked_places(9, 1, 2))
+        found = train.by("masked_places", 9, 1, 2)
+        assert torch.equal(found, train.masked_places(9, 1, 2))
     languages = torch.zeros(1, 2, dtype=torch.long)
-    assert torch.equal(objectives_loop.by("allowed", languages, False), objectives_loop.allowed(languages, False))
+    assert torch.equal(train.by("allowed", languages, False), train.allowed(languages, False))
     assert capsys.readouterr().out.count("instead of yours") == 2 and not student.any_own()
 
 
 def test_results_are_alike_by_their_numbers_in_lists_or_tuples():
     one = torch.tensor([1, 2])
-    assert objectives_loop.alike((one, [("a", 1)]), [one.clone(), (["a", True],)])
+    assert train.alike((one, [("a", 1)]), [one.clone(), (["a", True],)])
     for other in (
         (one.float(), [("a", 1)]),
         (one + 1, [("a", 1)]),
@@ -278,7 +279,7 @@ def test_results_are_alike_by_their_numbers_in_lists_or_tuples():
         one,
         ([1, 2], [("a", 1)]),
     ):
-        assert not objectives_loop.alike((one, [("a", 1)]), other)
+        assert not train.alike((one, [("a", 1)]), other)
 
 
 # The encoder
@@ -286,13 +287,13 @@ def test_results_are_alike_by_their_numbers_in_lists_or_tuples():
 
 def test_nobody_sees_what_is_not_allowed():
     torch.manual_seed(0)
-    model = objectives_loop.Encoder(12, 6, 16, 2).eval()
+    model = train.Encoder(12, 6, 16, 2).eval()
     words, places = torch.tensor([[4, 5, 6, 7, 0]]), torch.tensor([[0, 1, 0, 1, 0]])
     languages = torch.tensor([[0, 0, 1, 1, -1]])
     other = words.clone()
     other[0, 3] = 9
     for tlm in (False, True):
-        looks = objectives_loop.allowed(languages, tlm)
+        looks = train.allowed(languages, tlm)
         first, second = (model(one, places, languages, looks) for one in (words, other))
         assert torch.allclose(first[0, :2], second[0, :2]) is not tlm
         assert not torch.allclose(first[0, 2], second[0, 2])
@@ -302,7 +303,7 @@ def test_nobody_sees_what_is_not_allowed():
 
 def test_nearest_are_those_of_largest_cosine_and_ties_are_misses():
     cosines = torch.tensor([[0.9, 0.1, 0.2], [0.3, 0.2, 0.3], [0.5, 0.1, 0.5]])
-    places, margins = objectives_loop.nearest(cosines)
+    places, margins = train.nearest(cosines)
     assert places == [0, 0, 0] and margins == pytest.approx([0.7, -0.1, 0.0])
 
 
@@ -310,11 +311,11 @@ def test_of_the_blanks_most_are_masks_and_a_tenth_stays():
     words, generator = torch.full((100, 100), 7), torch.Generator().manual_seed(0)
     blanks = torch.zeros(100, 100, dtype=torch.bool)
     blanks[:50] = True
-    read = objectives_loop.corrupted(words, blanks, 1000, generator)
+    read = train.corrupted(words, blanks, 1000, generator)
     assert (read[50:] == 7).all()
-    shares = [(read[:50] == one).float().mean().item() for one in (objectives_loop.MASK, 7)]
+    shares = [(read[:50] == one).float().mean().item() for one in (train.MASK, 7)]
     assert shares == pytest.approx([0.8, 0.1], abs=0.03)
-    assert read[:50].max() < 1000 and ((read[:50] >= objectives_loop.WORDS) | (read[:50] == objectives_loop.MASK)).all()
+    assert read[:50].max() < 1000 and ((read[:50] >= train.WORDS) | (read[:50] == train.MASK)).all()
 
 
 def test_a_runs_file_can_be_read_again(honest):

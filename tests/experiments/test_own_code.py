@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from autograder import course
-from utils.experiments import pair_training, rte, student
-from utils.experiments.pair_experiment import PairExperiment
+from utils.experiments import rte, student
+from utils.experiments.rte import train
+from utils.experiments.rte.pair_experiment import PairExperiment
 from utils.experiments.runs import run_seeds
 from utils.grading.verdict import Outcome
 
@@ -40,7 +41,7 @@ def numbers(run):
 @pytest.fixture(scope="module")
 def usual():
     """What the course's own functions give, by arm."""
-    return {name: numbers(pair_training.run_seed(one, 1)) for name, one in ARMS.items()}
+    return {name: numbers(train.run_seed(one, 1)) for name, one in ARMS.items()}
 
 
 def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):
@@ -49,14 +50,14 @@ def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):
         called = own.use_counted({name: theirs[name] for name in names})
         assert f"Yours, in the runs: {', '.join(names)}." in capsys.readouterr().out
         for name in arms:
-            assert numbers(pair_training.run_seed(ARMS[name], 1)) == usual[name]
+            assert numbers(train.run_seed(ARMS[name], 1)) == usual[name]
         assert {*called} == {*names} == {*student._own}  # none was left
         assert "instead of yours" not in capsys.readouterr().out
 
 
 def test_5_3_decays_the_value_matrices_of_a_fusion_and_is_left(theirs, usual, capsys):
     own.use(make_optimizer=theirs["make_optimizer"])
-    assert numbers(pair_training.run_seed(ARMS["fusion"], 1)) == usual["fusion"]
+    assert numbers(train.run_seed(ARMS["fusion"], 1)) == usual["fusion"]
     assert "`make_optimizer` instead of yours" in capsys.readouterr().out
 
 
@@ -153,7 +154,7 @@ def raises(theirs):
 )
 def test_what_does_something_else_is_left_and_named(name, arm, made, theirs, usual, capsys):
     own.use(**{name: made(theirs)})
-    assert numbers(pair_training.run_seed(ARMS[arm], 1)) == usual[arm]
+    assert numbers(train.run_seed(ARMS[arm], 1)) == usual[arm]
     assert f"The runs use the course's `{name}` instead of yours" in capsys.readouterr().out
     assert student.own(name) is None
 
@@ -163,7 +164,7 @@ def test_a_last_digit_is_no_reason_to_leave_a_schedule_and_changes_nothing(their
         return theirs["schedule"](step, warmup, total, peak) * (1 + 3e-16)
 
     student.use(own.passed("schedule"), schedule=schedule)
-    assert numbers(pair_training.run_seed(ARMS["full"], 1)) == usual["full"]
+    assert numbers(train.run_seed(ARMS["full"], 1)) == usual["full"]
     assert student.own("schedule") is schedule
 
 

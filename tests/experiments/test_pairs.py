@@ -128,9 +128,10 @@ print(json.dumps({split: parallel.load("multi30k", split, 1, "de") for split in 
 def test_a_fusion_of_published_adapters_is_built_from_the_hubs_cache(cache):
     code = """
 import json, dataclasses, torch
-from utils.experiments import rte, pair_training
+from utils.experiments import rte
+from utils.experiments.rte import train
 fusion = rte.experiments(rte.ADAPTER_FUSION, "gpu")["fusion"]
-model = pair_training.build(fusion, 2, torch.Generator(), torch.device("cpu"), torch.float32)
+model = train.build(fusion, 2, torch.Generator(), torch.device("cpu"), torch.float32)
 parts = dict(model.named_parameters())
 weights = {name: one.double().sum().item() for name, one in parts.items() if ".adapters.mnli.adapter_down" in name}
 trained = [name for name, one in parts.items() if one.requires_grad]

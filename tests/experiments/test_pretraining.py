@@ -12,8 +12,9 @@ from helpers import changed, files_of
 from autograder import course
 from autograder.grading import audit
 from data import encoders
-from utils.experiments import likeness, pretraining, pretraining_loop, student
+from utils.experiments import likeness, pretraining, student
 from utils.experiments.experiment import parse, path_of, read_files
+from utils.experiments.pretraining import train
 from utils.experiments.runs import run_seeds
 from utils.experiments.standing import NO_STANDING
 from utils.grading.results_check import results_check
@@ -63,31 +64,31 @@ def test_what_cannot_be_run_is_refused(changes, says):
 
 
 def test_every_model_is_asked_at_the_same_places():
-    known = pretraining_loop.text_of(SHORT)
-    inputs, places, labels = pretraining_loop.questions(SHORT)
+    known = train.text_of(SHORT)
+    inputs, places, labels = train.questions(SHORT)
     assert all(len({*row}) == 9 for row in places.tolist()) and torch.equal(known.valid.gather(1, places), labels)
     assert not torch.isin(labels, torch.tensor(known.special)).any()
     assert (inputs[0].gather(1, places)[:, :3] == known.mask_id).all() and torch.equal(inputs[1], inputs[0])
     assert ((inputs[0] != known.valid).sum(1) == 3).all() and (inputs[2] != inputs[0]).sum(1).max() == 3
     assert (inputs[2].gather(1, places)[:, 6:] != labels[:, 6:]).float().mean() > 0.8
-    assert all(map(torch.equal, pretraining_loop.questions(SHORT), (inputs, places, labels)))
+    assert all(map(torch.equal, train.questions(SHORT), (inputs, places, labels)))
 
 
 def test_from_the_left_nothing_of_what_comes_is_seen():
-    model = pretraining_loop.build(SHORT, pretraining_loop.text_of(SHORT)).eval()
-    ids = pretraining_loop.text_of(SHORT).valid[:4].clone()
+    model = train.build(SHORT, train.text_of(SHORT)).eval()
+    ids = train.text_of(SHORT).valid[:4].clone()
     other = ids.clone()
     other[:, 10:] = other[:, 10:].flip(1)
     for causal in (True, False):
-        first, second = (pretraining_loop.states_of(model, one, causal)[:, :10] for one in (ids, other))
+        first, second = (train.states_of(model, one, causal)[:, :10] for one in (ids, other))
         assert torch.allclose(first, second, atol=1e-6) is causal
 
 
 def test_losses_from_the_left_are_those_of_the_next_token():
     experiment = dataclasses.replace(SHORT, split=None)
-    model = pretraining_loop.build(experiment, pretraining_loop.text_of(experiment)).eval()
-    found = pretraining_loop.losses(model, experiment, torch.device("cpu"), torch.float32, size=3)
-    ids, (_, places, labels) = pretraining_loop.text_of(experiment).valid, pretraining_loop.questions(experiment)
+    model = train.build(experiment, train.text_of(experiment)).eval()
+    found = train.losses(model, experiment, torch.device("cpu"), torch.float32, size=3)
+    ids, (_, places, labels) = train.text_of(experiment).valid, train.questions(experiment)
     for row in (0, 7):
         each = []
         for place, label in zip(places[row].tolist(), labels[row].tolist(), strict=True):
@@ -98,8 +99,8 @@ def test_losses_from_the_left_are_those_of_the_next_token():
 
 
 def test_a_text_with_fewer_pieces_keeps_the_frequent_ones():
-    known = pretraining_loop.text_of(SHORT)
-    fewer = pretraining_loop.text_of(dataclasses.replace(SHORT, pieces=40))
+    known = train.text_of(SHORT)
+    fewer = train.text_of(dataclasses.replace(SHORT, pieces=40))
     assert (fewer.vocab_size, fewer.train.max().item()) == (40, 39) and fewer.train.shape == known.train.shape
     unknown = fewer.special[known.special.index(known.tokenizer.unk_token_id)]
     gone = fewer.train == unknown
@@ -263,7 +264,7 @@ def test_the_notebook_offers_what_the_loop_can_use():
 def test_a_seed_decides_all_and_runs_leave_their_files(tmp_path, usual):
     (run,) = run_seeds(SHORT, [1], tmp_path)
     assert numbers(run) == usual != numbers(SHORT.run_seed(2))
-    assert run.versions["text"] == pretraining_loop.text_of(SHORT).fingerprint
+    assert run.versions["text"] == train.text_of(SHORT).fingerprint
     assert parse(path_of(SHORT, 1, tmp_path).read_bytes()) == run
 
 

@@ -12,7 +12,7 @@ from autograder.author import record
 from autograder.reports import report
 from utils.experiments import extrapolation, likeness, pretraining, rte, tagging, transfer
 from utils.experiments.experiment import path_of, read_files
-from utils.experiments.pair_experiment import PairExperiment
+from utils.experiments.rte.pair_experiment import PairExperiment
 from utils.experiments.runs import RECORDED_SEEDS, load_runs, load_table
 from utils.experiments.seed_table import SeedTable
 from utils.grading.evidence import examine
@@ -60,7 +60,7 @@ def test_two_arms_are_recorded_on_sick():
     assert len(labels) == 500 and {*labels} == {0, 1, 2}
     arms = rte.experiments(rte.ADAPTER_FUSION, "cpu")
     for name, some in found.items():
-        assert [run.seed for run in some] == [*rte.RECORDED_SEEDS] and not any(run.degenerate for run in some)
+        assert [run.seed for run in some] == [*RECORDED_SEEDS] and not any(run.degenerate for run in some)
         on_rte = arms[name.removesuffix(", SICK")]
         for key in ("train_examples", "epochs", "batch", "max_len", "method", "start", "encoder"):
             assert all(run.experiment[key] == on_rte.plain()[key] for run in some)

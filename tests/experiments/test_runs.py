@@ -13,9 +13,10 @@ import pytest
 import torch
 
 from data import pairs
-from utils.experiments import pair_training, rte, student
+from utils.experiments import rte, student
 from utils.experiments.experiment import BadRun, parse, path_of, read, write
-from utils.experiments.pair_experiment import PairExperiment
+from utils.experiments.rte import train
+from utils.experiments.rte.pair_experiment import PairExperiment
 from utils.experiments.runs import load_runs, run_seeds
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +63,7 @@ def test_a_run_says_who_made_it_and_holds_every_epoch(tmp_path, monkeypatch):
 
 def test_finished_seeds_are_not_run_again(tmp_path, monkeypatch):
     found = run_seeds(QUICK, [3, 1], tmp_path)
-    monkeypatch.setattr(pair_training, "run_seed", lambda *_, **__: pytest.fail("it was run again"))
+    monkeypatch.setattr(train, "run_seed", lambda *_, **__: pytest.fail("it was run again"))
     assert run_seeds(QUICK, [3, 1], tmp_path) == found
     assert [run.seed for run in found] == [3, 1]
 
@@ -120,7 +121,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_files(tmp_path):
     kills = done = 0
     folder, rounds = tmp_path / "killed", 0
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["utils.experiments.pair_training", "transformers"])
+    context.set_forkserver_preload(["utils.experiments.rte.train", "transformers"])
     while kills < KILLS:
         ours, theirs = context.Pipe(duplex=False)
         process = context.Process(target=interrupted, args=(folder, theirs))
@@ -171,7 +172,7 @@ def test_only_adapter_and_head_are_trained():
     experiment = rte.experiments(rte.ADAPTER_FUSION, "smoke")
     device, precision = torch.device("cpu"), torch.float32
     for name, mark in (("adapter", ".adapters."), ("fusion", "adapter_fusion_layer")):
-        model = pair_training.build(experiment[name], 2, torch.Generator(), device, precision)
+        model = train.build(experiment[name], 2, torch.Generator(), device, precision)
         trained = {key for key, parameter in model.named_parameters() if parameter.requires_grad}
         assert trained and all(mark in key or key.startswith("heads.") for key in trained)
 
@@ -179,16 +180,14 @@ def test_only_adapter_and_head_are_trained():
 def test_batches_hold_every_example_once_and_little_padding():
     from data import encoders
 
-    encoded = pair_training.encode(
-        pairs.load("made-up-rte", "train", limit=333), encoders.tokenizer("tiny"), max_len=24
-    )
-    made = pair_training.batches(encoded, 8, torch.Generator().manual_seed(1))
+    encoded = train.encode(pairs.load("made-up-rte", "train", limit=333), encoders.tokenizer("tiny"), max_len=24)
+    made = train.batches(encoded, 8, torch.Generator().manual_seed(1))
     assert sorted(position for batch in made for position in batch) == list(range(333))
-    assert made != pair_training.batches(encoded, 8, torch.Generator().manual_seed(2))
+    assert made != train.batches(encoded, 8, torch.Generator().manual_seed(2))
     lengths = [[len(encoded.tokens[position]) for position in batch] for batch in made]
     padding = sum(max(batch) * len(batch) - sum(batch) for batch in lengths)
     assert padding < 0.05 * sum(map(sum, lengths))
-    inputs, labels = pair_training.collate(encoded, made[0], torch.device("cpu"))
+    inputs, labels = train.collate(encoded, made[0], torch.device("cpu"))
     assert inputs["attention_mask"].sum(1).tolist() == lengths[0]
     assert labels.tolist() == [encoded.labels[position] for position in made[0]]
 
@@ -200,9 +199,9 @@ def small_run(experiment, generators, model, classes=2):
     """Train on 64 made-up pairs; what `train` gives."""
     from data import encoders
 
-    encoded = pair_training.encode(pairs.load("made-up-rte", "train", limit=64), encoders.tokenizer("tiny"), max_len=24)
+    encoded = train.encode(pairs.load("made-up-rte", "train", limit=64), encoders.tokenizer("tiny"), max_len=24)
     encoded = dataclasses.replace(encoded, classes=classes)
-    return pair_training.train(model, experiment, generators, encoded, encoded, CPU, torch.float32)
+    return train.train(model, experiment, generators, encoded, encoded, CPU, torch.float32)
 
 
 def fusion_of_two(**changes):
@@ -238,14 +237,14 @@ def test_a_fusion_is_trained_with_the_penalty_that_6_3_teaches(monkeypatch):
             part.data += 0.5
         if not penalty:
             monkeypatch.setattr(model, "get_fusion_regularization_loss", lambda: 0.0)
-        small_run(experiment, pair_training.streams(experiment, 1), model)
+        small_run(experiment, train.streams(experiment, 1), model)
         far[penalty] = [(part - torch.eye(32)).norm().item() for part in values]
     assert all(with_it < 0.75 * without for with_it, without in zip(far[True], far[False], strict=True))
 
 
 def test_no_value_matrix_of_a_fusion_decays_and_every_other_matrix_does():
     model, _, values = fusion_of_two()
-    by_decay = {group["weight_decay"]: group["params"] for group in pair_training.parameter_groups(model, 0.01)}
+    by_decay = {group["weight_decay"]: group["params"] for group in train.parameter_groups(model, 0.01)}
     spared = {id(part) for part in by_decay[0.0]}
     trained = [part for part in model.parameters() if part.requires_grad]
     assert {id(part) for part in values} <= spared
@@ -268,28 +267,28 @@ def test_head_order_and_dropout_have_a_seed_each():
 def test_a_larger_head_moves_neither_order_nor_dropout(monkeypatch):
     seen = []
     for classes in (2, 3):
-        generators = pair_training.streams(QUICK, 1)
-        model = pair_training.build(QUICK, classes, generators["head"], CPU, torch.float32)
+        generators = train.streams(QUICK, 1)
+        model = train.build(QUICK, classes, generators["head"], CPU, torch.float32)
         drawn, orders = [], []
 
-        def collate(encoded, positions, device, orders=orders, real=pair_training.collate):
+        def collate(encoded, positions, device, orders=orders, real=train.collate):
             orders.append(list(positions))
             return real(encoded, positions, device)
 
         def note(part, given, made, drawn=drawn):
             drawn.append((made == 0) & (given[0] != 0))
 
-        real = pair_training.own_dropout
+        real = train.own_dropout
 
         def own_dropout(model, generator, note=note, real=real):
             real(model, generator)
             for part in model.modules():
-                if isinstance(part, pair_training.Dropout):
+                if isinstance(part, train.Dropout):
                     part.register_forward_hook(note)
 
         with monkeypatch.context() as patch:
-            patch.setattr(pair_training, "collate", collate)
-            patch.setattr(pair_training, "own_dropout", own_dropout)
+            patch.setattr(train, "collate", collate)
+            patch.setattr(train, "own_dropout", own_dropout)
             small_run(QUICK, generators, model, classes)
         assert any(mask.any() for mask in drawn)
         seen.append((orders, drawn))
@@ -305,7 +304,7 @@ def test_the_schedule_is_the_one_that_5_3_teaches(monkeypatch):
     for warmup, total in ((0, 8), (1, 2), (4, 20), (10, 13)):
         for step in range(total + 2):
             wanted = nb05.on_the_line(step, warmup, total, 3e-5)
-            assert pair_training.schedule(step, warmup, total, 3e-5) == pytest.approx(wanted, abs=1e-12)
+            assert train.schedule(step, warmup, total, 3e-5) == pytest.approx(wanted, abs=1e-12)
     rates = []
     step = torch.optim.AdamW.step
 
@@ -314,8 +313,8 @@ def test_the_schedule_is_the_one_that_5_3_teaches(monkeypatch):
         return step(self, *args, **kwargs)
 
     monkeypatch.setattr(torch.optim.AdamW, "step", noting)
-    generators = pair_training.streams(QUICK, 1)
-    small_run(QUICK, generators, pair_training.build(QUICK, 2, generators["head"], CPU, torch.float32))
+    generators = train.streams(QUICK, 1)
+    small_run(QUICK, generators, train.build(QUICK, 2, generators["head"], CPU, torch.float32))
     warmup = round(QUICK.warmup * 16)
     assert warmup > 1 and rates == pytest.approx([nb05.on_the_line(step, warmup, 16, QUICK.lr) for step in range(16)])
 
@@ -323,7 +322,7 @@ def test_the_schedule_is_the_one_that_5_3_teaches(monkeypatch):
 def test_what_is_dropped_is_dropped_as_often_as_asked_and_scaled():
     generator = torch.Generator().manual_seed(1)
     for p in (0.0, 0.1, 0.5):
-        part = pair_training.Dropout(p, generator).train()
+        part = train.Dropout(p, generator).train()
         x = torch.full((101, 1003), 2.0, requires_grad=True)
         made = part(x)
         kept = made != 0
@@ -332,10 +331,10 @@ def test_what_is_dropped_is_dropped_as_often_as_asked_and_scaled():
         made.sum().backward()
         assert torch.equal(x.grad != 0, kept)
         assert part.eval()(x) is x
-    half = pair_training.Dropout(0.5, generator)(torch.ones(64, dtype=torch.bfloat16))
+    half = train.Dropout(0.5, generator)(torch.ones(64, dtype=torch.bfloat16))
     assert half.dtype == torch.bfloat16 and {*half.tolist()} == {0.0, 2.0}
     state = torch.get_rng_state()
-    pair_training.Dropout(0.5, generator)(torch.ones(64))
+    train.Dropout(0.5, generator)(torch.ones(64))
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -344,7 +343,7 @@ def test_every_arm_has_the_same_head():
     every = rte.experiments(rte.SEED_VARIANCE, "smoke") | rte.experiments(rte.ADAPTER_FUSION, "smoke")
     heads = {}
     for name, experiment in every.items():
-        model = pair_training.build(experiment, 2, torch.Generator(), device, precision)
+        model = train.build(experiment, 2, torch.Generator(), device, precision)
         (head,) = model.heads.values()
         heads[name] = str(head)
         assert all(part.requires_grad for part in head.parameters())

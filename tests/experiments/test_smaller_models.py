@@ -12,10 +12,11 @@ from torch.nn.utils import prune
 
 from autograder import course
 from utils.checks import nb12_smaller_models as checks
-from utils.experiments import likeness, smaller, smaller_loop, student
+from utils.experiments import likeness, smaller, student
 from utils.experiments.experiment import parse, read_files
 from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable
+from utils.experiments.smaller import train
 from utils.experiments.standing import NO_STANDING
 from utils.grading.evidence import examine
 from utils.grading.expect import normal
@@ -81,7 +82,7 @@ def test_masks_are_those_of_the_library():
     prune.global_unstructured(parts, pruning_method=prune.L1Unstructured, amount=0.4)
     count = round(0.4 * sum(part.numel() for part in weights.values()))
     wanted = checks.smallest(weights, count, torch.abs)
-    made = smaller_loop.magnitude_masks(model_of(weights), 0.4, [*weights])
+    made = train.magnitude_masks(model_of(weights), 0.4, [*weights])
     for (inner, _), name in zip(parts, weights, strict=True):
         assert torch.equal(inner.weight_mask.bool(), wanted[name]) and torch.equal(made[name], wanted[name])
 
@@ -206,25 +207,25 @@ def test_a_curve_has_its_points(honest):
 @pytest.mark.parametrize("method", smaller.CUT)
 def test_what_is_cut_stays_zero_and_begins_where_its_arm_says(method):
     one = SMOKE[f"{method}, few"]
-    whole, start, _ = smaller_loop.dense(one.base, 3, CPU)
-    model, masks, functions = smaller_loop.masked(one, 3, CPU)
-    names = smaller_loop.prunable(whole)
+    whole, start, _ = train.dense(one.base, 3, CPU)
+    model, masks, functions = train.masked(one, 3, CPU)
+    names = train.prunable(whole)
     assert {*masks} == {*names} and len(names) == 4
     kept = torch.cat([mask.flatten() for mask in masks.values()]).float().mean().item()
     assert kept == pytest.approx(1 - one.sparsity, abs=1e-3)
-    right = smaller_loop.magnitude_masks(whole, one.sparsity, names)
+    right = train.magnitude_masks(whole, one.sparsity, names)
     assert all(torch.equal(masks[name], right[name]) for name in names) is (method != smaller.SHUFFLED)
     assert all(masks[name].sum() == right[name].sum() for name in names)
     same = [torch.equal(model.get_parameter(name), start[name] * masks[name]) for name in names]
     assert all(same) if method != smaller.NEW else not any(same)
-    smaller_loop.trained(one, model, functions, masks, 3, CPU, lambda what: None)
+    train.trained(one, model, functions, masks, 3, CPU, lambda what: None)
     assert all(not model.get_parameter(name)[~masks[name]].any() for name in names)
 
 
 def test_a_run_is_the_same_whatever_was_run_before(monkeypatch):
     one = SMOKE["shuffled mask, fewest"]
     first = one.run_seed(7)
-    smaller_loop.dense.cache_clear()
+    train.dense.cache_clear()
     SMOKE["own labels"].run_seed(7)
     again = one.run_seed(7)
     assert first.predictions == again.predictions and first.curve == again.curve
@@ -249,8 +250,8 @@ def test_the_notebook_offers_the_functions_that_runs_use():
 def test_runs_with_the_solutions_functions_are_the_courses(capsys):
     names = ("rewound, fewest", "soft labels")
     plain = [SMOKE[name].run_seed(5) for name in names]
-    smaller_loop.dense.cache_clear()
-    smaller_loop.teacher.cache_clear()
+    train.dense.cache_clear()
+    train.teacher.cache_clear()
     called = own.use_counted(own.solutions("12", NAMES))
     mine = [SMOKE[name].run_seed(5) for name in names]
     assert {*called} == {*NAMES} and called["train_step"] > SMOKE["dense"].steps
@@ -276,7 +277,7 @@ def other(model, *given, **more):
 def test_functions_that_do_something_else_are_left(name, function, capsys):
     one = SMOKE["soft labels" if name == "distillation_loss" else "rewound, few"]
     plain = one.run_seed(6)
-    smaller_loop.dense.cache_clear()
+    train.dense.cache_clear()
     own.use(**{name: function})
     assert one.run_seed(6).predictions == plain.predictions
     assert f"the course's `{name}` instead of yours" in capsys.readouterr().out

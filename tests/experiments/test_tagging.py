@@ -11,10 +11,11 @@ from helpers import changed, files_of
 
 from autograder import course
 from data import documentation, tagged
-from utils.experiments import likeness, student, tagging, tagging_loop
+from utils.experiments import likeness, student, tagging
 from utils.experiments.experiment import dumps, parse, path_of, read_files
 from utils.experiments.runs import run_seeds
 from utils.experiments.standing import NO_STANDING
+from utils.experiments.tagging import train
 from utils.grading.results_check import results_check
 from utils.grading.verdict import Outcome
 
@@ -123,13 +124,13 @@ def test_what_cannot_be_run_is_refused(changes, says):
 
 def test_a_state_is_that_of_the_whole_encoder():
     """The features come from the first layers alone, and stand at the first piece of each word."""
-    known, device = tagging_loop.text_of(FROZEN), torch.device("cpu")
-    model, tokenizer = tagging_loop.encoder_of(FROZEN).eval(), tagging_loop.encoders.tokenizer("tiny")
+    known, device = train.text_of(FROZEN), torch.device("cpu")
+    model, tokenizer = train.encoder_of(FROZEN).eval(), train.encoders.tokenizer("tiny")
     words = known.test[3][0]
     with torch.no_grad():
         read = model(**tokenizer(" ".join(words), return_tensors="pt"), output_hidden_states=True)
     for state in (0, 1, 3):
-        rows = tagging_loop.states_of(dataclasses.replace(FROZEN, state=state), device, torch.float32)[1][3].float()
+        rows = train.states_of(dataclasses.replace(FROZEN, state=state), device, torch.float32)[1][3].float()
         whole = read.hidden_states[state][0, 1:-1]
         assert len(rows) == len(words) == len(whole)
         for column in (0, 7):  # standardised: the same up to a shift and a scale of each entry
@@ -137,12 +138,12 @@ def test_a_state_is_that_of_the_whole_encoder():
 
 
 def test_words_without_pieces_and_beyond_the_end_are_outside():
-    one = tagging_loop.Cut([1, 5, 6, 2], [None, 0, 2, None], [-100, 3, 4, -100])
-    assert tagging_loop.tags_of_words(one, ["B-PER", "I-PER"], 4) == ["B-PER", "O", "I-PER", "O"]
-    assert tagging_loop.first_pieces([None, 0, 0, 2, None], [7, 8, 9]) == [-100, 7, -100, 9, -100]
+    one = train.Cut([1, 5, 6, 2], [None, 0, 2, None], [-100, 3, 4, -100])
+    assert train.tags_of_words(one, ["B-PER", "I-PER"], 4) == ["B-PER", "O", "I-PER", "O"]
+    assert train.first_pieces([None, 0, 0, 2, None], [7, 8, 9]) == [-100, 7, -100, 9, -100]
     tags = ["I-PER", "B-PER", "I-PER", "I-LOC", "O", "I-LOC"]
-    assert tagging_loop.names_in(tags) == {(0, 0, "PER"), (1, 2, "PER"), (3, 3, "LOC"), (5, 5, "LOC")}
-    assert tagging_loop.count_names([tags], [[*tags[:3], "O", "O", "O"]]) == [[2, 2, 4]]
+    assert train.names_in(tags) == {(0, 0, "PER"), (1, 2, "PER"), (3, 3, "LOC"), (5, 5, "LOC")}
+    assert train.count_names([tags], [[*tags[:3], "O", "O", "O"]]) == [[2, 2, 4]]
 
 
 def test_the_arms_differ_as_the_notebook_says(honest):
@@ -191,12 +192,12 @@ def test_the_judge_knows_the_names_of_the_recorded_text(honest, tmp_path, monkey
     run = parse(next(iter(files_of(honest, FROZEN).values())))
     real = dataclasses.replace(FROZEN, task="documentation", test=len(run.predictions))
     run = dataclasses.replace(run, experiment=real.plain())
-    monkeypatch.setattr(tagging, "RECORDED", tmp_path)
-    tagging._recorded_names.cache_clear()
+    monkeypatch.setattr(tagging.spec, "RECORDED", tmp_path)
+    tagging.spec._recorded_names.cache_clear()
     assert real.names_there(run.versions["text"]) is None and real.recorded_examples == ""
     path_of(real, 1, tmp_path).parent.mkdir()
     path_of(real, 1, tmp_path).write_text(dumps(run))
-    tagging._recorded_names.cache_clear()
+    tagging.spec._recorded_names.cache_clear()
     try:
         known = real.names_there(run.versions["text"])
         assert known == [row[tagging.THERE] for row in run.predictions] and real.names_there("other") is None
@@ -206,7 +207,7 @@ def test_the_judge_knows_the_names_of_the_recorded_text(honest, tmp_path, monkey
         with pytest.raises(ValueError, match="the names that this text has"):
             real.check(run, whole=True)
     finally:
-        tagging._recorded_names.cache_clear()
+        tagging.spec._recorded_names.cache_clear()
 
 
 # Whose functions
@@ -218,7 +219,7 @@ def theirs():
 
 
 def use(**functions):
-    tagging_loop.states.cache_clear()  # they are computed once a session
+    train.states.cache_clear()  # they are computed once a session
     own.use(**functions)
 
 
@@ -233,7 +234,7 @@ def usual():
 
 
 def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):
-    tagging_loop.states.cache_clear()
+    train.states.cache_clear()
     called = own.use_counted(theirs)
     assert numbers() == usual
     assert {*called} == {*NAMES} == {*student._own}
@@ -298,7 +299,7 @@ def test_a_seed_decides_all_and_runs_leave_their_files(tmp_path):
     (run,) = run_seeds(one, [1], tmp_path)
     again, other = one.run_seed(1), one.run_seed(2)
     assert run.predictions == again.predictions != other.predictions
-    assert run.versions["text"] == tagging_loop.text_of(one).fingerprint
+    assert run.versions["text"] == train.text_of(one).fingerprint
     assert parse(path_of(one, 1, tmp_path).read_bytes()) == run
 
 

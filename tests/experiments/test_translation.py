@@ -16,10 +16,11 @@ from torch.nn import functional as F
 from autograder import course
 from data import parallel
 from utils.checks import nb13_translation as checks
-from utils.experiments import likeness, student, translation, translation_loop
+from utils.experiments import likeness, student, translation
 from utils.experiments.experiment import Run, parse, read_files
 from utils.experiments.runs import run_seeds
 from utils.experiments.standing import NO_STANDING
+from utils.experiments.translation import train
 from utils.grading import toys
 from utils.grading.evidence import examine
 from utils.grading.expect import normal
@@ -105,7 +106,7 @@ def test_bleu_is_that_of_sacrebleu():
         scores.append(wanted)
         assert checks.bleu_of(hypotheses, references) == pytest.approx(wanted, abs=1e-6)
         rows = [
-            [0.0, len(other), *3 * [len(one), *translation_loop.matches(one, other)]]
+            [0.0, len(other), *3 * [len(one), *train.matches(one, other)]]
             for one, other in zip(hypotheses, references, strict=True)
         ]
         run = Run(SMOKE[translation.PLAIN].plain(), 1, [], rows, [], [])
@@ -289,13 +290,13 @@ def test_a_run_is_the_same_whatever_was_run_before(of_seed_3):
 def test_a_bert_is_read_and_not_changed(of_seed_3):
     one = SMOKE[translation.FUSED]
     assert len({run.digest() for run in of_seed_3.values()}) == 3
-    trained, _ = translation_loop.train(one, 3, torch.device("cpu"))
+    trained, _ = train.train(one, 3, torch.device("cpu"))
     assert not any(part.requires_grad for part in trained.bert.values())
     assert {one.own is not None and one.bert is not None for one in mixed(trained.model)} == {True}
 
 
 def mixed(model):
-    return [part for part in model.modules() if isinstance(part, translation_loop.Mixed)]
+    return [part for part in model.modules() if isinstance(part, train.Mixed)]
 
 
 def test_where_a_model_looks_is_a_share_of_the_source(monkeypatch):

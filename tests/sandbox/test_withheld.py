@@ -36,7 +36,7 @@ def test_modules_with_references_are_names_and_nothing_else(tree):
     assert {
         *checks,
         "utils/experiments/seed_table.py",
-        "utils/experiments/pair_training.py",
+        "utils/experiments/rte/train.py",
         "utils/grading/expect.py",
         "utils/counting.py",
     } <= stubs
@@ -215,7 +215,7 @@ def test_nothing_that_a_kernel_may_read_is_an_answer(entry, readable, monkeypatc
             "from utils.experiments import seed_table; seed_table.t_interval([1, 2])",
             "is not there while a notebook is graded",
         ),
-        ("from utils.experiments.pair_training import parameter_groups; parameter_groups(None, 0.1)", "is not there"),
+        ("from utils.experiments.rte.train import parameter_groups; parameter_groups(None, 0.1)", "is not there"),
         (
             "from utils.checks import nb01_causal_mask_lm as checks; print(checks.attention(None), 'silent')",
             "None silent",

@@ -21,7 +21,7 @@ from data.pairs import MADE_UP_WORDS
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
 from utils.experiments.loops import products_of, run_of
-from utils.experiments.objectives import POINTS, TASKS, Masks, Objective, Order, Translations
+from utils.experiments.objectives.spec import POINTS, TASKS, Masks, Objective, Order, Translations
 from utils.experiments.training import progress, seed_everything
 
 # Their versions are in constraints.txt, so that machines which keep to it have one text; Python's own are not.

@@ -4,7 +4,7 @@ A small encoder-decoder learns English to French from many sentences, or from fe
 also attend to a frozen BERT (Zhu et al. 2020). Every run translates the test sentences three times: greedily, and with
 beams, ranked with and without a length penalty.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.translation_loop` trains.
+Imports nothing heavy: graders read it, too. `utils.experiments.translation.train` trains.
 """
 
 import importlib
@@ -19,7 +19,7 @@ import numpy as np
 
 from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run, parse, read_files
-from utils.experiments.runs import RECORDED_SEEDS, load_table
+from utils.experiments.runs import load_table
 
 if TYPE_CHECKING:
     from utils.experiments.seed_table import Comparison
@@ -27,15 +27,13 @@ if TYPE_CHECKING:
 
 IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NOTEBOOK = "13_translation"
-RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "translation"
+RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "translation"
 ORDERS = 4  # of n-grams
 GREEDY, BEAMS, PENALISED = "greedy", "beams", "beams, length penalty"
 DECODINGS = (GREEDY, BEAMS, PENALISED)  # in the order of a row of predictions
 LOSS, LENGTH, HYPOTHESES = 0, 1, 2  # of a row: of the reference its loss and its words; then what was translated
 ROW = HYPOTHESES + len(DECODINGS) * (1 + ORDERS)
 POINTS = 6  # of the curve of a run
-
-__all__ = ["RECORDED_SEEDS", "Translation", "experiments", "recorded", "seeds"]
 
 
 def _part(row: Sequence[Any], decoding: int) -> list[int]:
@@ -76,7 +74,7 @@ class Translation(Experiment):
     """
 
     metrics = (*METRICS, LOSS_METRIC)
-    loop = "utils.experiments.translation_loop"
+    loop = "utils.experiments.translation.train"
 
     language: str
     pool: int  # pairs, of which a seed draws `examples`
@@ -171,7 +169,7 @@ def decoded(some: Mapping[str, Sequence[Run]]) -> dict[str, list[Run]]:
 
 
 def _loop() -> Any:
-    return importlib.import_module("utils.experiments.translation_loop")  # which imports this module, and torch
+    return importlib.import_module("utils.experiments.translation.train")  # which imports this module, and torch
 
 
 def seeds(profile: str | None = None) -> list[int]:

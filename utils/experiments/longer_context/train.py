@@ -19,7 +19,7 @@ from data import source
 from data.pairs import MADE_UP_WORDS
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
-from utils.experiments.longer_context import POINTS, UNIT, LongerContext
+from utils.experiments.longer_context.spec import POINTS, UNIT, LongerContext
 from utils.experiments.loops import run_of
 from utils.experiments.training import seed_everything
 

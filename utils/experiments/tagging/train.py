@@ -20,7 +20,7 @@ from data.tagged import Tagged
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
 from utils.experiments.loops import products_of, run_of
-from utils.experiments.tagging import BILSTM, Tagging
+from utils.experiments.tagging.spec import BILSTM, Tagging
 from utils.experiments.training import progress, seed_everything
 
 OUTSIDE = "O"

@@ -3,7 +3,7 @@
 Four of them read random tokens that come again after a period: nothing but the token one period ago tells what comes.
 Two read source text: there the memory saves the first places of each segment from having nothing before them.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.longer_context_loop` trains.
+Imports nothing heavy: graders read it, too. `utils.experiments.longer_context.train` trains.
 """
 
 import importlib
@@ -17,20 +17,17 @@ import numpy as np
 
 from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
-from utils.experiments.runs import RECORDED_SEEDS, load_table, recorded_examples
+from utils.experiments.runs import load_table, recorded_examples
 
 if TYPE_CHECKING:
     from utils.plots import Picture
 
 IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NOTEBOOK = "10_longer_context"
-RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "longer_context"
+RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "longer_context"
 UNIT = 1000  # losses of random tokens are whole thousandths of a nat, see `LongerContext`
 POINTS = 10  # of the curve of a run, in nats: no `train_loss`, which would have to fall, where nothing can be learned
 COPY, TEXT = "period", "source"
-
-
-__all__ = ["RECORDED_SEEDS", "LongerContext", "experiments", "recorded", "seeds"]
 
 
 def _losses_at(first: float, last: float, run: Run) -> Any:
@@ -60,7 +57,7 @@ class LongerContext(Experiment):
     """
 
     metrics = METRICS
-    loop = "utils.experiments.longer_context_loop"
+    loop = "utils.experiments.longer_context.train"
 
     period: int  # after which random tokens come again; 0 for source text
     mem_len: int
@@ -115,7 +112,7 @@ def trained(experiment: LongerContext, seed: int) -> tuple[Any, Any]:
 
 
 def _loop() -> Any:
-    return importlib.import_module("utils.experiments.longer_context_loop")  # which imports this module, and torch
+    return importlib.import_module("utils.experiments.longer_context.train")  # which imports this module, and torch
 
 
 def seeds(profile: str | None = None) -> list[int]:

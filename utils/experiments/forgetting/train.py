@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from data import encoders, libraries
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
-from utils.experiments.forgetting import ADAPTERS, CLASSES, EWC, L2_SP, PHASES, TOGETHER, Forgetting
+from utils.experiments.forgetting.spec import ADAPTERS, CLASSES, EWC, L2_SP, PHASES, TOGETHER, Forgetting
 from utils.experiments.loops import products_of, run_of
 from utils.experiments.training import progress, seed_everything
 

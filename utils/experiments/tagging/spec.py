@@ -4,7 +4,7 @@ An encoder is frozen, and a tagger reads one of its states: a linear map, or a B
 the encoder learns, too: pretrained, and from random weights. What is looked for are words of documentation that were
 marked up as code.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.tagging_loop` trains.
+Imports nothing heavy: graders read it, too. `utils.experiments.tagging.train` trains.
 """
 
 import importlib
@@ -20,20 +20,17 @@ import numpy as np
 
 from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run, parse, read_files
-from utils.experiments.runs import RECORDED_SEEDS, load_table
+from utils.experiments.runs import load_table
 
 if TYPE_CHECKING:
     from utils.plots import Picture
 
 IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NOTEBOOK = "08_bert_heads"
-RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "bert_heads"
+RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "bert_heads"
 LINEAR, BILSTM = "linear", "BiLSTM"
 FINE_TUNED, FROM_NOTHING = "fine-tuned", "fine-tuned from random weights"
 RIGHT, FOUND, THERE, LOSS = range(4)  # of a sentence: names found that are right, names found, names there, loss
-
-
-__all__ = ["RECORDED_SEEDS", "Tagging", "experiments", "recorded", "seeds"]
 
 
 def _counts(run: Run) -> Any:
@@ -59,7 +56,7 @@ class Tagging(Experiment):
     """
 
     metrics = METRICS
-    loop = "utils.experiments.tagging_loop"
+    loop = "utils.experiments.tagging.train"
 
     encoder: str  # tiny, minilm or bert
     head: str  # LINEAR or BILSTM
@@ -153,7 +150,7 @@ def sentences(experiment: Tagging, count: int = 3) -> list[tuple[list[str], list
 
 
 def _loop() -> Any:
-    return importlib.import_module("utils.experiments.tagging_loop")  # which imports this module, and torch
+    return importlib.import_module("utils.experiments.tagging.train")  # which imports this module, and torch
 
 
 def seeds(profile: str | None = None) -> list[int]:

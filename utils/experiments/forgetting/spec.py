@@ -5,7 +5,7 @@ time. The arms differ in what is done for the libraries that came before: nothin
 (replay), a pull to the weights as they were (L2-SP, EWC), weights of their own for each two (adapters). Whoever learns
 all six together is the bound that they are measured by.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.forgetting_loop` trains.
+Imports nothing heavy: graders read it, too. `utils.experiments.forgetting.train` trains.
 """
 
 import importlib
@@ -19,22 +19,19 @@ import numpy as np
 
 from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
-from utils.experiments.runs import RECORDED_SEEDS, load_table, recorded_examples
+from utils.experiments.runs import load_table, recorded_examples
 
 if TYPE_CHECKING:
     from utils.plots import Picture
 
 IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NOTEBOOK = "09_forgetting"
-RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "forgetting"
+RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "forgetting"
 CLASSES, TOGETHER = 6, 2  # libraries, and how many of them a phase has
 PHASES = CLASSES // TOGETHER
 SEQUENCE, REPLAY, L2_SP, EWC, ADAPTERS = "in sequence", "replay", "L2-SP", "EWC", "adapters"
 ALL = "all together"
 METHODS = (SEQUENCE, REPLAY, L2_SP, EWC, ADAPTERS, ALL)
-
-
-__all__ = ["RECORDED_SEEDS", "Forgetting", "experiments", "recorded", "seeds"]
 
 
 def times(run: Run) -> int:
@@ -74,7 +71,7 @@ class Forgetting(Experiment):
     """
 
     metrics = METRICS
-    loop = "utils.experiments.forgetting_loop"
+    loop = "utils.experiments.forgetting.train"
 
     encoder: str  # tiny, minilm or bert
     method: str  # one of METHODS
@@ -177,7 +174,7 @@ def fall(experiment: Forgetting, seed: int, steps: int = 10) -> dict[str, list[f
 
 
 def _loop() -> Any:
-    return importlib.import_module("utils.experiments.forgetting_loop")  # which imports this module, and torch
+    return importlib.import_module("utils.experiments.forgetting.train")  # which imports this module, and torch
 
 
 def seeds(profile: str | None = None) -> list[int]:

@@ -21,7 +21,7 @@ from utils.experiments import profiles, student
 from utils.experiments.experiment import DIGITS, Run
 from utils.experiments.loops import run_of
 from utils.experiments.training import progress, seed_everything
-from utils.experiments.translation import DECODINGS, GREEDY, ORDERS, PENALISED, POINTS, Translation
+from utils.experiments.translation.spec import DECODINGS, GREEDY, ORDERS, PENALISED, POINTS, Translation
 
 PAD, BOS, EOS, UNKNOWN = range(4)
 VOCABULARY = 8000  # words of a language that occur twice or more, at most so many of them

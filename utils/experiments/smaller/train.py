@@ -18,7 +18,7 @@ from data import libraries
 from utils.experiments import profiles, smaller, student
 from utils.experiments.experiment import Run
 from utils.experiments.loops import run_of
-from utils.experiments.smaller import CUT, DENSE, HARD, NEW, OWN, POINTS, SHUFFLED, SOFT, TEACHER, UNIT, Smaller
+from utils.experiments.smaller.spec import CUT, DENSE, HARD, NEW, OWN, POINTS, SHUFFLED, SOFT, TEACHER, UNIT, Smaller
 from utils.experiments.training import seed_everything
 
 ANOTHER = 10**7  # what is added to a seed for values that have nothing to do with the first ones

@@ -4,7 +4,7 @@ First a lookup: a few keys with a value each, and a question for one of them. A 
 cut, and what is left is trained again: from its old values, from new ones, or at other places. Then sentences of six
 libraries, few of which have a label: a small model learns from these, or from what a large one says of all of them.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.smaller_loop` trains.
+Imports nothing heavy: graders read it, too. `utils.experiments.smaller.train` trains.
 """
 
 import importlib
@@ -19,14 +19,14 @@ import numpy as np
 
 from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
-from utils.experiments.runs import RECORDED_SEEDS, load_table, recorded_examples
+from utils.experiments.runs import load_table, recorded_examples
 
 if TYPE_CHECKING:
     from utils.plots import Picture
 
 IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NOTEBOOK = "12_smaller_models"
-RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "smaller_models"
+RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "smaller_models"
 DENSE, REWOUND, NEW, SHUFFLED = "dense", "rewound", "new values", "shuffled mask"
 TEACHER, OWN, HARD, SOFT = "teacher", "own labels", "hard labels", "soft labels"
 CUT = (REWOUND, NEW, SHUFFLED)
@@ -37,9 +37,6 @@ UNIT = 1000  # margins are whole thousandths, see `Smaller`
 POINTS = 12  # of the curve of a run
 LIBRARIES = 6
 LEARNED = 0.9  # the accuracy whose first step is looked for
-
-
-__all__ = ["RECORDED_SEEDS", "Smaller", "experiments", "recorded", "seeds"]
 
 
 def _right(run: Run) -> Any:
@@ -63,7 +60,7 @@ class Smaller(Experiment):
     """
 
     metrics = METRICS
-    loop = "utils.experiments.smaller_loop"
+    loop = "utils.experiments.smaller.train"
 
     method: str  # one of METHODS
     sparsity: float  # the share of the layers' matrices that is cut, of CUT
@@ -168,7 +165,7 @@ def models(experiment: Smaller, seed: int) -> tuple[Any, Any, int]:
 
 
 def _loop() -> Any:
-    return importlib.import_module("utils.experiments.smaller_loop")  # which imports this module, and torch
+    return importlib.import_module("utils.experiments.smaller.train")  # which imports this module, and torch
 
 
 def seeds(profile: str | None = None) -> list[int]:

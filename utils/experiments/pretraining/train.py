@@ -24,7 +24,7 @@ from data.pairs import MADE_UP_WORDS, TOPICS
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
 from utils.experiments.loops import products_of, run_of
-from utils.experiments.pretraining import KINDS, PLACES, POINTS, Pretraining
+from utils.experiments.pretraining.spec import KINDS, PLACES, POINTS, Pretraining
 from utils.experiments.training import precision_of, seed_everything
 
 # Their versions are in constraints.txt, so that machines which keep to it have one text; Python's own are not.

@@ -4,7 +4,7 @@ Two arms each, which differ in nothing else: the same mask of a sentence in all 
 and their translations in one row that attend to each other or not; pairs that are wrong by another document or by their
 order.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.objectives_loop` trains.
+Imports nothing heavy: graders read it, too. `utils.experiments.objectives.train` trains.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ import numpy as np
 
 from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
-from utils.experiments.runs import RECORDED_SEEDS, load_table, recorded_examples
+from utils.experiments.runs import load_table, recorded_examples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,14 +27,12 @@ if TYPE_CHECKING:
 
 IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NOTEBOOK = "11_other_objectives"
-RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "objectives"
+RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "objectives"
 POINTS = 8  # of the curve of a run with masks
 STATIC, DYNAMIC = "one mask", "dynamic masks"
 MLM, TLM = "each language alone", "translations side by side"
 NSP, SOP = "next sentence", "sentence order"
 TASKS = ("nsp", "sop")  # of 11.7, in the order of a row of predictions
-
-__all__ = ["RECORDED_SEEDS", "Masks", "Objective", "Order", "Translations", "experiments", "recorded", "seeds"]
 
 
 def _losses(run: Run) -> Any:
@@ -57,7 +55,7 @@ def _right(task: int, run: Run) -> Any:
 class Objective(Experiment):
     """What the three kinds share. The sentences are those of libraries on this machine: see `examples_of`."""
 
-    loop = "utils.experiments.objectives_loop"
+    loop = "utils.experiments.objectives.train"
 
     batch: int
     lr: float
