@@ -29,7 +29,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 from data import encoders, pairs
 from utils.experiments import profiles, rte
 from utils.experiments.rte import train
-from utils.experiments.rte.pair_experiment import PairExperiment
+from utils.experiments.rte.spec import PairExperiment
 
 MAX_LEN = 128
 SAMPLE = 24  # batches whose matrix multiplications are timed

@@ -1,11 +1,12 @@
 """Imports go one way: between the folders of the project, between the wings of autograder, between modules."""
 
 import ast
-import graphlib
+import itertools
+import re
 import subprocess
 import sys
-from pathlib import Path
 
+import networkx
 import pytest
 
 from autograder import course
@@ -27,15 +28,53 @@ WINGS = {
 }
 
 
-def imports(path):
-    """The modules that a file imports, anywhere in it; of `from a import b` both `a` and `a.b`."""
+MODULE = re.compile(r"(autograder|utils|data|solutions|tests)(\.[a-z_]\w*)+")
+# Where a module is imported whose name is computed. Each was looked at: it imports no module of a level above it.
+COMPUTED = {
+    "utils.experiments.experiment": "`Experiment.trainer`: the module that trains, for whoever runs a seed",
+    "utils.grading.dispatch": "a library that a check names",
+}
+
+
+def imports(path, known=()):
+    """The modules that a file imports, anywhere in it, or names in a string.
+
+    Of `from a import b` that is `a.b` alone if it is among the `known` modules, else both `a` and `a.b`.
+    """
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {one.name for one in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
-    return found
+            names = {f"{node.module}.{one.name}" for one in node.names}
+            found |= names if names <= {*known} else {node.module, *names}
+    return found | strings(path)
+
+
+def strings(path):
+    """The strings in a file that are the name of a module, as `importlib.import_module` takes it.
+
+    What a process is started with, `python -m NAME`, is no import.
+    """
+    nodes = [*ast.walk(ast.parse(path.read_text()))]
+    started = {part for node in nodes if isinstance(node, ast.List) for part in after_m(node.elts)}
+    texts = (node.value for node in nodes if isinstance(node, ast.Constant) and node not in started)
+    return {text for text in texts if isinstance(text, str) and MODULE.fullmatch(text)}
+
+
+def after_m(parts):
+    """What follows "-m" in the words of a command."""
+    return [after for one, after in itertools.pairwise(parts) if getattr(one, "value", "") == "-m"]
+
+
+def computed_imports(path):
+    """How often a file imports a module whose name is not a string in that call."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    names = [getattr(call.func, "attr", getattr(call.func, "id", "")) for call in calls]
+    return sum(
+        name in ("import_module", "__import__") and not (call.args and isinstance(call.args[0], ast.Constant))
+        for name, call in zip(names, calls, strict=True)
+    )
 
 
 def modules(package):
@@ -53,6 +92,12 @@ def wing(module):
     return f"{package}.{part}" if part in WINGS[package] else module
 
 
+def circles(arrows):
+    """Every group of modules that import each other, some by way of others. arrows: module -> what it imports."""
+    graph = networkx.DiGraph([(name, target) for name, targets in arrows.items() for target in targets])
+    return sorted(sorted(group) for group in networkx.strongly_connected_components(graph) if len(group) > 1)
+
+
 @pytest.mark.parametrize(
     "package, never", [("data", {"utils", "autograder"}), ("utils", {"autograder"}), ("autograder", {"tests"})]
 )
@@ -66,14 +111,20 @@ def test_a_folder_imports_none_above_it(package, never):
 @pytest.mark.parametrize("package", WINGS)
 def test_wings_and_modules_import_without_a_circle(package):
     found = modules(package)
-    assert {path.parent.name for path in found.values()} == {package, *WINGS[package]}
-    between = {name: (imports(path) & {*found}) - {name} for name, path in found.items()}
+    parts = {path.relative_to(course.ROOT / package).parent.parts[:1] for path in found.values()}
+    assert parts == {(), *((name,) for name in WINGS[package])}
+    between = {name: (imports(path, found) & {*found}) - {name} for name, path in found.items()}
     wings = {}
     for name, targets in between.items():
         wings.setdefault(wing(name), set()).update({wing(target) for target in targets} - {package, wing(name)})
-    assert [*graphlib.TopologicalSorter(wings).static_order()]
-    packages = {name for name, path in found.items() if Path(path).stem == "__init__"}
-    assert [*graphlib.TopologicalSorter({name: targets - packages for name, targets in between.items()}).static_order()]
+    assert circles(wings) == []
+    assert circles(between) == []
+
+
+def test_a_computed_import_is_one_that_was_looked_at():
+    """By another one, a module could import what imports it, and no other test would see that."""
+    found = {name: computed_imports(path) for name, path in modules("utils").items()}
+    assert {name: count for name, count in found.items() if count} == dict.fromkeys(COMPUTED, 1)
 
 
 @pytest.mark.parametrize("folder", ["tests", "benchmarks"])

@@ -33,7 +33,7 @@ def digest(files: Iterable[Path], source: str = "", roots: Sequence[Path] = (ROO
 
     That is every module of `HELPERS` which they import, or name in a string, and which those import; and of
     `data` every file, or folder, that one of them names. `roots` are the folders of the package and of the
-    course.
+    course. With the module `spec` of an experiment it reaches `train` beside it, which `Experiment.trainer` imports.
     """
     given = [path for path in files if path.exists()]
     waiting, reached, stored = [_named(path, _stamp(path)) for path in given], set(given), set[Path]()
@@ -42,7 +42,8 @@ def digest(files: Iterable[Path], source: str = "", roots: Sequence[Path] = (ROO
     while waiting:
         named = waiting.pop()
         stored |= {found for path in named.paths for root in roots for found in _data(path, root)}
-        new, modules = named.modules - modules, modules | named.modules
+        trainers = {f"{name.removesuffix('.spec')}.train" for name in named.modules if name.endswith(".spec")}
+        new, modules = (named.modules | trainers) - modules, modules | named.modules | trainers
         for path in {found for module in new for root in roots for found in _files(module, root)} - reached:
             reached.add(path)
             waiting.append(_named(path, _stamp(path)))

@@ -45,10 +45,11 @@ def write(folder: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         # Of another course's packages an `__init__.py` may hold an answer; an empty one cannot.
         plain = path.name == "__init__.py" and (path == ROOT / name or not path.read_text().strip())
-        if plain or ".".join(inside) in forbidden.HELPERS[package]:
+        module = ".".join((package, *inside)).removesuffix(".__init__")
+        if plain or module.partition(".")[2] in forbidden.HELPERS[package]:
             shutil.copyfile(path, target)
         else:
-            target.write_text(stub(path.read_text(), ".".join((package, *inside)).removesuffix(".__init__")))
+            target.write_text(stub(path.read_text(), module))
     (folder / "utils" / "withheld.py").write_text(STAND_IN)
     sandbox = "autograder/sandbox"
     (folder / sandbox).mkdir(parents=True)

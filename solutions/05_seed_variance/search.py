@@ -22,7 +22,7 @@ from data.documentation import cache_folder
 from utils import files
 from utils.experiments import profiles, rte
 from utils.experiments.rte import train
-from utils.experiments.rte.pair_experiment import PairExperiment
+from utils.experiments.rte.spec import PairExperiment
 from utils.experiments.rte.train import Encoded
 
 RATES = {"full": (5e-5, 1e-4, 2e-4), "adapter": (5e-4, 1e-3, 2e-3), "fusion": (1e-4, 3e-4, 1e-3)}

@@ -929,9 +929,11 @@ def run_all(results):
 
 
 # %% tags=["experiment"]
+from utils.experiments.pretraining import train as trainer
+
 runs = run_all(results)
 rows = {name: runs[name] for name in pretraining.ROWS}
-print(f"knowing how frequent each piece is, and no more: {pretraining.unigram_loss(experiments[min(rows)]):.2f} nats")
+print(f"knowing how frequent each piece is, and no more: {trainer.unigram_loss(experiments[min(rows)]):.2f} nats")
 across(rows, pretraining.METRICS)
 
 # %% check="7.10"
@@ -994,7 +996,7 @@ pretraining.picture(
 # reads it. Write sentences of your own: words in lower case, and spaces around `.` and `,` as in its text.
 
 # %% tags=["experiment"]
-model, tokenizer = pretraining.trained(experiments[bert], pretraining.seeds()[0])
+model, tokenizer = trainer.trained(experiments[bert], pretraining.seeds()[0])
 documented = [
     "returns [MASK] if the object is callable .",
     "the default [MASK] is zero .",

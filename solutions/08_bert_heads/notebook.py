@@ -950,7 +950,9 @@ student.use(checks, **mine, layer_features=layer_features, BiLSTMTagger=BiLSTMTa
 results = results_folder(say=True)
 
 # %% tags=["experiment"]
-for words, tags in tagging.sentences(experiments[tagging.FINE_TUNED]):
+from utils.experiments.tagging import train as trainer
+
+for words, tags in trainer.sentences(experiments[tagging.FINE_TUNED]):
     print(" ".join(word if tag == "O" else f"[{word} {tag}]" for word, tag in zip(words, tags)), end="\n\n")
 
 # %% [markdown]
@@ -1042,7 +1044,7 @@ mine = profiles.pick(
     smoke=["w9 w0 w11 w12 w13 w4 w14"], cpu=documented, gpu=["ada lovelace met charles babbage in london ."]
 )
 read = [sentence.split() for sentence in mine]
-found = tagging.tag(experiments[tagging.FINE_TUNED], tagging.seeds()[0], read)
+found = trainer.tag(experiments[tagging.FINE_TUNED], tagging.seeds()[0], read)
 for words, tags in zip(read, found):
     print(" ".join(words))
     for first, last, kind in entities(tags):

@@ -952,7 +952,9 @@ student.use(checks, **mine, ewc=ewc, l2_sp=l2_sp)
 results = results_folder(say=True)
 
 # %% tags=["experiment"]
-for library, (sentence,) in phases.sentences(experiments["in sequence"]).items():
+from utils.experiments.forgetting import train as trainer
+
+for library, (sentence,) in trainer.sentences(experiments["in sequence"]).items():
     print(f"{library:>10}: {sentence}")
 
 # %% [markdown]
@@ -1039,7 +1041,7 @@ for own, how in ((False, "one head"), (True, "own heads")):
 # How fast is it? One more model learns the first phase, and goes on into the second.
 
 # %% tags=["experiment"]
-shares = phases.fall(experiments["in sequence"], phases.seeds()[0], steps=12)
+shares = trainer.fall(experiments["in sequence"], phases.seeds()[0], steps=12)
 alt = "Accuracy at the first phase's sentences, from its end on over a dozen steps of the second: one head, own head."
 plots.curves(shares, x=range(13), xlabel="steps of the second phase", ylabel="accuracy at the first phase", alt=alt)
 

@@ -933,8 +933,10 @@ reading.picture(recorded, reading.TEXT, "The recorded runs, source text, as abov
 # text it was not trained on, with contexts up to four times its memory.
 
 # %% tags=["experiment"]
+from utils.experiments.longer_context import train as trainer
+
 size = experiments["source, memory 32"]
-model, text = reading.trained(size, reading.seeds()[0])
+model, text = trainer.trained(size, reading.seeds()[0])
 contexts, rows = [size.mem_len, 2 * size.mem_len, 4 * size.mem_len], []
 evaluate_sliding(model, text[: size.length], 4)  # the first call of a model takes longer
 for context in contexts:

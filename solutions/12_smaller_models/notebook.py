@@ -756,9 +756,11 @@ print(*table.compared(arms.questions(runs)), sep="\n\n")
 # `time_per_example`.
 
 # %% tags=["experiment"]
+from utils.experiments.smaller import train as trainer
+
 rows = {}
 for name in ("dense", "rewound, few", "rewound, fewest", "teacher", "soft labels"):
-    model, x, stored = arms.models(experiments[name], arms.seeds()[0])
+    model, x, stored = trainer.sized(experiments[name], arms.seeds()[0])
     accuracy = sum(arms.METRICS[0].of(run) for run in runs[name]) / len(runs[name])
     rows[name] = (accuracy, stored, time_per_example(model, x[:100]))
     print(f"{name:16} {accuracy:5.1f}% {stored:9,} numbers {1e6 * rows[name][2]:7.1f} microseconds an example")
@@ -897,7 +899,7 @@ def quantise(weight, bits):
 checks.quantise(quantise)
 
 # %% tags=["experiment"]
-model, x, _ = arms.models(experiments["dense"], arms.seeds()[0])
+model, x, _ = trainer.sized(experiments["dense"], arms.seeds()[0])
 kept, agree = snapshot(model), {}
 labels = model(x).argmax(-1)
 for bits in (8, 6, 5, 4, 3, 2):

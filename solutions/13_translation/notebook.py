@@ -774,7 +774,9 @@ print(*arms.compared(runs), sep="\n\n")
 # the mean over its heads, for one test sentence: of the model with many pairs and of the one with few.
 
 # %% tags=["experiment"]
-maps = arms.attention_maps(arms.seeds()[0])
+from utils.experiments.translation import train as trainer
+
+maps = trainer.attention_maps(arms.seeds()[0])
 for name, (source, words, weights) in maps.items():
     print(f"{name:10} {' '.join(source)}  ->  {' '.join(words)}")
 

@@ -34,7 +34,7 @@ from utils.experiments.experiment import (
     score,
     write,
 )
-from utils.experiments.rte import pair_experiment
+from utils.experiments.rte import spec
 from utils.experiments.runs import run_seeds
 from utils.experiments.standing import NO_STANDING, Standing
 from utils.grading import results_check as checking
@@ -143,7 +143,7 @@ def test_another_configuration(honest, tmp_path):
 
 
 def test_impossible_accuracies(honest, tmp_path, monkeypatch):
-    monkeypatch.setitem(pair_experiment.CEILING, "tiny", 90.0)
+    monkeypatch.setitem(spec.CEILING, "tiny", 90.0)
     files = read_files(honest)
     labels = parse(files[name_of(1)]).labels
     logits = [[1.0 - label, float(label)] for label in labels]

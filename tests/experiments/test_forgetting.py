@@ -438,7 +438,7 @@ def test_the_first_phase_falls_in_a_few_steps_of_the_second(monkeypatch):
     one, steps, loss_of = SMOKE["in sequence"], [], train.loss_of
     run = one.run_seed(1)
     monkeypatch.setattr(train, "loss_of", lambda *args: steps.append(1) or loss_of(*args))
-    shares = forgetting.fall(one, 1, 8)
+    shares = train.fall(one, 1, 8)
     assert {name: len(values) for name, values in shares.items()} == {"one head": 9, "own head": 9}
     assert len(steps) == 2 * one.examples * one.epochs // one.batch + 8
     assert shares["one head"][0] == shares["own head"][0] == forgetting.matrix(run)[1][0] > 0.7
@@ -446,5 +446,5 @@ def test_the_first_phase_falls_in_a_few_steps_of_the_second(monkeypatch):
 
 
 def test_sentences_are_shown_by_library():
-    shown = forgetting.sentences(SMOKE["replay"], 2)
+    shown = train.sentences(SMOKE["replay"], 2)
     assert [*shown] == [*libraries.CLASSES] and {len(some) for some in shown.values()} == {2}

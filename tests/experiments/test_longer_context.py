@@ -222,7 +222,7 @@ def test_the_first_segments_do_not_count_and_memory_is_what_was_asked_for():
 
 
 def test_a_trained_model_is_the_runs_and_comes_with_a_text(capsys):
-    model, text = longer_context.trained(TEXT, 1)
+    model, text = train.trained(TEXT, 1)
     assert not model.training and text.tolist() == train.test_texts(TEXT)[0].tolist()
     found = train.losses(model, TEXT, TEXT.mem_len, torch.device("cpu"))
     assert found.round(decimals=4).tolist() == TEXT.run_seed(1).predictions

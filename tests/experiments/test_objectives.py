@@ -14,6 +14,7 @@ from data import documentation
 from utils.experiments import objectives, student
 from utils.experiments.experiment import BadRun, Run, dumps, parse, read_files
 from utils.experiments.objectives import train
+from utils.experiments.runs import RECORDED_SEEDS
 from utils.experiments.seed_table import tables
 from utils.experiments.standing import NO_STANDING
 from utils.grading.evidence import examine

@@ -9,7 +9,7 @@ import torch
 from autograder import course
 from utils.experiments import rte, student
 from utils.experiments.rte import train
-from utils.experiments.rte.pair_experiment import PairExperiment
+from utils.experiments.rte.spec import PairExperiment
 from utils.experiments.runs import run_seeds
 from utils.grading.verdict import Outcome
 

@@ -110,7 +110,7 @@ def test_a_text_with_fewer_pieces_keeps_the_frequent_ones():
     assert fewer.fingerprint != known.fingerprint
     assert fewer.log_shares.exp().sum().item() == pytest.approx(1, abs=1e-4)
     with pytest.raises(ValueError, match="numbered otherwise"):
-        pretraining.trained(dataclasses.replace(SHORT, pieces=40), 1)
+        train.trained(dataclasses.replace(SHORT, pieces=40), 1)
 
 
 def test_the_arms_differ_as_the_notebook_says(honest):
@@ -124,7 +124,7 @@ def test_the_arms_differ_as_the_notebook_says(honest):
     for name in (MASKED, RANDOM):  # a token that stands there helps them less
         assert kept[name] > kept[BERT] + 0.3, kept
     assert kept[KEPT] < kept[BERT] - 0.5 and changed[KEPT] > changed[BERT] + 1, (kept, changed)
-    counting = pretraining.unigram_loss(SMOKE[BERT])
+    counting = train.unigram_loss(SMOKE[BERT])
     assert all(at_mask[name] < counting - 0.4 for name in pretraining.ROWS), at_mask
     masked, left = pretraining.FROM_NOTHING
     assert at_mask[left] < at_mask[masked] - 0.3, at_mask

@@ -12,7 +12,7 @@ from autograder.author import record
 from autograder.reports import report
 from utils.experiments import extrapolation, likeness, pretraining, rte, tagging, transfer
 from utils.experiments.experiment import path_of, read_files
-from utils.experiments.rte.pair_experiment import PairExperiment
+from utils.experiments.rte.spec import PairExperiment
 from utils.experiments.runs import RECORDED_SEEDS, load_runs, load_table
 from utils.experiments.seed_table import SeedTable
 from utils.grading.evidence import examine

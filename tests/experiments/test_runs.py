@@ -16,7 +16,7 @@ from data import pairs
 from utils.experiments import rte, student
 from utils.experiments.experiment import BadRun, parse, path_of, read, write
 from utils.experiments.rte import train
-from utils.experiments.rte.pair_experiment import PairExperiment
+from utils.experiments.rte.spec import PairExperiment
 from utils.experiments.runs import load_runs, run_seeds
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -233,10 +233,10 @@ def test_a_run_is_the_same_whatever_was_run_before(monkeypatch):
 
 
 def test_models_are_measured_as_they_are_stored():
-    dense, few = (smaller.models(SMOKE[name], 1) for name in ("dense", "rewound, few"))
+    dense, few = (train.sized(SMOKE[name], 1) for name in ("dense", "rewound, few"))
     assert dense[1].shape == (100, 3) and dense[0](dense[1]).shape == (100, 4)
     assert few[2] < dense[2] <= sum(part.numel() for part in dense[0].parameters())
-    student_of, teacher = (smaller.models(SMOKE[name], 1) for name in ("soft labels", "teacher"))
+    student_of, teacher = (train.sized(SMOKE[name], 1) for name in ("soft labels", "teacher"))
     assert student_of[2] < teacher[2] and teacher[0](teacher[1]).shape == (120, 6)
 
 

@@ -304,9 +304,9 @@ def test_a_seed_decides_all_and_runs_leave_their_files(tmp_path):
 
 
 def test_other_sentences_are_read_by_a_tagger_that_learned():
-    found = tagging.tag(dataclasses.replace(WHOLE, epochs=1), 1, [["w9", "w0", "w11"], ["w8"] * 30])
+    found = train.tag(dataclasses.replace(WHOLE, epochs=1), 1, [["w9", "w0", "w11"], ["w8"] * 30])
     assert [len(tags) for tags in found] == [3, 30] and found[1][-1] == "O"  # beyond the encoder's end
     with pytest.raises(ValueError, match="only a tagger whose encoder learned"):
-        tagging.tag(FROZEN, 1, [["w9"]])
-    words, tags = tagging.sentences(WHOLE, 1)[0]
+        train.tag(FROZEN, 1, [["w9"]])
+    words, tags = train.sentences(WHOLE, 1)[0]
     assert len(words) == len(tags) == tagged.MADE_UP_LENGTH

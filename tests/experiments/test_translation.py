@@ -301,7 +301,7 @@ def mixed(model):
 
 def test_where_a_model_looks_is_a_share_of_the_source(monkeypatch):
     monkeypatch.setenv("COURSE_PROFILE", "smoke")
-    maps = translation.attention_maps(3)
+    maps = train.attention_maps(3)
     assert [*maps] == [translation.MANY, translation.PLAIN]
     for source, words, weights in maps.values():
         assert weights.shape == (len(words), len(source)) and source[-1] == words[-1] == "<eos>"

@@ -14,6 +14,7 @@ import torch
 from autograder import course
 from autograder.author import build, checks
 from autograder.sandbox import kernel, withheld
+from utils import experiments
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
 from utils.grading.forbidden import HELPERS
@@ -194,7 +195,7 @@ def test_nothing_that_a_kernel_may_read_is_an_answer(entry, readable, monkeypatc
             continue
         given = first_call(check)
         for path, value in readable.items():
-            if path.startswith("utils.experiments.runs") or path.endswith(".attention_maps"):  # would train
+            if path.startswith("utils.experiments.runs"):  # would train
                 continue
             if takes(value, given):
                 assert verdict_on(check, value).outcome is not Outcome.PASSED, f"{path} answers {number}"
@@ -251,11 +252,11 @@ LOOKED_AT = {
         "experiment.Run.majority",
         "experiment.outputs_of",
         "experiment.score",
-        "longer_context.by_place",
+        "longer_context.spec.by_place",
     ),
-    *("forgetting.matrix", "objectives.learning", "pretraining.learning", "tagging.Tagging.check"),
-    *("forgetting.picture", "longer_context.picture", "objectives.crossed", "pretraining.picture"),
-    *("smaller.picture", "tagging.picture", "translation.picture"),
+    *("forgetting.spec.matrix", "objectives.spec.learning", "pretraining.spec.learning", "tagging.spec.Tagging.check"),
+    *("forgetting.spec.picture", "longer_context.spec.picture", "objectives.spec.crossed", "pretraining.spec.picture"),
+    *("smaller.spec.picture", "tagging.spec.picture", "translation.spec.picture"),
 }
 
 
@@ -271,7 +272,8 @@ def test_no_new_formula_is_in_a_module_of_experiments_that_kernels_may_read():
                 called = {one.attr for one in ast.walk(part) if isinstance(one, ast.Attribute)}
                 if called & COMPUTES:
                     owner = f"{node.name}." if part is not node else ""
-                    found.add(f"{name.rpartition('.')[2]}.{owner}{getattr(part, 'name', ast.unparse(part)[:30])}")
+                    module = name.removeprefix("utils.experiments.")
+                    found.add(f"{module}.{owner}{getattr(part, 'name', ast.unparse(part)[:30])}")
     assert found == LOOKED_AT
 
 
@@ -312,6 +314,42 @@ def test_an_answer_that_needs_a_withheld_module_is_refused_at_home_too():
     assert forbidden.withheld(cells, ["mine"]) is None
     assert forbidden.withheld(cells[:-2], ["table"]) == "experiments.seed_table"
     assert forbidden.withheld(cells, ["table"]) is None, "the student's own function of that name"
+
+
+def test_what_trains_an_experiment_is_withheld_and_what_the_experiment_is_is_not():
+    """In a package of experiments that are two modules."""
+    first, second = (
+        "from utils.experiments import forgetting, rte",
+        "from utils.experiments.forgetting import spec, train",
+    )
+    cells = [
+        *map(forbidden.read_cell, (first, second, "from utils.experiments.rte.train import batches as cut")),
+        forbidden.read_cell("def shares(run):\n    return forgetting.matrix(run), spec.times(run), rte.FUSED"),
+        forbidden.read_cell("def steps(experiment):\n    return train.fall(experiment, 1)"),
+        forbidden.read_cell("def batches(encoded, size, generator):\n    return cut(encoded, size, generator)"),
+    ]
+    assert forbidden.withheld(cells, ["shares"]) is None
+    assert forbidden.withheld(cells, ["steps"]) == "experiments.forgetting.train"
+    assert forbidden.withheld(cells, ["batches"]) == "experiments.rte.train"
+
+
+def test_kernels_see_what_an_experiment_of_another_course_is(tmp_path, monkeypatch):
+    """Its module `spec` and the package around it, as of ours, and nothing of what trains it."""
+    texts = {
+        "__init__.py": "from utils.experiments.series.spec import *\n",
+        "spec.py": "SIZES = {}\n",
+        "train.py": "ANSWER = 42\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / "series" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "series" / name).write_text(text)
+    monkeypatch.setattr(experiments, "__path__", [*experiments.__path__, str(tmp_path)])
+    monkeypatch.setitem(HELPERS, "utils", (*HELPERS["utils"], *forbidden.specs()))
+    files = {f"utils/experiments/series/{name}": tmp_path / "series" / name for name in texts}
+    monkeypatch.setattr(withheld, "helpers", lambda: files)
+    shown = withheld.write(tmp_path / "shown") / "utils/experiments/series"
+    assert [(shown / name).read_text() for name in ("__init__.py", "spec.py")] == [*texts.values()][:2]
+    assert 'ANSWER = Withheld("utils.experiments.series.train.ANSWER", False)' in (shown / "train.py").read_text()
 
 
 def test_a_package_of_another_course_shows_no_source(tmp_path, monkeypatch):

@@ -262,7 +262,7 @@ def learns(
         expect.close(found[name].float(), wanted.float(), sentence, 2e-4)
 
 
-@check("5.3", points=3, forbids=("get_linear_schedule_with_warmup", "get_scheduler", "pair_training", *MODELS))
+@check("5.3", points=3, forbids=("get_linear_schedule_with_warmup", "get_scheduler", *MODELS))
 def optimizer(schedule, make_optimizer, lib):
     """Up in a straight line, down in a straight line; AdamW that spares biases and norms."""
     for warmup, total, peak in ((4, 20, 3e-5), (10, 13, 1e-4), (0, 8, 2e-5), (1, 2, 0.5)):

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -25,7 +26,6 @@ import numpy as np
 from utils import files
 from utils.experiments import formulas
 
-IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 MAX_FILE = 2**20  # bytes
 MAX_FILES = 2000  # in one submission: 20 seeds of the 54 experiments that there are in one size, and as many again
 MAX_READ = 100  # of one experiment that are looked into: 20 seeds under five names
@@ -170,7 +170,6 @@ class Experiment:
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (ACCURACY,)  # the first one is compared and audited
-    loop: ClassVar[str] = ""  # the module that trains; imported when a seed is run, since whoever grades needs no torch
     # What was measured of honest runs, as below. Of what was not, no point is lost without a person.
     lead: ClassVar[float] = math.inf  # so far above the mean of the recorded runs, a run is suspicious
     tolerance: ClassVar[Mapping[tuple[str, str], float]] = {}  # likeness of repeats, by kinds of device
@@ -216,7 +215,7 @@ class Experiment:
         folder: Path | str | None = None,
         on_step: Callable[[str], None] = lambda what: None,
     ) -> Run:
-        """Train once and predict the validation examples, by the function of this name in the module `loop`.
+        """Train once and predict the validation examples, by the function of this name in the module `trainer`.
 
         Args:
             seed: any integer from 0; decides what the experiment varies.
@@ -227,8 +226,15 @@ class Experiment:
         Raises:
             FileNotFoundError, ImportError, OSError: data or weights are nowhere; says what to do.
         """
-        train = importlib.import_module(self.loop).run_seed
-        return train(self, seed, precision=precision, folder=folder, on_step=on_step)
+        return self.trainer().run_seed(self, seed, precision=precision, folder=folder, on_step=on_step)
+
+    def trainer(self) -> ModuleType:
+        """The module that trains it: `train`, in the package whose module `spec` has the class of this experiment.
+
+        Nothing else imports upwards. It is imported when a seed is run: graders read experiments, and need no torch.
+        """
+        package = type(self).__module__.rpartition(".")[0]
+        return importlib.import_module(f"{package}.train")
 
     def whole_numbers(self, predictions: list[Any]) -> list[list[int]]:
         """What entries of predictions say in whole numbers, in which no two seeds agree throughout; [] if nothing."""

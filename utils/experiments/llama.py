@@ -11,8 +11,6 @@ import torch
 
 from utils.experiments import profiles
 
-IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
-
 
 @dataclass(frozen=True)
 class Sizes:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     import torch
 
-IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NAMES = ("smoke", "cpu", "gpu")
 T = TypeVar("T")
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, TypeVar
 
-IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 COURSE = "attention_graded"  # as course.toml calls it
 LOWEST, HIGHEST = 1_000, 999_999  # of a student's seeds; the runs that come with the course have 1 to 5
 MAX_NAME = 100  # characters

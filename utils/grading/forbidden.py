@@ -19,6 +19,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from utils import experiments
+
 # Calls that can define anything under any name; of a namespace, when they change it.
 DEFINES = frozenset(("setattr", "exec", "eval", "__setattr__", "run_cell"))
 NAMESPACES = frozenset(("globals", "locals", "vars", "__dict__", "user_ns"))
@@ -40,10 +42,13 @@ HIDING = "call_compiled"  # what torch.jit compiled is called by a function of t
 WORD = re.compile(r"[^\W\d]\w*")
 
 
-def _readable_experiments() -> list[str]:
-    """The modules of experiments that say of themselves that they hold no answer: `IN_GRADING = True`."""
-    modules = sorted((Path(__file__).parents[1] / "experiments").glob("*.py"))
-    return [f"experiments.{path.stem}" for path in modules if "\nIN_GRADING = True" in path.read_text()]
+COURSE = Path(__file__).resolve().parents[2]
+
+
+def specs() -> list[str]:
+    """What experiments are: the packages of `utils.experiments` that have a module `spec`, and that module."""
+    names = sorted(path.parent.name for folder in experiments.__path__ for path in Path(folder).glob("*/spec.py"))
+    return [f"experiments.{name}{module}" for name in names for module in ("", ".spec")]
 
 
 # Modules of the course that answers may use. The others hold answers, or are for experiments: in grading they are
@@ -51,7 +56,8 @@ def _readable_experiments() -> list[str]:
 HELPERS = {
     "utils": (
         *("files", "interactive", "plots", "positions", "setup", "tiny_bert", "variants"),
-        *_readable_experiments(),
+        *(f"experiments.{name}" for name in ("experiment", "llama", "profiles", "runs", "student")),
+        *specs(),
         *(f"grading.{name}" for name in ("dispatch", "forbidden", "protocol", "toys", "wire")),
     ),
     "data": (),
@@ -252,11 +258,7 @@ def _import(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> Definit
     if isinstance(statement, ast.ImportFrom):
         words |= {*(statement.module or "").split(".")}
         path = [*(statement.module or "").split("."), alias.name]
-    if (
-        len(path) > 1
-        and path[0] in HELPERS
-        and (module := _module(path[1:])) not in (*HELPERS[path[0]], *SILENT, *WINGS)
-    ):
+    if len(path) > 1 and path[0] in HELPERS and (module := _module(path)) not in (*HELPERS[path[0]], *SILENT, *WINGS):
         words.add(f"withheld:{module}")
     words.add(f"import {path[0]}")
     bound = alias.asname or (alias.name if isinstance(statement, ast.ImportFrom) else path[0])
@@ -264,8 +266,11 @@ def _import(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> Definit
 
 
 def _module(path: Sequence[str]) -> str:
-    """The module of a package that an import of `path` below it names."""
-    return ".".join(path[: 2 if path[0] in WINGS else 1])
+    """The module that an import of `path` names, below its package: the part of the path for which there is a file."""
+    below = path[1:]
+    usual = 2 if below[0] in WINGS else 1
+    longer = (n for n in range(len(below), usual, -1) if COURSE.joinpath(*path[: n + 1]).with_suffix(".py").is_file())
+    return ".".join(below[: next(longer, usual)])
 
 
 def _bound(targets: Iterable[ast.expr]) -> tuple[set[str], set[str]]:

@@ -8,7 +8,6 @@ all six together is the bound that they are measured by.
 Imports nothing heavy: graders read it, too. `utils.experiments.forgetting.train` trains.
 """
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +23,6 @@ from utils.experiments.runs import load_table, recorded_examples
 if TYPE_CHECKING:
     from utils.plots import Picture
 
-IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NOTEBOOK = "09_forgetting"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "forgetting"
 CLASSES, TOGETHER = 6, 2  # libraries, and how many of them a phase has
@@ -71,7 +69,6 @@ class Forgetting(Experiment):
     """
 
     metrics = METRICS
-    loop = "utils.experiments.forgetting.train"
 
     encoder: str  # tiny, minilm or bert
     method: str  # one of METHODS
@@ -152,29 +149,6 @@ class Forgetting(Experiment):
     def count_steps(self, folder: Path | str | None = None) -> int:
         """The phases."""
         return len(self.phases)
-
-
-def sentences(experiment: Forgetting, count: int = 1) -> dict[str, list[str]]:
-    """The first test sentences of each class, by the library's name."""
-    from data.libraries import CLASSES as names
-
-    return {name: some[:count] for name, some in zip(names, _loop().text_of(experiment).test, strict=True)}
-
-
-def fall(experiment: Forgetting, seed: int, steps: int = 10) -> dict[str, list[float]]:
-    """Accuracy, from 0 to 1, at the first phase's test sentences: when it is over, and after each step of the second.
-
-    A model is trained anew up to there, in one of the arms without adapters. The lists, of one head and of own heads,
-    have `steps` + 1 entries.
-
-    Raises:
-        ImportError, OSError: the encoder is nowhere; says what to do.
-    """
-    return _loop().fall(experiment, seed, steps)
-
-
-def _loop() -> Any:
-    return importlib.import_module("utils.experiments.forgetting.train")  # which imports this module, and torch
 
 
 def seeds(profile: str | None = None) -> list[int]:

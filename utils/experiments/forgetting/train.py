@@ -60,6 +60,11 @@ def text_of(experiment: Forgetting) -> Text:
     return text(experiment.task, experiment.pool, experiment.test)
 
 
+def sentences(experiment: Forgetting, count: int = 1) -> dict[str, list[str]]:
+    """The first test sentences of each class, by the library's name."""
+    return {name: some[:count] for name, some in zip(libraries.CLASSES, text_of(experiment).test, strict=True)}
+
+
 # The encoder: frozen layers, whose states are computed once, and those that learn
 
 
@@ -517,8 +522,15 @@ def run_seed(
     )
 
 
-def fall(experiment: Forgetting, seed: int, steps: int) -> dict[str, list[float]]:
-    """See `utils.experiments.forgetting.fall`."""
+def fall(experiment: Forgetting, seed: int, steps: int = 10) -> dict[str, list[float]]:
+    """Accuracy, from 0 to 1, at the first phase's test sentences: when it is over, and after each step of the second.
+
+    A model is trained again up to there, in one of the arms without adapters. The lists, of one head and of own heads,
+    have `steps` + 1 entries.
+
+    Raises:
+        ImportError, OSError: the encoder is nowhere; says what to do.
+    """
     device = profiles.device()
     products = products_of(experiment, device)
     known = given(experiment, seed, device, products)

@@ -6,7 +6,6 @@ Two read source text: there the memory saves the first places of each segment fr
 Imports nothing heavy: graders read it, too. `utils.experiments.longer_context.train` trains.
 """
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +21,6 @@ from utils.experiments.runs import load_table, recorded_examples
 if TYPE_CHECKING:
     from utils.plots import Picture
 
-IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NOTEBOOK = "10_longer_context"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "longer_context"
 UNIT = 1000  # losses of random tokens are whole thousandths of a nat, see `LongerContext`
@@ -57,7 +55,6 @@ class LongerContext(Experiment):
     """
 
     metrics = METRICS
-    loop = "utils.experiments.longer_context.train"
 
     period: int  # after which random tokens come again; 0 for source text
     mem_len: int
@@ -100,19 +97,6 @@ class LongerContext(Experiment):
     def count_steps(self, folder: Path | str | None = None) -> int:
         """The steps of the optimiser."""
         return self.steps
-
-
-def trained(experiment: LongerContext, seed: int) -> tuple[Any, Any]:
-    """The model of a run, trained here with a progress bar, in evaluation mode, and a text to test on, (N).
-
-    Raises:
-        OSError: the source text is nowhere; says what to do.
-    """
-    return _loop().trained(experiment, seed)
-
-
-def _loop() -> Any:
-    return importlib.import_module("utils.experiments.longer_context.train")  # which imports this module, and torch
 
 
 def seeds(profile: str | None = None) -> list[int]:

@@ -277,7 +277,13 @@ def run_seed(
 
 
 def trained(experiment: LongerContext, seed: int) -> tuple[nn.Module, torch.Tensor]:
-    """The model of a run, trained again, on the CPU and in evaluation mode, and the first text that it is tested on."""
+    """Train the model of a run again, with a progress bar; it and the first text that it is tested on, (N).
+
+    The model is on the CPU, and in evaluation mode.
+
+    Raises:
+        OSError: the source text is nowhere; says what to do.
+    """
     with tqdm(total=experiment.steps, desc=f"{experiment.name}, seed {seed}") as bar:
         model, _ = train(experiment, seed, profiles.device(), lambda what: bar.update())
     return model.cpu(), test_texts(experiment)[0]

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from utils.experiments.seed_table import Comparison
     from utils.plots import Picture
 
-IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NOTEBOOK = "11_other_objectives"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "objectives"
 POINTS = 8  # of the curve of a run with masks
@@ -54,8 +53,6 @@ def _right(task: int, run: Run) -> Any:
 @dataclass(frozen=True)
 class Objective(Experiment):
     """What the three kinds share. The sentences are those of libraries on this machine: see `examples_of`."""
-
-    loop = "utils.experiments.objectives.train"
 
     batch: int
     lr: float

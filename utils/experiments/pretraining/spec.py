@@ -7,7 +7,6 @@ steps: one masks, one reads from left to right.
 Imports nothing heavy: graders read it, too. `utils.experiments.pretraining.train` trains.
 """
 
-import importlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ from utils.experiments.runs import seeds as seeds
 if TYPE_CHECKING:
     from utils.plots import Picture
 
-IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NOTEBOOK = "07_bert_pretraining"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "bert_pretraining"
 KINDS = ("[MASK]", "kept tokens", "random ones")  # what stands at a validation place, see `Pretraining`
@@ -62,7 +60,6 @@ class Pretraining(Experiment):
     """
 
     metrics = METRICS
-    loop = "utils.experiments.pretraining.train"
     # Nats at [MASK]: four deviations between seeds. `measured` stays False: what rests on it is for a person, since
     # likeness was measured with one text, and other machines have others.
     lead: ClassVar[float] = 0.4
@@ -117,24 +114,6 @@ class Pretraining(Experiment):
     def count_steps(self, folder: Path | str | None = None) -> int:
         """The steps of the optimiser."""
         return self.steps
-
-
-def trained(experiment: Pretraining, seed: int) -> tuple[Any, Any]:
-    """The model of a run, trained here with a progress bar, and its tokenizer: a BertForMaskedLM in evaluation mode.
-
-    Raises:
-        ImportError, OSError: the encoder is nowhere; says what to do.
-    """
-    return _loop().trained(experiment, seed)
-
-
-def unigram_loss(experiment: Pretraining) -> float:
-    """Nats at the validation places of whoever knows how frequent each piece is in the training text, and no more."""
-    return _loop().unigram_loss(experiment)
-
-
-def _loop() -> Any:
-    return importlib.import_module("utils.experiments.pretraining.train")  # which imports this module, and torch
 
 
 ROWS = {  # the paper's table 8 calls them 80/10/10, 100/0/0, 80/20/0 and 80/0/20: masked, kept, random

@@ -341,9 +341,12 @@ def run_seed(
 
 
 def trained(experiment: Pretraining, seed: int) -> tuple[Any, Any]:
-    """The model of a run, trained again, on the CPU and in evaluation mode, and its tokenizer.
+    """Train the model of a run again, with a progress bar; it, a BertForMaskedLM, and its tokenizer.
+
+    The model is on the CPU, and in evaluation mode.
 
     Raises:
+        ImportError, OSError: the encoder is nowhere; says what to do.
         ValueError: the experiment has fewer pieces than its tokenizer.
     """
     known, device = text_of(experiment), profiles.device()

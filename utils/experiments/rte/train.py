@@ -29,7 +29,7 @@ from data.documentation import cache_folder
 from utils.experiments import profiles, student
 from utils.experiments.experiment import DIGITS, Run
 from utils.experiments.loops import run_of
-from utils.experiments.rte.pair_experiment import PairExperiment
+from utils.experiments.rte.spec import PairExperiment
 from utils.experiments.student import Own, instead
 from utils.experiments.training import precision_of
 

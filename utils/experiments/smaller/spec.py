@@ -7,7 +7,6 @@ libraries, few of which have a label: a small model learns from these, or from w
 Imports nothing heavy: graders read it, too. `utils.experiments.smaller.train` trains.
 """
 
-import importlib
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +23,6 @@ from utils.experiments.runs import load_table, recorded_examples
 if TYPE_CHECKING:
     from utils.plots import Picture
 
-IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NOTEBOOK = "12_smaller_models"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "smaller_models"
 DENSE, REWOUND, NEW, SHUFFLED = "dense", "rewound", "new values", "shuffled mask"
@@ -60,7 +58,6 @@ class Smaller(Experiment):
     """
 
     metrics = METRICS
-    loop = "utils.experiments.smaller.train"
 
     method: str  # one of METHODS
     sparsity: float  # the share of the layers' matrices that is cut, of CUT
@@ -150,22 +147,6 @@ def lookups(experiment: Smaller, split: str) -> tuple[list[list[int]], list[int]
         questions.append([keys * key + value for key, value in zip(some, given, strict=True)] + [keys**2 + some[place]])
         values.append(given[place])
     return questions, values
-
-
-def models(experiment: Smaller, seed: int) -> tuple[Any, Any, int]:
-    """A model of an arm in its final form, test examples to ask it, and how many of its numbers are not 0.
-
-    It is trained as far as its size needs: the weights of masks are cut where the seed's mask cuts, and nothing else is
-    learned. For measuring time and size.
-
-    Raises:
-        ValueError, ImportError: the libraries whose sentences are read are nowhere; says what to do.
-    """
-    return _loop().sized(experiment, seed)
-
-
-def _loop() -> Any:
-    return importlib.import_module("utils.experiments.smaller.train")  # which imports this module, and torch
 
 
 def seeds(profile: str | None = None) -> list[int]:

@@ -7,7 +7,6 @@ marked up as code.
 Imports nothing heavy: graders read it, too. `utils.experiments.tagging.train` trains.
 """
 
-import importlib
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,6 @@ from utils.experiments.runs import load_table
 if TYPE_CHECKING:
     from utils.plots import Picture
 
-IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NOTEBOOK = "08_bert_heads"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "bert_heads"
 LINEAR, BILSTM = "linear", "BiLSTM"
@@ -56,7 +54,6 @@ class Tagging(Experiment):
     """
 
     metrics = METRICS
-    loop = "utils.experiments.tagging.train"
 
     encoder: str  # tiny, minilm or bert
     head: str  # LINEAR or BILSTM
@@ -133,24 +130,6 @@ def _made_up_names(count: int) -> list[int]:
     from data import tagged  # which imports no torch
 
     return [sum(tag.startswith("B-") for tag in tags) for _, tags in tagged.load("made-up-tags", "test", count)]
-
-
-def tag(experiment: Tagging, seed: int, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The tags that a run's tagger gives to the words of other sentences; it is trained once more, with a progress bar.
-
-    Raises:
-        ImportError, OSError: the encoder is nowhere; says what to do.
-    """
-    return _loop().tag(experiment, seed, sentences)
-
-
-def sentences(experiment: Tagging, count: int = 3) -> list[tuple[list[str], list[str]]]:
-    """The first test sentences of an experiment: words and gold tags."""
-    return _loop().text_of(experiment).test[:count]
-
-
-def _loop() -> Any:
-    return importlib.import_module("utils.experiments.tagging.train")  # which imports this module, and torch
 
 
 def seeds(profile: str | None = None) -> list[int]:

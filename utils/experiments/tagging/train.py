@@ -76,6 +76,11 @@ def text_of(experiment: Tagging, folder: Path | str | None = None) -> Text:
     return text(experiment.task, experiment.pool, experiment.test, folder)
 
 
+def sentences(experiment: Tagging, count: int = 3) -> list[Tagged]:
+    """The first test sentences of an experiment: words and gold tags."""
+    return text_of(experiment).test[:count]
+
+
 def cut(tokenizer: Any, some: Sequence[Tagged], tags: Sequence[str], max_len: int) -> list[Cut]:
     """Pieces and labels of sentences: 8.2, by the student's `align_labels` where it gives the same."""
     number = {tag: place for place, tag in enumerate(tags)}
@@ -453,9 +458,10 @@ def run_seed(
 
 
 def tag(experiment: Tagging, seed: int, sentences: Sequence[Sequence[str]]) -> list[Words]:
-    """The tags that the tagger of a run, trained once more, gives to the words of other sentences.
+    """Train the tagger of a run again, with a progress bar; the tags that it gives to the words of other sentences.
 
     Raises:
+        ImportError, OSError: the encoder is nowhere; says what to do.
         ValueError: the encoder is frozen, so that there are no states of other sentences.
     """
     if experiment.state is not None:

@@ -7,7 +7,6 @@ beams, ranked with and without a length penalty.
 Imports nothing heavy: graders read it, too. `utils.experiments.translation.train` trains.
 """
 
-import importlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from utils.experiments.seed_table import Comparison
     from utils.plots import Picture
 
-IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NOTEBOOK = "13_translation"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "translation"
 ORDERS = 4  # of n-grams
@@ -74,7 +72,6 @@ class Translation(Experiment):
     """
 
     metrics = (*METRICS, LOSS_METRIC)
-    loop = "utils.experiments.translation.train"
 
     language: str
     pool: int  # pairs, of which a seed draws `examples`
@@ -168,10 +165,6 @@ def decoded(some: Mapping[str, Sequence[Run]]) -> dict[str, list[Run]]:
     return found
 
 
-def _loop() -> Any:
-    return importlib.import_module("utils.experiments.translation.train")  # which imports this module, and torch
-
-
 def seeds(profile: str | None = None) -> list[int]:
     """The student's own seeds: five in each size, because there are several experiments. See `runs.seeds`."""
     return runs.seeds(profile)[:5]
@@ -250,16 +243,6 @@ def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
         for way, metric in zip(DECODINGS, METRICS, strict=True)
     }
     return plots.bars(panels, labels=[name.replace(", ", ",\n") for name in some], ylabel="BLEU", alt=alt)
-
-
-def attention_maps(seed: int, place: int = 0) -> dict[str, tuple[list[str], list[str], Any]]:
-    """Of a test sentence, for the arms without a BERT: source, translation, and where each of its words looked.
-
-    The weights (words, source words), an array, are those of cross-attention in the last layer, the mean over heads;
-    both ends are words, too. A model that was not trained in this session is trained now.
-    """
-    some = experiments()
-    return {name: _loop().looked(some[name], seed, place) for name in (MANY, PLAIN)}
 
 
 def recorded() -> dict[str, list[Run]]:

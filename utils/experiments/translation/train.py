@@ -21,7 +21,17 @@ from utils.experiments import profiles, student
 from utils.experiments.experiment import DIGITS, Run
 from utils.experiments.loops import run_of
 from utils.experiments.training import progress, seed_everything
-from utils.experiments.translation.spec import DECODINGS, GREEDY, ORDERS, PENALISED, POINTS, Translation
+from utils.experiments.translation.spec import (
+    DECODINGS,
+    GREEDY,
+    MANY,
+    ORDERS,
+    PENALISED,
+    PLAIN,
+    POINTS,
+    Translation,
+    experiments,
+)
 
 PAD, BOS, EOS, UNKNOWN = range(4)
 VOCABULARY = 8000  # words of a language that occur twice or more, at most so many of them
@@ -488,6 +498,16 @@ def looked(size: Translation, seed: int, place: int) -> tuple[list[str], list[st
         trained.stepper(words)([[BOS, *trained.targets.encode(found)]])
     attention.shown = False
     return [*words, "<eos>"], [*found, "<eos>"], attention.weights[0].cpu().numpy()
+
+
+def attention_maps(seed: int, place: int = 0) -> dict[str, tuple[list[str], list[str], Any]]:
+    """Of a test sentence, for the arms without a BERT: source, translation, and where each of its words looked.
+
+    The weights (words, source words), an array, are those of cross-attention in the last layer, the mean over heads;
+    both ends are words, too. A model that was not trained in this session is trained now.
+    """
+    arms = experiments()
+    return {name: looked(arms[name], seed, place) for name in (MANY, PLAIN)}
 
 
 def run_seed(
