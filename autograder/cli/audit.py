@@ -93,12 +93,18 @@ def old(
 ) -> None:
     """As `audit` was written when it had no sub-commands."""
     students = {"confirm": confirmed, "acquit": acquitted, "undo": undone}
-    asked = [(student, decision) for decision, student in students.items() if student]
-    decisions = dict(asked)
-    if len(decisions) < len(asked):
+    decided = [(student, decision) for decision, student in students.items() if student]
+    decisions = dict(decided)
+    if len(decisions) < len(decided):
         raise CourseError("two decisions about one student: give one of --confirm, --acquit and --undo")
-    for student, decision in asked:
-        old_spelling.note(f"`autograder audit {decision} {shlex.quote(notebook)} {shlex.quote(student)}`")
+    for student, decision in decided:
+        asked, whose = shlex.quote(notebook), shlex.quote(student)
+        today = {
+            "confirm": f"`autograder audit confirm {asked} {whose}`",
+            "acquit": f"`autograder audit acquit {asked} {whose}`",
+            "undo": f"`autograder audit undo {asked} {whose}`",
+        }
+        old_spelling.note(today[decision])
     if decisions:
         decide(notebook, decisions, reason)
     else:
