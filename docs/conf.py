@@ -28,6 +28,7 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
 packages.draw(DOCS / "generated" / "packages.svg")
+packages.draw_experiments(DOCS / "generated" / "experiments.svg")
 course_map.write(DOCS / "generated")
 result_tables.write(DOCS / "generated")
 

@@ -1,6 +1,7 @@
-"""The figure of the architecture page: the packages of autograder and utils, and who imports whom."""
+"""The figures of the architecture page: packages of autograder and utils, modules of experiments, and their imports."""
 
 import ast
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import networkx
@@ -18,39 +19,67 @@ def package(module: str) -> str:
     return f"{head}.{rest[0]}" if inside else head
 
 
-def imports() -> networkx.DiGraph:
-    """An arrow from each package to each one that it imports."""
+def imports(nodes: Callable[[str], str], folders: Iterable[str] = FOLDERS) -> networkx.DiGraph:
+    """An arrow from each node to each one that it imports; `nodes` says which node a module is part of, "" for none.
+
+    No module is imported by its name in a string: `tests/test_structure.py` sees to that.
+    """
     found = networkx.DiGraph()
-    for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            source = package(".".join(path.relative_to(ROOT).with_suffix("").parts))
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in FOLDERS:
-                    names = [f"{node.module}.{one.name}" for one in node.names]
-                elif isinstance(node, ast.Import):
-                    names = [one.name for one in node.names if one.name.split(".")[0] in FOLDERS]
-                else:
+    for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        source = nodes(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.ImportFrom(module=str(module), names=parts):
+                    names = [f"{module}.{one.name}" for one in parts]
+                case ast.Import(names=parts):
+                    names = [one.name for one in parts]
+                case _:
                     continue
-                found.add_edges_from((source, target) for name in names if (target := package(name)) != source)
+            targets = {nodes(name) for name in names if name.split(".")[0] in FOLDERS} - {source, ""}
+            found.add_edges_from((source, target) for target in targets if source)
     return found
 
 
+def experiment(module: str) -> str:
+    """What a module of `utils.experiments` is in the figure: NAME.spec or NAME.train of a package, or the module."""
+    below = module.removeprefix("utils.experiments").strip(".").split(".")
+    if not module.startswith("utils.experiments.") or below == ["__init__"]:
+        return ""
+    if not (ROOT / "utils" / "experiments" / below[0]).is_dir():
+        return below[0]
+    return f"NAME.{below[1]}" if below[1:2] in (["spec"], ["train"]) else "NAME"
+
+
 def draw(path: Path) -> None:
-    """Write the figure: users above what they use. An arrow that follows from others is left out."""
-    graph = imports()
+    """Write the figure of the packages: users above what they use. An arrow that follows from others is left out."""
+    graph = imports(package)
     # Modules beside the folders (`utils.files`, `autograder.course`) are used from above and below: they make no level.
     graph.remove_nodes_from([name for name in ("autograder", "utils") if name in graph])
+    _write(graph, path, (("autograder", 0.0), ("utils", 1.7), ("data", 1.7)))
+
+
+def draw_experiments(path: Path) -> None:
+    """Write the figure of `utils.experiments`, in which NAME stands for each package of it."""
+    _write(imports(experiment, ["utils/experiments"]), path, (("", 0.0),))
+
+
+def _write(graph: networkx.DiGraph, path: Path, columns: Iterable[tuple[str, float]]) -> None:
+    """Draw an acyclic graph; columns: the folder of nodes, "" for all, and where its middle is."""
     graph = networkx.transitive_reduction(graph)
     place = {}
     for level, names in enumerate(networkx.topological_generations(graph)):
-        for folder, middle in (("autograder", 0.0), ("utils", 1.7), ("data", 1.7)):
-            mine = sorted(name for name in names if name.split(".")[0] == folder)
+        for folder, middle in columns:
+            mine = sorted(name for name in names if not folder or name.split(".")[0] == folder)
             for number, name in enumerate(mine):
                 place[name] = (middle + number - (len(mine) - 1) / 2, -level)
     figure, axes = pyplot.subplots(figsize=(8, 1.0 - min(y for _, y in place.values())))
     boxes = {}
     for name, (x, y) in place.items():
-        box = {"boxstyle": "round,pad=0.5", "facecolor": COLOURS[name.split(".")[0]], "edgecolor": "#555"}
+        box = {
+            "boxstyle": "round,pad=0.5",
+            "facecolor": COLOURS.get(name.split(".")[0], COLOURS["utils"]),
+            "edgecolor": "#555",
+        }
         boxes[name] = axes.text(x, y, name, ha="center", va="center", bbox=box, fontsize=11).get_bbox_patch()
     across, down = zip(*place.values(), strict=True)
     axes.set(xlim=(min(across) - 0.6, max(across) + 0.6), ylim=(min(down) - 0.4, max(down) + 0.4))

@@ -121,6 +121,18 @@ def test_wings_and_modules_import_without_a_circle(package):
     assert circles(between) == []
 
 
+def test_what_trains_an_experiment_imports_what_it_is():
+    """`train` imports `spec` of its package and nothing else of it, `spec` and the package import no `train`."""
+    found = modules("utils")
+    packages = sorted(name.removesuffix(".spec") for name in found if name.endswith(".spec"))
+    assert len(packages) >= 8
+    for package in packages:
+        inside = {package, *(name for name in found if name.startswith(f"{package}."))}
+        assert inside == {package, f"{package}.spec", f"{package}.train"}
+        own = {name: imports(found[name], found) & inside for name in inside}
+        assert own == {f"{package}.train": {f"{package}.spec"}, f"{package}.spec": set(), package: {f"{package}.spec"}}
+
+
 def test_a_computed_import_is_one_that_was_looked_at():
     """By another one, a module could import what imports it, and no other test would see that."""
     found = {name: computed_imports(path) for name, path in modules("utils").items()}

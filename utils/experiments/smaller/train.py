@@ -15,10 +15,23 @@ from torch import nn
 from torch.nn import functional as F
 
 from data import libraries
-from utils.experiments import profiles, smaller, student
+from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
 from utils.experiments.loops import run_of
-from utils.experiments.smaller.spec import CUT, DENSE, HARD, NEW, OWN, POINTS, SHUFFLED, SOFT, TEACHER, UNIT, Smaller
+from utils.experiments.smaller.spec import (
+    CUT,
+    DENSE,
+    HARD,
+    NEW,
+    OWN,
+    POINTS,
+    SHUFFLED,
+    SOFT,
+    TEACHER,
+    UNIT,
+    Smaller,
+    lookups,
+)
 from utils.experiments.training import seed_everything
 
 ANOTHER = 10**7  # what is added to a seed for values that have nothing to do with the first ones
@@ -160,7 +173,7 @@ def given(base: Smaller) -> Given:
         ValueError, ImportError: the libraries whose sentences are read are nowhere; says what to do.
     """
     if base.is_lookup:
-        sides = [torch.tensor(part) for split in ("train", "test") for part in smaller.lookups(base, split)]
+        sides = [torch.tensor(part) for split in ("train", "test") for part in lookups(base, split)]
         return Given(base.keys**2 + base.keys, *sides)
     texts = [
         libraries.load(base.task, split, count) for split, count in (("train", base.examples), ("test", base.test))
