@@ -17,6 +17,7 @@ import json
 import math
 import os
 import random
+import re
 import sys
 import tempfile
 import warnings
@@ -108,6 +109,7 @@ class Changing:
     def __init__(self, namespace: dict[str, Any], spot: Spot | None = None, how: str = "", every: str = ""):
         self.namespace, self.spot, self.how, self.every = namespace, spot, how, every
         self.replies: list[tuple[str, Any]] = []
+        self.lines: list[str] = []  # of the checks, in which each reply was asked for
         self.replaced = False
 
     def __call__(self, request: bytes) -> bytes:
@@ -117,6 +119,7 @@ class Changing:
         told = wire.loads(reply, lambda handle, name: _Handle(handle))
         name = asked.get("name") or ".".join([str(asked.get("library", "an object")), *asked["path"]])
         number = len(self.replies)
+        self.lines.append(asking_line())
         self.replies.append((name, told.get("value")))
         if "value" not in told or self.spot is None:
             return reply
@@ -134,6 +137,14 @@ class Changing:
         else:
             return reply
         return wire.dumps({"value": value}, lambda stand_in: stand_in.number)
+
+
+def asking_line() -> str:
+    """The line of a public or private check that waits for a reply, as "file:line"."""
+    frame = sys._getframe()
+    while frame is not None and not re.search(r"/nb\d\d_\w+\.py$|/private_checks\.py$", frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else ""
 
 
 class _Handle:
@@ -187,7 +198,11 @@ def won(
             replaced += changing.replaced
             if points == check.points and changing.replaced:
                 name = honest.replies[spot[0]][0]
-                where = f"every reply of {every}" if every else f"reply {spot[0]}, of {name}, at {spot[1]}"
+                where = (
+                    f"every reply of {every}"
+                    if every
+                    else f"reply {spot[0]} ({honest.lines[spot[0]]}), of {name}, at {spot[1]}"
+                )
                 found.append(f"{exercise}: {how} in {where}")
     return replaced, found
 

@@ -482,6 +482,15 @@ def overfits(train_epoch, lib):
     optimizer = lib(torch.optim).Adam(model.parameters(), lr=0.3)
     losses = [expect.number(train_epoch(model, batches, optimizer, 1.0), "loss") for _ in range(30)]
     assert abs(losses[0] - math.log(V)) < 1e-4 and losses[-1] < 0.07, f"from {losses[0]} to {losses[-1]}"
+    right = toys.Bigram(table, bias)
+    rule = torch.optim.Adam(right.parameters(), lr=0.3)
+    for step, loss in enumerate(losses):
+        mean = F.cross_entropy(right(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+        assert math.isclose(loss, mean.item(), rel_tol=0.05, abs_tol=1e-3), f"the loss of epoch {step}"
+        rule.zero_grad()
+        mean.backward()
+        nn.utils.clip_grad_norm_(right.parameters(), 1.0)
+        rule.step()
 
 
 def ending(seed: int, V: int, prompt: list[int], count: int, eos: int, others: tuple[int, ...] = ()) -> torch.Tensor:

@@ -20,10 +20,10 @@ def other_tables(sinusoidal_table):
     small = [(pick.randint(2, 60), 2 * pick.randint(1, 7)) for _ in range(3)]
     for rows, width in (*small, (1, 2), (pick.randint(4, 9), 2 * pick.randint(20, 40))):
         table = expect.floats(sinusoidal_table(rows, width), (rows, width), "the table")
-        assert torch.allclose(table, waves(rows, width), atol=1e-4), f"{rows} x {width}"
+        assert expect.near(table, waves(rows, width), atol=1e-4), f"{rows} x {width}"
     rows, width = pick.randint(2_500, 3_500), 2 * pick.randint(5, 12)
     table = expect.floats(sinusoidal_table(rows, width), (rows, width), "the long table")
-    assert torch.allclose(table[-3:], waves(3, width, first=rows - 3), atol=5e-3), "far positions"
+    assert expect.near(table[-3:], waves(3, width, first=rows - 3), atol=5e-3), "far positions"
 
 
 @private("2.1", tells="some odd widths are accepted.")
@@ -43,8 +43,8 @@ def made_once(FixedPositions, lib):
     x = normal(pick.randint(2, 4), rows, width, seed=2)
     first = expect.floats(module(torch.zeros_like(x)), tuple(x.shape), "the output")
     assert first[0].std() > 0 and torch.equal(first[0], first[-1]), "one table for each sequence"
-    assert torch.allclose(expect.floats(module(x), tuple(x.shape), "the output"), x + first, atol=1e-5), "another table"
-    assert not torch.allclose(other(x) - x, first, atol=1e-3), "one table for two modules"
+    assert expect.near(expect.floats(module(x), tuple(x.shape), "the output"), x + first, atol=1e-5), "another table"
+    assert not expect.near(other(x) - x, first, atol=1e-3), "one table for two modules"
 
 
 @private("2.2", tells="for other sizes of table or input, the table is not added as it should.")
@@ -59,10 +59,10 @@ def other_fixed_sizes(FixedPositions, lib):
         module = FixedPositions(lib(toys).NewTableEachCall(seed), rows, width)
         x, table = normal(batch, places, width, seed=seed), toys.NewTableEachCall(seed)(rows, width)
         output = expect.floats(module(x), (batch, places, width), "the output")
-        assert torch.allclose(output, x + table[:places], atol=1e-5), f"{rows} x {width}, {places} positions"
+        assert expect.near(output, x + table[:places], atol=1e-5), f"{rows} x {width}, {places} positions"
         square = normal(places, places, width, seed=seed)
         module.eval()
-        assert torch.allclose(module(square), square + table[:places], atol=1e-5), "as many sequences, in evaluation"
+        assert expect.near(module(square), square + table[:places], atol=1e-5), "as many sequences, in evaluation"
         expect.refuses(module, normal(1, rows + 1, width), says=f"{rows + 1} positions")
         assert module.state_dict() == {} and not list(module.parameters()), "stored or trained"
 
@@ -76,7 +76,7 @@ def moved_first(FixedPositions, lib):
     module.half()
     x, table = normal(2, 4, width, seed=4), toys.NewTableEachCall(seed)(rows, width)
     output = expect.tensor(module(x), (2, 4, width), "the output")
-    assert torch.allclose(output.float(), x + table[:4].half().float(), atol=1e-6), "the table is not half precision"
+    assert expect.near(output.float(), x + table[:4].half().float(), atol=1e-6), "the table is not half precision"
     assert module(x.half()).dtype is torch.float16
 
 
@@ -89,7 +89,7 @@ def two_modules(FixedPositions, lib):
     x = normal(2, 5, width, seed=6)
     for module, rows in ((small, few), (large, many), (small, few)):
         output = expect.floats(module(x), (2, 5, width), "the output")
-        assert torch.allclose(output, x + toys.NewTableEachCall(seed)(rows, width)[:5], atol=1e-5)
+        assert expect.near(output, x + toys.NewTableEachCall(seed)(rows, width)[:5], atol=1e-5)
 
 
 def mixing(parts: Any, places: int, width: int, dropout: float) -> Any:
@@ -118,9 +118,11 @@ def other_gaps(equivariance_gap, lib):
         assert abs(gap) < 1e-5, "the identity has no gap"
         for mode in (True, False):  # what dropout does afterwards tells the mode, and nobody need be asked for it
             module.train(mode)
-            equivariance_gap(module, x, order)
+            gap = expect.number(equivariance_gap(module, x, order), "the gap")
+            assert math.isclose(gap, largest_gap(twin, x, order), rel_tol=1e-3, abs_tol=1e-5), "in another mode"
             ones = torch.ones(8, places, width)
-            assert torch.equal(module(ones), module(ones)) is not mode, "the mode is another one afterwards"
+            one, two = (expect.floats(module(ones), (8, places, width), "the output") for _ in range(2))
+            assert torch.equal(one, two) is not mode, "the mode is another one afterwards"
 
 
 @private("2.3", tells="a difference at a single entry is overlooked or belittled.")
@@ -170,8 +172,8 @@ def other_shifts(shift_matrix):
         width, first = 2 * pairs, pick.randint(200, 400)
         matrix = expect.floats(shift_matrix(k, width), (width, width), "R")
         here, there = waves(20, width, first=first), waves(20, width, first=first + k)
-        assert torch.allclose(here @ matrix.T, there, atol=1e-3), (k, width)
-        assert torch.allclose(matrix @ matrix.T, torch.eye(width), atol=1e-4), "no rotation"
+        assert expect.near(here @ matrix.T, there, atol=1e-3), (k, width)
+        assert expect.near(matrix @ matrix.T, torch.eye(width), atol=1e-4), "no rotation"
 
 
 @private("2.4", tells="far steps are not turned by the right angles.")
@@ -182,7 +184,7 @@ def far_steps(shift_matrix):
         matrix = expect.floats(shift_matrix(k, width), (width, width), "R")
         angle = k * speed(1, width)
         wanted = torch.tensor([math.cos(angle), math.sin(angle), -math.sin(angle), math.cos(angle)])
-        assert torch.allclose(matrix[at : at + 2, at : at + 2].flatten(), wanted, atol=3e-4), (k, width)
+        assert expect.near(matrix[at : at + 2, at : at + 2].flatten(), wanted, atol=3e-4), (k, width)
 
 
 @private("2.4", tells="two steps in a row are not one long step.")
@@ -191,7 +193,7 @@ def chained(shift_matrix):
     for _ in range(3):
         a, b, width = pick.randint(-9, 9), pick.randint(-9, 9), 2 * pick.randint(3, 6)
         both = shift_matrix(a, width) @ shift_matrix(b, width)
-        assert torch.allclose(both, shift_matrix(a + b, width), atol=1e-4), (a, b, width)
+        assert expect.near(both, shift_matrix(a + b, width), atol=1e-4), (a, b, width)
 
 
 @private("2.5", tells="for other sizes, the rows are not added or not learned as they should.")
@@ -204,12 +206,12 @@ def other_learned_sizes(LearnedPositions, lib):
         state = expect.weights(module, {"positions.weight": (rows, width)}, "the module", seed=seed)
         table, x = state["positions.weight"], normal(batch, places, width, seed=10 + seed)
         output = expect.floats(module(x), (batch, places, width), "the output")
-        assert torch.allclose(output, x + table[:places], atol=1e-5), (rows, width)
+        assert expect.near(output, x + table[:places], atol=1e-5), (rows, width)
         square = normal(places, places, width, seed=20 + seed)
-        assert torch.allclose(module(square), square + table[:places], atol=1e-5), "as many sequences as positions"
+        assert expect.near(module(square), square + table[:places], atol=1e-5), "as many sequences as positions"
         arrived = lib(toys).parameter_gradients(module, x)["positions.weight"]
         wanted = torch.linspace(-1, 2, x.numel()).reshape(x.shape).sum(0)
-        assert torch.allclose(arrived, F.pad(wanted, (0, 0, 0, rows - places)), atol=1e-4), "gradient"
+        assert expect.near(arrived, F.pad(wanted, (0, 0, 0, rows - places)), atol=1e-4), "gradient"
         for longer in (rows + 1, rows + pick.randint(2, 20)):
             expect.refuses(module, normal(2, longer, width), says=f"{longer} positions")
 
@@ -235,11 +237,11 @@ def modes_and_dtypes(LearnedPositions):
     table = expect.weights(module, {"positions.weight": (rows, width)}, "the module", seed=3)["positions.weight"]
     x = normal(batch, 5, width, seed=2)
     for _ in range(2):
-        assert torch.allclose(module(x), x + table[:5], atol=1e-5)
+        assert expect.near(module(x), x + table[:5], atol=1e-5)
         module.eval()
     module.double()
     output = module(x.double())
-    assert output.dtype is torch.float64 and torch.allclose(output.float(), x + table[:5], atol=1e-5)
+    assert output.dtype is torch.float64 and expect.near(output.float(), x + table[:5], atol=1e-5)
 
 
 @private("2.6", tells="for other shapes or positions, the pairs are not turned as they should be.")
@@ -251,9 +253,9 @@ def other_turns(rotary):
         shape = (*lead, pick.randint(1, 9), 2 * pick.randint(1, 8))
         x = normal(*shape, seed=seed)
         output = expect.floats(rotary(x, start), shape, "the result")
-        assert torch.allclose(output, turned(x, start=start), atol=2e-4), (shape, start)
+        assert expect.near(output, turned(x, start=start), atol=2e-4), (shape, start)
         output = expect.floats(rotary(x, start=start + 3), shape, "the result")
-        assert torch.allclose(output, turned(x, start=start + 3), atol=2e-4), "start by name, and another one"
+        assert expect.near(output, turned(x, start=start + 3), atol=2e-4), "start by name, and another one"
 
 
 @private("2.6", tells="for far positions, or a length that another dimension has as well, the turns are wrong.")
@@ -263,11 +265,11 @@ def edges(rotary):
     for seed, shape in enumerate(((few, same, same), (same, few, same), (same, same, same), (1, few), (1, 1, few))):
         x = normal(*shape, 2 * pick.randint(1, 5), seed=seed)
         output = expect.floats(rotary(x), tuple(x.shape), "the result")
-        assert torch.allclose(output, turned(x), atol=2e-4), tuple(x.shape)
+        assert expect.near(output, turned(x), atol=2e-4), tuple(x.shape)
     for start in (pick.randint(1_100, 2_000), pick.randint(4_200, 9_000)):
         x = normal(3, 4, seed=start)
         output = expect.floats(rotary(x, start), (3, 4), "the result")
-        assert torch.allclose(output, turned(x, start=start), atol=1e-2), start
+        assert expect.near(output, turned(x, start=start), atol=1e-2), start
 
 
 @private("2.6", tells="no gradient passes through to x, or not that of a rotation, for some shapes.")
@@ -285,7 +287,7 @@ def only_distances(rotary):
     width, gap = 2 * pick.randint(2, 6), pick.randint(1, 9)
     q, k = normal(3, 4, width, seed=1), normal(3, 4, width, seed=2)
     near, far = (rotary(q, at + gap) @ rotary(k, at).mT for at in (0, pick.randint(40, 120)))
-    assert torch.allclose(near, far, atol=1e-3)
+    assert expect.near(near, far, atol=1e-3)
 
 
 @private("2.6", tells="the dtype of x is lost, or small dtypes make the angles inexact.")
@@ -295,7 +297,7 @@ def other_dtypes(rotary):
     for dtype, tolerance in ((torch.float16, 0.01), (torch.bfloat16, 0.06), (torch.float64, 1e-3)):
         output = rotary(x.to(dtype), start)
         assert output.dtype is dtype and output.shape == x.shape
-        assert torch.allclose(output.float(), turned(x.to(dtype).float(), start=start), atol=tolerance), dtype
+        assert expect.near(output.float(), turned(x.to(dtype).float(), start=start), atol=tolerance), dtype
 
 
 @private("2.6", tells="some odd widths are accepted.")

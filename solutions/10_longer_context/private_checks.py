@@ -6,6 +6,7 @@ from autograder.author.checks import private
 from utils.checks import nb10_longer_context as seen
 from utils.grading import expect
 from utils.grading.expect import draw, generator, normal
+from utils.grading.remote import EMPTY, promised
 
 # 10.1
 
@@ -58,6 +59,7 @@ def other_attention(RelativeAttention, lib):
 
 @private("10.4", tells="for other lengths of memory and segment, something else is kept, or a gradient flows")
 def other_memories(next_memory, lib):
+    promised(EMPTY)
     for place in range(12):
         some = draw(1080 + place)
         B, T, d, M = some.randint(1, 4), some.randint(1, 7), some.randint(1, 5), some.randint(0, 7)
@@ -73,6 +75,7 @@ def other_memories(next_memory, lib):
 
 @private("10.5", tells="for other layers, segments or memories, logits or memories are wrong")
 def other_segments(SegmentModel, lib):
+    promised(EMPTY)
     for place in range(3):
         some = draw(1130 + place)
         V, d, layers = some.randint(5, 12), some.randint(2, 6), (1, some.randint(2, 3), 4)[place]

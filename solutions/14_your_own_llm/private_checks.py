@@ -20,7 +20,7 @@ def other_norms(RMSNorm, lib):
         module, weight = seen.norm_with_weight(RMSNorm, d, eps, 1410 + place)
         x = some.uniform(0.2, 3) * normal(*lead, d, seed=1420 + place) + some.uniform(-1, 1)
         found = expect.floats(module(x), (*lead, d), "the result")
-        assert torch.allclose(found, seen.normed(x, weight, eps), rtol=1e-4, atol=1e-5), (lead, d)
+        assert expect.near(found, seen.normed(x, weight, eps), rtol=1e-4, atol=1e-5), (lead, d)
 
 
 @private("14.1", tells="large or tiny numbers, or sixteen bits, are not handled as promised.")
@@ -31,7 +31,7 @@ def other_numbers(RMSNorm):
     for factor in (1e-4, 300.0):
         x = factor * normal(3, d, seed=1432)
         found = expect.floats(module(x), (3, d), "the result")
-        assert torch.allclose(found, seen.normed(x, weight, 1e-6), rtol=1e-3, atol=1e-5), factor
+        assert expect.near(found, seen.normed(x, weight, 1e-6), rtol=1e-3, atol=1e-5), factor
     module.bfloat16()
     x, w = normal(60, d, seed=1433).bfloat16(), weight.bfloat16()
     wide = x.float()
@@ -56,7 +56,7 @@ def other_turns(rotary):
         )
         x = normal(*lead, T, d, seed=1450 + place)
         found = expect.floats(rotary(x, start, theta), (*lead, T, d), "the result")
-        assert torch.allclose(found, seen.turned(x, start, theta), atol=3e-4), (lead, T, d, start, theta)
+        assert expect.near(found, seen.turned(x, start, theta), atol=3e-4), (lead, T, d, start, theta)
 
 
 @private("14.2", tells="far positions are wrong, or scores do not depend on the distance alone.")
@@ -65,10 +65,10 @@ def far_and_near(rotary):
     x, theta = normal(3, 6, seed=1461), some.choice([1e4, 1e5])
     start = some.randint(8_300, 12_000)  # beyond usual tables
     found = expect.floats(rotary(x, start, theta), (3, 6), "the result")
-    assert torch.allclose(found, seen.turned(x, start, theta), atol=1e-2), start
+    assert expect.near(found, seen.turned(x, start, theta), atol=1e-2), start
     q, k, gap = normal(3, 4, 8, seed=1462), normal(3, 4, 8, seed=1463), some.randint(1, 9)
     near, far = (rotary(q, at + gap) @ rotary(k, at).mT for at in (0, some.randint(40, 120)))
-    assert torch.allclose(near, far, atol=1e-3)
+    assert expect.near(near, far, atol=1e-3)
 
 
 @private("14.2", tells="no gradient passes through to x, or not that of a rotation, for some shapes.")
@@ -93,7 +93,7 @@ def other_attentions(Attention, lib):
         output, (k, v) = seen.output_and_pair(module(x), (B, T, d), m, T, n)
         wanted, (keys, values) = seen.attended(state, x, n, m)
         for one, other in ((output, wanted), (k, keys), (v, values)):
-            assert torch.allclose(one, other, rtol=1e-3, atol=1e-4), (n, m, T, B)
+            assert expect.near(one, other, rtol=1e-3, atol=1e-4), (n, m, T, B)
 
 
 @private("14.3", tells="a text in pieces is not what the whole text is, or new tokens as long as its past are wrong.")
@@ -112,13 +112,13 @@ def in_pieces(Attention, lib):
             found = module(piece) if past is None else module(piece, past)
             at += count
             output, past = seen.output_and_pair(found, (B, count, d), m, at, n)
-            assert torch.allclose(output, wanted[:, at - count : at], rtol=1e-3, atol=1e-4), (cuts, at)
-        assert torch.allclose(past[0], keys, atol=1e-4) and torch.allclose(past[1], values, atol=1e-4), "kept"
+            assert expect.near(output, wanted[:, at - count : at], rtol=1e-3, atol=1e-4), (cuts, at)
+        assert expect.near(past[0], keys, atol=1e-4) and expect.near(past[1], values, atol=1e-4), "kept"
         S = some.randint(2, 5)
         past = [normal(B, m, S, 4, seed=1540 + one) for one in range(2)]
         x = normal(B, S, d, seed=1550 + place)
         output, _ = seen.output_and_pair(module(x, past), (B, S, d), m, 2 * S, n)
-        assert torch.allclose(output, seen.attended(state, x, n, m, past)[0], rtol=1e-3, atol=1e-4), S
+        assert expect.near(output, seen.attended(state, x, n, m, past)[0], rtol=1e-3, atol=1e-4), S
 
 
 @private("14.3", tells="the given rotation is not the one that is used, or is used in another way.")
@@ -129,7 +129,7 @@ def other_rotations(Attention, lib):
     state = expect.weights(module, seen.kv_shapes(d, n, m), "Attention", seed=1561)
     x = normal(2, 6, d, seed=1562)
     output, _ = seen.output_and_pair(module(x), (2, 6, d), m, 6, n)
-    assert torch.allclose(output, seen.attended(state, x, n, m, turn="")[0], rtol=1e-3, atol=1e-4), "another rotation"
+    assert expect.near(output, seen.attended(state, x, n, m, turn="")[0], rtol=1e-3, atol=1e-4), "another rotation"
 
 
 @private("14.3", tells="sizes that do not go together are accepted, or others refused.")

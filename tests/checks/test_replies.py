@@ -1,5 +1,6 @@
 """NaN, infinite and complex numbers in a reply win no points, whatever a check's own comparisons make of them."""
 
+import ast
 import importlib.util
 import math
 
@@ -11,9 +12,64 @@ from autograder import course
 from utils.grading import dispatch, expect
 from utils.grading.check import Outcome, check
 from utils.grading.parts import part
-from utils.grading.remote import COMPLEX, INFINITY, NAN, promised
+from utils.grading.remote import COMPLEX, EMPTY, INFINITY, NAN, promised
 
 COURSE = course.load()
+SOURCES = [
+    *sorted((course.ROOT / "utils" / "checks").glob("nb*.py")),
+    *sorted((course.ROOT / "solutions").glob("*/private_checks.py")),
+]
+ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq)
+
+
+def passed_by_nan(test, negated=False):
+    """The parts of an assertion that are true for NaN or for the wrong shape: ordering and equality below a `not`.
+
+    `torch.allclose` and `torch.isclose` take an empty tensor or a scalar for what it can be broadcast to.
+    """
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            yield from passed_by_nan(inner, not negated)
+        case ast.Compare(ops=ops) if negated and any(isinstance(op, ORDER) for op in ops):
+            yield test
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="allclose" | "isclose")):
+            yield test
+        case ast.Subscript(value=whole):  # which entries are looked at is another matter
+            yield from passed_by_nan(whole, negated)
+        case _:
+            for part in ast.iter_child_nodes(test):
+                yield from passed_by_nan(part, negated)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_no_assertion_passes_what_is_not_a_number_or_of_another_shape(path):
+    tree = ast.parse(path.read_text())
+    asserts = [node.test for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+    suspect = [f"line {part.lineno}: {ast.unparse(part)}" for one in asserts for part in passed_by_nan(one)]
+    assert suspect == []
+
+
+@pytest.mark.parametrize(
+    "test, suspect",
+    [
+        ("not (x > y)", 1),
+        ("not 0.9 < spread < 1.1", 1),
+        ("good or not (x == 0).any()", 1),
+        ("not (not x <= 1 and other)", 0),
+        ("torch.allclose(found, wanted)", 1),
+        ("x <= y and (x == 0).all() and not missing", 0),
+    ],
+)
+def test_what_is_suspect_in_an_assertion(test, suspect):
+    assert len([*passed_by_nan(ast.parse(test, mode="eval").body)]) == suspect
+
+
+def test_only_what_is_near_in_shape_and_type_is_near():
+    wanted = torch.tensor([1.0])
+    assert expect.near(torch.tensor([1.0]), wanted) and torch.allclose(torch.empty(0), wanted)
+    for other in (torch.empty(0), torch.tensor(1.0), torch.ones(1, 1), torch.ones(1).double(), wanted.long(), 1.0):
+        assert not expect.near(other, wanted)
+    assert not expect.near(torch.tensor([math.nan]), torch.tensor([math.nan]))
 
 
 def lax(answer):
@@ -25,7 +81,7 @@ def lax(answer):
 
 
 def verdict(asserts, value):
-    namespace = {"answer": lambda: value}
+    namespace = {"answer": lambda *given: value}
     return check("1.1", points=2)(asserts).verdict(lambda request: dispatch.answer(namespace, request), [])
 
 
@@ -61,6 +117,23 @@ def test_infinity_passes_where_it_is_promised_and_nan_does_not():
         (torch.tensor([-math.inf, math.nan]), with_promise, False),
     ):
         assert (verdict(asserts, value).outcome is Outcome.PASSED) is passes
+
+
+def test_an_empty_tensor_passes_where_it_is_promised_or_given():
+    def all_of_it(answer):
+        assert (answer() > 0).all()
+
+    def with_promise(answer):
+        promised(EMPTY)
+        assert (answer() > 0).all()
+
+    def given(answer):
+        assert (answer([torch.empty(0, 3)]) > 0).all()
+
+    nothing = torch.empty(0, 3)
+    assert f"{EMPTY} in what your code returns" in verdict(all_of_it, nothing).message
+    assert verdict(with_promise, nothing).outcome is verdict(given, nothing).outcome is Outcome.PASSED
+    assert verdict(all_of_it, torch.ones(2, 3)).outcome is Outcome.PASSED
 
 
 def test_nan_in_a_part_costs_that_part_alone():

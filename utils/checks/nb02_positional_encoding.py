@@ -75,7 +75,7 @@ def sinusoidal_table(sinusoidal_table, lib):
     wanted = waves(rows, width)
     exchanged = wanted.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
     shorter = with_angle(2, width, lambda row, pair, column: row * BASE ** (2 * pair / width))
-    assert not torch.allclose(table[:2], shorter, atol=1e-3), (
+    assert not expect.near(table[:2], shorter, atol=1e-3), (
         "the waves get shorter from pair to pair. They should get longer: divide the position."
     )
     expect.like(
@@ -114,7 +114,9 @@ def sinusoidal_table(sinusoidal_table, lib):
     expect.refuses(
         sinusoidal_table, 7, 5, says="an odd d_model leaves a sine without its cosine: it must raise ValueError."
     )
-    assert sinusoidal_table(5, 8).dtype is torch.float32, "the table should be float32."
+    table = expect.tensor(sinusoidal_table(5, 8), (5, 8), "sinusoidal_table(5, 8)")
+    assert table.dtype is torch.float32, "the table should be float32."
+    expect.close(table, waves(5, 8), "the table is right for 7 x 6 and wrong for 5 x 8.")
     nothing_to_learn(lib, sinusoidal_table, rows, width, what="the table")
 
 
@@ -204,14 +206,14 @@ def moves_with_the_module(module: Remote, x: torch.Tensor, rows: torch.Tensor, w
     module.bfloat16()
     output = expect.tensor(module(x), tuple(x.shape), "the output for a float32 input")
     rounded = x + rows.bfloat16().float()
-    assert torch.allclose(output.float(), rounded, atol=1e-5), sentence
+    assert expect.near(output.float(), rounded, atol=1e-5), sentence
     output = expect.tensor(module(x.bfloat16()), tuple(x.shape), "the output in bfloat16")
     assert output.dtype is torch.bfloat16, (
         f"module and input are bfloat16, and the output is {output.dtype}: something is cast on the way. Add as it is."
     )
     module.float()
     output = expect.floats(module(x), tuple(x.shape), "the output after a change of dtype")
-    assert torch.allclose(output, wanted, atol=0.05), "after a change of dtype the output is wrong."
+    assert expect.near(output, wanted, atol=0.05), "after a change of dtype the output is wrong."
 
 
 # 2.3
@@ -236,7 +238,8 @@ def equivariance_gap(equivariance_gap, lib):
     kept = lib(torch).is_grad_enabled() is recorded
     lib(torch).set_grad_enabled(recorded)
     assert kept, "gradients are off after the measurement, for all that follows. Use `with torch.no_grad():`."
-    assert lib(toys).parameter_gradients(adds, x)["table"].any(), (
+    slope = expect.tensor(lib(toys).parameter_gradients(adds, x)["table"], (5, 8), "the gradient of the table")
+    assert slope.any(), (
         "the module is frozen afterwards: it no longer learns. To measure without gradients, use `torch.no_grad`."
     )
     single = type(gap) is not torch.Tensor or gap.numel() != 1
@@ -321,19 +324,19 @@ def shift_matrix(shift_matrix, lib):
         assert matrix.dtype is not torch.float64, "R is float64. Make it float32, the dtype of the table that it turns."
     matrix = expect.floats(matrix, (width, width), "shift_matrix(3, 6)")
     table = waves(12, width)
-    assert not torch.allclose(matrix, torch.eye(width), atol=1e-4), "R is the identity: nothing moves."
+    assert not expect.near(matrix, torch.eye(width), atol=1e-4), "R is the identity: nothing moves."
     moved = table[:-k] @ matrix.T  # row t is R PE(t)
-    back = torch.allclose(moved[k:], table[: -2 * k], atol=1e-4)
+    back = expect.near(moved[k:], table[: -2 * k], atol=1e-4)
     assert not back, "R(k) moves t to t - k. The signs of the sines are exchanged, or the matrix is transposed."
-    one_row = torch.allclose(moved[0], table[k], atol=1e-4) and not torch.allclose(moved[1], table[k + 1], atol=1e-4)
+    one_row = expect.near(moved[0], table[k], atol=1e-4) and not expect.near(moved[1], table[k + 1], atol=1e-4)
     assert not one_row, "R(k) moves position 0 where it should go, and no other. One matrix must do for every t."
-    pairs = [torch.allclose(moved[:, i : i + 2], table[k:, i : i + 2], atol=1e-4) for i in range(0, width, 2)]
+    pairs = [expect.near(moved[:, i : i + 2], table[k:, i : i + 2], atol=1e-4) for i in range(0, width, 2)]
     assert pairs[0] or not all(pairs[1:]), "every pair turns as it should except the first."
     assert all(pairs) or not pairs[0], (
         "the first pair turns as it should, the others do not. Each pair has its own speed, that of the table."
     )
     halves = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
-    assert not torch.allclose(matrix, turn(k, width)[halves][:, halves], atol=1e-4), (
+    assert not expect.near(matrix, turn(k, width)[halves][:, halves], atol=1e-4), (
         "the pairs are columns i and i + d/2. In the table a sine and its cosine stand side by side."
     )
     assert all(pairs), "R(k) PE(t) is not PE(t + k)."
@@ -347,7 +350,9 @@ def shift_matrix(shift_matrix, lib):
             f"R(k) is right for k = 3 and width 6, and wrong for k = {k} and width {width}.",
             1e-3,
         )
-    assert shift_matrix(2, 8).dtype is torch.float32, "R should be float32, as the table is."
+    matrix = expect.tensor(shift_matrix(2, 8), (8, 8), "shift_matrix(2, 8)")
+    assert matrix.dtype is torch.float32, "R should be float32, as the table is."
+    expect.close(matrix, turn(2, 8), "R(k) is right for k = 3 and width 6, and wrong for k = 2 and width 8.")
     nothing_to_learn(lib, shift_matrix, k, width, what="R")
 
 
@@ -408,9 +413,7 @@ def starts_small(state: Any) -> None:
     fresh = expect.floats(state["positions.weight"], (200, 50), "the table of LearnedPositions(200, 50)")
     spread = fresh.std().item()
     assert spread > 0, "all rows start equal: no position can be told from another."
-    assert not 0.9 < spread < 1.1, (
-        "the table starts with a standard deviation of 1, that of nn.Embedding. Make it 0.02."
-    )
+    assert abs(spread - 1) > 0.1, "the table starts with a standard deviation of 1, that of nn.Embedding. Make it 0.02."
     assert 0.018 < spread < 0.022, "the table does not start with a standard deviation of 0.02."
     assert abs(fresh.mean().item()) < 0.002, "the table does not start with a mean of 0."
     within = (fresh.abs() < 0.02).float().mean().item()
@@ -521,7 +524,7 @@ def alibi(n_heads: int, T: int) -> torch.Tensor:
 
 def explained(bias: torch.Tensor, guess: torch.Tensor) -> bool:
     """Whether the two agree, infinities included."""
-    return torch.allclose(bias, guess, rtol=1e-4, atol=1e-5)
+    return expect.near(bias, guess, rtol=1e-4, atol=1e-5)
 
 
 @check("2.7", points=2, forbids=MODELS)

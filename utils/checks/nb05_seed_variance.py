@@ -380,7 +380,7 @@ def votes(seed: int, count: int, classes: int) -> list[int]:
 def share(value: Any, what: str) -> float:
     """`value`, a float that is a share."""
     value = expect.number(value, what)
-    assert not 1 < value <= 100, f"{what} is in points. It should be a fraction, from 0 to 1."
+    assert value <= 1 or value > 100, f"{what} is in points. It should be a fraction, from 0 to 1."
     assert 0 <= value <= 1, f"{what} should lie between 0 and 1."
     return value
 
@@ -459,7 +459,7 @@ def no_spread(mean_and_sd: Remote, values: list[float]) -> None:
         "negative: sum the squares of the differences."
     )
     try:
-        _, sd = two_numbers(mean_and_sd(values), "mean_and_sd")
+        mean, sd = two_numbers(mean_and_sd(values), "mean_and_sd")
     except StudentError as error:
         if error.blank:
             raise
@@ -467,13 +467,14 @@ def no_spread(mean_and_sd: Remote, values: list[float]) -> None:
     except AssertionError:  # NaN, or a complex number
         raise AssertionError(sentence) from None
     expect.close(sd, 0, sentence, 1e-6)
+    expect.close(mean, values[0], "the mean of equal accuracies is another number.", 1e-6)
 
 
 @check("5.5", points=2)
 def mean_and_sd(mean_and_sd, in_points):
     """Mean and sample standard deviation as fractions, and how to write them down."""
     mean, sd = two_numbers(mean_and_sd(ACCURACIES), "mean_and_sd")
-    assert not 60 < mean < 70, "the mean is in points. Accuracies are fractions until they are printed."
+    assert abs(mean - 65) >= 5, "the mean is in points. Accuracies are fractions until they are printed."
     assert abs(mean - 0.66) > 1e-9 or abs(statistics.mean(ACCURACIES) - 0.66) < 1e-9, "this is the median."
     expect.close(mean, statistics.mean(ACCURACIES), "the mean is wrong.", 1e-6)
     spread_is(sd, ACCURACIES)
@@ -550,7 +551,7 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
         # 1 of 27 resamples of three runs is the worst run three times: more than the 2.5% that are cut off.
         ends = torch.tensor([sum([0.5, 0.5, 0.56]) / 3, sum([0.7, 0.7, 0.56]) / 3])  # 4 of 27 are at most this
         cut = "the bootstrap cuts off the wrong share: half of what is beyond the level belongs on each side."
-        assert not torch.allclose(torch.tensor([low, high]), ends, 1e-5), cut
+        assert not expect.near(torch.tensor([low, high]), ends, 1e-5), cut
         sentence = "the bootstrap interval of three runs is not that of the means of resamples."
         expect.close(torch.tensor([low, high]), torch.tensor([0.5, 0.7]), sentence, 1e-5)
         low, high = two_numbers(bootstrap_interval(three, 0.8), "bootstrap_interval")

@@ -417,7 +417,7 @@ def drops_scores(module: Remote, rate: float, d: int) -> None:
     B, T = 200, 40  # so many that chance alone does not fail it
     result = module(torch.zeros(B, T, d), torch.ones(B, T, 2, d), torch.zeros(B, T, d))
     fused, weights = fused_pair(result, B, T, 2, d)
-    assert not (weights - 0.5).abs().max() < 1e-5 or not (fused - 1).abs().max() < 1e-5, (
+    assert (weights - 0.5).abs().max() >= 1e-5 or (fused - 1).abs().max() >= 1e-5, (
         "in training mode nothing is dropped: `dropout` is not used."
     )
     whole = (weights.sum(-1) - 1).abs().max() < 1e-4
@@ -690,7 +690,7 @@ def still(now: State, before: State) -> None:
     }
     for sentence, group in groups.items():
         for name in group:
-            assert torch.allclose(now[name].float(), before[name], rtol=1e-5, atol=1e-6), sentence
+            assert expect.near(now[name].float(), before[name], rtol=1e-5, atol=1e-6), sentence
 
 
 def only_fusion(now: State, before: State, wanted: State, head: str) -> None:
@@ -698,7 +698,7 @@ def only_fusion(now: State, before: State, wanted: State, head: str) -> None:
 
     def moved(choose: Callable[[str], bool]) -> bool:
         return any(
-            not torch.allclose(now[name].float(), before[name], rtol=1e-5, atol=1e-6) for name in before if choose(name)
+            not expect.near(now[name].float(), before[name], rtol=1e-5, atol=1e-6) for name in before if choose(name)
         )
 
     still(now, before)
@@ -848,11 +848,11 @@ def taught(
     still(now, state)
     told = "gradients pile up: each step still has those of the batches before it. Set them to zero before `backward`."
     moved = next(name for name in state if name.startswith("heads.rte.") and name.endswith("weight"))
-    differs = not torch.allclose(wanted[moved], piled[moved], rtol=1e-2, atol=1e-4)  # not so for a single batch
-    assert not differs or not torch.allclose(now[moved].float(), piled[moved], rtol=1e-3, atol=1e-5), told
+    differs = not expect.near(wanted[moved], piled[moved], rtol=1e-2, atol=1e-4)  # not so for a single batch
+    assert not differs or not expect.near(now[moved].float(), piled[moved], rtol=1e-3, atol=1e-5), told
     told = "the penalty on the value matrices is missing: the loss is cross-entropy alone."
     value = next(name for name in state if is_value(name))
-    assert not torch.allclose(now[value].float(), bare[value], atol=1e-5), told
+    assert not expect.near(now[value].float(), bare[value], atol=1e-5), told
     told = "the losses are not those of each batch before its step, penalty included."
     expect.close(torch.tensor(losses[0]), torch.tensor(right[0]), told, 1e-3)
     only_fusion(now, state, wanted, "rte")

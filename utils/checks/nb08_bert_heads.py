@@ -647,7 +647,7 @@ def spans_scored(
             told = "rows and tokens of the mask are exchanged, which shows where B = T."
             assert B != T or torch.equal(pads, pads.T) or not torch.equal(hidden, pads.T), told
             told = "the logits of pads are not masked: they take part in the softmax."
-            assert not pads.any() or not torch.allclose(one[pads], right[pads], 1e-3, 1e-3), told
+            assert not pads.any() or not expect.near(one[pads], right[pads], 1e-3, 1e-3), told
             assert not pads.any() or (one[pads] != 0).all(), "pads have logit 0. A softmax gives that a share, too."
             assert (one[~pads] > -1e6).all(), "real tokens are masked. The mask is 1 at those."
             assert (one[pads] < -1e6).all(), "pads do not have the logit minus infinity."

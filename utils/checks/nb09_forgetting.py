@@ -236,7 +236,7 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
     R = expect.floats(value, (T + 1, T), "the matrix")
     wanted = matrix_of(tasks, [before + tasks[:i] for i in range(T + 1)])
     told = "accuracies are in percent. They should be as `evaluate` gives them."
-    assert not torch.allclose(R, 100 * wanted), told
+    assert not expect.near(R, 100 * wanted), told
     told = "a model, or a part of it, is examined in training mode: dropout would act. Call model.eval()."
     assert not any("examined" in lesson for lesson in lessons) and ((R % 2) < 1).all(), told
     assert (R < 2).all(), "a model is examined while gradients are recorded: use torch.no_grad()."
@@ -791,14 +791,12 @@ def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tens
     guesses["the answers are averaged: divide by the number of examples alone."] = right / count
     for one in batch_squares(ours, inputs):
         assert (
-            N == 1
-            or torch.allclose(joined(one), right, 1e-3, 1e-6)
-            or not torch.allclose(flat, joined(one), 1e-3, 1e-6)
+            N == 1 or expect.near(joined(one), right, 1e-3, 1e-6) or not expect.near(flat, joined(one), 1e-3, 1e-6)
         ), squares
     # Some numbers are small: a hundredth of the largest is what an error is measured by.
     unit = float(right.max()) or 1.0
     told = otherwise or "the numbers are not those of the formula: squares for each example and class, then the mean."
-    if not torch.allclose(flat / unit, right / unit, 1e-3, 1e-3):
+    if not expect.near(flat / unit, right / unit, 1e-3, 1e-3):
         again = [fisher(theirs, inputs) for _ in range(8)]
         if not all(torch.equal(one[name], value[name]) for one in again for name in wanted):
             raise AssertionError(
@@ -1521,7 +1519,7 @@ def modes(learn: Remote, answer: Remote, lib: Library, batches: list[Any], seed:
     learn(model, "A", 3, batches, 0.3)
     now, name = model.state_dict(), "heads.A.1.weight"
     told = "a task is learned in evaluation mode: dropout does not act."
-    assert not torch.allclose(now[name], wanted[name], 1e-3, 1e-4), told
+    assert not expect.near(now[name], wanted[name], 1e-3, 1e-4), told
     model.eval()
     seen = lib(toys).modes_in_head(learn, model, "A", 3, batches[:1], 0.3)
     told = (

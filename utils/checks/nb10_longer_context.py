@@ -13,7 +13,7 @@ from utils.experiments import longer_context as reading
 from utils.grading import expect, toys
 from utils.grading.check import check, stretch
 from utils.grading.expect import normal
-from utils.grading.remote import Library, Remote, kind, read
+from utils.grading.remote import EMPTY, Library, Remote, kind, promised, read
 from utils.grading.results_check import results_check
 
 State = dict[str, torch.Tensor]
@@ -213,7 +213,7 @@ def attended(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor 
         edited = torch.cat([x[:, :-1], x[:, -1:] + 1], 1)
         earlier = expect.floats(layer(edited, memory), (B, T, d), "the output")[:, :-1]
         told = "the future is visible: editing the last token moves outputs before it."
-        assert torch.allclose(earlier, found[:, :-1], atol=1e-4), told
+        assert expect.near(earlier, found[:, :-1], atol=1e-4), told
     but: Callable[..., Any] = partial(partial, relative, state, x, memory, heads)
     swapped = state | {"u": state["v"], "v": state["u"]}
     expect.like(
@@ -318,11 +318,11 @@ def remembered(next_memory: Remote, lib: Library, memory: torch.Tensor | None, h
     if m == 0 and value.ndim == 3:
         assert value.size(1) == 0, "with mem_len = 0 nothing is kept. `[:, -0:]` is everything."
     told = "with fewer states than mem_len, the start is negative and counts from the end."
-    assert not (M + T < m < 2 * (M + T) and value.shape == (B, m - M - T, d)), told
+    assert value.shape != (B, m - M - T, d) or m <= M + T or m >= 2 * (M + T), told
     told = "only the newest segment is kept. A memory may be longer than a segment."
-    assert not (value.shape == (B, min(m, T), d) and min(m, T) < wanted.size(1)), told
+    assert value.shape != (B, min(m, T), d) or min(m, T) >= wanted.size(1), told
     told = "nothing is kept as long as there is less than mem_len. All of it is meant."
-    assert not (value.shape == (B, 0, d) and wanted.size(1)), told
+    assert value.shape != (B, 0, d) or wanted.size(1) == 0, told
     assert value.shape != (B, M + T, d) or m >= M + T, "everything is kept. The last mem_len states are meant."
     found = expect.tensor(value, tuple(wanted.shape), "the memory")
     assert found.dtype is hidden.dtype, f"the memory is {found.dtype}. It should keep the dtype of the states."
@@ -344,6 +344,7 @@ def remembered(next_memory: Remote, lib: Library, memory: torch.Tensor | None, h
 @check("10.4", points=1)
 def next_memory(next_memory, lib):
     """The last states of memory and segment, however long either is, and no gradient."""
+    promised(EMPTY)
     memory, hidden = normal(2, 5, 3, seed=1), normal(2, 4, 3, seed=2)
     for m in (6, 4, 3, 9, 12, 20, 1, 0):
         remembered(next_memory, lib, memory, hidden, m)
@@ -486,6 +487,7 @@ def expect_stack(memories: Sequence[torch.Tensor]) -> torch.Tensor:
 @check("10.5", points=3)
 def segment_model(SegmentModel, lib):
     """What came into each layer is remembered: segments with a full memory equal one pass over the whole text."""
+    promised(EMPTY)
     V, d = 11, 6
     theirs, ours = fading_parts(lib, V, d, 3)
     model = built(SegmentModel, lib, ours, theirs, 105)
@@ -943,12 +945,14 @@ def two_streams(TwoStreamLayer, lib):
     for t in range(4):
         edited = h.clone()
         edited[:, t] += 1
-        after = expect.floats(layer(edited, g, *masks)[1], (2, 4, d), "g'")
+        after = streamed(layer, state, edited, g, masks, heads)[1]
         told = "editing a token moves the query output of that very token: it sees what it is to guess."
-        assert torch.allclose(after[:, t], before[1][:, t], atol=1e-5), told
-    large = expect.floats(layer(30 * h, 30 * g, *masks)[1], (2, 4, d), "g'")
-    wanted = stream(state, 30 * g, 30 * h, masks[1], heads)
-    expect.close(large, wanted, "where scores are large, g' is wrong. Hidden tokens get a weight of exactly 0.", 1e-3)
+        assert expect.near(after[:, t], before[1][:, t], atol=1e-5), told
+    both = expect.items(layer(30 * h, 30 * g, *masks), 2, "the layer should give two tensors")
+    for large, name, asking, mask in zip(both, ("h'", "g'"), (h, g), masks, strict=True):
+        wanted = stream(state, 30 * asking, 30 * h, mask, heads)
+        told = f"where scores are large, {name} is wrong. Hidden tokens get a weight of exactly 0."
+        expect.close(expect.floats(large, (2, 4, d), name), wanted, told, 1e-3)
     slopes = lib(toys).parameter_gradients(lib(toys).Streams(layer, masks[0], masks[1]), torch.cat([h, g]))
     told = "a gradient is NaN: what is NaN on the way is NaN on the way back, even if it is replaced in the end."
     assert not any(slope.isnan().any() for slope in slopes.values()), told
@@ -971,6 +975,8 @@ def two_streams(TwoStreamLayer, lib):
     exact = expect.items(layer.double()(h.double(), g.double(), *masks), 2, "the layer should give two tensors")
     told = "in double precision an output is not."
     assert all(type(one) is torch.Tensor and one.dtype is torch.float64 for one in exact), told
+    for one, right in zip(exact, before, strict=True):
+        expect.close(one, right, told)
 
 
 # 10.10

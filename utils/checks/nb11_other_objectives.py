@@ -18,7 +18,7 @@ from utils.grading.check import check, stretch
 from utils.grading.documents import Pair, labelled_pairs, named_documents
 from utils.grading.expect import chance, even, likely, normal
 from utils.grading.forbidden import MODELS
-from utils.grading.remote import Library, Remote, kind
+from utils.grading.remote import EMPTY, Library, Remote, kind, promised
 from utils.grading.results_check import results_check
 
 # 11.1
@@ -247,7 +247,7 @@ def packed(full_rows: Remote, documents: Documents, max_len: int, sep: int) -> N
         "a row begins with a separator: a document that begins a row needs none."
     )
     told = "a row has two separators in a row: documents without tokens leave no trace."
-    assert all(not (one == other == sep) for row in found for one, other in itertools.pairwise(row)), told
+    assert all(one != sep or other != sep for row in found for one, other in itertools.pairwise(row)), told
     tokens = [token for row in found for token in row if token != sep]
     assert sorted(tokens) != sorted(stream) or tokens == stream, "the order of the tokens is not kept."
     assert tokens == stream, "tokens are lost, or come twice."
@@ -417,7 +417,8 @@ def shares_of_lengths(p: float, longest: int) -> dict[int, float]:
 def independent_lengths(span_lengths: Remote, lib: Library, seed: int) -> None:
     """Fail unless the lengths of one call have nothing to do with each other: their order, and how many are 1."""
     calls = expect.items(lib(toys).in_turn(span_lengths, seed, [[20]] * 150, {}), 150, "there should be lengths")
-    found = torch.stack([expect.tensor(one, (20,), "the lengths").long() for one in calls])
+    found = torch.stack([lengths_of(one, 20) for one in calls])
+    assert found.max() <= 10, "there are spans that are longer than `longest`."
     shares = shares_of_lengths(0.2, 10)
     alike = int((found[:, 1:] == found[:, :-1]).sum())
     told = "lengths side by side are alike too often: are they sorted, or is each given twice? Draw them independently."
@@ -428,14 +429,27 @@ def independent_lengths(span_lengths: Remote, lib: Library, seed: int) -> None:
     assert spread < 1.8, "the lengths of one call hang together. Draw each independently of the others."
 
 
+def lengths_of(value: Any, count: int) -> torch.Tensor:
+    """`value`, which must be as many lengths as were asked for."""
+    found = expect.tensor(value, (count,), "the lengths")
+    assert found.dtype == torch.int64, f"the lengths should be int64, not {str(found.dtype)[6:]}."
+    assert found.min() > 0, "there are spans of length 0. The shortest has length 1."
+    return found
+
+
+def mask_of(value: Any, n: int) -> torch.Tensor:
+    """`value`, which must be a mask of so many tokens."""
+    found = expect.tensor(value, (n,), "the mask")
+    assert found.dtype == torch.bool, f"the mask should be true or false, not {str(found.dtype)[6:]}."
+    return found
+
+
 def lengths_right(span_lengths: Remote, lib: Library, count: int, p: float | None, longest: int, seed: int) -> None:
     """Fail unless the lengths are drawn from the right distribution; without p, the defaults are asked."""
     given = {} if p is None else {"p": p, "longest": longest}
     value = span_lengths(count, **given, generator=lib(toys).seeded(seed))
-    found = expect.tensor(value, (count,), "the lengths")
-    assert found.dtype == torch.int64, f"the lengths should be int64, not {str(found.dtype)[6:]}."
+    found = lengths_of(value, count)
     p = 0.2 if p is None else p
-    assert found.min() > 0, "there are spans of length 0. The shortest has length 1."
     counts = Counter(found.tolist())
     assert max(counts) <= longest, "there are spans that are longer than `longest`."
     wanted = shares_of_lengths(p, longest)
@@ -496,6 +510,7 @@ def placed(
     told = "span_mask should return a tensor of booleans, one for each token."
     expect.of_type(tally, dict, told)
     assert all(type(one) is str and len(one) == n and {*one} <= {"0", "1"} for one in tally), told
+    assert sum(tally.values()) == repeats and min(tally.values()) > 0, told
     counts = {tuple(sign == "1" for sign in mask): count for mask, count in tally.items()}
     budget = round(rate * n)
     wanted = ways(n, lengths, budget)
@@ -550,22 +565,23 @@ def spans(span_lengths, span_mask, lib):
         placed(span_mask, lib, n, lengths, rate, 40 + n)
     toy, long, before = lib(toys), torch.tensor([4, 3, 6, 2, 9, 5, 5, 5, 5, 5]), chance(lib)
     for call, given in ((span_lengths, [60]), (span_mask, [200, long])):
-        first, again, other = (call(*given, generator=toy.seeded(n)) for n in (5, 5, 6))
+        of_type = (lengths_of, mask_of)[call is span_mask]
+        first, again, other = (of_type(call(*given, generator=toy.seeded(n)), given[0]) for n in (5, 5, 6))
         told = "with the same generator the result is another one: does all chance come from `generator`?"
-        assert type(first) is torch.Tensor and torch.equal(first, again), told
+        assert torch.equal(first, again), told
         assert not torch.equal(first, other), "another generator gives the same result."
         going = toy.seeded(5)
-        draws = [call(*given, generator=going) for _ in range(2)]
+        draws = [of_type(call(*given, generator=going), given[0]) for _ in range(2)]
         told = "a second call with one generator gives the same: the generator is seeded again, or copied."
         assert not torch.equal(*draws), told
         assert chance(lib) == before, "a global generator is seeded or used, although `generator` is given."
-        one, two = toy.in_turn(call, 8, [given] * 2, {})
-        same, _ = toy.in_turn(call, 8, [given] * 2, {})
+        one, two = (of_type(each, given[0]) for each in toy.in_turn(call, 8, [given] * 2, {}))
+        same, _ = (of_type(each, given[0]) for each in toy.in_turn(call, 8, [given] * 2, {}))
         told = "without a generator, torch's own should decide: seeded alike, it should draw alike, and else not."
         assert torch.equal(one, same) and not torch.equal(one, two), told
-    found = span_mask(200, long, generator=toy.seeded(9))
-    assert found.sum() == 30, "the number of hidden tokens is not round(rate * n), though there are lengths enough."
-    span_mask(200, torch.tensor([40, 3]), generator=toy.seeded(9))  # shortened, but not in what was given
+    told = "the number of hidden tokens is not round(rate * n), though there are lengths enough."
+    for lengths in (long, torch.tensor([40, 3])):  # shortened, but not in what was given
+        assert mask_of(span_mask(200, lengths, generator=toy.seeded(9)), 200).sum() == 30, told
 
 
 # 11.5
@@ -695,7 +711,7 @@ def objective_right(
     K, V = int(mask.sum()), state["table"].size(0)
     value = module(states, mask)
     told = "there are logits for every token. Wanted are those of the hidden ones, one below the other."
-    assert not (type(value) is torch.Tensor and value.shape == (*mask.shape, V)), told
+    assert type(value) is not torch.Tensor or value.shape != (*mask.shape, V), told
     found = expect.floats(value, (K, V), "the logits")
     guess = functools.partial(answered, state, states, mask)
     misreadings = {
@@ -724,6 +740,7 @@ def objective_right(
 @check("11.5", points=3, forbids=MODELS)
 def boundary(boundaries, BoundaryObjective, lib):
     """Ends by loops; logits by hand; hidden states never count, both ends do; tied by object."""
+    promised(EMPTY)
     toy = lib(toys)
     signs = ["..#..###.#.", ".##.#.#####", ".#########.", "...........", "........##."]
     mask = torch.tensor([[sign == "#" for sign in row.ljust(11, ".")] for row in signs])
@@ -745,8 +762,8 @@ def boundary(boundaries, BoundaryObjective, lib):
     first, second = module(states, mask), module(changed, mask)
     if type(first) is type(second) is torch.Tensor and first.shape == second.shape == (int(mask.sum()), V):
         neighbours = answered(state, states, mask, neighbours=True)
-        assert not torch.allclose(first.float(), neighbours, 1e-3, 1e-3), NEXT_TO_EACH
-        assert torch.allclose(first, second, 1e-4, 1e-4), told
+        assert not expect.near(first.float(), neighbours, 1e-3, 1e-3), NEXT_TO_EACH
+        assert expect.near(first, second, 1e-4, 1e-4), told
     objective_right(module, state, states, mask)
     objective_right(module, state, states[3:4], mask[3:4])
     module.eval()
@@ -756,7 +773,7 @@ def boundary(boundaries, BoundaryObjective, lib):
     embedding.load_state_dict({"weight": moved})
     now = expect.floats(module(states, mask), (int(mask.sum()), V), "the logits")
     told = "when the embedding changes, the logits stay: it is a copy. Tied means one and the same parameter."
-    assert not torch.allclose(now, first, 1e-5, 1e-5), told
+    assert not expect.near(now, first, 1e-5, 1e-5), told
     state["table"] = moved
     objective_right(module, state, states, mask)
     count = toy.numel_beyond(module, embedding)

@@ -464,7 +464,7 @@ def went_back(rewind: Remote, lib: Library, theirs: Remote, saved: State, masks:
                 told = "weights that do not stay are not zero after rewinding."
                 assert not found[~masks[name]].any(), told
                 told = "weights that stay have today's values. They go back to those that were saved."
-                assert not torch.allclose(found, (value + moved) * masks[name]) or torch.equal(
+                assert not expect.near(found, (value + moved) * masks[name]) or torch.equal(
                     wanted, (value + moved) * masks[name]
                 ), told
             told = f"`{name}` is not what was saved."
@@ -600,11 +600,15 @@ def rewinding(snapshot, rewind, train_step, sparsity_after, lib):
     theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(4, 5), parts.Linear(5, 3)), 127)
     state = snapshot(theirs)
     told = "what was saved cannot be used again for the same model."
-    expect.answers(rewind, theirs, state, {"0.weight": normal(5, 4, seed=128) > 0}, says=told)
+    stay = normal(5, 4, seed=128) > 0
+    expect.answers(rewind, theirs, state, {"0.weight": stay}, says=told)
     told = "in double precision something is lost."
     double = lib(toys).double(theirs)
-    exact = snapshot(double)
-    assert all(value.dtype is torch.float64 for value in exact.values()), told
+    exact = expect.of_type(snapshot(double), dict, "snapshot should return a dict")
+    assert {*exact} == {*ours.state_dict()}, told
+    for name, value in ours.double().state_dict().items():
+        expect.close(exact[name], value * stay if name == "0.weight" else value, told, 0)
+        assert exact[name].dtype is torch.float64, told
     trains(train_step, lib, sizes, 129)
     told = (
         "the loss drags the graph of its batch along, which no list of losses can hold or draw: `.item()` is a number."
@@ -728,7 +732,7 @@ def distillation_loss(distillation_loss, lib):
     for T, alpha in ((2.0, 0.7), (50.0, 1.0), (1.0, 0.0)):
         slopes = lib(toys).gradients(distillation_loss, [student, teacher], labels, T, alpha)
         told = "a gradient flows to the teacher. It learns nothing here: detach its logits."
-        assert not slopes[1].any(), told
+        expect.close(slopes[1], torch.zeros_like(teacher), told, 0)
         with torch.enable_grad():
             leaf = student.double().requires_grad_()
             distilled(leaf, teacher.double(), labels, T, alpha).backward()
@@ -740,8 +744,12 @@ def distillation_loss(distillation_loss, lib):
     told = "for a large T the gradient is not that of matching logits: (z_s - z_t) / C, centred."
     centred = (gap - gap.mean(-1, keepdim=True)) / gap.size(-1) / len(gap)
     expect.close(slopes[0] / -1, centred, told, 0.02)
-    exact = distillation_loss(student.double(), teacher.double(), labels, 2.0, 0.5)
+    told = "a gradient flows to the teacher. It learns nothing here: detach its logits."
+    expect.close(slopes[1], torch.zeros_like(teacher), told, 0)
+    exact = expect.tensor(distillation_loss(student.double(), teacher.double(), labels, 2.0, 0.5), (), "the loss")
     assert exact.dtype is torch.float64, "in double precision the loss is not."
+    wanted = distilled(student.double(), teacher.double(), labels, 2.0, 0.5)
+    expect.close(exact, wanted, "in double precision the loss loses digits.", 1e-9)
     told = "the loss is wrong where logits are not contiguous."
     again = lib(toys).strided(distillation_loss, student, teacher, labels, 2.0, 0.5)
     expect.close(again, distillation_loss(student, teacher, labels, 2.0, 0.5), told)

@@ -209,9 +209,11 @@ def cross_attention(CrossAttention, lib):
     told = "the output is wrong where the input is not contiguous."
     expect.close(lib(toys).strided(layer, x, memory, allowed), found, told)
     learns(lib, layer, (x, memory), (allowed,), state, lambda leaves, x, m: attend(leaves, x, m, allowed, heads))
-    exact = layer.double()(x.double(), memory.double(), allowed)
+    exact = expect.tensor(layer.double()(x.double(), memory.double(), allowed), (B, T, d), "the output")
     told = "in double precision the output is not: what you make must have the dtype of x."
-    assert type(exact) is torch.Tensor and exact.dtype is torch.float64, told
+    assert exact.dtype is torch.float64, told
+    precise = {name: value.double() for name, value in state.items()}
+    expect.close(exact, attend(precise, x.double(), memory.double(), allowed, heads), told, 1e-9)
 
 
 def learns(
@@ -444,7 +446,7 @@ def without_parts(
     told = f"in training mode, with dropout 1.0, the output is not the normed input. Dropout is {where}, nowhere else."
     expect.close(found, wanted, told)
     layer.eval()
-    assert not torch.allclose(layer(x, *given), wanted, atol=1e-3), "in evaluation mode dropout should rest."
+    assert not expect.near(layer(x, *given), wanted, atol=1e-3), "in evaluation mode dropout should rest."
 
 
 def some_dropped(part: torch.Tensor, scale: float) -> torch.Tensor:

@@ -99,6 +99,15 @@ def close(actual: torch.Tensor | float, wanted: torch.Tensor | float, sentence: 
         raise Different(sentence, actual, wanted, tolerance)
 
 
+def near(actual: Any, wanted: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
+    """Whether `actual` is a tensor of the shape and type of `wanted` and agrees with it.
+
+    `torch.allclose` alone also takes an empty tensor or a scalar for what it can be broadcast to.
+    """
+    same = type(actual) is torch.Tensor and actual.shape == wanted.shape and actual.dtype == wanted.dtype
+    return same and torch.allclose(actual, wanted, rtol, atol)
+
+
 def refuses(
     call: Callable[..., Any], *args: Any, says: str, kinds: Sequence[str] = ("ValueError",), **options: Any
 ) -> None:

@@ -22,7 +22,7 @@ import torch
 from utils.grading import wire
 
 Ask = Callable[[bytes], bytes]
-NAN, INFINITY, COMPLEX = "NaN", "infinity", "complex numbers"
+NAN, INFINITY, COMPLEX, EMPTY = "NaN", "infinity", "complex numbers", "an empty tensor"
 _unusual: ContextVar["Unusual | None"] = ContextVar("unusual", default=None)
 # What the course imports. If one of them is missing here, too, no answer can be blamed.
 UTILS = Path(__file__).resolve().parents[1]
@@ -33,37 +33,49 @@ PACKAGES = (
 
 
 class Unusual:
-    """What numbers replies held so far that no exercise asks for, unless a check has promised them."""
+    """What replies held so far that no exercise asks for, unless a check has promised it."""
 
     def __init__(self) -> None:
         self.kinds: set[str] = set()
         self.promised: set[str] = set()
 
     def refuse(self) -> None:
-        """Fail if there were any. NaN is neither larger nor smaller than anything, so a comparison may let it pass."""
+        """Fail if there was any. NaN is neither larger nor smaller than anything, and all of no entries are right."""
         for kind_ in sorted(self.kinds - self.promised):
             raise AssertionError(f"there {'are' if kind_ == COMPLEX else 'is'} {kind_} in what your code returns.")
 
-    def note(self, value: Any) -> None:
-        """Look through a reply."""
+    def note(self, value: Any, given: Any = ()) -> None:
+        """Look through a reply. It may hold empty tensors where `given`, the arguments of the call, does."""
         if type(value) is float and not math.isfinite(value):
             self.kinds.add(NAN if math.isnan(value) else INFINITY)
         elif type(value) in (torch.Tensor, np.ndarray):
-            self._note_tensor(torch.as_tensor(value))
+            self._note_tensor(torch.as_tensor(value), given)
         elif type(value) in (list, dict):
             for item in value.values() if type(value) is dict else value:
-                self.note(item)
+                self.note(item, given)
 
-    def _note_tensor(self, value: torch.Tensor) -> None:
-        if value.is_complex():
+    def _note_tensor(self, value: torch.Tensor, given: Any) -> None:
+        if not value.numel() and not _holds_empty(given):
+            self.kinds.add(EMPTY)
+        elif value.is_complex():
             self.kinds.add(COMPLEX)
         elif value.is_floating_point() and not value.isfinite().all():
             self.kinds |= ({NAN} if value.isnan().any() else set()) | ({INFINITY} if value.isinf().any() else set())
 
 
+def _holds_empty(value: Any) -> bool:
+    """Whether there is a tensor without entries among the arguments of a call."""
+    if type(value) in (list, tuple, dict):
+        return any(map(_holds_empty, value.values() if type(value) is dict else value))
+    return type(value) in (torch.Tensor, np.ndarray) and 0 in value.shape
+
+
 @contextmanager
 def unusual_refused() -> Iterator[Unusual]:
-    """Fail at its end if a reply within it held NaN, an infinite or a complex number that the check did not promise."""
+    """Fail at its end if a reply within it held what the check did not promise.
+
+    That is NaN, an infinite or a complex number, or an empty tensor for arguments of which none is empty.
+    """
     outer, found = _unusual.get(), Unusual()
     found.promised = outer.promised if outer else set()
     before = _unusual.set(found)
@@ -75,7 +87,7 @@ def unusual_refused() -> Iterator[Unusual]:
 
 
 def promised(*kinds: str) -> None:
-    """Let replies to this check hold NaN, INFINITY or COMPLEX: its exercise promises that."""
+    """Let replies to this check hold NaN, INFINITY, COMPLEX or EMPTY: its exercise promises that."""
     found = _unusual.get()
     if found is not None:
         found.promised.update(kinds)
@@ -161,7 +173,7 @@ class Remote:
             case {"value": value}:
                 unusual = _unusual.get()
                 if unusual is not None:
-                    unusual.note(value)
+                    unusual.note(value, [*call.values()])
                 return value
             case {"error": {"type": str(name), "message": str(text), "line": str(line)} as error}:
                 missing, number, blank = error.get("missing"), error.get("number"), error.get("blank")
