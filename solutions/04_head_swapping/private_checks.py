@@ -337,9 +337,10 @@ def nothing_is_cut(collate):
     numbers = draw(290)
     size = numbers.randint(600, 900)
     long = [numbers.randrange(2000) for _ in range(size)]
-    tokens, mask, _ = seen.three(collate([[long, 0], [[1], 1]], 0), 2, size)
-    assert tokens[0].tolist() == long and mask[0].all(), "cut"
-    assert mask[1].sum() == 1, "the mask is wrong"
+    tokens, mask, labels = seen.three(collate([[long, 3], [[1], 1]], 0), 2, size)
+    assert tokens.tolist() == [long, [1] + [0] * (size - 1)] and mask[0].all(), "cut"
+    assert mask[1].tolist() == [True] + [False] * (size - 1), "the mask is wrong"
+    assert labels.tolist() == [3, 1], "the labels are wrong"
 
 
 @private("4.5", tells="a batch of a single example, or of rows of one length, should need no padding")

@@ -562,18 +562,22 @@ def collate(collate):
     )
     assert torch.equal(mask, places(3, [3, 1, 3, 2])), "after a cut the mask is wrong: only what is left is real."
     assert labels.tolist() == [1, 0, 2, 2], "with max_len, the labels are wrong."
-    tokens, mask, _ = three(collate(examples[:2], 0, 4), 2, 3)
+    tokens, mask, labels = three(collate(examples[:2], 0, 4), 2, 3)
     assert tokens.tolist() == [[5, 9, 2], [7, 0, 0]], "rows shorter than max_len are changed by it."
-    tokens, mask, _ = three(collate([[[], 1], [[3, 8], 0]], 6), 2, 2)
+    told = "where rows are shorter than max_len, the mask or the labels are wrong."
+    assert torch.equal(mask, places(3, [3, 1])) and labels.tolist() == [1, 0], told
+    tokens, mask, labels = three(collate([[[], 1], [[3, 8], 0]], 6), 2, 2)
     silent = tokens.tolist() == [[6, 6], [3, 8]] and torch.equal(mask, places(2, [0, 2]))
     assert silent, "the row of a text without tokens should be all padding."
-    three(collate([[[], 1], [[], 0]], 6), 2, 0)
+    told = "the label of a text without tokens is lost."
+    assert labels.tolist() == [1, 0] and three(collate([[[], 1], [[], 0]], 6), 2, 0)[2].tolist() == [1, 0], told
     given = collate([[[5, 9], 1], [[7], 0]], 2, 0)
     assert type(given) is not list or type(given[0]) is not torch.Tensor or given[0].shape != (2, 2), (
         "with max_len=0 nothing is cut. Only None keeps all: ask `max_len is None`, not whether it is true."
     )
-    three(given, 2, 0)
-    tokens, _, _ = three(collate([[[2**24 + 1, 2**40 + 1], 0]], 0), 1, 2)
+    assert three(given, 2, 0)[2].tolist() == [1, 0], "with max_len=0 the labels are wrong."
+    tokens, _, labels = three(collate([[[2**24 + 1, 2**40 + 1], 3]], 0), 1, 2)
+    assert labels.tolist() == [3], "for a single example the label is wrong."
     assert tokens.tolist() == [[2**24 + 1, 2**40 + 1]], (
         "large token numbers are changed. Numbers that pass through float32 are rounded: make int64 at once."
     )
