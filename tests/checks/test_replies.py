@@ -1,4 +1,4 @@
-"""What no exercise asks for (NaN, infinite or complex numbers, empty tensors) wins no points, whatever a check compares."""
+"""What no exercise asks for (NaN, infinity, complex numbers, empty tensors) wins no points, whatever checks compare."""
 
 import ast
 import importlib.util
