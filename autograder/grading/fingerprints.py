@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from autograder.course import CHECKS, FOLDER, ROOT, Course, NotebookEntry, folder_of, helpers
 from autograder.gradebook import course_tree
 from autograder.grading import reach
-from autograder.grading.kept import kept
+from autograder.grading.cache import cached
 from utils.variants import canonical
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def fingerprints(course: Course, entry: NotebookEntry, files: str = "") -> dict[
     """
     whole = hashlib.sha256((files or course_files(course)).encode())
     whole.update(course_tree.release_text(course, entry).encode())
-    return kept(course, entry.name, whole.hexdigest(), lambda: _fingerprints(course, entry))
+    return cached(course, entry.name, whole.hexdigest(), lambda: _fingerprints(course, entry))
 
 
 def course_files(course: Course) -> str:

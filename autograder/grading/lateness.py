@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from autograder.course import Course, NotebookEntry
 from autograder.gradebook import course_tree
+from autograder.grading.cache import keep, recall
 from autograder.grading.guard import explain_failures
-from autograder.grading.kept import keep, recall
 from autograder.grading.records import Record, load_record, students_of, verdict_path
 from autograder.grading.surroundings import Surroundings
 

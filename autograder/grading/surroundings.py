@@ -7,8 +7,8 @@ import hashlib
 from functools import cached_property
 
 from autograder.course import Course
+from autograder.grading.cache import cached
 from autograder.grading.fingerprints import course_files, with_variants
-from autograder.grading.kept import kept
 from utils.experiments.standing import Standing
 
 
@@ -30,7 +30,7 @@ class Surroundings:
         def work() -> dict[str, list[str]]:
             return {entry.name: sorted(with_variants(entry)) for entry in self.course.notebooks}
 
-        found: dict[str, list[str]] = kept(self.course, "variants", self.files, work)
+        found: dict[str, list[str]] = cached(self.course, "variants", self.files, work)
         return found
 
     @cached_property
@@ -43,7 +43,7 @@ class Surroundings:
             found = self._standings().items()
             return {name: {who: [one.against, one.flags] for who, one in some.items()} for name, some in found}
 
-        stated = kept(self.course, "standings", self.runs, work)
+        stated = cached(self.course, "standings", self.runs, work)
         return {
             name: {who: Standing(tuple(against), tuple(flags)) for who, (against, flags) in some.items()}
             for name, some in stated.items()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from autograder.course import Course, NotebookEntry, exercise_of
 from autograder.gradebook import course_tree
 from autograder.gradebook.pseudonyms import Names
-from autograder.grading.kept import kept
+from autograder.grading.cache import cached
 from autograder.grading.lateness import settle
 from autograder.grading.records import students_of
 from autograder.grading.surroundings import Surroundings
@@ -86,7 +86,7 @@ def _shown_tables(course: Course, entry: NotebookEntry, around: Surroundings) ->
 
     if course.grading.run_keys:  # they also hang on the course's secret
         return work()
-    found: list[dict[str, Any]] = kept(
+    found: list[dict[str, Any]] = cached(
         course, f"{entry.name}-tables", f"{students_of(course, entry)} {around.runs}", work
     )
     return found

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of
 from autograder.gradebook import course_tree, marks
 from autograder.gradebook.pseudonyms import Names
-from autograder.grading.kept import kept
+from autograder.grading.cache import cached
 from autograder.grading.records import GRADED, Record, load_record, students_of
 from autograder.reports import charts, items, progress
 from utils.grading.verdict import Outcome
@@ -154,7 +154,7 @@ def _charts(course: Course, entry: NotebookEntry, scores: list[float], points: f
 
     shown = f"{scores} {points} {times} {entry.deadline} {zone} {Path(charts.__file__).read_text()}"
     key = hashlib.sha256(shown.encode()).hexdigest()
-    return [Markup(one) for one in kept(course, f"{entry.name}-charts", key, work)]
+    return [Markup(one) for one in cached(course, f"{entry.name}-charts", key, work)]
 
 
 def plain(table: "SeedTable") -> dict[str, Any]:

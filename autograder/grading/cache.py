@@ -9,7 +9,7 @@ from autograder.course import Course
 from utils.files import write
 
 
-def kept(course: Course, name: str, key: str, work: Callable[[], Any]) -> Any:
+def cached(course: Course, name: str, key: str, work: Callable[[], Any]) -> Any:
     """What `work()` answers, plain data but None; it is asked once for each `key`, a digest of all that it looks at."""
     found = recall(course, name, key)
     if found is None:
