@@ -16,12 +16,12 @@ def status(
     """Show what is graded, what waits, and what is ungradable, with reasons."""
     import json as encoder
 
-    from autograder.grading.surroundings import Surroundings
+    from autograder.grading.dependencies import Dependencies
     from autograder.reports import progress
 
     course = context.load()
     entries = course.select(notebooks)
-    around = Surroundings(course)
+    around = Dependencies(course)
     found = {entry.name: progress.status(course, entry, around) for entry in entries}
     by_hand = {entry.name: progress.to_mark(course, entry) for entry in entries}
     wrong = {entry.name: progress.disagreements(course, entry) for entry in entries}

@@ -17,8 +17,8 @@ from tqdm import tqdm
 
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.grading import copied_runs
+from autograder.grading.dependencies import Dependencies
 from autograder.grading.records import handed_in, students_of
-from autograder.grading.surroundings import Surroundings
 from autograder.intake.collect import unpack
 from utils.experiments.experiment import Experiment, Run
 from utils.experiments.likeness import NEAR, UNLIKE, centred
@@ -77,7 +77,7 @@ def sizes_of(course: Course, entry: NotebookEntry) -> list[list[Experiment]]:
 
 
 def accepted(
-    course: Course, entry: NotebookEntry, around: Surroundings | None = None
+    course: Course, entry: NotebookEntry, around: Dependencies | None = None
 ) -> dict[str, dict[str, list[Run]]]:
     """The runs of each student that stand up to the check, by experiment; without those that a person took out.
 
@@ -87,7 +87,7 @@ def accepted(
         CourseError: the notebook has no experiments that are graded.
     """
     sizes, recorded = sizes_of(course, entry), entry.experiment_module().RECORDED
-    standings, found = (around or Surroundings(course)).standings.get(entry.name, {}), {}
+    standings, found = (around or Dependencies(course)).standings.get(entry.name, {}), {}
     for student in students_of(course, entry):
         standing = standings.get(student, NO_STANDING)
         files = unpack(handed_in(course, entry, student)[1])

@@ -14,6 +14,7 @@ from autograder import html_cleaning
 from autograder.course import Course, CourseError, NotebookEntry, cell_id
 from autograder.gradebook import course_tree, journal, roster
 from autograder.grading import frozen, history, worker
+from autograder.grading.dependencies import Dependencies
 from autograder.grading.fingerprints import released
 from autograder.grading.guard import FULL, exclusive_run, explain_failures, where
 from autograder.grading.lateness import settle_records
@@ -33,7 +34,6 @@ from autograder.grading.records import (
     names_digest,
     verdict_path,
 )
-from autograder.grading.surroundings import Surroundings
 from autograder.grading.worker import grade_one
 from autograder.sandbox import preload
 from autograder.sandbox.sandbox import SandboxError, require_sandboxes
@@ -81,7 +81,7 @@ def grade(
         roster.extensions(course)
         settled: list[Job] = []
         waiting: list[Job] = []
-        around = Surroundings(course)
+        around = Dependencies(course)
         held: list[Job] = []
         asked: dict[tuple[str, str], Record] = {}  # published verdicts that somebody asked to change
         for job in (job for entry in entries for job in jobs(course, entry, students, around)):
@@ -147,7 +147,7 @@ def regrade(
         by_hand = "; written answers are marked by a person" if any(".W" in number for number in missing) else ""
         raise CourseError(f"{which} has no exercise {', '.join(missing)} that a check judges{by_hand}")
     with explain_failures(course), exclusive_run(course):
-        waiting, around = [], Surroundings(course)
+        waiting, around = [], Dependencies(course)
         for job in (job for entry in entries for job in jobs(course, entry, students, around)):
             before = job.known
             if before is None or before.status != GRADED or before.hand_in != job.digest:

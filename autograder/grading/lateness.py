@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from autograder.course import Course, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.grading.cache import keep, recall
+from autograder.grading.dependencies import Dependencies
 from autograder.grading.guard import explain_failures
 from autograder.grading.records import Record, load_record, students_of, verdict_path
-from autograder.grading.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from autograder.gradebook.recording import Recorder
@@ -21,7 +21,7 @@ STATED = (
 )
 
 
-def settle(course: Course, entries: list[NotebookEntry], around: Surroundings | None = None) -> None:
+def settle(course: Course, entries: list[NotebookEntry], around: Dependencies | None = None) -> None:
     """Bring lateness and its penalties up to date, in gradebook and records: marks of a person, extensions, deadlines.
 
     To write, nbgrader's classes are needed, which take long to import: what was settled before, and is as it was
@@ -34,7 +34,7 @@ def settle(course: Course, entries: list[NotebookEntry], around: Surroundings | 
     if course.grading.database or not course_tree.gradebook(course).exists():  # whether it changed, nobody knows
         _settle(course, entries)
         return
-    names, around = [entry.name for entry in entries], around or Surroundings(course)
+    names, around = [entry.name for entry in entries], around or Dependencies(course)
     key = f"{names} {around.digest(*STATED)}"
     if not recall(course, "settled", key):
         _settle(course, entries)

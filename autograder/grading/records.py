@@ -13,8 +13,8 @@ from pydantic import ConfigDict, TypeAdapter
 from autograder import html_cleaning
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, roster
+from autograder.grading.dependencies import Dependencies
 from autograder.grading.fingerprints import combined_digest, fingerprints, with_names
-from autograder.grading.surroundings import Surroundings
 from autograder.intake.collect import marked_late
 from autograder.intake.origins import names_of, shown_names, unproven_names
 from autograder.intake.reading import LOOK
@@ -193,7 +193,7 @@ def known_students(course: Course, entries: list[NotebookEntry], students: list[
 
 
 def jobs(
-    course: Course, entry: NotebookEntry, students: list[str] | None = None, around: Surroundings | None = None
+    course: Course, entry: NotebookEntry, students: list[str] | None = None, around: Dependencies | None = None
 ) -> list[Job]:
     """Every hand-in of a notebook, with what is known of it; `around` is shared by who asks for several notebooks.
 
@@ -201,7 +201,7 @@ def jobs(
         CourseError: the course tree was not built.
     """
     release, there = course_tree.release_text(course, entry), students_of(course, entry, students)
-    around = around or Surroundings(course)
+    around = around or Dependencies(course)
     graders = fingerprints(course, entry, around.files) if there else {}
     copied = around.standings.get(entry.name, {}) if there and entry.has_experiments else {}
     found = []

@@ -3,14 +3,14 @@
 from autograder.course import Course, NotebookEntry
 from autograder.gradebook import marks, roster
 from autograder.grading import frozen
+from autograder.grading.dependencies import Dependencies
 from autograder.grading.records import GRADED, jobs, load_record, noted_flags, students_of
-from autograder.grading.surroundings import Surroundings
 
 PUBLISHED = "published; checks, settings or versions have changed since: `autograder grade` shows what would change"
 STATES = ("graded", "waiting", "ungradable")
 
 
-def status(course: Course, entry: NotebookEntry, around: Surroundings | None = None) -> dict[str, dict[str, str]]:
+def status(course: Course, entry: NotebookEntry, around: Dependencies | None = None) -> dict[str, dict[str, str]]:
     """The hand-ins of a notebook by state, each with the reason for it ("" if there is nothing to say).
 
     `around` is shared by who asks for several notebooks.

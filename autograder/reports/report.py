@@ -11,9 +11,9 @@ from autograder.course import Course, NotebookEntry, exercise_of
 from autograder.gradebook import course_tree
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading.cache import cached
+from autograder.grading.dependencies import Dependencies
 from autograder.grading.lateness import settle
 from autograder.grading.records import students_of
-from autograder.grading.surroundings import Surroundings
 from autograder.reports import charts, items, layout
 from autograder.reports.sections import plain, section
 
@@ -50,7 +50,7 @@ def write_report(
     Notebooks that nobody handed in are left out. Students are called by codes, see `pseudonyms`, or with `names` by
     their ids. `on_table` is told, as text, the tables of each notebook whose runs the class handed in.
     """
-    around = Surroundings(course)
+    around = Dependencies(course)
     settle(course, entries, around)
     called = Names(course, names)
     sections = []
@@ -76,7 +76,7 @@ def write_report(
     return path
 
 
-def _shown_tables(course: Course, entry: NotebookEntry, around: Surroundings) -> list[dict[str, Any]]:
+def _shown_tables(course: Course, entry: NotebookEntry, around: Dependencies) -> list[dict[str, Any]]:
     """`class_tables` as texts. To check all runs takes seconds: the tree keeps what came of it."""
     if not _runs_of(course, entry):
         return []
@@ -97,7 +97,7 @@ def _runs_of(course: Course, entry: NotebookEntry) -> bool:
     return any(course.tree.glob(f"submitted/*/{entry.name}/results.json")) and entry.has_experiments
 
 
-def class_tables(course: Course, entry: NotebookEntry, around: Surroundings | None = None) -> "list[SeedTable]":
+def class_tables(course: Course, entry: NotebookEntry, around: Dependencies | None = None) -> "list[SeedTable]":
     """The class's accepted runs of a notebook's experiments, in one table for those of one kind; [] if there are none.
 
     Runs that predict the same, as machines of one kind give them, count once. The table's seeds number the pairs of

@@ -16,8 +16,8 @@ from autograder import cli, course, synthetic
 from autograder.author.checks import public_checks
 from autograder.gradebook import course_tree, roster
 from autograder.grading import audit, copied_runs
+from autograder.grading.dependencies import Dependencies
 from autograder.grading.records import handed_in
-from autograder.grading.surroundings import Surroundings
 from autograder.intake.collect import collect, pack, unpack
 from autograder.reports import report
 from utils import hand_in
@@ -903,9 +903,9 @@ def test_whose_runs_they_are_is_asked_of_the_class_list(honest, small, row, flag
     """The tree calls her by the id, and her runs by the name that she wrote into STUDENT."""
     known, entry = small
     submit(known, entry, "al01", read_files(honest), "20270101T120000Z")
-    assert Surroundings(known).standings[entry.name]["al01"].flags, "nobody knows a name of al01 yet"
+    assert Dependencies(known).standings[entry.name]["al01"].flags, "nobody knows a name of al01 yet"
     listed(known, row)
-    found = Surroundings(known).standings[entry.name]["al01"].flags
+    found = Dependencies(known).standings[entry.name]["al01"].flags
     assert found == (("its runs say that 'Ada Lovelace' made them: is that al01?",) if flagged else ())
 
 
@@ -946,7 +946,7 @@ def test_what_the_tree_keeps_of_standings_is_worked_out_anew_when_a_run_or_a_dec
     monkeypatch.setattr(copied_runs, "of_all", lambda course: (asked.append(1), compared(course))[1])
 
     def standings(known=known):
-        found = Surroundings(known).standings[entry.name]
+        found = Dependencies(known).standings[entry.name]
         keyed = {who: dataclasses.replace(one, keys=None) for who, one in found.items()}
         assert keyed == {who: dataclasses.replace(one, keys=None) for who, one in copied_runs.of(known, entry).items()}
         return found

@@ -12,7 +12,7 @@ from autograder.grading.fingerprints import course_files, with_variants
 from utils.experiments.standing import Standing
 
 
-class Surroundings:
+class Dependencies:
     """The course as a command finds it. Nothing is read before it is asked for."""
 
     def __init__(self, course: Course):
