@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from autograder.course import CHECKS, FOLDER, ROOT, Course, NotebookEntry, folder_of, helpers
 from autograder.gradebook import course_tree
-from autograder.grading import reach
+from autograder.grading import import_closure
 from autograder.grading.cache import cached
 from utils.variants import canonical
 
@@ -53,8 +53,8 @@ def _fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
     release = course_tree.release_text(course, entry)
     common.update(release.encode())
     modules = (FOLDER / CHECKS / f"nb{entry.name}.py", folder_of(entry) / "private_checks.py")
-    common.update(reach.digest(modules, _imports(release), (ROOT, FOLDER)))
-    for path in reach.grader(ROOT):
+    common.update(import_closure.digest(modules, _imports(release), (ROOT, FOLDER)))
+    for path in import_closure.grader(ROOT):
         common.update(path.read_bytes())
     own: dict[str, str] = {}
     for path in modules:

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from autograder import course
-from autograder.grading import fingerprints, reach
+from autograder.grading import fingerprints, import_closure
 
 ROOT = course.ROOT
 ALL = {entry.number for entry in course.load().notebooks}
@@ -99,10 +99,10 @@ def test_what_imports_reach_is_found_step_by_step(tmp_path):
     }
     for name, text in pieces.items():
         (tmp_path / name).write_text(text)
-    reached = reach.digest([tmp_path / "utils/start.py"], "", [tmp_path])
+    reached = import_closure.digest([tmp_path / "utils/start.py"], "", [tmp_path])
     for name in pieces:
         (tmp_path / name).write_text(pieces[name] + "\n\n")
-        changed = reach.digest([tmp_path / "utils/start.py"], "", [tmp_path]) != reached
+        changed = import_closure.digest([tmp_path / "utils/start.py"], "", [tmp_path]) != reached
         assert changed == (name in ("utils/one.py", "utils/two.py", "data/results/gold.json")), name
         (tmp_path / name).write_text(pieces[name])
-        reached = reach.digest([tmp_path / "utils/start.py"], "", [tmp_path])
+        reached = import_closure.digest([tmp_path / "utils/start.py"], "", [tmp_path])
