@@ -51,7 +51,7 @@ from torch import nn
 from tqdm import tqdm
 
 from autograder import course
-from autograder.author import build, checks, proof, record
+from autograder.author import build, checks, proof, record_runs
 from autograder.course import NotebookEntry, cell_id
 from utils import files
 from utils.experiments import profiles
@@ -200,7 +200,7 @@ def experiments_of(entry: NotebookEntry, size: str) -> Mapping[str, Experiment]:
     """The experiments of a notebook at a size, by name."""
     os.environ["COURSE_PROFILE"] = size
     with contextlib.redirect_stdout(io.StringIO()):
-        return record.of_solution(course.load(), entry, size)
+        return record_runs.of_solution(course.load(), entry, size)
 
 
 def experiment_of(entry: NotebookEntry, name: str, size: str) -> Row:

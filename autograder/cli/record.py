@@ -17,7 +17,7 @@ def record(
 
     What the solution's cells contribute is executed here, on this machine. It takes minutes to hours.
     """
-    from autograder.author import record as recording
+    from autograder.author import record_runs as recording
 
     course = context.load()
     for table in recording.record(course, course.notebook(notebook), names or (), seeds, cluster or None):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autograder import course, synthetic
-from autograder.author import record
+from autograder.author import record_runs
 from autograder.reports import report
 from utils.experiments import extrapolation, likeness, pretraining, rte, tagging, transfer
 from utils.experiments.experiment import path_of, read_files
@@ -153,7 +153,7 @@ def test_what_is_recorded_is_not_run_again(notebook, monkeypatch, capsys):
     monkeypatch.setenv("COURSE_PROFILE", "smoke")  # to be set back: recording sets it
     known = course.load()
     monkeypatch.setattr(PairExperiment, "run_seed", None)  # to train would be an error
-    (table, *_) = record.record(known, known.notebook(notebook))
+    (table, *_) = record_runs.record(known, known.notebook(notebook))
     assert {name: len(runs) for name, runs in table.runs.items()} == dict.fromkeys(rte.experiments(notebook), 5)
 
 
