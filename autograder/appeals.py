@@ -15,7 +15,7 @@ from autograder.course import Course, CourseError, NotebookEntry, cell_id, exerc
 from autograder.gradebook import course_tree, journal, mark_log
 from autograder.gradebook.journal import Event
 from autograder.grading import history
-from autograder.grading.records import Record, hand_in, jobs, known_students, load_record
+from autograder.grading.grading_record import Record, hand_in, jobs, known_students, load_record
 from autograder.intake import collect
 from autograder.likeness import similar
 from utils.grading.verdict import legible

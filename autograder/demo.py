@@ -11,7 +11,7 @@ from autograder.author import build
 from autograder.course import FOLDER, Course
 from autograder.gradebook import course_tree
 from autograder.grading import grade
-from autograder.grading.records import GRADED, Options
+from autograder.grading.grading_record import GRADED, Options
 from autograder.intake import collect as collecting
 from autograder.reports import feedback, report
 from autograder.synthetic import Made, made_up_class, zipped

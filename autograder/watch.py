@@ -12,7 +12,7 @@ import watchfiles
 from autograder.course import FOLDER, Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.grading import grade
-from autograder.grading.records import Options, Record
+from autograder.grading.grading_record import Options, Record
 from autograder.intake.collect import Collected, collect, require_hand_ins
 from autograder.intake.platforms import is_noise
 from autograder.reports.feedback import write_feedback

@@ -45,7 +45,7 @@ from autograder.author import build
 from autograder.course import exercise_of
 from autograder.gradebook import course_tree
 from autograder.grading import judge
-from autograder.grading.records import HandIn, handed_in, students_of
+from autograder.grading.grading_record import HandIn, handed_in, students_of
 from autograder.intake import restore
 from autograder.sandbox.kernel import Ran
 from utils.grading import dispatch

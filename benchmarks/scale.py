@@ -46,7 +46,7 @@ def canned(course: Any, hand_in: Any, *_: Any) -> Any:
     import json as encoder
     import time as clock
 
-    from autograder.grading.records import RECORD
+    from autograder.grading.grading_record import RECORD
 
     stated, notebook, wait = encoder.loads((course.tree / "canned.json").read_text())
     clock.sleep(wait)
@@ -71,7 +71,7 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
     from autograder.author import build
     from autograder.course import cell_id
     from autograder.gradebook import course_tree
-    from autograder.grading.records import GRADED, GradedVerdict, Record
+    from autograder.grading.grading_record import GRADED, GradedVerdict, Record
     from autograder.intake import restore
     from utils.grading.verdict import Outcome
 
@@ -96,7 +96,7 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
 def one(folder: Path, workers: int) -> dict[str, float]:
     """Grade a class: seconds, CPU seconds and most memory (MB) of this process, seconds to do nothing the next time."""
     from autograder.grading import grade
-    from autograder.grading.records import Options
+    from autograder.grading.grading_record import Options
 
     known = course_in(folder)
     begun: list[float] = []
@@ -168,7 +168,7 @@ def cut_off(folder: Path) -> dict[str, float]:
     from distributed import Client
 
     from autograder.grading import grade
-    from autograder.grading.records import GRADED, Options, Record
+    from autograder.grading.grading_record import GRADED, Options, Record
 
     size, after = CUT
     call("--make", folder, size, 0.05)

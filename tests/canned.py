@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from autograder.grading.records import RECORD
+from autograder.grading.grading_record import RECORD
 from autograder.sandbox.kernel import open_kernel
 
 

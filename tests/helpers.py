@@ -20,7 +20,7 @@ from autograder import course, synthetic
 from autograder.course import cell_id
 from autograder.gradebook import course_tree, recording
 from autograder.grading import fingerprints, grade
-from autograder.grading.records import GRADED, GradedVerdict, Record, jobs
+from autograder.grading.grading_record import GRADED, GradedVerdict, Record, jobs
 from autograder.intake import restore
 from utils.experiments import student
 from utils.experiments.experiment import dumps, parse, path_of, read_files, write

@@ -13,7 +13,7 @@ from autograder import appeals, cli, synthetic
 from autograder.course import CourseError
 from autograder.gradebook import course_tree, journal
 from autograder.grading import grade
-from autograder.grading.records import load_record
+from autograder.grading.grading_record import load_record
 from autograder.intake import collect
 from autograder.reports import feedback
 

@@ -15,7 +15,7 @@ from autograder import course, synthetic
 from autograder.author import answers, build, release
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
-from autograder.grading.records import UNGRADABLE, Record, jobs, load_record
+from autograder.grading.grading_record import UNGRADABLE, Record, jobs, load_record
 from autograder.intake import restore
 from autograder.reports import feedback, report
 from utils import plots

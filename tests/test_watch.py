@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from autograder import cli, course, synthetic, watch
 from autograder.course import CourseError
-from autograder.grading.records import GRADED, Options, load_record
+from autograder.grading.grading_record import GRADED, Options, load_record
 
 NAME = "03_parameter_counting"
 

@@ -24,7 +24,7 @@ def extend(
     They stand in .course/extensions.csv. Penalties follow when scores are next graded, reported or exported.
     """
     from autograder.gradebook import roster as rosters
-    from autograder.grading.records import students_of
+    from autograder.grading.grading_record import students_of
 
     course = context.load()
     if not student:

@@ -32,7 +32,7 @@ def grade(
     course = running.begin(notebooks, cluster, trust_submissions, dashboard)
 
     from autograder.grading import grade as grading
-    from autograder.grading.records import GRADED, Options, Record, known_students
+    from autograder.grading.grading_record import GRADED, Options, Record, known_students
 
     entries = course.select(notebooks)
     known_students(course, entries, student)

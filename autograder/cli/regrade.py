@@ -31,7 +31,7 @@ def regrade(
     course = running.begin(wanted, cluster, trust_submissions, dashboard)
 
     from autograder.grading import grade as grading
-    from autograder.grading.records import GRADED, Options, known_students
+    from autograder.grading.grading_record import GRADED, Options, known_students
     from autograder.reports import report as reporting
 
     known_students(course, course.select(wanted), student)

@@ -14,7 +14,7 @@ def roster(json: Annotated[bool, typer.Option("--json", help="Print one JSON obj
     import json as encoder
 
     from autograder.gradebook import roster as rosters
-    from autograder.grading.records import students_of
+    from autograder.grading.grading_record import students_of
 
     course = context.load()
     known = rosters.load(course)

@@ -24,7 +24,7 @@ def watch(
 
     from autograder import html_cleaning
     from autograder import watch as watching
-    from autograder.grading.records import GRADED, Options, Record
+    from autograder.grading.grading_record import GRADED, Options, Record
     from autograder.intake.collect import Collected
 
     course = context.load()

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.grading import copied_runs
 from autograder.grading.dependencies import Dependencies
-from autograder.grading.records import handed_in, students_of
+from autograder.grading.grading_record import handed_in, students_of
 from autograder.intake.collect import unpack
 from utils.experiments.experiment import Experiment, Run
 from utils.experiments.likeness import NEAR, UNLIKE, centred

@@ -13,8 +13,8 @@ from tqdm import tqdm
 
 from autograder.course import CourseError
 from autograder.grading import bounded
+from autograder.grading.grading_record import Options
 from autograder.grading.local import RETRIES
-from autograder.grading.records import Options
 
 AHEAD, LEAST_AHEAD = 4, 64  # hand-ins that wait at the workers, for each of their threads and at least
 DASHBOARD = "127.0.0.1:8787"

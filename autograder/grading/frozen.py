@@ -12,7 +12,7 @@ from autograder.course import Course, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.grading import history
 from autograder.grading.fingerprints import combined_digest
-from autograder.grading.records import GRADED, RECORD, STALE, Job, Record, names_digest
+from autograder.grading.grading_record import GRADED, RECORD, STALE, Job, Record, names_digest
 from utils.grading.verdict import Outcome
 
 

@@ -16,10 +16,7 @@ from autograder.gradebook import course_tree, journal, roster
 from autograder.grading import frozen, history, worker
 from autograder.grading.dependencies import Dependencies
 from autograder.grading.fingerprints import released
-from autograder.grading.guard import FULL, exclusive_run, explain_failures, where
-from autograder.grading.lateness import settle_records
-from autograder.grading.local import TookTooLong, Workers
-from autograder.grading.records import (
+from autograder.grading.grading_record import (
     GRADED,
     UNGRADABLE,
     HandIn,
@@ -34,6 +31,9 @@ from autograder.grading.records import (
     names_digest,
     verdict_path,
 )
+from autograder.grading.guard import FULL, exclusive_run, explain_failures, where
+from autograder.grading.lateness import settle_records
+from autograder.grading.local import TookTooLong, Workers
 from autograder.grading.worker import grade_one
 from autograder.sandbox import preload
 from autograder.sandbox.sandbox import SandboxError, require_sandboxes

@@ -13,7 +13,7 @@ from pathlib import Path
 from autograder.course import Course, NotebookEntry
 from autograder.gradebook import course_tree, journal
 from autograder.gradebook.journal import Event
-from autograder.grading.records import Record
+from autograder.grading.grading_record import Record
 
 VERDICT, PUBLISHED = "verdict", "published"  # what a line is about
 

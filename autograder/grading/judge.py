@@ -21,7 +21,7 @@ from autograder.author.answers import preamble
 from autograder.author.checks import PrivateCheck, private_checks, public_checks, whole_verdict
 from autograder.course import Course, cell_id, exercise_of
 from autograder.grading import fingerprints
-from autograder.grading.records import GradedVerdict, HandIn
+from autograder.grading.grading_record import GradedVerdict, HandIn
 from autograder.intake.collect import unpack
 from autograder.sandbox.kernel import Kernel, KernelDied, KernelGone, Ran, open_kernel
 from utils import variants

@@ -9,7 +9,7 @@ from nbgrader.api import Gradebook, MissingEntry
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, journal, mark_log
 from autograder.grading import guard
-from autograder.grading.records import students_of, verdict_path
+from autograder.grading.grading_record import students_of, verdict_path
 from autograder.intake import collect
 
 PLACES = ("submitted", "handins", "autograded", "feedback")  # each with a folder for a student's notebook

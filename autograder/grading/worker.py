@@ -10,7 +10,7 @@ from autograder import html_cleaning, pictures
 from autograder.author import build
 from autograder.course import Course, NotebookEntry, cell_id
 from autograder.grading.fingerprints import released as release_of
-from autograder.grading.records import GRADED, UNGRADABLE, HandIn, Record
+from autograder.grading.grading_record import GRADED, UNGRADABLE, HandIn, Record
 from autograder.intake import restore
 
 

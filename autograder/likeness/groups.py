@@ -20,7 +20,7 @@ from autograder.gradebook import by_hand, course_tree, marks
 from autograder.gradebook.by_hand import HandMark
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading import guard
-from autograder.grading.records import GRADED, load_record, students_of
+from autograder.grading.grading_record import GRADED, load_record, students_of
 from autograder.pictures import KINDS, SHOWN
 from autograder.reports import layout
 from autograder.reports import page as page_of_feedback

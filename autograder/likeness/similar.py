@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of
 from autograder.gradebook import course_tree
 from autograder.gradebook.pseudonyms import Names
-from autograder.grading.records import GRADED, load_record, students_of
+from autograder.grading.grading_record import GRADED, load_record, students_of
 from autograder.reports import layout
 
 ALIKE = 0.9  # from here on an exercise is named as one that is alike

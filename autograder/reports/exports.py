@@ -29,8 +29,8 @@ from autograder.gradebook import marks, roster
 from autograder.gradebook.marks import Marked
 from autograder.gradebook.roster import Student
 from autograder.grading import history
+from autograder.grading.grading_record import ANEW, UNGRADABLE, jobs, load_record, students_of
 from autograder.grading.lateness import settle
-from autograder.grading.records import ANEW, UNGRADABLE, jobs, load_record, students_of
 from autograder.intake import origins
 from autograder.reports import report
 from utils.files import write

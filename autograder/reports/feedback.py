@@ -17,8 +17,8 @@ from autograder.course import Course, CourseError, NotebookEntry, exercise_of
 from autograder.gradebook import course_tree, marks
 from autograder.gradebook.marks import Marked
 from autograder.grading import history
+from autograder.grading.grading_record import load_record
 from autograder.grading.lateness import settle
-from autograder.grading.records import load_record
 from autograder.reports import page
 from utils.grading.verdict import Outcome, Verdict
 

@@ -4,7 +4,7 @@ from autograder.course import Course, NotebookEntry
 from autograder.gradebook import marks, roster
 from autograder.grading import frozen
 from autograder.grading.dependencies import Dependencies
-from autograder.grading.records import GRADED, jobs, load_record, noted_flags, students_of
+from autograder.grading.grading_record import GRADED, jobs, load_record, noted_flags, students_of
 
 PUBLISHED = "published; checks, settings or versions have changed since: `autograder grade` shows what would change"
 STATES = ("graded", "waiting", "ungradable")

@@ -12,8 +12,8 @@ from autograder.gradebook import course_tree
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading.cache import cached
 from autograder.grading.dependencies import Dependencies
+from autograder.grading.grading_record import students_of
 from autograder.grading.lateness import settle
-from autograder.grading.records import students_of
 from autograder.reports import charts, items, layout
 from autograder.reports.sections import plain, section
 

@@ -15,7 +15,7 @@ from autograder.course import Course, CourseError, NotebookEntry, exercise_of
 from autograder.gradebook import course_tree, marks
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading.cache import cached
-from autograder.grading.records import GRADED, Record, load_record, students_of
+from autograder.grading.grading_record import GRADED, Record, load_record, students_of
 from autograder.reports import charts, items, progress
 from utils.grading.verdict import Outcome
 

@@ -11,7 +11,7 @@ from autograder.author import build, checks
 from autograder.course import CourseError, cell_id, folder_of
 from autograder.gradebook import course_tree
 from autograder.grading import fingerprints, judge
-from autograder.grading.records import HandIn
+from autograder.grading.grading_record import HandIn
 from autograder.grading.worker import grade_one
 from utils.grading.check import CheckFailed, check, checks_of, scoreboard, stretch, stretches_of
 

@@ -6,7 +6,7 @@ import pytest
 from autograder import course, synthetic
 from autograder.author.answers import preamble
 from autograder.grading import judge, worker
-from autograder.grading.records import HandIn
+from autograder.grading.grading_record import HandIn
 from autograder.intake import restore
 
 FIRST = "import math"  # the first line of the imports of 01

@@ -18,7 +18,7 @@ from autograder.author import parts as authors_parts
 from autograder.course import CourseError, cell_id
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
-from autograder.grading.records import RECORD, load_record, verdict_path
+from autograder.grading.grading_record import RECORD, load_record, verdict_path
 from autograder.reports import feedback, report
 from utils.grading import dispatch, forbidden, parts
 from utils.grading.check import CheckFailed, Scoreboard, check

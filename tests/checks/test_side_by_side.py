@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup
 from autograder import course, synthetic
 from autograder.author import answers, build, checks
 from autograder.gradebook import course_tree
-from autograder.grading.records import HandIn
+from autograder.grading.grading_record import HandIn
 from autograder.grading.worker import grade_one
 from utils.grading import check as checking
 from utils.grading import dispatch, expect, side_by_side

@@ -16,7 +16,7 @@ from autograder.author import answers, build, release
 from autograder.course import cell_id
 from autograder.gradebook import course_tree, roster
 from autograder.grading import grade
-from autograder.grading.records import RECORD, jobs, load_record
+from autograder.grading.grading_record import RECORD, jobs, load_record
 from autograder.intake import collect, origins
 from autograder.reports import feedback, progress, report
 from utils import variants

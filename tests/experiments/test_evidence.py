@@ -17,7 +17,7 @@ from autograder.author.checks import public_checks
 from autograder.gradebook import course_tree, roster
 from autograder.grading import audit, copied_runs
 from autograder.grading.dependencies import Dependencies
-from autograder.grading.records import handed_in
+from autograder.grading.grading_record import handed_in
 from autograder.intake.collect import collect, pack, unpack
 from autograder.reports import report
 from utils import hand_in

@@ -18,7 +18,7 @@ from autograder import html_cleaning, synthetic
 from autograder.course import CourseError
 from autograder.gradebook import course_tree, marks, recording, safe_names
 from autograder.grading import grade
-from autograder.grading.records import jobs, load_record, students_of
+from autograder.grading.grading_record import jobs, load_record, students_of
 from autograder.intake import collect
 from autograder.reports import exports, feedback
 

@@ -20,7 +20,7 @@ from autograder import synthetic
 from autograder.author import build
 from autograder.gradebook import course_tree
 from autograder.grading import grade
-from autograder.grading.records import load_record, students_of
+from autograder.grading.grading_record import load_record, students_of
 from autograder.reports import feedback, report
 
 FIRST = courses.load().notebooks[0]

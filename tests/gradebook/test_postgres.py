@@ -15,8 +15,8 @@ from autograder import cli, doctor, synthetic
 from autograder.gradebook import course_tree, journal, mark_log, recording
 from autograder.gradebook.by_hand import HandMark
 from autograder.grading import grade, guard, removal
+from autograder.grading.grading_record import GRADED, load_record
 from autograder.grading.guard import GradingStopped
-from autograder.grading.records import GRADED, load_record
 from autograder.likeness import groups
 from autograder.reports import exports, feedback, report
 

@@ -13,7 +13,7 @@ from nbgrader.utils import parse_utc
 
 from autograder.gradebook import course_tree, recording, revision
 from autograder.grading import grade
-from autograder.grading.records import GRADED
+from autograder.grading.grading_record import GRADED
 
 STUDENTS = ("Ada_Perfect", "Bo_Blank", "Zoë_Müller")
 LATE = "2031-02-01 12:00:00.000000 UTC"

@@ -19,7 +19,7 @@ from autograder import course, synthetic
 from autograder.author import build
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
-from autograder.grading.records import load_record, students_of
+from autograder.grading.grading_record import load_record, students_of
 from autograder.reports import progress, report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

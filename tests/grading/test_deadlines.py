@@ -20,7 +20,7 @@ from autograder import cli, course
 from autograder.author import build
 from autograder.gradebook import course_tree, recording, roster, stock
 from autograder.grading import grade, lateness
-from autograder.grading.records import GRADED, GradedVerdict, Record, load_record, verdict_path
+from autograder.grading.grading_record import GRADED, GradedVerdict, Record, load_record, verdict_path
 from autograder.intake import collect
 from autograder.reports import feedback, report
 from utils.grading.verdict import Outcome

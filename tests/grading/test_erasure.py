@@ -12,7 +12,7 @@ from autograder import cli
 from autograder.course import CourseError
 from autograder.gradebook import course_tree, journal, mark_log, safe_names
 from autograder.grading import erasure, guard, removal
-from autograder.grading.records import ANOTHERS, EQUAL, load_record, verdict_path
+from autograder.grading.grading_record import ANOTHERS, EQUAL, load_record, verdict_path
 from autograder.reports import feedback, report
 
 GONE = ("zoe_mueller", "Zoë Müller", "zoe@example.org")

@@ -17,7 +17,7 @@ from autograder.course import exercise_of
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
 from autograder.grading import judge as judging
-from autograder.grading.records import (
+from autograder.grading.grading_record import (
     GRADED,
     RECORD,
     UNGRADABLE,

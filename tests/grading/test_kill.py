@@ -26,7 +26,7 @@ from autograder import course, synthetic
 from autograder.course import cell_id
 from autograder.gradebook import course_tree
 from autograder.grading import grade, guard
-from autograder.grading.records import GRADED, RECORD, UNGRADABLE, Record, load_record
+from autograder.grading.grading_record import GRADED, RECORD, UNGRADABLE, Record, load_record
 from utils.grading.verdict import Outcome
 
 LONG = bool(os.environ.get("COURSE_LONG_TESTS"))

@@ -13,8 +13,8 @@ import pytest
 
 from autograder import course
 from autograder.grading import cluster, grade
+from autograder.grading.grading_record import UNGRADABLE, Options, Record
 from autograder.grading.local import RETRIES, TookTooLong, WorkerDied, Workers
-from autograder.grading.records import UNGRADABLE, Options, Record
 
 SLEEPING = """\
 import time

@@ -14,7 +14,7 @@ from autograder.author import build, checks
 from autograder.course import CourseError, cell_id
 from autograder.gradebook import course_tree, recording
 from autograder.grading import fingerprints, grade, judge
-from autograder.grading.records import UNGRADABLE, Record, jobs, load_record
+from autograder.grading.grading_record import UNGRADABLE, Record, jobs, load_record
 from autograder.reports import progress
 from utils.grading.check import Check
 from utils.grading.verdict import Outcome

@@ -16,7 +16,7 @@ from autograder.author import build
 from autograder.course import exercise_of
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade, guard, removal
-from autograder.grading.records import GRADED, GradedVerdict, Record, known_students, verdict_path
+from autograder.grading.grading_record import GRADED, GradedVerdict, Record, known_students, verdict_path
 from autograder.reports import feedback, progress, report
 from utils.grading.verdict import Outcome
 

@@ -8,7 +8,7 @@ import pytest
 
 from autograder import course, html_cleaning, synthetic
 from autograder.grading import judge
-from autograder.grading.records import HandIn, key_of
+from autograder.grading.grading_record import HandIn, key_of
 from autograder.intake import restore
 from utils.grading.verdict import Outcome
 

@@ -18,8 +18,8 @@ from helpers import canned, keep, outcome
 from autograder import course, synthetic
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade, guard
+from autograder.grading.grading_record import GRADED, UNGRADABLE, Record, jobs, load_record
 from autograder.grading.guard import GradingStopped
-from autograder.grading.records import GRADED, UNGRADABLE, Record, jobs, load_record
 from autograder.reports import progress, report
 from autograder.sandbox.sandbox import SandboxError
 

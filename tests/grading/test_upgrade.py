@@ -14,7 +14,7 @@ from autograder.author import checks
 from autograder.course import cell_id
 from autograder.gradebook import course_tree, journal, recording
 from autograder.grading import frozen, grade, history
-from autograder.grading.records import Options, jobs, load_record
+from autograder.grading.grading_record import Options, jobs, load_record
 from autograder.reports import exports, feedback, progress
 from utils.grading.verdict import Outcome
 

@@ -15,7 +15,7 @@ from autograder import course
 from autograder.author import build
 from autograder.gradebook import course_tree
 from autograder.grading import removal
-from autograder.grading.records import jobs
+from autograder.grading.grading_record import jobs
 from autograder.intake import collect
 from autograder.reports import report
 

@@ -21,7 +21,7 @@ from autograder.author import release
 from autograder.course import CourseError
 from autograder.gradebook import course_tree
 from autograder.grading import grade, removal
-from autograder.grading.records import load_record
+from autograder.grading.grading_record import load_record
 from autograder.intake import collect, exchange
 from autograder.reports import feedback
 

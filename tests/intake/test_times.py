@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from autograder import cli, course
 from autograder.gradebook import course_tree, roster
 from autograder.grading import lateness
-from autograder.grading.records import jobs, load_record, noted_flags
+from autograder.grading.grading_record import jobs, load_record, noted_flags
 from autograder.intake import collect
 
 NAME, SECOND = "01_causal_mask_lm", "02_positional_encoding"

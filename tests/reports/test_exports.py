@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from autograder import cli, course
 from autograder.course import CourseError, Late
 from autograder.gradebook import course_tree, recording
-from autograder.grading.records import UNGRADABLE, Record
+from autograder.grading.grading_record import UNGRADABLE, Record
 from autograder.intake import collect
 from autograder.reports import exports
 from utils.experiments.student import key_of

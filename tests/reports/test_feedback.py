@@ -16,7 +16,7 @@ from autograder import course
 from autograder.author import build
 from autograder.course import CourseError
 from autograder.gradebook import course_tree, marks, recording
-from autograder.grading.records import load_record, verdict_path
+from autograder.grading.grading_record import load_record, verdict_path
 from autograder.reports import feedback, page
 
 COURSE = course.load()

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from autograder import cli, course
 from autograder.gradebook import course_tree, recording
 from autograder.gradebook.pseudonyms import Names
-from autograder.grading.records import UNGRADABLE, Record
+from autograder.grading.grading_record import UNGRADABLE, Record
 from autograder.reports import charts, items, report
 from utils.grading.verdict import Outcome
 

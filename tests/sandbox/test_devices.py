@@ -12,8 +12,8 @@ import typer
 from autograder import cli, course, synthetic
 from autograder.gradebook import course_tree
 from autograder.grading import cluster
+from autograder.grading.grading_record import Options
 from autograder.grading.local import Workers
-from autograder.grading.records import Options
 from autograder.sandbox import kernel, launch, preload, sandbox, withheld
 from utils.grading import protocol
 

@@ -9,7 +9,7 @@ import pytest
 
 from autograder import synthetic
 from autograder.grading import judge
-from autograder.grading.records import HandIn
+from autograder.grading.grading_record import HandIn
 from autograder.intake import restore
 from autograder.sandbox import kernel, launch
 

@@ -36,7 +36,7 @@ from autograder.author.answers import preamble
 from autograder.course import cell_id
 from autograder.gradebook import course_tree
 from autograder.grading import grade
-from autograder.grading.records import GRADED, RECORD
+from autograder.grading.grading_record import GRADED, RECORD
 from autograder.intake import collect
 from autograder.reports import feedback, report
 from autograder.sandbox import kernel
