@@ -18,7 +18,7 @@ import sqlalchemy
 
 from autograder import course, synthetic
 from autograder.course import cell_id
-from autograder.gradebook import course_tree, recording
+from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import fingerprints, grade
 from autograder.grading.grading_record import GRADED, GradedVerdict, Record, jobs
 from autograder.intake import restore
@@ -144,7 +144,7 @@ def changed(files, name, **changes):
 
 
 def keep(known, job, done, notebook):
-    with recording.open_recorder(known) as recorder:
+    with gradebook_writer.open_recorder(known) as recorder:
         grade.keep(known, recorder, job, copy.deepcopy(done), notebook)
 
 

@@ -13,7 +13,7 @@ from helpers import CHROMIUM_ARGUMENTS as ARGUMENTS
 
 from autograder import course, synthetic
 from autograder.author import answers, build, release
-from autograder.gradebook import course_tree, recording
+from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import grade
 from autograder.grading.grading_record import UNGRADABLE, Record, jobs, load_record
 from autograder.intake import restore
@@ -247,7 +247,7 @@ def hostile_class(built, tmp_path_factory):
     course_tree.write(course_tree.place(known, "submitted", ENTRY, "mallory"), file)
     grade.grade(known, [ENTRY])
     said = " ".join(WAYS)
-    with recording.open_recorder(known) as recorder:  # whatever a reason, a remark or a row may say one day
+    with gradebook_writer.open_recorder(known) as recorder:  # whatever a reason, a remark or a row may say one day
         (job,) = jobs(known, ENTRY)
         graded = job.known
         graded.remarks += [f"remark {said}"]
@@ -263,12 +263,15 @@ def hostile_class(built, tmp_path_factory):
         )
     course_tree.write(course_tree.place(known, "submitted", ENTRY, "reason"), "{}")
     grade.grade(known, [ENTRY])
-    with recording.open_recorder(known) as recorder:
+    with gradebook_writer.open_recorder(known) as recorder:
         job = next(job for job in jobs(known, ENTRY) if job.student == "reason")
         grade.keep(known, recorder, job, Record("reason", ENTRY.name, UNGRADABLE, f"hostile {said}"), "")
     assert course_tree.nbgrader_api(known).generate_feedback(ENTRY.name)["success"]
     (known.tree / "feedback").rename(known.tree / "stock")
-    with recording.open_recorder(known) as recorder:  # once those pages are written: nbgrader trusts its comments
+    # Once those pages are written: nbgrader trusts its comments.
+    with gradebook_writer.open_recorder(
+        known
+    ) as recorder:  # once those pages are written: nbgrader trusts its comments
         marked = recorder.gradebook.find_submission_notebook(ENTRY.name, ENTRY.name, "mallory")
         for comment in marked.comments:
             comment.manual_comment = f"comment {said}"
@@ -331,7 +334,7 @@ def look_at_submissions(address, numbers):
 
 
 def test_formgrader_shows_all_that_and_runs_nothing(hostile_class, server):
-    with recording.open_recorder(hostile_class) as recorder:
+    with gradebook_writer.open_recorder(hostile_class) as recorder:
         numbers = {
             student: recorder.gradebook.find_submission_notebook(ENTRY.name, ENTRY.name, student).id
             for student in ("mallory", "reason")

@@ -17,8 +17,8 @@ def record(
 
     What the solution's cells contribute is executed here, on this machine. It takes minutes to hours.
     """
-    from autograder.author import record_runs as recording
+    from autograder.author import record_runs
 
     course = context.load()
-    for table in recording.record(course, course.notebook(notebook), names or (), seeds, cluster or None):
+    for table in record_runs.record(course, course.notebook(notebook), names or (), seeds, cluster or None):
         context.console.print(repr(table), markup=False, soft_wrap=True)

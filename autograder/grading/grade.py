@@ -40,7 +40,7 @@ from autograder.sandbox.sandbox import SandboxError, require_sandboxes
 from utils.grading.verdict import Outcome
 
 if TYPE_CHECKING:
-    from autograder.gradebook.recording import Recorder
+    from autograder.gradebook.gradebook_writer import Recorder
 
 DEFAULT = Options()
 
@@ -278,7 +278,7 @@ class _Run:
 
     def keep_all(self, recorder: "Recorder") -> list[Record]:
         """Keep each result as it comes; all records."""
-        from autograder.gradebook.recording import DATABASE_ERRORS
+        from autograder.gradebook.gradebook_writer import DATABASE_ERRORS
 
         records = []
         for job in self._unreadable:
@@ -349,9 +349,9 @@ def _require_points(course: Course, entry: NotebookEntry) -> None:
 @contextmanager
 def _recorder(course: Course) -> Iterator["Recorder"]:
     """The one writer. Its libraries are imported only now, while the first hand-in is being graded."""
-    from autograder.gradebook import recording
+    from autograder.gradebook import gradebook_writer
 
-    with recording.open_recorder(course) as recorder:
+    with gradebook_writer.open_recorder(course) as recorder:
         yield recorder
 
 
@@ -384,7 +384,7 @@ def _restore(course: Course, recorder: "Recorder", entries: list[NotebookEntry],
 
     Answers with the hand-ins that must be graded anew because their graded notebook is missing, too.
     """
-    from autograder.gradebook.recording import MissingEntry
+    from autograder.gradebook.gradebook_writer import MissingEntry
 
     lost = []
     for entry in entries:

@@ -44,7 +44,7 @@ def explain_failures(course: Course) -> Iterator[None]:
         where = f" ({bad.filename})" if bad.filename else ""
         raise GradingStopped(f"grading stopped: {bad.strerror}{where}. {go_on('Make room')}") from bad
     except Exception as bad:
-        from autograder.gradebook.recording import DATABASE_ERRORS  # nbgrader's, which takes its time to import
+        from autograder.gradebook.gradebook_writer import DATABASE_ERRORS  # nbgrader's, which takes its time to import
 
         if not isinstance(bad, DATABASE_ERRORS):
             raise

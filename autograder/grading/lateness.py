@@ -11,7 +11,7 @@ from autograder.grading.grading_record import Record, load_record, students_of, 
 from autograder.grading.guard import explain_failures
 
 if TYPE_CHECKING:
-    from autograder.gradebook.recording import Recorder
+    from autograder.gradebook.gradebook_writer import Recorder
 
 
 # All that lateness follows from, besides the course itself.
@@ -43,9 +43,9 @@ def settle(course: Course, entries: list[NotebookEntry], around: Dependencies | 
 
 
 def _settle(course: Course, entries: list[NotebookEntry]) -> None:
-    from autograder.gradebook import recording
+    from autograder.gradebook import gradebook_writer
 
-    with explain_failures(course), recording.open_recorder(course) as recorder:
+    with explain_failures(course), gradebook_writer.open_recorder(course) as recorder:
         for entry in entries:
             known = (load_record(course, entry, student) for student in students_of(course, entry))
             settle_records(course, recorder, entry, [one for one in known if one is not None])

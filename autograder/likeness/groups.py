@@ -273,7 +273,7 @@ def mark(course: Course, question: str, shown: list[Answer], score: float, comme
         CourseError: the score is not between 0 and the points that there are, the comment is too long, or the gradebook
             cannot be written.
     """
-    from autograder.gradebook.recording import ChangedMeanwhile
+    from autograder.gradebook.gradebook_writer import ChangedMeanwhile
 
     entry, cell = question_of(course, question)
     if len(comment) > MAX_COMMENT:
@@ -329,13 +329,13 @@ def _give(
     why: str,
 ) -> None:
     """Write marks, and the log of what can be undone, which is longer than it must be if this is killed between."""
-    from autograder.gradebook import recording  # nbgrader's classes take their time to import
+    from autograder.gradebook import gradebook_writer  # nbgrader's classes take their time to import
 
     path, old = _file(course, question, "log"), _log(course, question)
     if len(log) > len(old):
         course_tree.write(path, LOG.dump_json(log, indent=1))
     try:
-        with guard.explain_failures(course), recording.open_recorder(course) as recorder:
+        with guard.explain_failures(course), gradebook_writer.open_recorder(course) as recorder:
             recorder.mark(entry, cell, before, after, why)
     except CourseError:
         course_tree.write(path, LOG.dump_json(old, indent=1))

@@ -124,7 +124,7 @@ class Question:
         shown = card.versions.get(version) if card else None
         if isinstance(score, bool) or shown is None:
             raise Refused("these answers are no longer here: load the page again", HTTPStatus.CONFLICT)
-        from autograder.gradebook.recording import ChangedMeanwhile
+        from autograder.gradebook.gradebook_writer import ChangedMeanwhile
 
         try:
             groups.mark(self.course, self.name, shown, float(score), comment.strip(), by)
@@ -319,9 +319,9 @@ def progress(course: Course) -> list[dict[str, Any]]:
 
 def application(course: Course, token: str, question: str = "", names: bool = False) -> tornado.web.Application:
     """The server's pages. Only addresses of this machine are answered: no other name leads to it (DNS rebinding)."""
-    from autograder.gradebook import recording  # imported here, not at the first mark
+    from autograder.gradebook import gradebook_writer  # imported here, not at the first mark
 
-    assert recording
+    assert gradebook_writer
     of = secrets.token_hex(4)  # cookies are shared by all servers of a machine, whatever their port
     rules = [
         (r"/", _Begin),

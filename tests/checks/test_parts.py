@@ -16,7 +16,7 @@ from autograder import course, synthetic
 from autograder.author import answers, build, checks
 from autograder.author import parts as authors_parts
 from autograder.course import CourseError, cell_id
-from autograder.gradebook import course_tree, recording
+from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import grade
 from autograder.grading.grading_record import RECORD, load_record, verdict_path
 from autograder.reports import feedback, report
@@ -440,7 +440,7 @@ def test_what_is_said_of_each(graded):
 
 
 def test_gradebook_graded_notebook_and_record_hold_the_points(tree, graded):
-    with recording.open_recorder(tree) as recorder:
+    with gradebook_writer.open_recorder(tree) as recorder:
         for student, (score, _) in ANSWERS.items():
             name = cell_id("check", NUMBER)
             assert recorder.gradebook.find_grade(name, ENTRY.name, ENTRY.name, student).auto_score == score

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from typer.testing import CliRunner
 
 from autograder import cli, course
-from autograder.gradebook import course_tree, journal, mark_log, recording
+from autograder.gradebook import course_tree, gradebook_writer, journal, mark_log
 from autograder.gradebook.by_hand import HandMark
 from autograder.grading import copied_runs, removal
 
@@ -73,7 +73,7 @@ def test_grading_again_logs_no_mark(graded):
 
 def test_our_own_commands_say_who_and_why(graded):
     (entry,) = graded.notebooks
-    with recording.open_recorder(graded) as recorder:
+    with gradebook_writer.open_recorder(graded) as recorder:
         for score in (1, 2):
             before = {"ada": HandMark(score - 1 or None, score == 1, None)}
             recorder.mark(entry, CELL, before, {"ada": HandMark(score, False, None)}, "group 1.W1 --apply 3")
@@ -119,7 +119,7 @@ def test_what_changed_without_the_log_is_found_and_said(graded):
             database.execute(f"drop trigger {name}")
     enter(graded, 2)
     assert [one[3:5] for one in logged(graded)] == [(None, "1.0")]
-    with recording.open_recorder(graded):
+    with gradebook_writer.open_recorder(graded):
         pass
     assert [one[3:5] for one in logged(graded)] == [(None, "1.0"), ("1.0", "2.0")]
     assert logged(graded)[-1][6] == mark_log.FOUND

@@ -16,7 +16,7 @@ from nbgrader.api import Gradebook, Student, SubmittedAssignment
 from autograder import course as courses
 from autograder import html_cleaning, synthetic
 from autograder.course import CourseError
-from autograder.gradebook import course_tree, marks, recording, safe_names
+from autograder.gradebook import course_tree, gradebook_writer, marks, safe_names
 from autograder.grading import grade
 from autograder.grading.grading_record import jobs, load_record, students_of
 from autograder.intake import collect
@@ -133,7 +133,7 @@ def sqlite(known):
 def settled(named):
     """The same after the next command."""
     known, by_way = named
-    with recording.open_recorder(known) as recorder:
+    with gradebook_writer.open_recorder(known) as recorder:
         recorder.settle(ENTRY)
     return known, by_way
 

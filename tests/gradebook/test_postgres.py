@@ -12,7 +12,7 @@ import pytest
 from helpers import canned, keep, outcome
 
 from autograder import cli, doctor, synthetic
-from autograder.gradebook import course_tree, journal, mark_log, recording
+from autograder.gradebook import course_tree, gradebook_writer, journal, mark_log
 from autograder.gradebook.by_hand import HandMark
 from autograder.grading import grade, guard, removal
 from autograder.grading.grading_record import GRADED, load_record
@@ -102,7 +102,7 @@ def test_the_whole_way_on_a_server(elsewhere, tmp_path):
     once = outcome(elsewhere)
     assert len(once[0][2]) == 3, "the server does not hold the students"
     assert grade.grade(elsewhere, [entry]) == records and outcome(elsewhere) == once
-    with recording.open_recorder(elsewhere) as recorder:
+    with gradebook_writer.open_recorder(elsewhere) as recorder:
         marks = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades
         mine = next(mark for mark in marks if mark.name.startswith("written_"))
         mine.manual_score, mine.needs_manual_grade = 1.5, False
@@ -132,7 +132,7 @@ def test_a_server_logs_marks_whoever_writes_them(server, elsewhere):
     keep(elsewhere, *canned(elsewhere))
     (entry,) = elsewhere.notebooks
     cell = "written_1_W1"
-    with recording.open_recorder(elsewhere) as recorder:
+    with gradebook_writer.open_recorder(elsewhere) as recorder:
         recorder.mark(entry, cell, {"ada": HandMark()}, {"ada": HandMark(1, False, "so")}, "group 1.W1 --apply 1")
     server.sql("update grade set manual_score = 2 where manual_score = 1")
     removal.remove(elsewhere, entry, "ada", "twice")
@@ -156,21 +156,21 @@ def test_a_server_that_starts_anew_is_waited_for(server, elsewhere, monkeypatch)
     result = canned(elsewhere)
     course_tree.enter(elsewhere, elsewhere.notebooks[0])
     waited = []
-    monkeypatch.setattr(recording.time, "sleep", lambda seconds: waited.append(seconds) or server.start())
-    with recording.open_recorder(elsewhere) as recorder:
+    monkeypatch.setattr(gradebook_writer.time, "sleep", lambda seconds: waited.append(seconds) or server.start())
+    with gradebook_writer.open_recorder(elsewhere) as recorder:
         recorder.scores(elsewhere.notebooks[0])
         server.stop()  # in the middle, with our connection open
         grade.keep(elsewhere, recorder, *result)
-    assert waited == [recording.WAITS[0]]
+    assert waited == [gradebook_writer.WAITS[0]]
     assert load_record(elsewhere, elsewhere.notebooks[0], "ada").status == GRADED
 
 
 def test_a_server_that_stays_away_is_told_without_the_password_and_the_run_goes_on(server, elsewhere, monkeypatch):
     result = canned(elsewhere)
     course_tree.enter(elsewhere, elsewhere.notebooks[0])
-    monkeypatch.setattr(recording, "WAITS", (0.1,))
+    monkeypatch.setattr(gradebook_writer, "WAITS", (0.1,))
     with (
-        recording.open_recorder(elsewhere) as recorder,
+        gradebook_writer.open_recorder(elsewhere) as recorder,
         pytest.raises(GradingStopped) as told,
         guard.explain_failures(elsewhere),
     ):
@@ -201,13 +201,13 @@ def test_marks_by_hand_on_a_server(elsewhere):
     (one,), points, _ = groups.distinct(elsewhere, "1.W1")
     assert points == 2 and one.answers[0].mark == HandMark()
     groups.mark(elsewhere, "1.W1", one.answers, 1.5, "Good.", "me")
-    with pytest.raises(recording.ChangedMeanwhile):
+    with pytest.raises(gradebook_writer.ChangedMeanwhile):
         groups.mark(elsewhere, "1.W1", one.answers, 0.5, "", "somebody else")
     (one,), *_ = groups.distinct(elsewhere, "1.W1")
     assert one.answers[0].mark == HandMark(1.5, False, "Good.")
-    with recording.open_recorder(elsewhere) as recorder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recording.by_hand, "differing", lambda now, wanted: [])  # it changes after we looked
-        with pytest.raises(recording.ChangedMeanwhile):
+    with gradebook_writer.open_recorder(elsewhere) as recorder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gradebook_writer.by_hand, "differing", lambda now, wanted: [])  # it changes after we looked
+        with pytest.raises(gradebook_writer.ChangedMeanwhile):
             recorder.mark(elsewhere.notebooks[0], "written_1_W1", {"ada": HandMark()}, {"ada": HandMark(0.0, False)})
     groups.undo(elsewhere, "1.W1", by="me")
     (one,), *_ = groups.distinct(elsewhere, "1.W1")

@@ -11,7 +11,7 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import parse_utc
 
-from autograder.gradebook import course_tree, recording, revision
+from autograder.gradebook import course_tree, gradebook_writer, revision
 from autograder.grading import grade
 from autograder.grading.grading_record import GRADED
 
@@ -41,7 +41,7 @@ def stock(known, entry, student, text):
 
 def ours(known, entry, student, text):
     course_tree.write(course_tree.place(known, "submitted", entry, student).with_name("timestamp.txt"), LATE + "\n")
-    with recording.open_recorder(known) as recorder:
+    with gradebook_writer.open_recorder(known) as recorder:
         recorder.record(entry, student, text)
 
 

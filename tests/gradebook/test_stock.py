@@ -17,7 +17,7 @@ from helpers import copied, jupyter
 
 from autograder import course, synthetic
 from autograder.author import build
-from autograder.gradebook import course_tree, recording
+from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import grade
 from autograder.grading.grading_record import load_record, students_of
 from autograder.reports import progress, report
@@ -99,7 +99,7 @@ def everything(known):
 
 def scores(known):
     """Each student's points by gradebook, record, export, and what `status` says of them."""
-    with recording.open_recorder(known) as recorder:
+    with gradebook_writer.open_recorder(known) as recorder:
         marks = recorder.scores(FIRST)
     target = known.tree / "out.csv"
     report.export(known, [FIRST], target)

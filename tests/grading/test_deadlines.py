@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from autograder import cli, course
 from autograder.author import build
-from autograder.gradebook import course_tree, recording, roster, stock
+from autograder.gradebook import course_tree, gradebook_writer, roster, stock
 from autograder.grading import grade, lateness
 from autograder.grading.grading_record import GRADED, GradedVerdict, Record, load_record, verdict_path
 from autograder.intake import collect
@@ -188,7 +188,7 @@ def late_class(fresh):
         f"student,notebook,extension,reason\ndi,01,1 hour,train\ned,1,excused,ill\nflo,{entry.name},"
         f"{(due + datetime.timedelta(days=2)).isoformat()},\n"
     )
-    with recording.open_recorder(known) as recorder:
+    with gradebook_writer.open_recorder(known) as recorder:
         for student, after in seconds.items():
             when = (due + datetime.timedelta(seconds=after)).astimezone(UTC)
             place = course_tree.place(known, "submitted", entry, student)
@@ -289,7 +289,7 @@ def test_settling_a_student_reads_no_other_students_marks(late_class):
     """Else the cost of a hand-in grows with the class: it doubled from 1,000 to 10,000."""
     known, _ = late_class
     asked = []
-    with recording.open_recorder(known) as recorder:
+    with gradebook_writer.open_recorder(known) as recorder:
         engine = recorder.gradebook.engine
         sqlalchemy.event.listen(engine, "before_cursor_execute", lambda *of: asked.append((of[2], of[3])))
         assert recorder.settle(known.notebooks[0], "cy")["cy"][1] > 0

@@ -14,7 +14,7 @@ from helpers import copied
 from autograder import course, synthetic
 from autograder.author import answers, checks
 from autograder.course import exercise_of
-from autograder.gradebook import course_tree, recording
+from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import grade
 from autograder.grading import judge as judging
 from autograder.grading.grading_record import (
@@ -99,7 +99,7 @@ def test_no_cell_of_a_right_hand_in_ends_in_an_error(demo_run, entry):
 
 def test_the_gradebook_says_what_the_verdicts_say(demo_run):
     known, _, _ = demo_run
-    with recording.open_recorder(known) as recorder:
+    with gradebook_writer.open_recorder(known) as recorder:
         for entry in known.notebooks:
             for student in students_of(known, entry):
                 marks = recorder.gradebook.find_submission_notebook(entry.name, entry.name, student).grades
@@ -140,14 +140,14 @@ def test_a_changed_hand_in_is_graded_anew_and_manual_scores_stay(workshop):
     maker = synthetic.Maker(workshop, FIRST)
     hand_in(workshop, FIRST, "ada", maker.file(solved=()))
     assert grade.grade(workshop, [FIRST])[0].score == 0
-    with recording.open_recorder(workshop) as recorder:
+    with gradebook_writer.open_recorder(workshop) as recorder:
         marks = recorder.gradebook.find_submission_notebook(FIRST.name, FIRST.name, "ada").grades
         next(mark for mark in marks if mark.name.startswith("written_")).manual_score = 1.5
         recorder.gradebook.db.commit()
     hand_in(workshop, FIRST, "ada", maker.file())
     done = grade.grade(workshop, [FIRST])[0]
     assert done.score == done.points
-    with recording.open_recorder(workshop) as recorder:
+    with gradebook_writer.open_recorder(workshop) as recorder:
         marks = recorder.gradebook.find_submission_notebook(FIRST.name, FIRST.name, "ada").grades
         assert next(mark for mark in marks if mark.name.startswith("written_")).manual_score == 1.5
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from autograder import cli, course, synthetic
 from autograder.author import build, checks
 from autograder.course import CourseError, cell_id
-from autograder.gradebook import course_tree, recording
+from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import fingerprints, grade, judge
 from autograder.grading.grading_record import UNGRADABLE, Record, jobs, load_record
 from autograder.reports import progress
@@ -38,14 +38,14 @@ def graded(fresh):
                 name = cell_id("check", one.exercise)
                 cell = next(cell for cell in book.cells if cell.id == name)
                 cell.outputs[-1].data["text/plain"] = "0"
-        with recording.open_recorder(fresh) as recorder:
+        with gradebook_writer.open_recorder(fresh) as recorder:
             grade.keep(fresh, recorder, job, done, build.write(book))
     return fresh
 
 
 def mark(known, student, name):
     (entry,) = known.notebooks
-    with recording.open_recorder(known) as recorder:
+    with gradebook_writer.open_recorder(known) as recorder:
         found = recorder.gradebook.find_grade(name, entry.name, entry.name, student)
         return found.auto_score, found.manual_score, found.needs_manual_grade
 
@@ -54,7 +54,7 @@ def test_one_exercise_is_judged_again_and_all_else_stays(graded):
     (entry,) = graded.notebooks
     first, second = numbers(graded)[:2]
     cell, written = cell_id("check", first), None
-    with recording.open_recorder(graded) as recorder:
+    with gradebook_writer.open_recorder(graded) as recorder:
         for one in recorder.gradebook.find_submission_notebook(entry.name, entry.name, "bo").grades:
             if one.name.startswith("written_"):
                 written, one.manual_score, one.needs_manual_grade = one.name, 1.5, False
@@ -79,7 +79,7 @@ def test_one_exercise_is_judged_again_and_all_else_stays(graded):
 def test_a_check_that_gives_more_points_asks_for_a_new_tree_and_then_gives_them(graded, monkeypatch):
     (entry,) = graded.notebooks
     first = numbers(graded)[0]
-    with recording.open_recorder(graded) as recorder:
+    with gradebook_writer.open_recorder(graded) as recorder:
         rows = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "bo").grades
         (written, *_) = [one for one in rows if one.name.startswith("written_")]
         written.manual_score, written.needs_manual_grade, name = 1.5, False, written.name
@@ -251,7 +251,7 @@ def test_status_says_what_is_graded_waiting_and_ungradable(graded, monkeypatch, 
     maker = synthetic.Maker(graded, entry)
     course_tree.write(course_tree.place(graded, "submitted", entry, "dan"), maker.file())
     course_tree.write(course_tree.place(graded, "submitted", entry, "bo"), maker.file(solved=()))
-    with recording.open_recorder(graded) as recorder:
+    with gradebook_writer.open_recorder(graded) as recorder:
         job = jobs(graded, entry)[2]
         failed = Record("cy", entry.name, UNGRADABLE, "the file is empty")
         grade.keep(graded, recorder, job, failed, "")

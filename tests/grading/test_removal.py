@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from autograder import cli, course
 from autograder.author import build
 from autograder.course import exercise_of
-from autograder.gradebook import course_tree, recording
+from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import grade, guard, removal
 from autograder.grading.grading_record import GRADED, GradedVerdict, Record, known_students, verdict_path
 from autograder.reports import feedback, progress, report
@@ -33,7 +33,7 @@ def known(fresh, monkeypatch):
         if cell.id.startswith("written_"):
             cell.source = "because"
     points = sum(course_tree.exercises(fresh, entry).values())
-    with recording.open_recorder(fresh) as recorder:
+    with gradebook_writer.open_recorder(fresh) as recorder:
         for student in ("ada", "Copie_de"):
             for place in ("submitted", "handins"):
                 course_tree.write(course_tree.place(fresh, place, entry, student), build.write(notebook))

@@ -16,7 +16,7 @@ import pytest
 from helpers import canned, keep, outcome
 
 from autograder import course, synthetic
-from autograder.gradebook import course_tree, recording
+from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import grade, guard
 from autograder.grading.grading_record import GRADED, UNGRADABLE, Record, jobs, load_record
 from autograder.grading.guard import GradingStopped
@@ -118,7 +118,7 @@ def result(fresh):
 
 def test_a_lock_is_waited_for(fresh, result):
     """Formgrader holds SQLite's lock. sqlite gives up after five seconds; we do not."""
-    with recording.open_recorder(fresh) as recorder:
+    with gradebook_writer.open_recorder(fresh) as recorder:
         other = sqlite3.connect(fresh.tree / "gradebook.db", check_same_thread=False, isolation_level=None)
         other.execute("begin exclusive")
         release = threading.Timer(6, other.rollback)
@@ -130,10 +130,10 @@ def test_a_lock_is_waited_for(fresh, result):
 
 
 def test_a_lock_that_stays_is_told_in_one_line(fresh, result, monkeypatch):
-    monkeypatch.setattr(recording, "WAITS", ())
+    monkeypatch.setattr(gradebook_writer, "WAITS", ())
     other = sqlite3.connect(fresh.tree / "gradebook.db", isolation_level=None)
     with (
-        recording.open_recorder(fresh) as recorder,
+        gradebook_writer.open_recorder(fresh) as recorder,
         pytest.raises(GradingStopped) as told,
         guard.explain_failures(fresh),
     ):
@@ -151,7 +151,7 @@ def test_a_gradebook_that_is_removed_meanwhile_is_noticed_and_made_anew(fresh, r
     quiet = fresh.model_copy(update={"tree": tmp_path / "quiet"})
     keep(quiet, *result)
     with (
-        recording.open_recorder(fresh) as recorder,
+        gradebook_writer.open_recorder(fresh) as recorder,
         pytest.raises(GradingStopped, match="gradebook"),
         guard.explain_failures(fresh),
     ):
@@ -178,7 +178,7 @@ def test_a_failure_of_the_grader_costs_no_grade_and_is_tried_again(fresh, result
     before = outcome(fresh)
     job = jobs(fresh, fresh.notebooks[0])[0]
     failed = Record("ada", job.entry.name, UNGRADABLE, "the grader itself failed", retry=True)
-    with recording.open_recorder(fresh) as recorder:
+    with gradebook_writer.open_recorder(fresh) as recorder:
         grade.keep(fresh, recorder, job, failed, "")
     assert outcome(fresh)[0] == before[0]
     assert "tried again" in jobs(fresh, fresh.notebooks[0])[0].state()
@@ -187,7 +187,7 @@ def test_a_failure_of_the_grader_costs_no_grade_and_is_tried_again(fresh, result
 def test_a_manual_score_survives_and_is_asked_for_again_only_if_the_hand_in_changed(fresh, result):
     job, _, notebook = result
     keep(fresh, *result)
-    with recording.open_recorder(fresh) as recorder:
+    with gradebook_writer.open_recorder(fresh) as recorder:
         marks = recorder.gradebook.find_submission_notebook(job.entry.name, job.entry.name, "ada").grades
         mine = next(mark for mark in marks if mark.name.startswith("written_"))
         name, mine.manual_score, mine.needs_manual_grade = mine.name, 1.5, False
@@ -207,7 +207,7 @@ def test_what_the_grader_fails_on_is_recorded_once_without_the_words_of_the_hand
         failed = grade._failed(bug, entry, "ada")
     assert "KeyError" in failed.reason and "hostile" not in failed.reason and not failed.retry
     assert "hostile" in capsys.readouterr().err  # for the instructor's terminal
-    with recording.open_recorder(fresh) as recorder:
+    with gradebook_writer.open_recorder(fresh) as recorder:
         grade.keep(fresh, recorder, job, failed, "")
         marks = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades
         assert marks and all(mark.auto_score in (0, None) for mark in marks)

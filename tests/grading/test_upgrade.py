@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from autograder import cli
 from autograder.author import checks
 from autograder.course import cell_id
-from autograder.gradebook import course_tree, journal, recording
+from autograder.gradebook import course_tree, gradebook_writer, journal
 from autograder.grading import frozen, grade, history
 from autograder.grading.grading_record import Options, jobs, load_record
 from autograder.reports import exports, feedback, progress
@@ -53,7 +53,7 @@ def score(known, student):
 
 def book(known, student):
     (entry,) = known.notebooks
-    with recording.open_recorder(known) as recorder:
+    with gradebook_writer.open_recorder(known) as recorder:
         return recorder.gradebook.find_grade(cell_id("check", FIRST), entry.name, entry.name, student).auto_score
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from autograder import cli
 from autograder.course import CourseError
-from autograder.gradebook import course_tree, recording
+from autograder.gradebook import course_tree, gradebook_writer
 from autograder.gradebook.by_hand import HandMark
 from autograder.gradebook.pseudonyms import Names
 from autograder.likeness import groups
@@ -179,16 +179,16 @@ def test_all_marks_are_written_or_none(school, monkeypatch):
     marks = {student: HandMark(None, True, None) for student in ("0_0", "0_1")}
     wrong = marks | {"0_1": HandMark(1.0, False, None)}
     after = dict.fromkeys(marks, HandMark(2.0, False, "x"))
-    with recording.open_recorder(school) as recorder:
-        with pytest.raises(recording.ChangedMeanwhile, match="0_1"):
+    with gradebook_writer.open_recorder(school) as recorder:
+        with pytest.raises(gradebook_writer.ChangedMeanwhile, match="0_1"):
             recorder.mark(entry, CELL, wrong, after)
         assert outcome(school) == before
-    monkeypatch.setattr(recording.by_hand, "differing", lambda now, wanted: [])
-    with recording.open_recorder(school) as recorder, pytest.raises(KeyError):  # as the third is written
+    monkeypatch.setattr(gradebook_writer.by_hand, "differing", lambda now, wanted: [])
+    with gradebook_writer.open_recorder(school) as recorder, pytest.raises(KeyError):  # as the third is written
         recorder.mark(entry, CELL, marks | {"nobody": HandMark()}, {**after, "nobody": HandMark()})
     assert outcome(school) == before
     monkeypatch.undo()
-    with recording.open_recorder(school) as recorder:
+    with gradebook_writer.open_recorder(school) as recorder:
         recorder.mark(entry, CELL, marks, after)
     assert held(school, "0_0") == held(school, "0_1") == (2.0, False, "x")
 

@@ -20,7 +20,7 @@ from autograder import cli
 from autograder import course as courses
 from autograder.author import build, mark_scheme
 from autograder.course import CourseError, folder_of
-from autograder.gradebook import course_tree, recording
+from autograder.gradebook import course_tree, gradebook_writer
 from autograder.gradebook.by_hand import HandMark
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading import guard
@@ -282,7 +282,7 @@ def test_many_who_mark_at_once_lose_nothing(school):
         number, whose = task
         try:
             groups.mark(school, QUESTION, shown[whose], number / 8, f"by {number}", f"person {number}")
-        except recording.ChangedMeanwhile:
+        except gradebook_writer.ChangedMeanwhile:
             return None
         return whose, number
 
@@ -313,7 +313,7 @@ def test_an_answer_that_is_graded_anew_is_not_marked_unseen(school):
     found, *_ = groups.distinct(school, QUESTION)
     hand_in(school, canned(school, "di"), "di", "quite another answer")
     (overfitting,) = (one for one in found if one.answers[0].student == "di")
-    with pytest.raises(recording.ChangedMeanwhile, match="handed in again"):
+    with pytest.raises(gradebook_writer.ChangedMeanwhile, match="handed in again"):
         groups.mark(school, QUESTION, overfitting.answers, 0, "", "me")
     assert held(school)["di"] == HandMark()
 
@@ -321,16 +321,19 @@ def test_an_answer_that_is_graded_anew_is_not_marked_unseen(school):
 def test_a_mark_of_formgrader_at_the_same_moment_is_not_overwritten(school, monkeypatch):
     """It is written after we looked, and before we write."""
     entry, before = school.notebooks[0], held(school)
-    look = recording.by_hand.differing
+    look = gradebook_writer.by_hand.differing
 
     def looked(now, wanted):
         found = look(now, wanted)
         by_person(school, "bo", 2.0)
         return found
 
-    monkeypatch.setattr(recording.by_hand, "differing", looked)
+    monkeypatch.setattr(gradebook_writer.by_hand, "differing", looked)
     after = {student: HandMark(0.0, False, "x") for student in ("ada", "bo", "cy")}
-    with recording.open_recorder(school) as recorder, pytest.raises(recording.ChangedMeanwhile, match="bo"):
+    with (
+        gradebook_writer.open_recorder(school) as recorder,
+        pytest.raises(gradebook_writer.ChangedMeanwhile, match="bo"),
+    ):
         recorder.mark(entry, CELL, before, after)
     assert held(school)["bo"].score == 2.0 and held(school)["ada"] == before["ada"], "all are written or none"
 

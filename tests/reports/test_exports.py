@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from autograder import cli, course
 from autograder.course import CourseError, Late
-from autograder.gradebook import course_tree, recording
+from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading.grading_record import UNGRADABLE, Record
 from autograder.intake import collect
 from autograder.reports import exports
@@ -57,7 +57,7 @@ EXPECTED = {
 
 def mark_by_hand(known, student):
     """Give the written answer of a student full marks."""
-    with recording.open_recorder(known) as recorder:
+    with gradebook_writer.open_recorder(known) as recorder:
         book = recorder.gradebook.find_submission_notebook(NAME, NAME, student)
         (mark,) = [mark for mark in book.grades if mark.name.startswith("written_")]
         mark.manual_score, mark.needs_manual_grade = mark.max_score, False

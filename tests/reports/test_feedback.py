@@ -15,7 +15,7 @@ from helpers import copied
 from autograder import course
 from autograder.author import build
 from autograder.course import CourseError
-from autograder.gradebook import course_tree, marks, recording
+from autograder.gradebook import course_tree, gradebook_writer, marks
 from autograder.grading.grading_record import load_record, verdict_path
 from autograder.reports import feedback, page
 
@@ -45,7 +45,7 @@ def test_there_is_a_page_for_everybody_and_once_is_enough(written):
 
 def test_a_manual_score_and_a_comment_make_a_new_page(written):
     known, entry, before = written
-    with recording.open_recorder(known) as recorder:
+    with gradebook_writer.open_recorder(known) as recorder:
         marked = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "Ada_Perfect")
         next(mark for mark in marked.grades if mark.name.startswith("written_")).manual_score = 1.25
         marked = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "Bo_Blank")
@@ -182,7 +182,7 @@ def test_what_nobody_marked_is_not_graded_yet(written):
     assert "not graded yet, of 2 points" in question.text and "0 of" not in question.text
     told = "Not graded yet, and not in the score: question 1.W1 (2 points)."
     assert told in page_of(known, entry, "Ada_Perfect").read_text()
-    with recording.open_recorder(known) as recorder:
+    with gradebook_writer.open_recorder(known) as recorder:
         marked = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "Ada_Perfect")
         mark = next(mark for mark in marked.grades if mark.name.startswith("written_"))
         mark.manual_score, mark.needs_manual_grade, mark.extra_credit = 1.5, False, 0.25
@@ -205,7 +205,7 @@ def test_a_comment_is_markdown_as_on_nbgraders_page(written):
     """formgrader's comments are Markdown. Its lines stay lines, and nothing in it runs."""
     known, entry, _ = written
     said = "Look at **this**: `x < y`, <script>hostile()</script> & $M_{ij}$.\nThen [this](javascript:x).\n\n- and that"
-    with recording.open_recorder(known) as recorder:
+    with gradebook_writer.open_recorder(known) as recorder:
         marked = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "Ada_Perfect")
         for comment in marked.comments:
             comment.manual_comment = f"{comment.name}: {said}"

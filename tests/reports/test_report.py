@@ -16,7 +16,7 @@ from helpers import canned, copied, keep
 from typer.testing import CliRunner
 
 from autograder import cli, course
-from autograder.gradebook import course_tree, recording
+from autograder.gradebook import course_tree, gradebook_writer
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading.grading_record import UNGRADABLE, Record
 from autograder.reports import charts, items, report
@@ -36,7 +36,7 @@ def school(built, tmp_path_factory):
     (entry,) = known.notebooks
     first = canned(known, "first")
     shutil.rmtree(known.tree / "submitted")
-    with recording.open_recorder(known):
+    with gradebook_writer.open_recorder(known):
         pass
     for number, student in enumerate(STUDENTS):
         place = course_tree.place(known, "submitted", entry, student)
@@ -51,7 +51,7 @@ def school(built, tmp_path_factory):
         if number == 11:
             done = Record(student, entry.name, UNGRADABLE, f"it is none, {HOSTILE}")
         keep(known, dataclasses.replace(job, student=student), done, "" if number == 11 else notebook)
-    with recording.open_recorder(known) as recorder:
+    with gradebook_writer.open_recorder(known) as recorder:
         marked = recorder.gradebook.find_submission_notebook(entry.name, entry.name, STUDENTS[0])
         mark = next(mark for mark in marked.grades if mark.name.startswith("written_"))
         mark.manual_score, mark.needs_manual_grade = 1.5, False
