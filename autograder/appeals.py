@@ -17,7 +17,7 @@ from autograder.gradebook.journal import Event
 from autograder.grading import history
 from autograder.grading.grading_record import Record, hand_in, jobs, known_students, load_record
 from autograder.intake import collect
-from autograder.likeness import similar
+from autograder.similarity import similar
 from utils.grading.verdict import legible
 
 MAX_VALUE, MAX_QUESTIONS = 400, 200  # characters of a value that was asked or replied; questions that are listed

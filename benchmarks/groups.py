@@ -4,7 +4,8 @@
 
 An answer is put together of what its kind says in one of several ways, with words exchanged for like ones, in changing
 order, with sentences that every kind has (what was observed, how one begins and ends), parts left out, and typing
-errors. `likeness.texts.WORDS` and `likeness.groups.JOINED` were chosen on the answers to another question, CALIBRATION.
+errors. `similarity.texts.WORDS` and `similarity.groups.JOINED` were chosen on the answers to another question,
+CALIBRATION.
 The last line is JSON: the adjusted Rand index (Hubert and Arabie 1985; 1 is the same grouping, 0 is chance), mean and
 lowest over seeds, for `both` as the command compares, for `words` as it does without the encoder, and for the `encoder`
 alone. Answers made of so few sentences share more words than people's would: that flatters `words`. Nothing is
@@ -23,8 +24,8 @@ import numpy as np
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-from autograder.likeness import groups
-from autograder.likeness.texts import WORDS, Encoder, TfIdf
+from autograder.similarity import groups
+from autograder.similarity.texts import WORDS, Encoder, TfIdf
 
 Question = Mapping[str, tuple[tuple[str, ...], ...]]  # by kind: what is said, each in other words
 

@@ -22,7 +22,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 from autograder import course as courses
 from autograder.author import answers, build
 from autograder.course import Course, NotebookEntry, exercise_of
-from autograder.likeness.similar import Compared
+from autograder.similarity.similar import Compared
 
 SOLUTION = 0.4  # the chance that an exercise is answered as the author does; else each other answer is as likely
 LEFT_OUT = 0.05

@@ -19,7 +19,7 @@ WINGS = {
         "gradebook",
         "grading",
         "intake",
-        "likeness",
+        "similarity",
         "marking",
         "reports",
         "sandbox",

@@ -30,12 +30,12 @@ app = typer.Typer(
 def show(question: Question, into: Into = None, page: Page = None, names: Named = False) -> None:
     """Show the answers to a question in groups of similar ones."""
     from autograder.gradebook.pseudonyms import Names
-    from autograder.likeness import groups
+    from autograder.similarity import groups
 
     course = context.load()
     groups.question_of(course, question)  # what is not there is said at once: the encoder takes seconds to load
 
-    from autograder.likeness.texts import vectors_of
+    from autograder.similarity.texts import vectors_of
 
     how, advice = vectors_of()
     if advice:
@@ -67,7 +67,7 @@ def apply(
     reason: Reason = "",
 ) -> None:
     """Give all answers of a group the same points and the same comment."""
-    from autograder.likeness import groups
+    from autograder.similarity import groups
 
     marked, notes = groups.apply(context.load(), question, number, score, comment, overwrite, reason)
     context.console.print(f"{marked} answers have {score:g} points; `autograder group undo {question}` takes that back")
@@ -78,7 +78,7 @@ def apply(
 @app.command()
 def undo(question: Question, reason: Reason = "") -> None:
     """Take back the last `apply`, or the last marks of the page; may be given again."""
-    from autograder.likeness import groups
+    from autograder.similarity import groups
 
     taken, changed = groups.undo(context.load(), question, reason)
     what = f"group {taken.group}" if taken.group else "marked in the page"

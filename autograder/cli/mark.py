@@ -21,8 +21,8 @@ def mark(
     """
     import asyncio
 
-    from autograder.likeness import groups
     from autograder.marking import server
+    from autograder.similarity import groups
 
     course = context.load()
     if question:

@@ -19,15 +19,15 @@ def similar(
     Names, strings, comments and the order of lines do not count, nor does what was released.
     """
     from autograder.gradebook.pseudonyms import Names as Called
-    from autograder.likeness import similar as likeness
+    from autograder.similarity import similar as similarity
 
     course = context.load()
     entry, called = course.notebook(notebook), Called(course, names)
-    compared = likeness.Compared(*likeness.hand_ins(course, entry))
+    compared = similarity.Compared(*similarity.hand_ins(course, entry))
     pairs = compared.pairs(most)
     rows = []
     for pair in pairs:
-        alike = ", ".join(number for number, share in pair.exercises.items() if share >= likeness.ALIKE)
+        alike = ", ".join(number for number, share in pair.exercises.items() if share >= similarity.ALIKE)
         rows.append((called.of(pair.first), called.of(pair.second), f"{100 * pair.likeness:.0f}", alike))
     headings = ("first", "second", "likeness, %", "exercises most alike")
     context.console.print(printing.table(headings, rows, right=("likeness, %",)))
@@ -35,5 +35,5 @@ def similar(
     if page:
         from utils.files import write
 
-        write(context.writable(page), likeness.page(course, entry, compared, pairs, called))
+        write(context.writable(page), similarity.page(course, entry, compared, pairs, called))
         context.console.print(f"side by side: {page}", soft_wrap=True)

@@ -25,9 +25,9 @@ from autograder.course import Course, CourseError
 from autograder.gradebook import by_hand, course_tree, marks
 from autograder.gradebook.by_hand import HandMark
 from autograder.gradebook.pseudonyms import Names
-from autograder.likeness import groups
-from autograder.likeness.groups import Answer
 from autograder.reports import layout, page
+from autograder.similarity import groups
+from autograder.similarity.groups import Answer
 
 HERE = "127.0.0.1"
 SCRIPT = Path(__file__).with_name("mark.js")

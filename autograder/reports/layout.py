@@ -11,7 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 SCRIPT = Path(__file__).with_name("sorting.js")
-FOLDERS = [Path(__file__).parents[1] / name for name in ("reports", "likeness", "marking")]
+FOLDERS = [Path(__file__).parents[1] / name for name in ("reports", "similarity", "marking")]
 
 
 @cache

@@ -17,8 +17,8 @@ from autograder.gradebook.by_hand import HandMark
 from autograder.grading import grade, guard, removal
 from autograder.grading.grading_record import GRADED, load_record
 from autograder.grading.guard import GradingStopped
-from autograder.likeness import groups
 from autograder.reports import exports, feedback, report
+from autograder.similarity import groups
 
 PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [
     Path(path) for path in (shutil.which("initdb"),) if path

@@ -24,9 +24,9 @@ from autograder.gradebook import course_tree, gradebook_writer
 from autograder.gradebook.by_hand import HandMark
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading import guard
-from autograder.likeness import groups
-from autograder.likeness.texts import TfIdf
 from autograder.marking import server
+from autograder.similarity import groups
+from autograder.similarity.texts import TfIdf
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 COURSE = courses.load()

@@ -26,7 +26,7 @@ from autograder.reports import layout
 from autograder.reports import page as page_of_feedback
 
 if TYPE_CHECKING:  # who only marks or undoes does not wait for torch
-    from autograder.likeness.texts import Vectors
+    from autograder.similarity.texts import Vectors
 
 JOINED = 1.0  # mean distance of two groups, up to which they are one: more alike than two answers in general
 MAX_COMMENT = 2000  # characters

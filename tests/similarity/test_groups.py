@@ -15,9 +15,9 @@ from autograder.course import CourseError
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.gradebook.by_hand import HandMark
 from autograder.gradebook.pseudonyms import Names
-from autograder.likeness import groups
-from autograder.likeness.texts import TfIdf
 from autograder.reports import progress
+from autograder.similarity import groups
+from autograder.similarity.texts import TfIdf
 
 CELL, QUESTION = "written_1_W1", "1.W1"
 KINDS = (
@@ -216,7 +216,7 @@ def test_the_page_shows_answers_and_no_names(school):
 
 
 def test_the_command_shows_marks_and_undoes(school, tmp_path, monkeypatch):
-    monkeypatch.setattr("autograder.likeness.texts.vectors_of", lambda: (TfIdf(), "install it"))
+    monkeypatch.setattr("autograder.similarity.texts.vectors_of", lambda: (TfIdf(), "install it"))
 
     def run(*words):
         return CliRunner().invoke(cli.app, ["--tree", str(school.tree), "group", *words])
@@ -232,7 +232,7 @@ def test_the_command_shows_marks_and_undoes(school, tmp_path, monkeypatch):
 
 
 def test_the_old_spelling_does_the_same_and_says_how_it_is_written_today(school, monkeypatch):
-    monkeypatch.setattr("autograder.likeness.texts.vectors_of", lambda: (TfIdf(), ""))
+    monkeypatch.setattr("autograder.similarity.texts.vectors_of", lambda: (TfIdf(), ""))
 
     def run(*words):
         ended = CliRunner().invoke(cli.app, ["--tree", str(school.tree), "group", *words])

@@ -15,7 +15,7 @@ from autograder.author import answers, build
 from autograder.course import CourseError, exercise_of
 from autograder.gradebook import course_tree
 from autograder.gradebook.pseudonyms import Names
-from autograder.likeness import similar
+from autograder.similarity import similar
 
 COURSE = course.load()
 ENTRY = COURSE.notebook("05")
