@@ -15,7 +15,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from autograder.grading.guard import where
+from autograder.grading.errors import where
 from autograder.grading.local import PR_SET_PDEATHSIG, TookTooLong, WorkerDied, sent
 
 _threads = threading.local()

@@ -23,7 +23,7 @@ from sqlalchemy import text
 from autograder.course import Course, CourseError
 from autograder.gradebook import course_tree, journal, roster, safe_names
 from autograder.gradebook.pseudonyms import Names
-from autograder.grading import guard
+from autograder.grading import run_lock
 from utils.files import write
 
 RECEIPTS = "receipts"
@@ -86,7 +86,7 @@ def erase(course: Course, student: str, reason: str = "") -> tuple[Path, list[Pa
     Raises:
         CourseError: there is nothing of this student, or a run is grading.
     """
-    with guard.exclusive_run(course):
+    with run_lock.exclusive_run(course):
         names = _names(course, student)  # before the lists forget them
         found = find(course, student)
         files = [path for folder in found.folders for path in (folder.rglob("*") if folder.is_dir() else [folder])]

@@ -15,6 +15,7 @@ from autograder.course import Course, CourseError, NotebookEntry, cell_id
 from autograder.gradebook import course_tree, journal, roster
 from autograder.grading import frozen, history, worker
 from autograder.grading.dependencies import Dependencies
+from autograder.grading.errors import FULL, explain_failures, where
 from autograder.grading.fingerprints import released
 from autograder.grading.grading_record import (
     GRADED,
@@ -31,9 +32,9 @@ from autograder.grading.grading_record import (
     names_digest,
     verdict_path,
 )
-from autograder.grading.guard import FULL, exclusive_run, explain_failures, where
 from autograder.grading.lateness import settle_records
 from autograder.grading.local import TookTooLong, Workers
+from autograder.grading.run_lock import exclusive_run
 from autograder.grading.worker import grade_one
 from autograder.sandbox import preload
 from autograder.sandbox.sandbox import SandboxError, require_sandboxes

@@ -7,8 +7,8 @@ from autograder.course import Course, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.grading.cache import keep, recall
 from autograder.grading.dependencies import Dependencies
+from autograder.grading.errors import explain_failures
 from autograder.grading.grading_record import Record, load_record, students_of, verdict_path
-from autograder.grading.guard import explain_failures
 
 if TYPE_CHECKING:
     from autograder.gradebook.gradebook_writer import Recorder

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from autograder.grading.guard import where
+from autograder.grading.errors import where
 from autograder.sandbox import preload
 
 RETRIES = 3  # of a hand-in whose worker dies, or fails

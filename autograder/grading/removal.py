@@ -8,7 +8,7 @@ from nbgrader.api import Gradebook, MissingEntry
 
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, journal, mark_log
-from autograder.grading import guard
+from autograder.grading import run_lock
 from autograder.grading.grading_record import students_of, verdict_path
 from autograder.intake import collect
 
@@ -56,7 +56,7 @@ def remove(course: Course, entry: NotebookEntry, student: str, reason: str = "")
     found, held = parts(course, entry, student), marks(course, entry, student)
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     target = course.tree / "removed" / f"{stamp}-{student}-{entry.name}"
-    with guard.exclusive_run(course):
+    with run_lock.exclusive_run(course):
         journal.note(course, "remove", reason, student=student, notebook=entry.name, kept_in=target.name)
         if held:
             course_tree.write_json(target / "gradebook.json", held)  # before it is gone there
@@ -111,7 +111,7 @@ def remove_latest(course: Course, entry: NotebookEntry, student: str, reason: st
     kept = several(course, entry, student)
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     target = course.tree / "removed" / f"{stamp}-{student}-{entry.name}"
-    with guard.exclusive_run(course):
+    with run_lock.exclusive_run(course):
         about = {"student": student, "notebook": entry.name, "kept_in": target.name}
         journal.note(course, f"remove --latest: {kept[-2].name} counts again", reason, **about)
         target.mkdir(parents=True)

@@ -19,7 +19,7 @@ from autograder.course import Course, CourseError, NotebookEntry, exercise_of
 from autograder.gradebook import by_hand, course_tree, marks
 from autograder.gradebook.by_hand import HandMark
 from autograder.gradebook.pseudonyms import Names
-from autograder.grading import guard
+from autograder.grading import errors
 from autograder.grading.grading_record import GRADED, load_record, students_of
 from autograder.pictures import KINDS, SHOWN
 from autograder.reports import layout
@@ -335,7 +335,7 @@ def _give(
     if len(log) > len(old):
         course_tree.write(path, LOG.dump_json(log, indent=1))
     try:
-        with guard.explain_failures(course), gradebook_writer.open_recorder(course) as recorder:
+        with errors.explain_failures(course), gradebook_writer.open_recorder(course) as recorder:
             recorder.mark(entry, cell, before, after, why)
     except CourseError:
         course_tree.write(path, LOG.dump_json(old, indent=1))

@@ -14,9 +14,9 @@ from helpers import canned, keep, outcome
 from autograder import cli, doctor, synthetic
 from autograder.gradebook import course_tree, gradebook_writer, journal, mark_log
 from autograder.gradebook.by_hand import HandMark
-from autograder.grading import grade, guard, removal
+from autograder.grading import errors, grade, removal
+from autograder.grading.errors import GradingStopped
 from autograder.grading.grading_record import GRADED, load_record
-from autograder.grading.guard import GradingStopped
 from autograder.reports import exports, feedback, report
 from autograder.similarity import groups
 
@@ -172,7 +172,7 @@ def test_a_server_that_stays_away_is_told_without_the_password_and_the_run_goes_
     with (
         gradebook_writer.open_recorder(elsewhere) as recorder,
         pytest.raises(GradingStopped) as told,
-        guard.explain_failures(elsewhere),
+        errors.explain_failures(elsewhere),
     ):
         server.stop()
         grade.keep(elsewhere, recorder, *result)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from autograder import cli
 from autograder.course import CourseError
 from autograder.gradebook import course_tree, journal, mark_log, safe_names
-from autograder.grading import erasure, guard, removal
+from autograder.grading import erasure, removal, run_lock
 from autograder.grading.grading_record import ANOTHERS, EQUAL, load_record, verdict_path
 from autograder.reports import feedback, report
 
@@ -227,7 +227,7 @@ def test_what_cannot_be_erased_is_said(known):
         ended = CliRunner().invoke(cli.app, ["remove", *words])
         assert isinstance(ended.exception, CourseError) and told in str(ended.exception), words
     before = named(known)
-    with guard.exclusive_run(known), pytest.raises(CourseError, match="another run"):
+    with run_lock.exclusive_run(known), pytest.raises(CourseError, match="another run"):
         erasure.erase(known, "zoe_mueller")
     assert named(known) == before
 

@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 from autograder import course, synthetic
 from autograder.course import cell_id
 from autograder.gradebook import course_tree
-from autograder.grading import grade, guard
+from autograder.grading import grade, run_lock
 from autograder.grading.grading_record import GRADED, RECORD, UNGRADABLE, Record, load_record
 from utils.grading.verdict import Outcome
 
@@ -244,7 +244,7 @@ def test_killed_at_every_single_write_it_ends_with_the_same(built, tmp_path):
         if not killed_at(step, known, result):
             break
         assert not load_record(known, known.notebooks[0], "ada"), "its record was written before the end"
-        with guard.exclusive_run(known):
+        with run_lock.exclusive_run(known):
             keep(known, *result)
         assert outcome(known) == wanted, step
         shutil.rmtree(known.tree)
@@ -253,5 +253,5 @@ def test_killed_at_every_single_write_it_ends_with_the_same(built, tmp_path):
 
 
 def test_two_runs_do_not_meet_in_one_tree(fresh):
-    with guard.exclusive_run(fresh), pytest.raises(course.CourseError, match="another run"):
+    with run_lock.exclusive_run(fresh), pytest.raises(course.CourseError, match="another run"):
         grade.grade(fresh, list(fresh.notebooks))

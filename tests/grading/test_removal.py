@@ -15,7 +15,7 @@ from autograder import cli, course
 from autograder.author import build
 from autograder.course import exercise_of
 from autograder.gradebook import course_tree, gradebook_writer
-from autograder.grading import grade, guard, removal
+from autograder.grading import grade, removal, run_lock
 from autograder.grading.grading_record import GRADED, GradedVerdict, Record, known_students, verdict_path
 from autograder.reports import feedback, progress, report
 from utils.grading.verdict import Outcome
@@ -96,7 +96,7 @@ def test_what_is_not_there_cannot_be_removed(known):
 
 def test_nothing_is_removed_while_a_run_is_grading(known):
     before = named(known, "ada")
-    with guard.exclusive_run(known), pytest.raises(course.CourseError, match="another run"):
+    with run_lock.exclusive_run(known), pytest.raises(course.CourseError, match="another run"):
         removal.remove(known, known.notebooks[0], "ada")
     assert named(known, "ada") == before
 

@@ -17,9 +17,9 @@ from helpers import canned, keep, outcome
 
 from autograder import course, synthetic
 from autograder.gradebook import course_tree, gradebook_writer
-from autograder.grading import grade, guard
+from autograder.grading import errors, grade
+from autograder.grading.errors import GradingStopped
 from autograder.grading.grading_record import GRADED, UNGRADABLE, Record, jobs, load_record
-from autograder.grading.guard import GradingStopped
 from autograder.reports import progress, report
 from autograder.sandbox.sandbox import SandboxError
 
@@ -135,7 +135,7 @@ def test_a_lock_that_stays_is_told_in_one_line(fresh, result, monkeypatch):
     with (
         gradebook_writer.open_recorder(fresh) as recorder,
         pytest.raises(GradingStopped) as told,
-        guard.explain_failures(fresh),
+        errors.explain_failures(fresh),
     ):
         other.execute("begin exclusive")
         grade.keep(fresh, recorder, *result)
@@ -153,7 +153,7 @@ def test_a_gradebook_that_is_removed_meanwhile_is_noticed_and_made_anew(fresh, r
     with (
         gradebook_writer.open_recorder(fresh) as recorder,
         pytest.raises(GradingStopped, match="gradebook"),
-        guard.explain_failures(fresh),
+        errors.explain_failures(fresh),
     ):
         recorder.scores(fresh.notebooks[0])  # it is open
         (fresh.tree / "gradebook.db").unlink()

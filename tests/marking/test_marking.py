@@ -23,7 +23,7 @@ from autograder.course import CourseError, folder_of
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.gradebook.by_hand import HandMark
 from autograder.gradebook.pseudonyms import Names
-from autograder.grading import guard
+from autograder.grading import run_lock
 from autograder.marking import server
 from autograder.similarity import groups
 from autograder.similarity.texts import TfIdf
@@ -300,7 +300,7 @@ def test_many_who_mark_at_once_lose_nothing(school):
 
 def test_marking_and_undo_do_not_wait_for_a_run(school):
     found, *_ = groups.distinct(school, QUESTION)
-    with guard.exclusive_run(school):
+    with run_lock.exclusive_run(school):
         groups.mark(school, QUESTION, found[0].answers, 1, "", "me")
         assert held(school)["ada"].score == 1.0
         groups.undo(school, QUESTION, by="me")

@@ -1,4 +1,4 @@
-"""What stops a grading run, in one sentence; and that one runs at a time."""
+"""What stops a grading run, in one sentence."""
 
 import errno
 import traceback
@@ -6,31 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from autograder.course import FOLDER, ROOT, Course, CourseError
-from autograder.gradebook import course_tree, safe_names
+from autograder.gradebook import course_tree
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class GradingStopped(CourseError):
     """A run that cannot go on; what it has recorded is safe, and the same command goes on from there."""
-
-
-@contextmanager
-def exclusive_run(course: Course) -> Iterator[None]:
-    """One run at a time in a tree; what a killed one left half written is removed, and names lose their markup."""
-    course.tree.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(course.tree / ".grading.lock", timeout=0):  # the system's: a killed run leaves it open
-            for folder in ("verdicts", "autograded"):
-                for partial in course.tree.glob(f"{folder}/**/.partial-*"):
-                    partial.unlink()
-            safe_names.rename_directories(course.tree)
-            yield
-    except Timeout:
-        raise CourseError(f"another run is grading in {course.tree}: wait for it, or end it") from None
 
 
 @contextmanager
