@@ -98,7 +98,7 @@ def place(course: Course, folder: str, entry: NotebookEntry, student: str = ".")
 
 
 def results_path(course: Course, entry: NotebookEntry, student: str) -> Path:
-    """The file with the runs that were handed in beside a notebook; see `collect.pack`."""
+    """The file with the runs that were handed in beside a notebook; see `run_files.pack`."""
     return place(course, "submitted", entry, student).with_name("results.json")
 
 

@@ -19,12 +19,12 @@ from autograder.course import Course, CourseError, NotebookEntry
 from autograder.grading import copied_runs
 from autograder.grading.dependencies import Dependencies
 from autograder.grading.grading_record import handed_in, students_of
-from autograder.intake.collect import unpack
+from autograder.intake.run_files import unpack
 from utils.experiments.experiment import Experiment, Run
 from utils.experiments.likeness import NEAR, UNLIKE, centred
 from utils.experiments.runs import load_table
-from utils.experiments.standing import NO_STANDING
 from utils.grading import evidence
+from utils.grading.evidence import NO_STANDING
 
 AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "unknown, a person decides"
 

@@ -17,12 +17,13 @@ import numpy as np
 
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, journal, roster
-from autograder.intake.collect import RESULTS, unpack
+from autograder.intake.collect import RESULTS
 from autograder.intake.origins import names_of
+from autograder.intake.run_files import unpack
 from utils.experiments import student as students
 from utils.experiments.experiment import Experiment, chosen, outputs_of
 from utils.experiments.likeness import NEAR, PERMUTED, shapes, tells, varied
-from utils.experiments.standing import Standing
+from utils.grading.evidence import Standing
 from utils.grading.verdict import legible
 
 ROWS = 512  # that are compared with all others at a time

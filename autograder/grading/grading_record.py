@@ -19,7 +19,7 @@ from autograder.intake.collect import marked_late
 from autograder.intake.origins import names_of, shown_names, unproven_names
 from autograder.intake.reading import LOOK
 from utils import variants
-from utils.experiments.standing import NO_STANDING, Standing
+from utils.grading.evidence import NO_STANDING, Standing
 from utils.grading.verdict import Verdict, legible
 
 GRADED, UNGRADABLE = "graded", "ungradable"
@@ -354,7 +354,7 @@ def hand_in(course: Course, job: Job) -> HandIn:
 
 
 def handed_in(course: Course, entry: NotebookEntry, student: str) -> tuple[bytes, bytes]:
-    """A hand-in as the tree holds it: the notebook, and the runs that came with it, see `collect.pack`."""
+    """A hand-in as the tree holds it: the notebook, and the runs that came with it, see `run_files.pack`."""
     runs = course_tree.results_path(course, entry, student)
     notebook = course_tree.place(course, "submitted", entry, student)
     return notebook.read_bytes(), runs.read_bytes() if runs.exists() and entry.has_experiments else b""

@@ -22,7 +22,7 @@ from autograder.author.checks import PrivateCheck, private_checks, public_checks
 from autograder.course import Course, cell_id, exercise_of
 from autograder.grading import fingerprints
 from autograder.grading.grading_record import GradedVerdict, HandIn
-from autograder.intake.collect import unpack
+from autograder.intake.run_files import unpack
 from autograder.sandbox.kernel import Kernel, KernelDied, KernelGone, Ran, open_kernel
 from utils import variants
 from utils.grading import forbidden, protocol

@@ -8,7 +8,6 @@ import errno
 import glob
 import hashlib
 import itertools
-import json
 import os
 import re
 import unicodedata
@@ -24,6 +23,7 @@ from autograder.html_cleaning import line
 from autograder.intake import exchange, origins, reading
 from autograder.intake.archive import Found, Reader, downloads
 from autograder.intake.platforms import TELL, Claim, assignment_claims
+from autograder.intake.run_files import pack
 from autograder.intake.runs import Runs
 from autograder.intake.times import Times, read_times
 from autograder.intake.zip_names import require_encoding
@@ -282,17 +282,6 @@ def _readable(runs: dict[str, bytes], path: str, result: Collected) -> dict[str,
         return {}
     result.refused += [f"{path}: {name} cannot be read as a run" for name in runs if name not in kept]
     return {name: runs[name] for name in kept}
-
-
-def pack(runs: Files) -> bytes:
-    """The files of runs as one file of the course tree; none is b""."""
-    whole = {name: content.decode(errors="replace") for name, content in sorted(runs.items())}
-    return json.dumps(whole).encode() if runs else b""
-
-
-def unpack(packed: bytes) -> dict[str, bytes]:
-    """The files of runs that `pack` put into bytes, by name."""
-    return {name: content.encode() for name, content in json.loads(packed or b"{}").items()}
 
 
 def _named(course: Course, found: Found) -> NotebookEntry | None:

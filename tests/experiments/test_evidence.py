@@ -18,7 +18,8 @@ from autograder.gradebook import course_tree, roster
 from autograder.grading import audit, copied_runs
 from autograder.grading.dependencies import Dependencies
 from autograder.grading.grading_record import handed_in
-from autograder.intake.collect import collect, pack, unpack
+from autograder.intake.collect import collect
+from autograder.intake.run_files import pack, unpack
 from autograder.reports import report
 from utils import hand_in
 from utils.experiments import forgetting, likeness, rte, student, tagging
@@ -36,9 +37,8 @@ from utils.experiments.experiment import (
 )
 from utils.experiments.rte import spec
 from utils.experiments.runs import run_seeds
-from utils.experiments.standing import NO_STANDING, Standing
 from utils.grading import results_check as checking
-from utils.grading.evidence import examine
+from utils.grading.evidence import NO_STANDING, Standing, examine
 from utils.grading.results_check import results_check
 from utils.grading.verdict import Outcome
 

@@ -15,13 +15,13 @@ from autograder import course, synthetic
 from autograder.author.checks import public_checks
 from autograder.gradebook import course_tree
 from autograder.grading import audit, copied_runs
-from autograder.intake.collect import pack
+from autograder.intake.run_files import pack
 from autograder.reports import report
 from utils.experiments import student
 from utils.experiments.experiment import Run, dumps, parse, path_of
 from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable, compare
-from utils.experiments.standing import NO_STANDING
+from utils.grading.evidence import NO_STANDING
 from utils.grading.results_check import ResultsCheck
 from utils.grading.verdict import Outcome
 

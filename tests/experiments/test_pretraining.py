@@ -16,7 +16,7 @@ from utils.experiments import likeness, pretraining, student
 from utils.experiments.experiment import parse, path_of, read_files
 from utils.experiments.pretraining import train
 from utils.experiments.runs import run_seeds
-from utils.experiments.standing import NO_STANDING
+from utils.grading.evidence import NO_STANDING
 from utils.grading.results_check import results_check
 from utils.grading.verdict import Outcome
 

@@ -19,10 +19,9 @@ from utils.checks import nb13_translation as checks
 from utils.experiments import likeness, student, translation
 from utils.experiments.experiment import Run, parse, read_files
 from utils.experiments.runs import run_seeds
-from utils.experiments.standing import NO_STANDING
 from utils.experiments.translation import train
 from utils.grading import toys
-from utils.grading.evidence import examine
+from utils.grading.evidence import NO_STANDING, examine
 from utils.grading.expect import normal
 from utils.grading.results_check import results_check
 from utils.grading.verdict import Outcome

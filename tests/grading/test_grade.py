@@ -28,7 +28,7 @@ from autograder.grading.grading_record import (
     verdict_path,
 )
 from autograder.intake import restore
-from autograder.intake.collect import pack
+from autograder.intake.run_files import pack
 from autograder.reports import report
 from autograder.reports.report import recorded_tables
 from autograder.sandbox.kernel import open_kernel

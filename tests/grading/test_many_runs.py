@@ -5,8 +5,7 @@ import pytest
 from autograder import course
 from utils.experiments import experiment
 from utils.experiments.experiment import MAX_FILES, MAX_READ, chosen, read_files, too_many
-from utils.experiments.standing import NO_STANDING
-from utils.grading.evidence import accepted, read_runs
+from utils.grading.evidence import NO_STANDING, accepted, read_runs
 
 TRAINED = [entry for entry in course.load().notebooks if entry.has_experiments]
 

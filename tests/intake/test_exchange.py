@@ -22,7 +22,7 @@ from autograder.course import CourseError
 from autograder.gradebook import course_tree
 from autograder.grading import grade, removal
 from autograder.grading.grading_record import load_record
-from autograder.intake import collect, exchange
+from autograder.intake import collect, exchange, run_files
 from autograder.reports import feedback
 
 FIRST = course.load().notebooks[0]
@@ -438,7 +438,7 @@ def test_runs_beside_the_notebook_are_taken_and_links_are_not(inbound, tmp_path)
     for path in folder.rglob("*"):
         os.chown(path, USERS["ada"], USERS["ada"], follow_symlinks=False)
     assert not collect.collect_exchange(known, inbound).refused
-    packed = collect.unpack(course_tree.results_path(known, entry, "ada").read_bytes())
+    packed = run_files.unpack(course_tree.results_path(known, entry, "ada").read_bytes())
     assert [*packed] == ["some_experiment-1234/seed_7.json"]
     (runs / "seed_8.json").symlink_to(recorded)
     (refused,) = collect.collect_exchange(known, inbound).refused
