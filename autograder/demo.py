@@ -46,7 +46,7 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
     records = grade.grade(course, list(course.notebooks), options=Options(workers))
     pages = feedback.write_feedback(course, list(course.notebooks), workers)
     page = report.write_report(course, list(course.notebooks))
-    rows = report.export(course, list(course.notebooks), root / "grades.csv")
+    rows = report.write_csv(course, list(course.notebooks), root / "grades.csv")
 
     table = Table(box=None, header_style="bold")
     for heading in ("student", "notebook", "score", "expected", "remarks"):

@@ -142,7 +142,7 @@ def test_points_and_title_reach_text_gradebook_checks_and_score(own, tmp_path):
     )
     job, done, notebook = canned(known)
     keep(known, job, done, notebook)
-    exports.export(known, [entry], tmp_path / "canvas.csv", "canvas", exercises=True)
+    exports.write_scores(known, [entry], tmp_path / "canvas.csv", "canvas", exercises=True)
     assert '"Lab 1 (12) 1.2"' in (tmp_path / "canvas.csv").read_text()
 
 

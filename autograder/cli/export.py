@@ -40,7 +40,7 @@ def export(
     if to and str(to) in exports.FORMATS:
         raise CourseError(f"--to names the file: for the file of a platform give --format {to}")
     to = to or Path("grades.csv" if form == exports.CSV else f"{form}.csv")
-    done = exports.export(course, context.built(course, notebooks), context.writable(to), form, exercises)
+    done = exports.write_scores(course, context.built(course, notebooks), context.writable(to), form, exercises)
     context.console.print(f"{done.rows} rows in {to}{', in place of earlier ones' * done.replaced}", soft_wrap=True)
     for line in done.notes:
         context.console.print(line, markup=False, soft_wrap=True)

@@ -80,7 +80,7 @@ class Format:
     adds_up: bool = False  # the platform sums all columns, so the exercises come instead of the total
 
 
-def export(
+def write_scores(
     course: Course, entries: list[NotebookEntry], path: Path, form: str = CSV, exercises: bool = False
 ) -> Exported:
     """Write the scores of these notebooks in one of `FORMATS`, or as `csv`, see `report.scores`.

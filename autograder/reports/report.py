@@ -151,7 +151,7 @@ def recorded_tables(entry: NotebookEntry) -> "list[SeedTable]":
     return tables(known, {name: experiments[name].metrics for name in known})
 
 
-def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
+def write_csv(course: Course, entries: list[NotebookEntry], path: Path) -> int:
     """Write what `scores` gives as CSV; the number of rows."""
     settle(course, entries)
     table = scores(course, entries)

@@ -488,7 +488,7 @@ def test_a_check_that_got_parts_gives_points_back(tree, graded, monkeypatch):
 
 def test_a_late_hand_in_loses_its_share_of_what_it_won(tree, graded):
     assert {student: one.penalty for student, one in graded.items() if one.penalty} == {"flora": pytest.approx(0.4)}
-    report.export(tree, [ENTRY], tree.tree / "out.csv")
+    report.write_csv(tree, [ENTRY], tree.tree / "out.csv")
     table = pandas.read_csv(tree.tree / "out.csv", dtype={"exercise": str}).set_index("student")
     mine = table[table.exercise == NUMBER]
     assert {student: mine.score[student] for student in ANSWERS} == {one: score for one, (score, _) in ANSWERS.items()}

@@ -163,7 +163,7 @@ def test_a_new_term_begins_with_another_secret_and_the_old_one_is_still_read(bui
     for words in (["status", "01"], ["explain", "ada", "1.2", "--no-ask"], ["report", "01"]):
         ended = CliRunner().invoke(cli.app, words)
         assert ended.exception is None, ended.exception
-    assert exports.export(archive, [entry], tmp_path / "grades.csv").rows > 5
+    assert exports.write_scores(archive, [entry], tmp_path / "grades.csv").rows > 5
 
 
 def test_the_commands_of_the_page_that_erase_are_there():

@@ -170,7 +170,7 @@ def test_grade_takes_a_folder_that_somebody_made_under_a_safe_id(built, tmp_path
 
 def test_names_stay_those_of_roster_export_and_feedback(settled, tmp_path):
     known, by_way = settled
-    exports.export(known, [ENTRY], tmp_path / "listed.csv", "moodle")
+    exports.write_scores(known, [ENTRY], tmp_path / "listed.csv", "moodle")
     with (tmp_path / "listed.csv").open() as file:
         rows = {row["ID number"]: row for row in csv.DictReader(file)}
     for student, way in zip(by_way["listed"], WAYS, strict=True):
@@ -185,7 +185,7 @@ def test_names_stay_those_of_roster_export_and_feedback(settled, tmp_path):
     assert {page.parts[-3] for page in pages} == {*called}
     (known.tree / "students.csv").rename(known.tree / "away.csv")
     try:
-        exports.export(known, [ENTRY], tmp_path / "unlisted.csv", "canvas")
+        exports.write_scores(known, [ENTRY], tmp_path / "unlisted.csv", "canvas")
         with (tmp_path / "unlisted.csv").open() as file:
             names = {row["Student"] for row in csv.DictReader(file)}
     finally:

@@ -94,7 +94,7 @@ def test_stock_export_says_the_scores(demo_run):
 
 def test_our_export_has_a_row_per_exercise(demo_run, tmp_path):
     known, _, _ = demo_run
-    assert report.export(known, [FIRST], tmp_path / "out.csv") == len(pandas.read_csv(tmp_path / "out.csv"))
+    assert report.write_csv(known, [FIRST], tmp_path / "out.csv") == len(pandas.read_csv(tmp_path / "out.csv"))
     table = pandas.read_csv(tmp_path / "out.csv").set_index(["student", "exercise"])
     for student in ("Ada_Perfect", "Zoë_Müller"):
         for one in load_record(known, FIRST, student).verdicts:

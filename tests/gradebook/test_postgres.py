@@ -108,10 +108,10 @@ def test_the_whole_way_on_a_server(elsewhere, tmp_path):
         mine.manual_score, mine.needs_manual_grade = 1.5, False
         recorder.gradebook.db.commit()
     grade.grade(elsewhere, [entry], again=True)
-    assert report.export(elsewhere, [entry], tmp_path / "grades.csv") > 20
+    assert report.write_csv(elsewhere, [entry], tmp_path / "grades.csv") > 20
     exported = (tmp_path / "grades.csv").read_text()
     assert re.search(r'^"ada",.*,"1\.5","(?:None)?","1\.5",', exported, re.M), exported
-    assert exports.export(elsewhere, [entry], tmp_path / "canvas.csv", "canvas").rows == 3
+    assert exports.write_scores(elsewhere, [entry], tmp_path / "canvas.csv", "canvas").rows == 3
     assert doctor.gradebook(elsewhere).state is doctor.State.WORKS
     assert len(feedback.write_feedback(elsewhere, [entry])) == 3
     assert not (elsewhere.tree / "gradebook.db").exists()

@@ -102,7 +102,7 @@ def scores(known):
     with gradebook_writer.open_recorder(known) as recorder:
         marks = recorder.scores(FIRST)
     target = known.tree / "out.csv"
-    report.export(known, [FIRST], target)
+    report.write_csv(known, [FIRST], target)
     table = pandas.read_csv(target)
     states = progress.status(known, FIRST)
     found = {}

@@ -216,7 +216,7 @@ def test_late_hand_ins_lose_the_same_everywhere(late_class, monkeypatch):
                 submission = gradebook.find_submission(entry.name, one)
                 assert submission.total_seconds_late == seconds[one]
                 assert submission.late_submission_penalty == pytest.approx(found[one])
-        report.export(known, [entry], known.tree / "out.csv")
+        report.write_csv(known, [entry], known.tree / "out.csv")
         table = pandas.read_csv(known.tree / "out.csv")
         sums = table.groupby("student").score.sum()
         with Gradebook(course_tree.database(known), known.course_id) as gradebook:

@@ -55,7 +55,7 @@ def autograder(known, *words):
 def named(known, student):
     """The places that know of a student."""
     entry = known.notebooks[0]
-    report.export(known, [entry], known.tree / "out.csv")
+    report.write_csv(known, [entry], known.tree / "out.csv")
     with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         places = {"gradebook": student in {one.id for one in gradebook.students}}
     places["export"] = student in set(pandas.read_csv(known.tree / "out.csv").student)

@@ -153,9 +153,9 @@ def test_what_an_older_version_published_is_known_by_its_page(graded):
 def test_a_file_for_a_platform_publishes_and_a_table_for_oneself_does_not(graded, tmp_path):
     (entry,) = graded.notebooks
     record = load_record(graded, entry, "bo")
-    exports.export(graded, [entry], tmp_path / "grades.csv")
+    exports.write_scores(graded, [entry], tmp_path / "grades.csv")
     assert not history.is_published(graded, entry, record)
-    exports.export(graded, [entry], tmp_path / "canvas.csv", "canvas")
+    exports.write_scores(graded, [entry], tmp_path / "canvas.csv", "canvas")
     assert history.is_published(graded, entry, record)
     assert history.events(graded, entry, "bo")[-1]["how"] == "export --format canvas"
 

@@ -92,7 +92,7 @@ def points(known):
 
 def written(known, form, exercises=False):
     path = known.tree.parent / f"{form}.csv"
-    done = exports.export(known, list(known.notebooks), path, form, exercises)
+    done = exports.write_scores(known, list(known.notebooks), path, form, exercises)
     return done, path.read_bytes()
 
 
@@ -235,7 +235,7 @@ def test_the_table_of_keys_holds_no_formula(fresh, monkeypatch, tmp_path, capsys
 def test_a_file_that_is_no_table_is_not_replaced(graded, tmp_path):
     (tmp_path / "grades.csv").write_text("x" * 200_000)
     with pytest.raises(CourseError, match="is another file"):
-        exports.export(graded, list(graded.notebooks), tmp_path / "grades.csv")
+        exports.write_scores(graded, list(graded.notebooks), tmp_path / "grades.csv")
 
 
 @pytest.mark.parametrize("score, cell", [(1.5, "1.5"), (0.1 + 0.2, "0.3"), (-1e-9, "0"), (10.0, "10"), (-2, "-2")])

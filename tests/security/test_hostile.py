@@ -272,7 +272,7 @@ class World:
         self.after = self.footprint()
         self.pages = feedback.write_feedback(self.course, list(self.course.notebooks))
         self.pages.append(report.write_report(self.course, list(self.course.notebooks)))
-        report.export(self.course, list(self.course.notebooks), self.folder / "grades.csv")
+        report.write_csv(self.course, list(self.course.notebooks), self.folder / "grades.csv")
 
     def footprint(self):
         """Every file of the project and what lies where hand-ins aim at, with its time stamp."""
