@@ -48,7 +48,7 @@ class Converted:
     seconds: float = 0.0
 
 
-class Reader(NotebookExporter):
+class LimitedExporter(NotebookExporter):
     """Reads a notebook file in a child with limits."""
 
     def __init__(self, most: float, **settings: Any):
@@ -180,7 +180,7 @@ class Convert(Autograde):
     def __init__(self, execute: InSandbox, most: float, **settings: Any):
         super().__init__(**settings)
         self.writer = FilesWriter(parent=self, config=self.config)
-        self.exporter = Reader(most, parent=self, config=self.config)
+        self.exporter = LimitedExporter(most, parent=self, config=self.config)
         before, _ = split(self)
         self._steps = [execute if _executes(one) else one for one in before]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from filelock import FileLock, Timeout
 
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.gradebook.marks import Reader
+from autograder.gradebook.marks import Query
 
 LOCK_SECONDS = 60  # to wait for whoever writes at the same moment, which takes some milliseconds
 MARKS = re.compile(r"^(### (BEGIN|END) SOLUTION|=== END MARK SCHEME ===)$", re.MULTILINE)
@@ -55,7 +55,7 @@ def writing(course: Course) -> Iterator[None]:
         raise CourseError(f"another command writes marks in {course.tree}: wait for it, or end it") from None
 
 
-def held(read: Reader, entry: NotebookEntry, cell: str) -> tuple[dict[str, HandMark], float]:
+def held(read: Query, entry: NotebookEntry, cell: str) -> tuple[dict[str, HandMark], float]:
     """A person's mark of a cell by student, and the points that there are."""
     found, points = {}, 0.0
     for student, most, score, waits, comment in read(HELD, {"name": entry.name, "cell": cell}):

@@ -18,7 +18,7 @@ from autograder.gradebook.roster import Student
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-Reader = Callable[[str, Mapping[str, str]], Iterable[Sequence[Any]]]  # the rows of a statement with these values
+Query = Callable[[str, Mapping[str, str]], Iterable[Sequence[Any]]]  # the rows of a statement with these values
 KNOWN = """
 select 1 from notebook join assignment on notebook.assignment_id = assignment.id
 where notebook.name = :name and assignment.name = :name
@@ -81,7 +81,7 @@ class Marked:
     untouched: list[str] = field(default_factory=list)  # answers that are as released
 
 
-def marked(read: Reader, entry: NotebookEntry) -> dict[str, Marked]:
+def marked(read: Query, entry: NotebookEntry) -> dict[str, Marked]:
     """All that the gradebook says of a notebook to its students, by student."""
     found: dict[str, Marked] = {}
     for student, penalty, cell, points, auto, manual, extra, waits in read(MARKED, {"name": entry.name}):
@@ -98,7 +98,7 @@ def marked(read: Reader, entry: NotebookEntry) -> dict[str, Marked]:
     return found
 
 
-def scores(read: Reader, entry: NotebookEntry) -> dict[str, dict[str, float | None]] | None:
+def scores(read: Query, entry: NotebookEntry) -> dict[str, dict[str, float | None]] | None:
     """What the gradebook holds of a notebook: each student's automatic scores by cell; None if it does not know it."""
     if not list(read(KNOWN, {"name": entry.name})):
         return None
@@ -108,12 +108,12 @@ def scores(read: Reader, entry: NotebookEntry) -> dict[str, dict[str, float | No
     return found
 
 
-def to_mark(read: Reader, entry: NotebookEntry) -> dict[str, int]:
+def to_mark(read: Query, entry: NotebookEntry) -> dict[str, int]:
     """How many marks of each student wait for a person."""
     return {student: number for student, number in read(TO_MARK, {"name": entry.name})}
 
 
-def students(read: Reader) -> list[Student]:
+def students(read: Query) -> list[Student]:
     """All whom the gradebook knows, as it calls them."""
     return [
         Student(student, first_name or "", last_name or "", email or "")
@@ -122,7 +122,7 @@ def students(read: Reader) -> list[Student]:
 
 
 @contextmanager
-def reading(course: Course) -> Iterator[Reader | None]:
+def reading(course: Course) -> Iterator[Query | None]:
     """Reads the gradebook; None if there is none yet.
 
     Raises:
@@ -133,7 +133,7 @@ def reading(course: Course) -> Iterator[Reader | None]:
 
 
 @contextmanager
-def _in_file(course: Course) -> Iterator[Reader | None]:
+def _in_file(course: Course) -> Iterator[Query | None]:
     path = course_tree.gradebook(course)
     if not path.exists():
         yield None
@@ -148,7 +148,7 @@ def _in_file(course: Course) -> Iterator[Reader | None]:
 
 
 @contextmanager
-def _by_url(course: Course) -> Iterator[Reader | None]:
+def _by_url(course: Course) -> Iterator[Query | None]:
     from sqlalchemy import inspect
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -164,7 +164,7 @@ def _by_url(course: Course) -> Iterator[Reader | None]:
         raise CourseError(f"the gradebook {course_tree.shown_database(course)} cannot be read: {said}") from bad
 
 
-def through(database: "Connection") -> Reader:
+def through(database: "Connection") -> Query:
     """Reads through a connection of SQLAlchemy's."""
     from sqlalchemy import text
 

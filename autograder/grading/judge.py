@@ -276,7 +276,7 @@ def _beginning(notebook: NotebookNode) -> list[NotebookNode]:
     return list(itertools.takewhile(lambda cell: not cell.id.startswith("exercise_"), notebook.cells))
 
 
-class Reader:
+class CellReader:
     """Reads the cells of one hand-in, for `forbidden`, in a process that has so much time and memory for all of them.
 
     Python's own compiler takes gigabytes for a cell of a few lines, and IPython minutes.
@@ -401,7 +401,7 @@ class _Session:
         first = ANSWER_FOR.format(key=course.grading.numbers_key, whose=whose)
         self.history = [(new_code_cell(first), protocol.NEVER)] if whose else []
         self.cells: list[forbidden.Cell] = []  # all that ran, as `forbidden` reads them
-        self._reader = Reader()
+        self._reader = CellReader()
         self.exercise = ""  # the one that is being judged
         self.outputs = MAX_OUTPUTS  # that may still be kept
         self._room = html_cleaning.Room()  # so that no more is held than what will be shown

@@ -77,7 +77,7 @@ class Found:
     secret: bytes = b""  # by which its student finds the feedback in nbgrader's exchange
 
 
-class Reader:
+class DownloadReader:
     """Reads the notebooks of a folder or a zip one by one, and says what it refuses."""
 
     def __init__(

@@ -21,7 +21,7 @@ from autograder.course import FOLDER, Course, CourseError, NotebookEntry, Platfo
 from autograder.gradebook import course_tree, roster
 from autograder.html_cleaning import line
 from autograder.intake import exchange, origins, reading
-from autograder.intake.archive import Found, Reader, downloads
+from autograder.intake.archive import DownloadReader, Found, downloads
 from autograder.intake.platforms import TELL, Claim, assignment_claims
 from autograder.intake.run_files import pack
 from autograder.intake.runs import Runs
@@ -97,7 +97,7 @@ def collect(
     require_encoding(zip_names)
     result, given = Collected(), read_times(course, times) if times else None
     named = _Names(course, source, result, whose, zip_names)
-    reader = Reader(course, result.refused, result.notes, zip_names, named.is_known, bool(whose))
+    reader = DownloadReader(course, result.refused, result.notes, zip_names, named.is_known, bool(whose))
     return _collect(course, source, reader.files(source), named, result, only, whose, chosen, given)
 
 

@@ -109,7 +109,7 @@ FINALLY = "if 0:\n" + "".join(f"{' ' * n}try:\n{' ' * n} a\n{' ' * n}finally:\n"
     ],
 )
 def test_a_cell_that_costs_too_much_to_read_counts_with_its_words(costly):
-    source, reader, started = "lm_loss = F.cross_entropy\n" + costly, judge.Reader(), time.monotonic()
+    source, reader, started = "lm_loss = F.cross_entropy\n" + costly, judge.CellReader(), time.monotonic()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # of the whole process: other tests' too
     assert forbidden.used([reader.read(source)], ["lm_loss"], FORBIDS) == "cross_entropy"
     assert time.monotonic() - started < 60  # in a child that ends after 2 seconds of its own time
@@ -122,7 +122,7 @@ def test_a_limit_ends_the_reading_of_a_cell():
 
 
 def test_many_slow_cells_cost_no_more_than_a_few():
-    reader, started = judge.Reader(), time.monotonic()
+    reader, started = judge.CellReader(), time.monotonic()
     cells = [reader.read("lm_loss = F.cross_entropy\n" + "?" * (19_900 - n)) for n in range(50)]
     assert time.monotonic() - started < 60
     assert {forbidden.used([cell], ["lm_loss"], FORBIDS) for cell in cells} == {"cross_entropy"}
@@ -130,7 +130,7 @@ def test_many_slow_cells_cost_no_more_than_a_few():
 
 def test_what_ipython_gives_up_on_counts_with_its_words():
     cell = "lm_loss = F.cross_entropy\n" + "\n".join(f"!!{n}" for n in range(600))
-    assert forbidden.used([judge.Reader().read(cell)], ["lm_loss"], FORBIDS) == "cross_entropy"
+    assert forbidden.used([judge.CellReader().read(cell)], ["lm_loss"], FORBIDS) == "cross_entropy"
     assert forbidden.used([forbidden.read_cell(cell)], ["lm_loss"], FORBIDS) == "cross_entropy"
 
 
@@ -138,7 +138,7 @@ def test_what_ipython_gives_up_on_counts_with_its_words():
     "cell", ["a=b;" * 5000, "(" * 5000, "+".join(["1"] * 20_000), "x=" * 9000 + "1", "if a:\n b=c\n" * 2000]
 )
 def test_long_cells_are_read_in_time(cell):
-    reader, started = judge.Reader(), time.process_time()
+    reader, started = judge.CellReader(), time.process_time()
     cells = [reader.read(cell)] * 3
     forbidden.used(cells, ["a", "b", "x"], FORBIDS)
     forbidden.withheld(cells, ["a", "b", "x"])

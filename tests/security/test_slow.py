@@ -21,7 +21,7 @@ from nbconvert import HTMLExporter
 from autograder import course, html_cleaning
 from autograder.author import build
 from autograder.intake import restore
-from autograder.intake.archive import Reader
+from autograder.intake.archive import DownloadReader
 from autograder.intake.platforms import Names
 from autograder.reports import feedback, page
 
@@ -130,7 +130,7 @@ def archive(text):
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as zipped:
         for number, name in enumerate(text.replace("\x00", "").split("\n")[:500]):
             zipped.writestr(zipfile.ZipInfo(f"a/{name[:15000]}/results/x/seed_{number}.json"), "[" * len(name))
-    reader = Reader(COURSE, [])
+    reader = DownloadReader(COURSE, [])
     for found in reader._zip(made, PurePosixPath("a/in.zip"), None, Names(COURSE, [])):
         found.runs()
 
