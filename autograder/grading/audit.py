@@ -21,7 +21,7 @@ from autograder.grading.dependencies import Dependencies
 from autograder.grading.grading_record import handed_in, students_of
 from autograder.intake.run_files import unpack
 from utils.experiments.experiment import Experiment, Run
-from utils.experiments.likeness import NEAR, UNLIKE, centred
+from utils.experiments.forgery import NEAR, UNLIKE, centred
 from utils.experiments.runs import load_table
 from utils.grading import evidence
 from utils.grading.evidence import NO_STANDING

@@ -22,7 +22,7 @@ from autograder.intake.collect import collect
 from autograder.intake.run_files import pack, unpack
 from autograder.reports import report
 from utils import hand_in
-from utils.experiments import forgetting, likeness, rte, student, tagging
+from utils.experiments import forgery, forgetting, rte, student, tagging
 from utils.experiments.experiment import (
     DIGITS,
     MAX_READ,
@@ -525,21 +525,21 @@ def test_whole_numbers_with_a_few_changes_are_shown_to_a_person():
 def test_what_whole_numbers_honest_seeds_have_in_common_is_as_the_threshold_says(source, most):
     runs = source.recorded()
     experiments = source.experiments(profile="cpu")
-    assert likeness.counted_again(experiments.values(), runs, {}) == ([], [])
+    assert forgery.counted_again(experiments.values(), runs, {}) == ([], [])
     rows = [
         [*map(tuple, experiments[name].whole_numbers(run.predictions))] for name, some in runs.items() for run in some
     ]
-    shares = [likeness.in_common(one, other) for one, other in itertools.combinations(rows, 2)]
-    assert 0.3 < max(shares) < most < likeness.COUNTED
+    shares = [forgery.in_common(one, other) for one, other in itertools.combinations(rows, 2)]
+    assert 0.3 < max(shares) < most < forgery.COUNTED
 
 
 def test_runs_that_find_nothing_do_not_copy_one_another():
     nothing = [(0, 0)] * 290 + [(1, 1)] * 10
-    assert likeness.in_common(nothing, nothing) == 0
+    assert forgery.in_common(nothing, nothing) == 0
     something = [(0, 0)] * 260 + [(1, 1)] * 40
-    assert likeness.in_common(something, something) == 1
-    assert likeness.in_common(something, something[1:]) == 0
-    assert likeness.tells(something) and not likeness.tells(nothing) and not likeness.tells([])
+    assert forgery.in_common(something, something) == 1
+    assert forgery.in_common(something, something[1:]) == 0
+    assert forgery.tells(something) and not forgery.tells(nothing) and not forgery.tells([])
 
 
 TRAINED = [entry for entry in course.load().notebooks if entry.has_experiments]
@@ -549,7 +549,7 @@ NOISE_EARNS = {"07": "7.10", "10": "10.10", "11": "11.8", "12": "12.8"}
 
 def disguised(entry, before=lambda some, number: some[number], name=FORGER):
     """A whole hand-in of the course's own runs with noise of a tenth on all that is no count."""
-    recorded, files = likeness.recorded_runs(entry.experiment_module().RECORDED), {}
+    recorded, files = forgery.recorded_runs(entry.experiment_module().RECORDED), {}
     for arm, experiment in entry.experiments_of("cpu").items():
         some = recorded.get(experiment.folder("").name)
         for number, seed in enumerate(student.seeds_of(name, "", 5) if some else ()):  # else it is made, not trained
@@ -623,16 +623,16 @@ def test_a_run_with_three_tenths_of_another_is_shown_too():
 @pytest.mark.parametrize("entry", TRAINED, ids=lambda entry: entry.name)
 def test_an_honest_run_is_like_no_other_besides_what_all_have_in_common(entry):
     """Each recorded run as a student's, with the others of its experiment as the course's own."""
-    recorded = likeness.recorded_runs(entry.experiment_module().RECORDED)
+    recorded = forgery.recorded_runs(entry.experiment_module().RECORDED)
     most = []
     for one in entry.experiments_of("cpu").values():
         some = recorded.get(one.folder("").name, [])
         for index, run in enumerate(some):
             others = {one.folder("").name: [*some[:index], *some[index + 1 :]]}
-            assert likeness.akin([one], {one.name: [run]}, others) == []
-        rows = [likeness._numbers(run) for run in some]
+            assert forgery.akin([one], {one.name: [run]}, others) == []
+        rows = [forgery._numbers(run) for run in some]
         if rows and rows[0].size and not one.made_up:
-            most.append((likeness.own_in_common(np.array(rows)), bool(some[0].outputs.size)))
+            most.append((forgery.own_in_common(np.array(rows)), bool(some[0].outputs.size)))
     assert most and all(common < (0.5 if fractions or entry.number != "10" else 0.64) for common, fractions in most)
 
 
@@ -651,24 +651,24 @@ def test_real_runs_of_honest_seeds_are_not_accused(notebook, tmp_path, monkeypat
 
 
 def test_what_honest_seeds_have_in_common_is_as_the_thresholds_say():
-    """The figures above `likeness.NEAR`, from the recorded runs."""
+    """The figures above `forgery.NEAR`, from the recorded runs."""
     within, between_arms, summed, ordered, means = [], [], [], [], {}
-    rows = {name: likeness.shapes(some) for name, some in likeness.recorded_outputs(rte.RECORDED).items()}
+    rows = {name: forgery.shapes(some) for name, some in forgery.recorded_outputs(rte.RECORDED).items()}
     for name, (straight, ranked, in_order, _) in rows.items():
         upper = np.triu_indices(len(straight), 1)
         within += [*(straight @ straight.T)[upper], *(ranked @ ranked.T)[upper]]
-        some = likeness.recorded_outputs(rte.RECORDED)[name]
-        summed += [likeness.explained(one, np.delete(some, place, 0)) for place, one in enumerate(some)]
+        some = forgery.recorded_outputs(rte.RECORDED)[name]
+        summed += [forgery.explained(one, np.delete(some, place, 0)) for place, one in enumerate(some)]
         for other, theirs in rows.items():
             if other != name:
                 between_arms.append(np.abs(straight @ theirs[0].T).max())
                 ordered.append((in_order @ theirs[2].T).max())
         means[name.split("-")[0]] = (straight @ straight.T)[upper].mean()
     fusion = means.pop("fusion")
-    assert likeness.UNLIKE < 0.7 < min(means.values()) and 0.5 < fusion < 0.6
-    assert min(within) > 0.45 and max(within) < 0.993 < likeness.NEAR
-    assert max(between_arms) < 0.78 and max(summed) < 0.996 < likeness.MIXED
-    assert max(ordered) < 0.9991 < likeness.PERMUTED
+    assert forgery.UNLIKE < 0.7 < min(means.values()) and 0.5 < fusion < 0.6
+    assert min(within) > 0.45 and max(within) < 0.993 < forgery.NEAR
+    assert max(between_arms) < 0.78 and max(summed) < 0.996 < forgery.MIXED
+    assert max(ordered) < 0.9991 < forgery.PERMUTED
 
 
 @pytest.mark.parametrize("arm, least", [("fusion", 0.37), ("adapter", 0.5)])
@@ -676,8 +676,8 @@ def test_runs_that_were_made_up_have_less_in_common_than_is_asked(arm, least):
     """Two thirds of what recorded runs have in common is asked where that is below UNLIKE; noise has none of it."""
     experiment = rte.experiments(rte.ADAPTER_FUSION, "cpu")[arm]
     known = rte.recorded(rte.ADAPTER_FUSION)[arm]
-    ours = likeness.recorded_outputs(rte.RECORDED)[experiment.folder("").name]
-    assert len(ours) == 5 and likeness._in_common(experiment, known, ours) == []
+    ours = forgery.recorded_outputs(rte.RECORDED)[experiment.folder("").name]
+    assert len(ours) == 5 and forgery._in_common(experiment, known, ours) == []
 
     def mixed(share):
         """The recorded runs, with so much of each replaced by noise that is its own."""
@@ -686,7 +686,7 @@ def test_runs_that_were_made_up_have_less_in_common_than_is_asked(arm, least):
             own = draw(arm, number).normal(0, run.outputs.std(), len(run.outputs))
             margins = (1 - share) * run.outputs + share * own
             made.append(dataclasses.replace(run, logits=np.stack([-margins / 2, margins / 2], 1).tolist()))
-        return likeness._in_common(experiment, made, ours)
+        return forgery._in_common(experiment, made, ours)
 
     assert "nothing in common" in mixed(1)[0] and f"above {least}" in mixed(1)[0]
     assert mixed(0.8)

@@ -41,10 +41,7 @@ ADA, BO = "Ada Lovelace", "Bo Berg"
 ENGINE = [
     *(course.ROOT / "autograder").rglob("*.py"),
     *(course.ROOT / "utils" / "grading").glob("*.py"),
-    *(
-        course.ROOT / "utils" / "experiments" / f"{name}.py"
-        for name in ("runs", "seed_table", "experiment", "likeness")
-    ),
+    *(course.ROOT / "utils" / "experiments" / f"{name}.py" for name in ("runs", "seed_table", "experiment", "forgery")),
 ]
 
 
@@ -213,7 +210,7 @@ def test_a_made_up_class_has_runs_of_it(notebook, known, tmp_path, monkeypatch):
 
 def test_no_module_of_the_engine_names_an_experiment():
     assert len(ENGINE) > 50
-    names = re.compile(r"\brte\b|pair_training|pair_experiment|pretraining|\btagging")
+    names = re.compile(r"\brte\b|PairExperiment|pretraining|\btagging")
     found = [path for path in ENGINE if names.search(path.read_text())]
     assert not found
 

@@ -11,7 +11,7 @@ from helpers import changed, files_of
 
 from autograder import course
 from data import documentation, libraries
-from utils.experiments import forgetting, likeness, student
+from utils.experiments import forgery, forgetting, student
 from utils.experiments.experiment import parse, path_of, read_files
 from utils.experiments.forgetting import train
 from utils.experiments.runs import recorded_examples, run_seeds
@@ -157,7 +157,7 @@ def test_a_matrix_is_counted_from_the_rows():
 def test_honest_runs_pass_and_nobody_suspects_them(honest):
     verdict, against, unsure = over_seeds.verdict_on(read_files(honest), ["smoke"], NO_STANDING)
     assert (verdict.outcome, verdict.score, against, unsure) == (Outcome.PASSED, 4, [], [])
-    assert not likeness.disguises(np.array([parse(text).outputs for text in read_files(honest).values()]))
+    assert not forgery.disguises(np.array([parse(text).outputs for text in read_files(honest).values()]))
 
 
 def with_entry(place, value):
@@ -218,7 +218,7 @@ def test_the_recorded_runs_show_what_notebook_09_says_of_them():
     assert {path.name for path in forgetting.RECORDED.iterdir()} == {
         one.folder("").name for one in experiments.values()
     }
-    assert likeness.suspicious(experiments.values(), runs, {}) == ([], [])
+    assert forgery.suspicious(experiments.values(), runs, {}) == ([], [])
     assert len({one.recorded_examples for one in experiments.values()}) == 1
     found = {one.name: SeedTable(runs, one).compared(forgetting.questions(runs)) for one in forgetting.METRICS}
     shown = {name: {(one.first, one.second) for one in some if one.shown} for name, some in found.items()}

@@ -13,7 +13,7 @@ from autograder import course, synthetic
 from autograder.author import build
 from data import source
 from utils.checks import nb10_longer_context as checks
-from utils.experiments import likeness, longer_context, student
+from utils.experiments import forgery, longer_context, student
 from utils.experiments.experiment import BadRun, parse, path_of, read_files
 from utils.experiments.longer_context import train
 from utils.experiments.runs import run_seeds
@@ -332,7 +332,7 @@ def test_the_recorded_runs_show_what_notebook_10_says_of_them():
     assert {path.name for path in longer_context.RECORDED.iterdir()} == {
         one.folder("").name for one in experiments.values()
     }
-    assert likeness.suspicious(experiments.values(), runs, {}) == ([], [])
+    assert forgery.suspicious(experiments.values(), runs, {}) == ([], [])
     places = {name: np.array([longer_context.by_place(run) for run in some]) for name, some in runs.items()}
     for name in ("period 48, memory 32", "period 80, memory 64"):
         one = experiments[name]

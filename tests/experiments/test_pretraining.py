@@ -12,7 +12,7 @@ from helpers import changed, files_of
 from autograder import course
 from autograder.grading import audit
 from data import encoders
-from utils.experiments import likeness, pretraining, student
+from utils.experiments import forgery, pretraining, student
 from utils.experiments.experiment import parse, path_of, read_files
 from utils.experiments.pretraining import train
 from utils.experiments.runs import run_seeds
@@ -133,7 +133,7 @@ def test_the_arms_differ_as_the_notebook_says(honest):
 def test_honest_runs_pass_and_nobody_suspects_them(honest):
     verdict, against, unsure = over_seeds.verdict_on(read_files(honest), ["smoke"], NO_STANDING)
     assert (verdict.outcome, verdict.score, against, unsure) == (Outcome.PASSED, 4, [], [])
-    assert not likeness.disguises(np.array([parse(text).outputs for text in read_files(honest).values()]))
+    assert not forgery.disguises(np.array([parse(text).outputs for text in read_files(honest).values()]))
 
 
 @pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_a_curve_of_another_form_and_impossible_losses_are_refused(honest, monke
 def test_runs_of_another_text_are_compared_with_nobodys():
     """A machine with other libraries has other examples: it is not unlike, and an audit cannot tell."""
     experiment, ours = pretraining.experiments(profile="cpu")[MASKED], pretraining.recorded()[MASKED]
-    known = likeness.recorded_outputs(pretraining.RECORDED)
+    known = forgery.recorded_outputs(pretraining.RECORDED)
     other = [dataclasses.replace(run, predictions=run.predictions[::-1]) for run in ours]
     named = [dataclasses.replace(run, versions=run.versions | {"text": "other"}) for run in other]
-    said = [" ".join(likeness.suspicious([experiment], {MASKED: some}, known)[1]) for some in (other, named)]
+    said = [" ".join(forgery.suspicious([experiment], {MASKED: some}, known)[1]) for some in (other, named)]
     assert "unlike every other run" in said[0] and "unlike" not in said[1]
     found = [audit.compared("ada", experiment, some[0], ours[0]) for some in (ours, other, named)]
     assert [one.verdict for one in found] == [audit.AGREES, audit.DIFFERS, audit.UNKNOWN]

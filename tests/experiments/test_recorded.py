@@ -10,7 +10,7 @@ import pytest
 from autograder import course, synthetic
 from autograder.author import record_runs
 from autograder.reports import report
-from utils.experiments import extrapolation, likeness, pretraining, rte, tagging, transfer
+from utils.experiments import extrapolation, forgery, pretraining, rte, tagging, transfer
 from utils.experiments.experiment import path_of, read_files
 from utils.experiments.rte.spec import PairExperiment
 from utils.experiments.runs import RECORDED_SEEDS, load_runs, load_table
@@ -166,7 +166,7 @@ def test_the_recorded_models_show_what_notebook_07_says_of_them():
     assert {path.name for path in pretraining.RECORDED.iterdir()} == {
         one.folder("").name for one in experiments.values()
     }
-    assert likeness.suspicious(experiments.values(), runs, {}) == ([], [])
+    assert forgery.suspicious(experiments.values(), runs, {}) == ([], [])
     at_mask, kept, changed = (
         {name: np.array([metric.of(run) for run in some]) for name, some in runs.items()}
         for metric in pretraining.METRICS
@@ -191,10 +191,10 @@ def test_the_recorded_models_show_what_notebook_07_says_of_them():
 def test_honest_losses_of_notebook_07_are_far_from_what_is_suspicious():
     """Two students with their own seeds are as unlike as these runs are: no bound is near."""
     runs = [run.outputs for some in pretraining.recorded().values() for run in some]
-    straight, ranked, in_order, _ = likeness.shapes(np.array(runs))
+    straight, ranked, in_order, _ = forgery.shapes(np.array(runs))
     upper = np.triu_indices(len(runs), 1)
-    assert max((rows @ rows.T)[upper].max() for rows in (straight, ranked)) < 0.99 < likeness.NEAR
-    assert (in_order @ in_order.T)[upper].max() < 0.9996 < likeness.PERMUTED
+    assert max((rows @ rows.T)[upper].max() for rows in (straight, ranked)) < 0.99 < forgery.NEAR
+    assert (in_order @ in_order.T)[upper].max() < 0.9996 < forgery.PERMUTED
 
 
 def test_the_recorded_taggers_show_what_notebook_08_says_of_them():
@@ -204,7 +204,7 @@ def test_the_recorded_taggers_show_what_notebook_08_says_of_them():
     assert not refused and {len(some) for some in runs.values()} == {5}
     folders = {one.folder("").name for one in experiments.values()}
     assert {path.name for path in tagging.RECORDED.iterdir()} == folders
-    assert likeness.suspicious(experiments.values(), runs, {}) == ([], [])
+    assert forgery.suspicious(experiments.values(), runs, {}) == ([], [])
     assert len({one.recorded_examples for one in experiments.values()}) == 1
     found = SeedTable(runs, tagging.METRICS[0]).compared(tagging.questions(runs))
     shown = {(one.first, one.second): one.difference for one in found if one.shown}

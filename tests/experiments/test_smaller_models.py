@@ -12,7 +12,7 @@ from torch.nn.utils import prune
 
 from autograder import course
 from utils.checks import nb12_smaller_models as checks
-from utils.experiments import likeness, smaller, student
+from utils.experiments import forgery, smaller, student
 from utils.experiments.experiment import parse, read_files
 from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable
@@ -151,7 +151,7 @@ def test_the_recorded_runs_show_what_notebook_12_says_of_them():
     runs, refused = examine(read_files(smaller.RECORDED), experiments.values(), range(1, 6), whole=True)
     assert not refused and [*map(len, runs.values())] == [5] * 11
     assert {path.name for path in smaller.RECORDED.iterdir()} == {one.folder("").name for one in experiments.values()}
-    assert likeness.suspicious(experiments.values(), runs, {}) == ([], [])
+    assert forgery.suspicious(experiments.values(), runs, {}) == ([], [])
     shown = [one for one in SeedTable(runs, smaller.METRICS[0]).compared(smaller.questions(runs)) if one.shown]
     assert {(one.first, one.second) for one in shown} == {
         ("shuffled mask, fewest", "rewound, fewest"),

@@ -11,7 +11,7 @@ from helpers import changed, files_of
 
 from autograder import course
 from data import documentation, tagged
-from utils.experiments import likeness, student, tagging
+from utils.experiments import forgery, student, tagging
 from utils.experiments.experiment import dumps, parse, path_of, read_files
 from utils.experiments.runs import run_seeds
 from utils.experiments.tagging import train
@@ -161,7 +161,7 @@ def test_the_arms_differ_as_the_notebook_says(honest):
 def test_honest_runs_pass_and_nobody_suspects_them(honest):
     verdict, against, unsure = over_seeds.verdict_on(read_files(honest), ["smoke"], NO_STANDING)
     assert (verdict.outcome, verdict.score, against, unsure) == (Outcome.PASSED, 4, [], [])
-    assert not likeness.disguises(np.array([parse(text).outputs for text in read_files(honest).values()]))
+    assert not forgery.disguises(np.array([parse(text).outputs for text in read_files(honest).values()]))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from autograder import course
 from data import parallel
 from utils.checks import nb13_translation as checks
-from utils.experiments import likeness, student, translation
+from utils.experiments import forgery, student, translation
 from utils.experiments.experiment import Run, parse, read_files
 from utils.experiments.runs import run_seeds
 from utils.experiments.translation import train
@@ -209,8 +209,8 @@ def test_the_recorded_runs_show_what_notebook_13_says_of_them():
     assert not refused and [*map(len, runs.values())] == [5] * 4
     folders = {path.name for path in translation.RECORDED.iterdir()}
     assert folders == {one.folder("").name for one in experiments.values()}
-    assert likeness.suspicious(experiments.values(), runs, {}) == ([], [])
-    assert likeness.counted_again(experiments.values(), runs, {}) == ([], [])
+    assert forgery.suspicious(experiments.values(), runs, {}) == ([], [])
+    assert forgery.counted_again(experiments.values(), runs, {}) == ([], [])
     shown = {(one.first.partition(":")[0], one.second) for one in translation.compared(runs) if one.shown}
     assert shown == {
         ("few pairs", "many pairs: beams, length penalty"),

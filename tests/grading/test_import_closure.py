@@ -46,7 +46,7 @@ def before(all_built, project):
         ("utils/tiny_bert.py", {"04", "05", "06", "07", "08", "09"}),
         ("utils/experiments/rte/spec.py", {"05", "06"}),
         ("utils/grading/evidence.py", {"05", "06", "07", "08", "09", "10", "11", "12", "13"}),
-        ("utils/experiments/likeness.py", {"05", "06", "07", "08", "09", "10", "11", "12", "13"}),
+        ("utils/experiments/forgery.py", {"05", "06", "07", "08", "09", "10", "11", "12", "13"}),
         ("utils/experiments/experiment.py", {"02", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13"}),
         ("utils/experiments/rte/train.py", {"05", "06"}),
         ("utils/experiments/pretraining/train.py", {"07"}),

@@ -194,7 +194,7 @@ class Experiment:
 
     @property
     def measured(self) -> bool:
-        """Whether the figures of `utils.experiments.likeness` were measured with runs like these."""
+        """Whether the figures of `utils.experiments.forgery` were measured with runs like these."""
         return False
 
     @property

@@ -22,7 +22,7 @@ from utils.experiments.experiment import (
     parse,
     too_many,
 )
-from utils.experiments.likeness import akin, counted_again, file_of, recorded_outputs, recorded_runs, suspicious
+from utils.experiments.forgery import akin, counted_again, file_of, recorded_outputs, recorded_runs, suspicious
 from utils.grading.verdict import legible
 
 SEEDS = 5  # of each experiment: what a hand-in needs

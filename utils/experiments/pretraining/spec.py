@@ -53,7 +53,7 @@ class Pretraining(Experiment):
     that reads from left to right is asked for the same tokens of the untouched text, and sees what comes before.
 
     Sums, and no more sequences than these, because the losses of thousands of single places are so alike in their order
-    of size that honest seeds would look like one run with its examples in another order (`likeness.PERMUTED`).
+    of size that honest seeds would look like one run with its examples in another order (`forgery.PERMUTED`).
 
     A seed varies the order of the sequences, what is masked, the new weights and dropout. The text is that of libraries
     on this machine: runs are of one text where their `versions` name one.

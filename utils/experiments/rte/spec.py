@@ -73,7 +73,7 @@ class PairExperiment(Experiment):
 
     @property
     def measured(self) -> bool:
-        """The figures of `utils.experiments.likeness` are those of this encoder."""
+        """The figures of `utils.experiments.forgery` are those of this encoder."""
         return self.encoder == "minilm"
 
     @property
