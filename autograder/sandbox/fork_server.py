@@ -206,6 +206,7 @@ def fork_kernel(
         os.environ.clear()
         os.environ.update(request["environment"])
         os.chdir(request["folder"])
+        kernel_main.keep_files_in(request["environment"]["IPYTHONDIR"])
         if request["guest"]:
             seed_at_random()
         else:

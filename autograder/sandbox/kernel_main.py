@@ -32,6 +32,7 @@ from autograder.sandbox import stand_ins
 from utils.grading import dispatch, forbidden, protocol, wire
 
 SETTINGS = Config({"HistoryManager": {"enabled": False}})  # no database of what was typed, nor its thread
+ONLY_JUPYTERS = ("autosave", "clear")  # magics for whoever looks at a notebook: here they do nothing
 MAX_LINE = 1000
 DEEP = 200  # calls; a traceback of more is one of a recursion
 CALLS = 20  # shown of each end of it
@@ -259,9 +260,19 @@ def make(folder: str) -> HandInShell:
     assert shell.display_formatter is not None
     bundles = shell.display_formatter.mimebundle_formatter
     bundles.for_type_by_name("utils.interactive", "Interactive", lambda figure, **_: figure.still())
+    shell.extension_manager.load_extension("storemagic")  # as Jupyter's kernel does
+    for magic in ONLY_JUPYTERS:
+        shell.register_magic_function(lambda line: None, magic_name=magic)
     for source in ("None", "raise NotImplementedError"):  # IPython imports more for its first cell, and first error
         shell.run_cell(source, store_history=False)
     return shell
+
+
+def keep_files_in(folder: str) -> None:
+    """Have this process's IPython keep its own files in `folder`: `%cd`, `%bookmark` and `%store` write them."""
+    shell = HandInShell.instance()
+    shell.init_ipython_dir(folder)
+    shell.init_profile_dir(None)
 
 
 def forget_course() -> None:
