@@ -380,7 +380,10 @@ def advised(error: str) -> str:
     if not package:
         return error
     name = package[1].split(".")[0]
-    return f"{error}. {name} is not installed where notebooks are graded: answer without it, or ask your instructor"
+    return (
+        f"{error}. {name} is not installed where notebooks are graded: answer without it, or ask your instructor. "
+        "If it is a file of your own, put its code into the notebook"
+    )
 
 
 class _Session:

@@ -53,6 +53,7 @@ TEXT_ENTRY = re.compile(
     r"(_text\.html?|_link\.html?|onlinetext.*\.html?|submissionText\.html?|_attempt_[\d-]+\.txt)$", re.IGNORECASE
 )
 MAX_TEXT = 2**18
+OTHER_ARCHIVES = (".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst")  # than zips, which alone are read
 MANY = 3  # so many other files of a student without a notebook are counted, fewer are named
 LINK = re.compile(r"https?://(?:colab\.research\.google\.com|drive\.google\.com)/[^\s\"'<>\\]{1,300}")
 NOT_FOLLOWED = "a link or special file, not followed; ask for the file or the folder itself"
@@ -310,10 +311,16 @@ class DownloadReader:
                 counts[path.suffix.lower() or "no suffix"] += 1
             else:
                 instead.setdefault(key, []).append(path)
-        for first, *more in instead.values():
+        for paths in instead.values():
+            first, *more = sorted(paths, key=lambda path: path.suffix.lower() not in OTHER_ARCHIVES)
             also = f" (and {len(more)} more files, none of them a notebook)" if len(more) >= MANY else ""
             for path in [first] if also else [first, *more]:
-                self._refuse(path, f"not a notebook{also}; ask for the .ipynb file")
+                if path.suffix.lower() in OTHER_ARCHIVES:
+                    self._refuse(
+                        path, f"an archive, but not a zip{also}; unpack it, and collect its folder with --student"
+                    )
+                else:
+                    self._refuse(path, f"not a notebook{also}; ask for the .ipynb file")
         if counts:
             kinds = ", ".join(
                 f"{times} {suffix}" for suffix, times in sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:5]

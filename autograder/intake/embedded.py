@@ -13,22 +13,25 @@ from autograder.pictures import LEFT_OUT, MAX_FILE, MAX_PICTURES, base64_of
 
 Picture = tuple[str, bytes]  # its name, and the file
 URL = r"data:image/[\w.+-]{1,20};base64,[A-Za-z0-9+/]++={0,2}|attachment:[^\s()<>\"']{1,300}"
+# A file beside the notebook: an address would have a scheme.
+BESIDE = r"(?![a-z][a-z0-9+.-]*:|//)[^()<>\"'\n]{1,300}?\.(?:png|jpe?g|gif|webp|bmp|svg|tiff?|heic)"
 TITLE = r"""(?:\s+(?:"[^"\n]*+"|'[^'\n]*+'))?"""
-MARKDOWN = rf"!\[(?P<alt>[^\[\]\n]*+)\]\(\s*<?(?P<url>{URL})>?{TITLE}\s*\)"
+MARKDOWN = rf"!\[(?P<alt>[^\[\]\n]*+)\]\(\s*<?(?P<url>{URL}|{BESIDE})>?{TITLE}\s*\)"
 TAG = r"<img\b(?P<tag>[^<>]*)>"
 BARE = r"(?P<bare>data:image/[\w.+-]{1,20};base64,[A-Za-z0-9+/]{1000,}+={0,2})"
 FOUND = re.compile(f"{MARKDOWN}|{TAG}|{BARE}", re.IGNORECASE)
-SOURCE = re.compile(rf"""\ssrc\s*=\s*["']?({URL})""", re.IGNORECASE)
+SOURCE = re.compile(rf"""\ssrc\s*=\s*["']?({URL}|{BESIDE})""", re.IGNORECASE)
 CALLED = re.compile(r"""\salt\s*=\s*(?:"([^"]{0,300})"|'([^']{0,300})')""", re.IGNORECASE)
 NOT_THERE = "the file does not contain it"
+NOT_PASTED = "it is a file beside the notebook, and only pictures that are pasted into the cell are shown"
 
 
 def taken_out(text: str, attachments: Any, numbers: Iterator[int]) -> tuple[str, list[Picture]]:
     """A Markdown text that refers to its pictures by names of ours, and these pictures; `numbers` are the next free.
 
-    What is no picture of the notebook's own, such as one at an address, stays as it is.
+    A picture at an address stays as it is. In the place of one that is not in the notebook the text says why.
     """
-    if "data:image/" not in text and "attachment:" not in text:
+    if not any(sign in text for sign in ("![", "<", "data:image/")):
         return text, []
     held = attachments if isinstance(attachments, dict) else {}
     taken: list[Picture] = []
@@ -41,7 +44,7 @@ def taken_out(text: str, attachments: Any, numbers: Iterator[int]) -> tuple[str,
             return found[0]
         file = _file(url, held)
         if file is None:
-            return LEFT_OUT.format(NOT_THERE)
+            return LEFT_OUT.format(NOT_THERE if url.lower().startswith("attachment:") else NOT_PASTED)
         number = next(numbers)
         if number > MAX_PICTURES or len(file) > MAX_FILE:
             return LEFT_OUT.format(f"a notebook may have {MAX_PICTURES} of {MAX_FILE // 10**6} MB each")
@@ -57,10 +60,12 @@ def taken_out(text: str, attachments: Any, numbers: Iterator[int]) -> tuple[str,
 
 
 def _file(url: str, attachments: dict[Any, Any]) -> bytes | None:
-    """The bytes behind a URL; None if the notebook has no such attachment."""
+    """The bytes behind a URL; None if the notebook does not hold them."""
     kind, _, rest = url.partition(":")
     if kind.lower() == "data":
         return base64_of(rest.partition(",")[2])
+    if kind.lower() != "attachment":
+        return None
     bundle = attachments.get(rest, attachments.get(unquote(rest)))
     for said in bundle.values() if isinstance(bundle, dict) else ():
         if isinstance(said, list) and all(isinstance(line, str) for line in said):

@@ -85,6 +85,7 @@ PLATFORMS = (
     ),
 )
 SAKAI = next(row for row in PLATFORMS if row.name == "Sakai")
+_GOOGLE_ROW = next(row for row in PLATFORMS if row.name == GOOGLE)
 # What these say is in files and folders of their own, see `layouts`; a pattern of names alone would be anybody's.
 _NEVER = (re.compile(r"(?!)(?P<name>)"),)
 GRADESCOPE = Platform(name="Gradescope", folders=_NEVER, numbers="student", times="none")
@@ -94,6 +95,9 @@ GITHUB = Platform(name="GitHub Classroom", folders=_NEVER, times="none")
 COPY_BEFORE = re.compile(
     r"^(copy[ _]of|copie[ _]de|kopie[ _]von|c[oó]pia[ _]d[ie]|kopia|copy|copie|kopie)(?=[\s_]|$)", re.I
 )
+# `__20261104104101`: what nbgitpuller adds to a student's file before it fetches a newer one of the same name.
+# `-20261104T104101Z-001`: what Google Drive adds to each zip of a large download, and `-3-001` after it is newer.
+STAMP_AFTER = re.compile(r"(__(?:19|20)\d{12}|-\d{8}T\d{6}Z(?:-\d+)*-\d{3})$")
 COPY_AFTER = re.compile(r"([\s_-]+(copy|copie|kopie|copia|cópia)|\s*\(\d+\))$", re.I)
 CONTAINERS = (
     *(
@@ -391,14 +395,28 @@ class Names:
     def _unplaced(self, path: PurePosixPath) -> Claim:
         """Whose a hand-in is that comes from no platform."""
         folders = _folders(self.course, path)
-        if folders:
-            return Claim(_somebody(folders[0], folders[0]))
-        return Claim(own_name(self.course, path))
+        if not folders:
+            return Claim(own_name(self.course, path))
+        # Google's folder of an assignment with one file, or a student's folder: of several files the names tell.
+        stated = _reading(_GOOGLE_ROW, path.name) if len(self._handed_in) == 1 else None
+        if stated and not _is_nobody(self.course, stated.name) and _notebook(self.course, path.name):
+            known = [one for one in (folders[0], stated.name) if self.is_known(one)]
+            if len(known) == 1:
+                return Claim(known[0])
+            if not known:
+                return Claim("", doubt=f"it may be of {stated.name} or of {folders[0]}: {TELL}")
+        return Claim(_somebody(folders[0], folders[0]))
+
+    @cached_property
+    def _handed_in(self) -> list[PurePosixPath]:
+        return [path for path in self.paths if path.suffix.lower() in (".ipynb", ".zip")]
 
 
 def own_name(course: Course, path: PurePosixPath) -> str:
     """What is left of a file's name without the notebook's: somebody's, or ""."""
-    name = path.stem
+    if path.suffix.lower() == ".zip" and STAMP_AFTER.search(path.stem):
+        return ""  # the name of a folder of Google Drive
+    name = STAMP_AFTER.sub("", path.stem)
     for entry in course.notebooks:
         name = name.replace(entry.name, "")
     return _somebody(name, _without_copy(name))

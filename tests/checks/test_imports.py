@@ -92,6 +92,7 @@ def test_a_line_in_the_imports_costs_nothing_and_is_named(built, how):
     if told == SEABORN:
         (remark,) = (one for one in said.remarks if told in one)
         assert "seaborn is not installed where notebooks are graded" in remark and "ask your instructor" in remark
+        assert "a file of your own" in remark
         assert "import" in remark.split("failed")[0], "the line is named"
 
 

@@ -192,6 +192,7 @@ def test_blackboards_word_of_an_attempt_without_a_notebook_is_told(mine, tmp_pat
         f"{NAME} - Kopie.ipynb",
         f"copy_of_{NAME}.ipynb",
         f"Copy of Copy of {NAME}.ipynb",
+        f"{NAME}__20261104104101.ipynb",  # nbgitpuller's
         f"{NAME}.ipynb",
         f"Copie de/{NAME}.ipynb",
     ],
@@ -210,6 +211,7 @@ def test_a_name_of_nobody_is_refused_and_says_what_to_do(mine, tmp_path, text, n
     "name, student",
     [
         (f"Copy of Ada_{NAME}.ipynb", "Ada"),
+        (f"Ada_{NAME}__20261104104101.ipynb", "Ada"),
         (f"team_2_{NAME}.ipynb", "team_2"),
         (f"team_2/{NAME}.ipynb", "team_2"),
         (f"123456_{NAME}.ipynb", "123456"),

@@ -119,6 +119,25 @@ def test_a_folder_of_a_class_names_nobody(mine, tmp_path, files, students, form)
     assert not result.refused and sorted(handed_in(mine)) == sorted(students.split())
 
 
+@pytest.mark.parametrize("listed", [True, False])
+def test_each_zip_of_a_large_download_of_google_drive_is_read(mine, tmp_path, listed):
+    """The last one may hold a single file: it was filed under the name of the zip, or of the assignment's folder."""
+    if listed:
+        roster(mine, ADA, BO, JOSE)
+    files = [f"03 submissions/{name} - {SECOND}.ipynb" for name in ("José García", "Ada Lovelace", "Bo Berg")]
+    zips = {
+        "drive-20270301T101112Z-001.zip": dict.fromkeys(files[:2], "{}"),
+        "drive-20270301T101112Z-2-002.zip": dict.fromkeys(files[2:], "{}"),
+    }
+    result = collect.collect(mine, laid_out(tmp_path, zips))
+    if listed:
+        assert sorted(handed_in(mine)) == ["al01", "bb02", "jg03"] and not result.refused
+    else:
+        assert sorted(handed_in(mine)) == ["Ada_Lovelace", "José_García"]
+        (refused,) = result.refused
+        assert "it may be of Bo Berg or of 03 submissions" in refused and "--student" in refused
+
+
 @pytest.mark.parametrize(
     "files, word",
     [

@@ -4,6 +4,7 @@ import base64
 import io
 import itertools
 import json
+import re
 import struct
 import zlib
 from pathlib import Path
@@ -193,6 +194,28 @@ def test_what_is_no_picture_is_left_out_and_said(name):
     assert remarks in ([], ["1 picture in answers left out: the text there says why"])
     for soup in (formgraders(notebook), feedbacks(notebook)):
         assert sizes(soup) == [(40, 30)] and "a picture is left out" in soup.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see ![the curves](curve.png) here", "see ![](figures/my%20curve.PNG) here", "see <img src='curve.png'> here",
+        'see <img alt="a" width=3 src="figures/my curve.jpeg"/> here', "see ![a](<my curve.webp> 'title') here",
+        "see ![a](/content/drive/MyDrive/curve.png) here",
+    ],
+)  # fmt: skip
+def test_a_picture_in_a_file_beside_the_notebook_is_said_to_be_missing(text):
+    """It was a dead link, or the tag as text: whoever marked did not learn that something was to be seen."""
+    notebook, cell, _ = handed_in(text)
+    assert re.fullmatch(r"see\s+\(a picture is left out: it is a file beside the notebook, .*\)\s+here", cell.source)
+    for soup in (formgraders(notebook), feedbacks(notebook)):
+        assert not soup("img") and "pasted into the cell" in soup.text and "curve" not in str(soup(href=True))
+
+
+def test_a_picture_at_an_address_stays_a_link():
+    notebook, _, _ = handed_in("see ![a](https://example.org/curve.png) here")
+    for soup in (formgraders(notebook), feedbacks(notebook)):
+        assert not soup("img") and "https://example.org/curve.png" in [one["href"] for one in soup(href=True)]
 
 
 def test_points_and_bytes_of_all_pictures_are_bounded():

@@ -477,7 +477,14 @@ def test_the_numbered_results_are_there(shared):
 def test_magics_of_jupyters_kernel_work(small):
     """`%cd ..` above an answer cost the whole exercise: IPython wrote its list of directories where it must not."""
     with kernel.open_kernel(small) as running:
-        for cell in ("%cd ..", "%cd /tmp", "%pushd /", "%bookmark here", "kept = 3\n%store kept", "%autosave 60\n%clear"):
+        for cell in (
+            "%cd ..",
+            "%cd /tmp",
+            "%pushd /",
+            "%bookmark here",
+            "kept = 3\n%store kept",
+            "%autosave 60\n%clear",
+        ):
             ran = running.run(cell)
             assert not any(output["output_type"] == "error" for output in ran.outputs), (cell, ran.outputs)
         assert said(running.run("import os; print(os.getcwd(), get_ipython().db['autorestore/kept'])")) == "/ 3\n"
