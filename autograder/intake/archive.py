@@ -316,9 +316,7 @@ class DownloadReader:
             also = f" (and {len(more)} more files, none of them a notebook)" if len(more) >= MANY else ""
             for path in [first] if also else [first, *more]:
                 if path.suffix.lower() in OTHER_ARCHIVES:
-                    self._refuse(
-                        path, f"an archive, but not a zip{also}; unpack it, and collect its folder with --student"
-                    )
+                    self._refuse(path, f"an archive, but not a zip{also}; unpack it, and collect it with --student")
                 else:
                     self._refuse(path, f"not a notebook{also}; ask for the .ipynb file")
         if counts:

@@ -257,12 +257,12 @@ def make(folder: str) -> HandInShell:
     """The shell of this process; IPython's own files go to `folder`."""
     shell = HandInShell.instance(config=SETTINGS, ipython_dir=folder)
     # A figure with sliders: of what is a picture, too, `Outputs` keeps no page. So the others are not drawn.
-    assert shell.display_formatter is not None
+    assert shell.display_formatter is not None and shell.extension_manager is not None
     bundles = shell.display_formatter.mimebundle_formatter
     bundles.for_type_by_name("utils.interactive", "Interactive", lambda figure, **_: figure.still())
     shell.extension_manager.load_extension("storemagic")  # as Jupyter's kernel does
     for magic in ONLY_JUPYTERS:
-        shell.register_magic_function(lambda line: None, magic_name=magic)
+        shell.magics_manager.register_function(lambda line: None, magic_name=magic)
     for source in ("None", "raise NotImplementedError"):  # IPython imports more for its first cell, and first error
         shell.run_cell(source, store_history=False)
     return shell

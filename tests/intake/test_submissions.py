@@ -381,12 +381,7 @@ WRITTEN = {
     "a PDF": ("ada/{}.ipynb", lambda text: b"%PDF-1.7", True, "it is a PDF file"),
     "a page": ("ada/{}.ipynb", lambda text: b"<!DOCTYPE html><html>", True, "it is a web page"),
     "nothing": ("ada/{}.ipynb", lambda text: b"", True, "it is empty"),
-    "RAR": (
-        "ada/{}.rar",
-        lambda text: b"Rar!",
-        False,
-        "an archive, but not a zip; unpack it, and collect it with --student",
-    ),
+    "RAR": ("ada/{}.rar", lambda text: b"Rar!", False, "an archive, but not a zip; unpack it, and collect it"),
     "a tarball": ("ada/work.tar.gz", lambda text: b"\x1f\x8b", False, "an archive, but not a zip; unpack it"),
     "a script": ("ada/{}.py", lambda text: b"import math", False, "not a notebook; ask for the .ipynb file"),
     "a note": ("ada/{}.txt", lambda text: b"I could not finish", False, "not a notebook; ask for the .ipynb file"),
