@@ -306,12 +306,14 @@ def test_an_answer_that_needs_a_withheld_module_is_refused_at_home_too():
         forbidden.read_cell("def spread(values):\n    return seed_table.t_interval(values)"),
         forbidden.read_cell("def mine(model):\n    training = model.training\n    plots.bars({})\n    return training"),
         forbidden.read_cell("def table(runs):\n    return compare(runs, runs)"),
+        forbidden.read_cell("def tried(answer):\n    return checks.attention(answer)"),
         forbidden.read_cell("def compare(a, b):\n    return 0"),
     ]
     cells.insert(0, forbidden.read_cell("from utils.checks import nb01_causal_mask_lm as checks"))
     cells.append(forbidden.read_cell("print(vars(checks), globals()['seed_table'])"))
     assert forbidden.withheld(cells, ["spread"]) == "experiments.seed_table"
     assert forbidden.withheld(cells, ["mine"]) is None
+    assert forbidden.withheld(cells, ["tried"]) is None, "a check may be called: it says nothing there"
     assert forbidden.withheld(cells[:-2], ["table"]) == "experiments.seed_table"
     assert forbidden.withheld(cells, ["table"]) is None, "the student's own function of that name"
 

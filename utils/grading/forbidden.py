@@ -268,9 +268,10 @@ def _import(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> Definit
 def _module(path: Sequence[str]) -> str:
     """The module that an import of `path` names, below its package: the part of the path for which there is a file."""
     below = path[1:]
-    usual = 2 if below[0] in WINGS else 1
-    longer = (n for n in range(len(below), usual, -1) if COURSE.joinpath(*path[: n + 1]).with_suffix(".py").is_file())
-    return ".".join(below[: next(longer, usual)])
+    if below[0] not in WINGS:
+        return below[0]
+    longer = (n for n in range(len(below), 2, -1) if COURSE.joinpath(*path[: n + 1]).with_suffix(".py").is_file())
+    return ".".join(below[: next(longer, 2)])
 
 
 def _bound(targets: Iterable[ast.expr]) -> tuple[set[str], set[str]]:
