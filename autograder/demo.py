@@ -1,22 +1,38 @@
 """The demonstration: a made-up class, collected, graded, and compared with the scores that it must get."""
 
+import contextlib
 import shutil
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
+from rich.text import Text
 
 from autograder import course as courses
 from autograder.author import build
 from autograder.course import FOLDER, Course
 from autograder.gradebook import course_tree
 from autograder.grading import grade
-from autograder.grading.grading_record import GRADED, Options
+from autograder.grading.grading_record import GRADED, Options, Record
 from autograder.intake import collect as collecting
 from autograder.reports import feedback, report
 from autograder.synthetic import Made, made_up_class, zipped
 
 TREE = FOLDER / ".demo"
+# Of the class: these eight are shown.
+SHOWN = (
+    "Ada Perfect",
+    "Bo Blank",
+    "Di Mistaken",
+    "Ed Otherwise",
+    "Gil Endless",
+    "Hal Broken",
+    "Jo Cheater",
+    "Kit Killer",
+)
 CELL_SECONDS = 3.0  # so that the endless loop does not keep you waiting
 
 
@@ -29,62 +45,101 @@ def course_in(root: Path) -> Course:
 
 
 def run(workers: int, console: Console, root: Path = TREE) -> bool:
-    """Build, collect, grade, write feedback and report; print the table; whether every score is the right one."""
-    shutil.rmtree(root, ignore_errors=True)
-    course = course_in(root)
-    console.print("building the notebooks and the course tree ...")
-    build.build_notebooks(course)
-    course_tree.build_tree(course)
-    wanted: dict[tuple[str, str], Made] = {}
-    for entry in course.notebooks:
-        made = made_up_class(course, entry)
-        path = root / f"downloaded-{entry.name}.zip"
-        path.write_bytes(zipped(entry, made))
-        collecting.collect(course, path)
-        wanted |= {(entry.name, collecting.slug(one.student)): one for one in made}
-    console.print(f"grading {len(wanted)} hand-ins with {workers} workers ...")
-    records = grade.grade(course, list(course.notebooks), options=Options(workers))
-    pages = feedback.write_feedback(course, list(course.notebooks), workers)
-    page = report.write_report(course, list(course.notebooks))
-    rows = report.write_csv(course, list(course.notebooks), root / "grades.csv")
+    """Build, collect, grade, write feedback and report; print what came out; whether every result is the right one.
 
-    table = Table(box=None, header_style="bold")
-    for heading in ("student", "notebook", "score", "expected", "remarks"):
-        table.add_column(heading, justify="right" if heading in ("score", "expected") else "left", overflow="fold")
-    wrong = 0
-    for record in records:
-        one = wanted.pop((record.notebook, record.student))
-        graded = record.status == GRADED
-        right = (record.score if graded else None) == one.score
-        wrong += not right
-        shown = f"{record.score:g}" if graded else record.status
-        expected = "ungradable" if one.score is None else f"{one.score:g}"
-        remarks = record.reason or _first(record.remarks)
-        table.add_row(record.student, record.notebook, shown, expected, remarks, style="" if right else "bold red")
-    console.print(table, markup=False)
-    print_seed_tables(course, console)
-    console.print(f"class report    {page}", soft_wrap=True)
-    console.print(f"feedback        {len(pages)} pages, the first is {pages[0]}", soft_wrap=True)
-    console.print(f"scores          {rows} rows in {root / 'grades.csv'}", soft_wrap=True)
-    console.print(f"gradebook       {root / 'gradebook.db'} (nbgrader's: run its commands in {root})", soft_wrap=True)
-    if wrong or wanted:
-        console.print(
-            f"{wrong} scores differ from the expected ones, {len(wanted)} hand-ins have no record", style="red"
-        )
+    `results.txt` in `root` gets a row for each submission, `log.txt` what the commands print beside it.
+    """
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    course = course_in(root)
+    entries = list(course.notebooks)
+    with (root / "log.txt").open("w") as log, contextlib.redirect_stderr(log):
+        with _timed(console, "built the notebooks and the course tree"):
+            build.build_notebooks(course)
+            course_tree.build_tree(course)
+        wanted: dict[tuple[str, str], Made] = {}
+        with _timed(console, "collected the submissions of a made-up class"):
+            for entry in entries:
+                made = made_up_class(course, entry)
+                path = root / f"downloaded-{entry.name}.zip"
+                path.write_bytes(zipped(entry, made))
+                collecting.collect(course, path)
+                wanted |= {(entry.name, collecting.slug(one.student)): one for one in made}
+        with (
+            _timed(console, f"graded {len(wanted)} submissions in sandboxes, {workers} at a time"),
+            Progress(console=console, transient=True, disable=not console.is_terminal) as bar,
+        ):
+            graded = bar.add_task("grading", total=len(wanted))
+            records = grade.grade(course, entries, options=Options(workers), on_record=lambda _: bar.advance(graded))
+        with _timed(console, f"wrote {len(records)} pages of feedback, the class report and the scores"):
+            pages = feedback.write_feedback(course, entries, workers)
+            page = report.write_report(course, entries)
+            report.write_csv(course, entries, root / "grades.csv")
+
+    rows = [(record, wanted.pop((record.notebook, record.student))) for record in records]
+    wrong = [(record, made) for record, made in rows if _result(record) != made.score]
+    with (root / "results.txt").open("w") as file:
+        Console(file=file, width=200).print(_table(rows, remarks=True))
+    if wrong:
+        console.print(_table(wrong, remarks=True))
     else:
-        console.print("every score is the expected one")
+        first = entries[0]
+        shown = [(record, made) for record, made in rows if record.notebook == first.name and made.student in SHOWN]
+        console.print(f"\n[bold]{first.name}[/bold], {len(shown)} of its {len(rows) // len(entries)} submissions")
+        console.print(_table(shown))
+    right = len(rows) - len(wrong)
+    console.print(
+        f"\n{right} of {len(rows) + len(wanted)} results are the expected ones.",
+        style="" if right == len(rows) and not wanted else "red",
+    )
+    if wanted:
+        console.print(
+            f"No result: {', '.join(f'{made.student} in {name}' for (name, _), made in wanted.items())}", style="red"
+        )
+    console.print("\nLook at:", highlight=False)
+    for label, path in (
+        ("class report", page),
+        ("feedback", pages[0]),
+        ("all results", root / "results.txt"),
+        ("gradebook", root / "gradebook.db"),
+    ):
+        console.print(f"  {label:<14}{path}", soft_wrap=True)
+    console.print('Next: README.md, "A session"; with your own class: docs/instructors.md')
     return not wrong and not wanted
 
 
-def print_seed_tables(course: Course, console: Console) -> None:
-    """The recorded experiments that come with the course."""
-    for entry in course.notebooks:
-        for table in report.recorded_tables(entry):
-            console.print(f"\n{entry.name}, {table.metric.name} of the runs that come with it (data/README.md)")
-            console.print(repr(table), markup=False, soft_wrap=True)
-    console.print()
+@contextlib.contextmanager
+def _timed(console: Console, what: str) -> Iterator[None]:
+    """Print a step with the seconds that it took, once it is done."""
+    started = time.monotonic()
+    yield
+    console.print(f"{time.monotonic() - started:4.0f} s  {what}")
 
 
-def _first(remarks: list[str]) -> str:
-    more = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
-    return f"{remarks[0]}{more}" if remarks else ""
+def _result(record: Record) -> float | None:
+    """A score; None: the submission could not be graded."""
+    return record.score if record.status == GRADED else None
+
+
+def _table(rows: list[tuple[Record, Made]], remarks: bool = False) -> Table:
+    """Results beside the expected ones; with `remarks` the notebook as well, and what the grader remarked."""
+    table = Table(box=None, header_style="bold")
+    for heading in ("student", *(["notebook"] if remarks else []), "submitted"):
+        table.add_column(heading)
+    for heading in ("score", "expected"):
+        table.add_column(heading, justify="right")
+    if remarks:
+        table.add_column("remarks", overflow="fold")
+    for record, made in rows:
+        said = record.reason or " ".join(record.remarks)
+        table.add_row(
+            *(made.student, *([record.notebook] if remarks else []), made.content),
+            *(_said(_result(record)), _said(made.score)),
+            *([Text(said)] if remarks else []),
+            style="" if _result(record) == made.score else "bold red",
+        )
+    return table
+
+
+def _said(score: float | None) -> str:
+    return "ungradable" if score is None else f"{score:g}"

@@ -71,8 +71,11 @@ def _tables(stated: Table, own: Table) -> Table:
 
 
 def _rows(stated: Any, own: Any, key: str) -> Any:
-    """Rows merged by name; what is not a list of tables is left to the course's own checks."""
-    if not all(isinstance(some, list) and all(isinstance(row, dict) for row in some) for some in (stated, own)):
+    """Rows merged by name; what is not a list of tables in `course.toml` is left to the course's own checks."""
+    if not _is_rows(own):
+        choice = f'; to choose notebooks, write {CHOICE} = ["01", "05"]' if key == "notebooks" else ""
+        raise ValueError(f"{key}: write a table below [[{key}]] for each, with its name and what differs{choice}")
+    if not _is_rows(stated):
         return own
     whole, changed = list(stated), set()
     for row in own:
@@ -90,6 +93,10 @@ def _rows(stated: Any, own: Any, key: str) -> Any:
         else:
             whole[at] = _tables(whole[at], row | {"name": _name(whole[at])})
     return whole
+
+
+def _is_rows(some: Any) -> bool:
+    return isinstance(some, list) and all(isinstance(row, dict) for row in some)
 
 
 def _chosen(whole: Table) -> Table:

@@ -54,6 +54,7 @@ class Made:
     student: str
     file: bytes
     score: float | None  # None: it must be ungradable
+    content: str  # what is in it, for people
     runs: dict[str, str] = field(default_factory=dict)  # files of experiments' runs
 
 
@@ -77,33 +78,77 @@ def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
     endless = [DEAF + LOOP, LOOP, DEEP][min(course.notebooks.index(entry), 2)]
     some = dict(list(maker.runs("Di Mistaken").items())[1:])  # a seed is missing
     return [
-        Made("Ada Perfect", maker.file(), whole, ada),
-        Made("Bo Blank", maker.file(solved=(), change=maker.give_up), 0),
+        Made("Ada Perfect", maker.file(), whole, "every exercise solved", ada),
+        Made("Bo Blank", maker.file(solved=(), change=maker.give_up), 0, "a comment, and no answer"),
         Made(
             "Cy Halfway",
             maker.file(solved=half, change=None if half else maker.give_up),
             sum(points[number] for number in half),
+            "the first half solved",
         ),
         Made(
             "Di Mistaken",
             maker.file({number: first[number].source for number in mistaken}),
             code - sum(points[number] - first[number].score(maker.checks[number]) for number in mistaken),
+            "a typical mistake in every third answer",
             some,
         ),
-        Made("Ed Otherwise", maker.file(others), whole, maker.runs("Ed Otherwise")),
-        Made("Flo Crash", maker.file({middle: "def broken(:\n    return 1 / 0\n"}), code - points[middle]),
-        Made("Gil Endless", maker.file({late: endless}), whole - points[late], maker.runs("Gil Endless")),
-        Made("Hal Broken", maker.file()[:5000], None, maker.runs("Hal Broken")),
-        Made("Ivy Shuffled", maker.file(change=maker.shuffle), whole, maker.runs("Ivy Shuffled")),
-        Made("Jo Cheater", maker.file(solved=(), change=maker.cheat), 0, renamed(ada, "Jo Cheater")),
+        Made(
+            "Ed Otherwise",
+            maker.file(others),
+            whole,
+            "right answers, written in other ways",
+            maker.runs("Ed Otherwise"),
+        ),
+        Made(
+            "Flo Crash",
+            maker.file({middle: "def broken(:\n    return 1 / 0\n"}),
+            code - points[middle],
+            "a syntax error in one answer",
+        ),
+        Made(
+            "Gil Endless",
+            maker.file({late: endless}),
+            whole - points[late],
+            "an endless loop in one answer",
+            maker.runs("Gil Endless"),
+        ),
+        Made("Hal Broken", maker.file()[:5000], None, "half of a file", maker.runs("Hal Broken")),
+        Made(
+            "Ivy Shuffled",
+            maker.file(change=maker.shuffle),
+            whole,
+            "cells deleted, doubled and moved",
+            maker.runs("Ivy Shuffled"),
+        ),
+        Made(
+            "Jo Cheater",
+            maker.file(solved=(), change=maker.cheat),
+            0,
+            "no answer, but code that patches the grader",
+            renamed(ada, "Jo Cheater"),
+        ),
         Made(
             "Kit Killer",
             maker.file({middle: "import os\nos._exit(1)\n"}),
             whole - points[middle],
+            "one answer ends its own process",
             maker.runs("Kit Killer"),
         ),
-        Made("Lou Converted", maker.converted(), whole, maker.runs("Lou Converted")),
-        Made("Zoë Müller", maker.file(change=maker.noisy), whole, maker.runs("Zoë Müller")),
+        Made(
+            "Lou Converted",
+            maker.converted(),
+            whole,
+            "all ids lost in a converter, helpers beside answers",
+            maker.runs("Lou Converted"),
+        ),
+        Made(
+            "Zoë Müller",
+            maker.file(change=maker.noisy),
+            whole,
+            "all ids lost, a million letters printed",
+            maker.runs("Zoë Müller"),
+        ),
     ]
 
 

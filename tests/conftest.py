@@ -15,7 +15,7 @@ os.environ.setdefault("AUTOGRADER_LOCAL", "")  # the course as it comes, whateve
 gc.disable()  # until all tests are collected: what is imported stays, and is not looked at again and again
 importlib.import_module("autograder")  # before nbformat, which it makes quicker to import
 
-from helpers import built_tree, copied
+from helpers import built_tree, copied, process_stderr
 from rich.console import Console
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
@@ -105,8 +105,9 @@ def demo_run(tmp_path_factory):
     """The demonstration, run in a folder of its own: its tree, what it printed, and its verdict on itself."""
     root = tmp_path_factory.mktemp("class")
     printed = io.StringIO()
-    right = demo.run(2, Console(file=printed, width=200), root)
-    return demo.course_in(root), printed.getvalue(), right
+    with process_stderr() as noise:
+        right = demo.run(2, Console(file=printed, width=200), root)
+    return demo.course_in(root), printed.getvalue() + noise.getvalue(), right
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,14 @@ import contextlib
 import copy
 import dataclasses
 import datetime
+import io
 import json
+import os
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 
@@ -180,3 +183,19 @@ def formgrader(folder):
     extensions = "{'nbgrader.server_extensions.formgrader': True}"
     options = ("--config=jupyter_server_config.py", f"--ServerApp.jpserver_extensions={extensions}")
     return jupyter("jupyter_server", folder, *options)
+
+
+@contextlib.contextmanager
+def process_stderr():
+    """What this process and those that it starts write to stderr meanwhile, libraries included, as an io.StringIO."""
+    written = io.StringIO()
+    with tempfile.TemporaryFile("w+") as file:
+        before = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield written
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+            file.seek(0)
+            written.write(file.read())

@@ -81,6 +81,8 @@ def test_without_own_settings_nothing_is_different(own, tmp_path):
         ("taught = 3", "taught: list the notebooks"),
         ("taught = []", "taught: list the notebooks"),
         ('[[notebooks]]\ntitle = "A"', "has no `name`"),
+        ('notebooks = ["01", "09"]', 'to choose notebooks, write taught = ["01", "05"]'),
+        ("platforms = 3", "platforms: write a table below [[platforms]] for each"),
         ('[[notebooks]]\nname = "77"', "[[notebooks]] names 77"),
         ('[[notebooks]]\nname = "01"\n[[notebooks]]\nname = "01"', "lists 01 twice"),
         ('[[notebooks]]\nname = "77_new"\ntitle = "A"', "solutions/77_new is missing"),
