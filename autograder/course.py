@@ -224,7 +224,7 @@ class NotebookEntry(_Section):
 
     name: Name
     title: str
-    builds: str = ""  # what students build and measure in it, for README's table
+    builds: str = ""  # what students build and measure in it, for docs/course.md
     measures: str = ""
     deadline: datetime.datetime | None = None
     experiments: str = ""  # the module that has them, see `utils.experiments.experiment.Experiments`

@@ -68,6 +68,8 @@ def tables(found: Map) -> str:
         due = f"{entry.deadline:%d %B %Y}" if entry.deadline else ""
         link = f"[{entry.number}](notebooks/{entry.name}.ipynb) {entry.title}"
         lines.append(f"| {link} | {graded} | {points:g} | {hours:.1f} | {_experiment(entry)} | {due} |")
+    lines += ["", "| notebook | what you build | what you measure |", "|---|---|---|"]
+    lines += [f"| {entry.number} | {entry.builds} | {entry.measures} |" for entry in found]
     lines += ["", "| exercise | title | points | minutes | uses |", "|---|---|---|---|---|"]
     for some in found.values():
         for one in some:

@@ -1,6 +1,6 @@
 """The course at a glance, read from its notebooks: exercises, points, minutes, and which exercise uses which.
 
-README's table is written from `course.toml` by `autograder build`; the documentation draws the rest.
+README's list of notebooks is written from `course.toml` by `autograder build`; the documentation draws the rest.
 """
 
 import ast
@@ -16,7 +16,6 @@ from utils import files
 
 README = FOLDER / "README.md"
 BEGIN, END = "<!-- from course.toml, by autograder build -->", "<!-- end -->"
-HEADS = "| notebook | what you build | what you measure |\n|---|---|---|\n"
 TITLE = re.compile(r"## (\d+\.S?\d+) (.+)")
 MINUTES = re.compile(r"about (\d+) minutes")
 NUMBER = re.compile(r"([\w.$]+)[ `]+(\d+\.\d+)\b")  # with the word before it
@@ -70,19 +69,16 @@ def exercises(course: Course, entry: NotebookEntry, known: Collection[str] = ())
     return list(found.values())
 
 
-def readme_table(course: Course) -> str:
-    """README's table of the course, with its marks."""
-    rows = [
-        f"| [{entry.number} {entry.name[3:]}](notebooks/{entry.name}.ipynb) | {entry.builds} | {entry.measures} |\n"
-        for entry in course.notebooks
-    ]
-    return f"{BEGIN}\n{HEADS}{''.join(rows)}{END}"
+def readme_list(course: Course) -> str:
+    """README's list of the notebooks, with its marks."""
+    lines = [f"- [{entry.number}](notebooks/{entry.name}.ipynb) {entry.title}\n" for entry in course.notebooks]
+    return f"{BEGIN}\n{''.join(lines)}{END}"
 
 
 def write_readme(course: Course, check: bool = False) -> bool:
-    """Write the table between its marks in README, unless `check`; whether it was stale.
+    """Write the list between its marks in README, unless `check`; whether it was stale.
 
-    Without marks there is no table to write. Own settings (`course.local.toml`) are not written into README.
+    Without marks there is no list to write. Own settings (`course.local.toml`) are not written into README.
     """
     if course.local:
         return False
@@ -91,7 +87,7 @@ def write_readme(course: Course, check: bool = False) -> bool:
     _, end, tail = rest.partition(END)
     if not (mark and end):
         return False
-    fresh = head + readme_table(course) + tail
+    fresh = head + readme_list(course) + tail
     if fresh != text and not check:
         files.write(README, fresh)
     return fresh != text

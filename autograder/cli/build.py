@@ -10,10 +10,10 @@ from autograder.course import CourseError
 
 def build(
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; fail if a committed notebook or README's table is stale.")
+        bool, typer.Option("--check", help="Write nothing; fail if a committed notebook or README's list is stale.")
     ] = False,
 ) -> None:
-    """Build the student notebooks from solutions/, README's table, and nbgrader's course tree under .course/.
+    """Build the student notebooks from solutions/, README's list of them, and nbgrader's course tree under .course/.
 
     Run it after every change in solutions/, utils/checks/ or course.toml.
     """

@@ -22,7 +22,7 @@ from autograder.author import checks as authors_checks
 from autograder.cli import old_spelling
 from utils.checks import nb02_positional_encoding
 from utils.grading import dispatch, forbidden
-from utils.grading.check import Outcome
+from utils.grading.check import CheckFailed, Outcome
 
 ROOT = course.ROOT
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "THREAT_MODEL.md", *(ROOT / "docs").glob("*.md")])
@@ -278,7 +278,20 @@ def test_the_glossary_is_short():
 
 
 def test_readme_is_short():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 110
+
+
+def test_the_sentence_in_readme_is_the_one_of_the_check():
+    """A student who writes README's cell into notebook 01 reads README's sentence."""
+    text = (ROOT / "README.md").read_text()
+    ((_, cell),) = [block for block in BLOCK.findall(text) if block[0] == "python"]
+    (sentence,) = re.findall(r"^> (.+)$", text, re.M)
+    known = course.load()
+    answer, call = cell.strip().rsplit("\n", 1)
+    namespace = answers.at_home(build.student_notebook(known, known.notebook("01")), answer, "readme")
+    with pytest.raises(CheckFailed) as failed:
+        exec(call, namespace)
+    assert str(failed.value) == sentence
 
 
 NEEDED = """

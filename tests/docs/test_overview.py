@@ -1,4 +1,4 @@
-"""The course at a glance: README's table comes from course.toml, and who uses whom is read from the notebooks."""
+"""The course at a glance: README's list comes from course.toml, and who uses whom is read from the notebooks."""
 
 from autograder import course
 from autograder.author import checks, overview
@@ -6,7 +6,7 @@ from autograder.author import checks, overview
 COURSE = course.load()
 
 
-def test_readme_has_the_table_of_course_toml(tmp_path, monkeypatch):
+def test_readme_has_the_list_of_course_toml(tmp_path, monkeypatch):
     assert not overview.write_readme(COURSE, check=True), "run `autograder build`"
     monkeypatch.setattr(overview, "README", tmp_path / "README.md")
     for entry in COURSE.notebooks:
@@ -15,7 +15,7 @@ def test_readme_has_the_table_of_course_toml(tmp_path, monkeypatch):
     assert overview.write_readme(COURSE, check=True) and "old" in overview.README.read_text()
     assert overview.write_readme(COURSE) and not overview.write_readme(COURSE)
     lines = overview.README.read_text().splitlines()
-    assert (lines[0], lines[-1], len(lines)) == ("before", "after", len(COURSE.notebooks) + 6)
+    assert (lines[0], lines[-1], len(lines)) == ("before", "after", len(COURSE.notebooks) + 4)
 
 
 def test_a_readme_without_marks_is_left_alone(tmp_path, monkeypatch):
