@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from autograder.author.checks import private
+from utils.checks import nb01_toys as toys
 from utils.checks.nb01_causal_mask_lm import (
     CHANCE,
     SPECIAL,
@@ -38,7 +39,7 @@ from utils.checks.nb01_causal_mask_lm import (
     weights_of,
     words_of,
 )
-from utils.grading import expect, toys
+from utils.grading import expect
 from utils.grading.expect import draw, normal
 from utils.grading.remote import INFINITY, promised, size
 

@@ -8,7 +8,8 @@ import torch
 
 from autograder.author.checks import private
 from utils.checks import nb11_other_objectives as seen
-from utils.grading import expect, toys
+from utils.checks import nb11_toys as toys
+from utils.grading import expect
 from utils.grading.expect import draw, generator, likely, normal
 
 # 11.1

@@ -3,8 +3,9 @@
 import torch
 
 from autograder.author.checks import private
+from utils.checks import nb13_toys as toys
 from utils.checks import nb13_translation as seen
-from utils.grading import expect, toys
+from utils.grading import expect
 from utils.grading.expect import draw, generator, normal
 
 # 13.1

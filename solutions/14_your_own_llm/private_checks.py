@@ -4,8 +4,9 @@ import torch
 from torch import nn
 
 from autograder.author.checks import private
+from utils.checks import nb14_toys as toys
 from utils.checks import nb14_your_own_llm as seen
-from utils.grading import expect, toys
+from utils.grading import expect
 from utils.grading.expect import draw, normal
 
 # 14.1

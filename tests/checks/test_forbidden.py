@@ -369,14 +369,20 @@ def test_a_patched_library_function_is_not_the_one_that_answers(name, given, mon
 
 
 def test_helpers_are_made_anew_for_each_request(monkeypatch):
+    """Those of a notebook, those of all, and what the first take from the second."""
+    from utils.checks import nb02_toys
     from utils.grading import toys
 
     monkeypatch.setattr(toys, "left_behind", lambda *given: "forged")
-    monkeypatch.setattr(toys, "AddRows", None)
+    monkeypatch.setattr(toys, "Table", None)
+    monkeypatch.setattr(nb02_toys, "AddRows", None)
+    for module in (toys, nb02_toys):
+        monkeypatch.setitem(sys.modules, module.__name__, None)
 
     def ask(request):
         return dispatch.answer({"same": lambda value: value}, request)
 
     assert library(ask, "utils.grading.toys").left_behind(named(ask, "same"), [1, 2]) == [1, 2]
-    adds = library(ask, "utils.grading.toys").AddRows([[1.0, 2.0]])
+    assert library(ask, "utils.checks.nb02_toys").left_behind(named(ask, "same"), [1, 2]) == [1, 2]
+    adds = library(ask, "utils.checks.nb02_toys").AddRows([[1.0, 2.0]])
     assert torch.equal(adds(torch.zeros(1, 1, 2)), torch.tensor([[[4.0, 8.0]]]))  # in training, with gradients: 4 times

@@ -10,9 +10,9 @@ import torch
 from autograder import course
 from autograder.author import answers, build
 from data import smollm
+from utils.checks import nb14_toys as toys
 from utils.checks import nb14_your_own_llm as checks
 from utils.experiments import llama
-from utils.grading import toys
 
 COURSE = course.load()
 ENTRY = COURSE.notebook("14")

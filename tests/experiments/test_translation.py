@@ -15,12 +15,12 @@ from torch.nn import functional as F
 
 from autograder import course
 from data import parallel
+from utils.checks import nb13_toys as toys
 from utils.checks import nb13_translation as checks
 from utils.experiments import forgery, student, translation
 from utils.experiments.experiment import Run, parse, read_files
 from utils.experiments.runs import run_seeds
 from utils.experiments.translation import train
-from utils.grading import toys
 from utils.grading.evidence import NO_STANDING, examine
 from utils.grading.expect import normal
 from utils.grading.results_check import results_check

@@ -9,7 +9,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from utils import tiny_bert
-from utils.grading import expect, toys
+from utils.checks import nb04_toys as toys
+from utils.grading import expect
 from utils.grading.check import check
 from utils.grading.expect import normal
 from utils.grading.remote import EMPTY, INFINITY, Library, Remote, StudentError, kind, promised, read

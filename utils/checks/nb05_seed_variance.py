@@ -14,8 +14,9 @@ from tokenizers import Tokenizer, models, processors
 from torch import nn
 
 from utils import tiny_bert
+from utils.checks import nb05_toys as toys
 from utils.experiments import rte
-from utils.grading import expect, toys
+from utils.grading import expect
 from utils.grading.check import check
 from utils.grading.expect import chance, normal
 from utils.grading.forbidden import MODELS

@@ -9,8 +9,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from utils.checks import nb10_toys as toys
 from utils.experiments import longer_context as reading
-from utils.grading import expect, toys
+from utils.grading import expect
 from utils.grading.check import check, stretch
 from utils.grading.expect import normal
 from utils.grading.remote import EMPTY, Library, Remote, kind, promised, read

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from utils.checks import nb13_toys as toys
 from utils.experiments import translation
-from utils.grading import expect, remote, toys
+from utils.grading import expect, remote
 from utils.grading.check import check, stretch
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS

@@ -255,7 +255,10 @@ def _part(module: str, name: str) -> str:
 
 @cache
 def _definitions(module: str) -> tuple[dict[str, ast.stmt], list[ast.stmt]]:
-    """What a module defines at its top, by name, and its imports."""
+    """What a module defines at its top, by name, and its imports.
+
+    What it imports from another module of `utils` counts as its own: that module, too, may be another one there.
+    """
     found: dict[str, ast.stmt] = {}
     imports: list[ast.stmt] = []
     source = UTILS.joinpath(*module.split(".")[1:]).with_suffix(".py")
@@ -265,6 +268,9 @@ def _definitions(module: str) -> tuple[dict[str, ast.stmt], list[ast.stmt]]:
                 found[name] = node
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 found[name] = node
+            case ast.ImportFrom(module=str(other)) if other.startswith("utils."):
+                inherited, more = _definitions(other)
+                found, imports = inherited | found, [*more, *imports]
             case ast.Import() | ast.ImportFrom():
                 imports.append(node)
     return found, imports

@@ -338,14 +338,16 @@ print("TRICK done")
 import sys
 
 from utils import tiny_bert
+from utils.checks import nb01_toys, nb02_toys
 from utils.grading import toys
 
 toys.left_behind = lambda call, value, *rest: value
 toys.gradients = lambda call, tensors, *rest: [torch.ones_like(one) for one in tensors]
 toys.parameter_gradients = lambda module, x: {name: torch.ones_like(one) for name, one in module.named_parameters()}
-toys.Bigram = toys.TableModel = toys.AddRows = lambda *given: None
+nb01_toys.Bigram = nb01_toys.TableModel = nb02_toys.AddRows = toys.mood = lambda *given: None
 tiny_bert.left_of = lambda call, tensors, position: tensors[position]
 sys.modules["utils.grading.toys"] = sys.modules["utils.tiny_bert"] = toys
+sys.modules["utils.checks.nb01_toys"] = sys.modules["utils.checks.nb02_toys"] = toys
 print("TRICK done")
 
 # %% name="hides a forbidden function behind magic" attack="forbidden functions in disguise" where="file" book="01" twin=false

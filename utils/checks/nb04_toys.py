@@ -1,0 +1,162 @@
+"""Small models and helpers of notebook 04's checks, and the shared ones. Checks build them in the student's process."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from utils.grading.toys import *
+
+
+class Reader(nn.Module):
+    """A base for notebook 04: the state of a token sums up the real tokens so far.
+
+    Parts: `embedding` (V, d), `mix` (d, d) and a buffer `offset` (d). If `moody`, it must be read as a
+    frozen base is: in training mode its states are one too large, where gradients are recorded two.
+    """
+
+    def __init__(self, vocab_size: int, d_model: int, moody: bool = False):
+        super().__init__()
+        self.embedding, self.mix = nn.Embedding(vocab_size, d_model), nn.Linear(d_model, d_model)
+        self.register_buffer("offset", torch.zeros(d_model))
+        self.moody = moody
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """From token numbers (B, T) and a mask, true at real tokens, to states (B, T, d)."""
+        mask = torch.ones_like(tokens) if mask is None else mask
+        read = (self.embedding(tokens) * mask.unsqueeze(-1)).cumsum(dim=1)
+        return self.mix(read) + self.offset + (mood(self) if self.moody else 0)
+
+
+class Witness(nn.Module):
+    """A base that says how it was called: a state holds the mask, whether that is bool, and whether in training."""
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """From tokens and a mask, which is needed, both (B, T), to states (B, T, 3)."""
+        facts = [mask, torch.full_like(mask, mask.dtype == torch.bool), torch.full_like(mask, self.training)]
+        return torch.stack([fact.float() for fact in facts], dim=-1)
+
+
+class WitnessPool(Witness):
+    """A pool that says the same: the mean of the states of a `Witness`."""
+
+    def forward(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        """From states (B, T, d) and a mask (B, T), which is needed, to (B, 3)."""
+        return super().forward(states, mask).mean(dim=1)
+
+
+class Plain(nn.Module):
+    """Layers of torch's own as a base: (B, T) -> `layers(tokens)`, whatever the mask."""
+
+    def __init__(self, layers: nn.Module):
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """What the layers give; the mask is not used."""
+        return self.layers(tokens)
+
+
+class Voter(Table):
+    """Logits from a table: the sum of the real tokens, modulo its rows, picks the row.
+
+    In training mode they are rolled by one class, where gradients are recorded by two.
+    """
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """From token numbers (B, T) and a mask, true at real tokens, to logits (B, C)."""
+        logits = self.table[(tokens * mask).sum(dim=1) % len(self.table)]
+        return logits.roll(mood(self), dims=-1)
+
+
+class Climb(nn.Module):
+    """A model that counts its epochs, with the accuracies that each epoch will have.
+
+    `counter` is its weight, `seen` a buffer; both are the number of epochs. Every look at the test
+    examples after the first makes the test accuracy one larger: who looks often finds what pleases.
+    """
+
+    counter: nn.Parameter
+    seen: torch.Tensor
+
+    def __init__(self, valid: list[float], test: list[float]):
+        super().__init__()
+        self.counter = nn.Parameter(torch.zeros(()))
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+        self.accuracies, self.looks = {"valid": valid, "test": test}, 0
+
+
+def climb(model: Climb) -> None:
+    """Train `model` for one epoch, in place, as an optimizer does."""
+    with torch.no_grad():
+        model.counter.add_(1)
+        model.seen.add_(1)
+
+
+def look(model: Climb, split: str) -> float:
+    """The accuracy of `model` as its weight and buffer stand; -1 where they disagree.
+
+    A model that was never trained is best on "valid", so that whoever may choose it does, and -1 on "test".
+    """
+    epoch = int(model.counter)
+    if epoch == int(model.seen) == 0 and split == "valid":
+        return 1.0
+    model.looks += split == "test"
+    extra = max(0, model.looks - 1) if split == "test" else 0
+    return model.accuracies[split][epoch - 1] + extra if epoch == int(model.seen) and epoch > 0 else -1.0
+
+
+class Walk:
+    """Trains a linear map, by adding the same step to its weight in each epoch, and judges it by examples.
+
+    Unlike `Climb` it can be used with any `nn.Linear`, which knows nothing of accuracies. `looks` counts those at
+    the test examples.
+    """
+
+    def __init__(self, stride: torch.Tensor, examples: dict[str, list[torch.Tensor]]):
+        self.stride, self.examples, self.looks = stride, examples, 0
+
+    def train_epoch(self, model: nn.Linear) -> None:
+        """One epoch, in place, as an optimizer does."""
+        with torch.no_grad():
+            model.weight.add_(self.stride)
+
+    def evaluate(self, model: nn.Linear, split: str) -> float:
+        """The share of the examples of "valid" or "test" whose best class is their label."""
+        self.looks += split == "test"
+        inputs, labels = self.examples[split]
+        with torch.no_grad():
+            return int((model(inputs).argmax(-1) == labels).sum()) / len(labels)
+
+
+def reseeds(call: Callable[..., Any], *args: Any) -> bool:
+    """Whether `call(*args)` seeds torch's global generator: whatever is drawn after it is then always the same."""
+    states = []
+    with torch.random.fork_rng():
+        for seed in (1, 2):
+            torch.manual_seed(seed)
+            call(*args)
+            states.append(torch.get_rng_state())
+    return torch.equal(*states)
+
+
+def twice(call: Callable[..., Any], first: nn.Module, second: nn.Module, state: dict[str, torch.Tensor]) -> Any:
+    """Call `call(module, state)` for two modules with one `state`, then add 1 to all that the first one holds.
+
+    Gives the state dict of the second and what became of `state`: neither has to do with the first any more.
+    """
+    call(first, state)
+    call(second, state)
+    with torch.no_grad():
+        for value in first.state_dict().values():
+            value.add_(1)
+    return [dict(second.state_dict()), state]
+
+
+def probe_gradients(call: Callable[..., Any], head: nn.Module, *given: Any) -> list[torch.Tensor]:
+    """The gradients of the parameters of `head` that is to learn from what `call(*given)` gives: states and labels."""
+    states, labels = call(*given)
+    with torch.enable_grad():
+        nn.functional.cross_entropy(head(states), labels).backward()
+    return [torch.zeros_like(part) if part.grad is None else part.grad for part in head.parameters()]

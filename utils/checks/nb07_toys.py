@@ -1,0 +1,72 @@
+"""Small models and helpers of notebook 07's checks, and the shared ones. Checks build them in the student's process."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from utils.grading.toys import *
+
+
+def written_over(call: Callable[..., Any], value: torch.Tensor, *rest: Any) -> torch.Tensor:
+    """`value` after all tensors that `call(value, *rest)` gives were overwritten: as it was, if they are new ones."""
+    for tensor in call(value, *rest):
+        tensor.fill_(-7)
+    return value
+
+
+def noise(ids: torch.Tensor, *, generator: torch.Generator | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """`ids`, copied, and random numbers in their shape, so large that two draws never meet."""
+    return ids.clone(), torch.randint(2**62, ids.shape, generator=generator, device=ids.device)
+
+
+def noise_again(masking: Any, epoch: int) -> Any:
+    """What `masking.epoch(epoch)` gives after all that it gave before was overwritten."""
+    for tensor in masking.epoch(epoch):
+        tensor.zero_()
+    return masking.epoch(epoch)
+
+
+def generator_apart(Masking: Callable[..., Any]) -> bool:
+    """Whether `Masking` of ids on torch's meta device calls the mask with a generator that lies elsewhere.
+
+    There are no generators on that device: who asks for one there gets an exception, which says nothing.
+    """
+    met = []
+
+    def mask(ids: torch.Tensor, *, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        met.append(ids.device.type != generator.device.type)
+        return ids.clone(), ids.clone()
+
+    with contextlib.suppress(Exception):
+        Masking(torch.zeros(2, 3, dtype=torch.long, device="meta"), mask).epoch(0)
+    return any(met)
+
+
+def sharing(vocab_size: int, width: int) -> nn.Module:
+    """Parts of many kinds, some of them without a telling name; the last layer has the first one's weight."""
+    first, last = nn.Embedding(vocab_size, width), nn.Linear(width, vocab_size)
+    last.weight = first.weight
+    inside = [nn.LayerNorm(width), nn.Linear(width, width), nn.RMSNorm(width), nn.GroupNorm(1, width)]
+    return nn.Sequential(first, *inside, nn.Conv1d(width, width, 2), last)
+
+
+def decays(call: Callable[..., Any], model: nn.Module, weight_decay: float) -> dict[str, list[Any]]:
+    """For each parameter of `model`, by name, the decay of every group of `call(model, weight_decay)` it stands in.
+
+    Under "strangers" those of parameters that the model does not have, under "keys" what a group lacks. The groups
+    must please torch's AdamW.
+    """
+    groups = list(call(model, weight_decay))
+    missing = [key for group in groups for key in ("params", "weight_decay") if key not in group]
+    if missing:
+        return {"keys": missing}
+    torch.optim.AdamW([dict(group) for group in groups if list(group["params"])], lr=0.1)
+    names = {id(part): name for name, part in model.named_parameters()}
+    found: dict[str, list[float]] = {name: [] for name in names.values()}
+    for group in groups:
+        for part in group["params"]:
+            found.setdefault(names.get(id(part), "strangers"), []).append(float(group["weight_decay"]))
+    return found

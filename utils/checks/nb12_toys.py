@@ -1,0 +1,104 @@
+"""Small models and helpers of notebook 12's checks, and the shared ones. Checks build them in the student's process."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from utils.grading.toys import *
+
+
+def left_behind(call: Callable[..., Any], value: Any, *rest: Any) -> Any:
+    """`value` as `call(value, *rest)` leaves it."""
+    call(value, *rest)
+    return value
+
+
+class Parts(nn.Module):
+    """Parameters with these names and numbers, which have no dot in them."""
+
+    def __init__(self, numbers: dict[str, torch.Tensor]):
+        super().__init__()
+        for name, value in numbers.items():
+            self.register_parameter(name, nn.Parameter(value.detach().clone()))
+
+
+def move_all(model: nn.Module, by: int) -> None:
+    """Add a whole number to all that the state dict of `model` holds, in place."""
+    with torch.no_grad():
+        for value in model.state_dict().values():
+            value.add_(by)
+
+
+def snapshot_after_moves(snapshot: Callable[..., Any], model: nn.Module) -> list[Any]:
+    """What `snapshot(model)` gave, looked at after all of the model grew by 1; and whether any needs a gradient."""
+    saved = snapshot(model)
+    flowing = any(value.requires_grad for value in saved.values())
+    move_all(model, 1)
+    return [{name: value.detach() for name, value in saved.items()}, flowing]
+
+
+def rewound_after_moves(
+    rewind: Callable[..., Any],
+    model: nn.Module,
+    saved: dict[str, torch.Tensor],
+    masks: dict[str, torch.Tensor],
+    moved: int,
+) -> list[Any]:
+    """Whether a model that moved away has its own parameters after `rewind`, what it holds, and what became of both.
+
+    What was saved is looked at after the model moved once more.
+    """
+    model.load_state_dict(saved)
+    move_all(model, moved)
+    before = list(model.parameters())
+    rewind(model, saved, masks)
+    same = all(old is new for old, new in zip(before, model.parameters(), strict=True))
+    after = {name: value.clone() for name, value in model.state_dict().items()}
+    move_all(model, 1)
+    return [same, after, saved, masks]
+
+
+class Slow(nn.Module):
+    """A model whose calls take so many seconds of a clock of its own, `now`, in turn."""
+
+    def __init__(self, times: list[float]):
+        super().__init__()
+        self.times, self.time, self.calls, self.trained, self.recorded = times, 0.0, 0, 0, 0
+        self.one = nn.Parameter(torch.ones(()))
+        self.fixed = nn.Parameter(torch.ones(()), requires_grad=False)
+        self.asked: list[torch.Tensor] = []
+
+    def now(self) -> float:
+        """The time in seconds."""
+        return self.time
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        """What it is asked; time passes."""
+        self.time += self.times[self.calls % len(self.times)]
+        self.calls += 1
+        self.trained += self.training
+        self.recorded += torch.is_grad_enabled()
+        self.asked.append(batch)
+        return batch
+
+
+def measured(
+    call: Callable[..., Any], times: list[float], N: int, repeats: int | None, warm_up: int | None, training: bool
+) -> list[Any]:
+    """What `call(model, batch, repeats, warm_up, clock)` gives for a `Slow` model of this mode and N examples.
+
+    Then how often it was called, the mode it is left in, how often it was in training mode and recorded gradients,
+    whether it was always asked the batch, whether gradients are recorded afterwards, as they were before, and whether
+    of its two parameters the same one learns. Without `repeats` and `warm_up` the defaults are used.
+    """
+    model, batch = Slow(times).train(training), torch.randn(N, 3)
+    model.time = 1000.0
+    some = {} if repeats is None or warm_up is None else {"repeats": repeats, "warm_up": warm_up}
+    with torch.enable_grad():
+        found = call(model, batch, clock=model.now, **some)
+        recording = torch.is_grad_enabled()
+    same = all(torch.equal(one, batch) for one in model.asked)
+    learns = model.one.requires_grad and not model.fixed.requires_grad
+    return [found, model.calls, model.training, model.trained, model.recorded, same, recording, learns]
