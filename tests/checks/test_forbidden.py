@@ -373,7 +373,7 @@ def test_helpers_are_made_anew_for_each_request(monkeypatch):
     from utils.checks import nb02_toys
     from utils.grading import toys
 
-    monkeypatch.setattr(toys, "left_behind", lambda *given: "forged")
+    monkeypatch.setattr(toys, "type_of", lambda *given: "forged")
     monkeypatch.setattr(toys, "Table", None)
     monkeypatch.setattr(nb02_toys, "AddRows", None)
     for module in (toys, nb02_toys):
@@ -382,7 +382,7 @@ def test_helpers_are_made_anew_for_each_request(monkeypatch):
     def ask(request):
         return dispatch.answer({"same": lambda value: value}, request)
 
-    assert library(ask, "utils.grading.toys").left_behind(named(ask, "same"), [1, 2]) == [1, 2]
-    assert library(ask, "utils.checks.nb02_toys").left_behind(named(ask, "same"), [1, 2]) == [1, 2]
+    assert library(ask, "utils.grading.toys").type_of(named(ask, "same"), [1, 2]) == "list"
+    assert library(ask, "utils.checks.nb02_toys").type_of(named(ask, "same"), [1, 2]) == "list"
     adds = library(ask, "utils.checks.nb02_toys").AddRows([[1.0, 2.0]])
     assert torch.equal(adds(torch.zeros(1, 1, 2)), torch.tensor([[[4.0, 8.0]]]))  # in training, with gradients: 4 times
