@@ -22,6 +22,7 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/autograder build --check
+	$(BIN)/autograder summaries --check
 
 notebooks: $(READY)
 	$(BIN)/autograder build

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]  # of the packages autograder, utils and data
 HELPERS = ("utils", "data")  # packages that students have, too
 CHECKS = "utils/checks"  # the public checks, below the folder of their course
+RESULTS, SUMMARIES = "data/results", "data/summaries"  # recorded runs, and what students get in their place
 BESIDE = ("solutions", *HELPERS, local_settings.NAME)  # what lies beside course.toml and runs, or says what runs
 HOUR, DAY = 3600, 86400  # seconds
 Name = Annotated[str, StringConstraints(pattern=r"^\d\d_[a-z0-9_]+$")]
@@ -76,6 +77,7 @@ def helpers(root: Path = ROOT, folder: Path = FOLDER) -> dict[str, Path]:
     """The files of `HELPERS` as students of the course have them, by their paths below the student repository.
 
     Of another course that is the Python of the package in `root`, without our checks, and what its own folder has.
+    Recorded runs of which there is a summary are not among them, see `autograder.author.summaries`.
     """
     found = {}
     for place in dict.fromkeys((root, folder)):
@@ -87,7 +89,8 @@ def helpers(root: Path = ROOT, folder: Path = FOLDER) -> dict[str, Path]:
                     ours = file.endswith(".py") and (file == "__init__.py" or not name.startswith(CHECKS))
                     if not file.endswith(".pyc") and (place == folder or ours) and os.path.isfile(f"{inside}/{file}"):
                         found[name] = Path(inside, file)
-    return dict(sorted(found.items()))
+    summed_up = {f"{RESULTS}/{Path(name).stem}" for name in found if name.startswith(f"{SUMMARIES}/")}
+    return {name: path for name, path in sorted(found.items()) if name.rsplit("/", 2)[0] not in summed_up}
 
 
 class _Section(BaseModel):

@@ -27,7 +27,7 @@ from autograder.grading.grading_record import GRADED, GradedVerdict, Record, job
 from autograder.intake import restore
 from utils.experiments import student
 from utils.experiments.experiment import dumps, parse, path_of, read_files, write
-from utils.experiments.runs import RECORDED_SEEDS
+from utils.experiments.runs import RECORDED_SEEDS, load_table
 from utils.grading.verdict import Outcome
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -139,6 +139,11 @@ def files_of(folder, experiment):
     """The files of one experiment's runs in a folder of results, by path below it."""
     name = experiment.folder("").name
     return {file: text for file, text in read_files(folder).items() if file.split("/")[0] == name}
+
+
+def whole_runs(module, *notebook):
+    """The course's own runs with their predictions, by name; `module.recorded` has summaries of them."""
+    return load_table(module.experiments(*notebook, profile="cpu"), module.RECORDED)
 
 
 def changed(files, name, **changes):

@@ -14,13 +14,23 @@ from pathlib import Path
 
 import nbformat
 
-from autograder.author import build
+from autograder.author import build, summaries
 from autograder.author.checks import checks_module
-from autograder.course import CHECKS, FOLDER, HELPERS, ROOT, Course, CourseError, folder_of, helpers
+from autograder.course import (
+    CHECKS,
+    FOLDER,
+    HELPERS,
+    RESULTS,
+    ROOT,
+    SUMMARIES,
+    Course,
+    CourseError,
+    folder_of,
+    helpers,
+)
 from utils import variants
 
 FILES = ("environment.yml", "requirements.txt", "constraints.txt", "LICENSE")
-RESULTS = "data/results"  # recorded runs
 STUDENTS = "docs/students.md"  # the page for students, if the course has one; students.md in the release
 RECORDERS = ("search.py",)  # in authors' folders; they made the results that students get, and hold no answer
 README = """\
@@ -95,21 +105,25 @@ def release(course: Course, target: Path) -> list[Path]:
 def released(course: Course) -> dict[str, Path]:
     """The files that notebooks need, by their paths in the student repository.
 
-    Of the checks and recorded runs, those of the course's notebooks are among them.
+    Of the checks and of what is recorded, those of the course's notebooks are among them.
 
     Raises:
-        CourseError: a notebook is stale.
+        CourseError: a notebook or a summary of recorded runs is stale.
     """
     stale = build.build_notebooks(course, check=True)
     if stale:
         raise CourseError(f"{', '.join(stale)} stale: run `autograder build` first")
+    if outdated := summaries.stale():
+        names = ", ".join(path.name for path in outdated)
+        raise CourseError(f"{SUMMARIES}: {names} missing or stale: run `autograder summaries` first")
     found = helpers()
     reached = set(_reached(course, found))
     checks = {f"{entry.public_checks.replace('.', '/')}.py" for entry in course.notebooks}
     named = set().union(*({text for text in _strings(found[name])} for name in reached))
     for name in list(found):
-        folder = name.removeprefix(f"{RESULTS}/").partition("/")[0]
-        unused = name.startswith(f"{RESULTS}/") and not {folder, Path(folder).stem} & named
+        package, below, *inside = name.split("/")
+        recorded = f"{package}/{below}" in (RESULTS, SUMMARIES)
+        unused = recorded and not {inside[0], Path(inside[0]).stem} & named
         if unused or (re.match(rf"{CHECKS}/nb\d\d_", name) and name not in checks | reached):
             del found[name]
     for name in FILES:

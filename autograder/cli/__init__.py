@@ -35,6 +35,7 @@ from autograder.cli import (
     roster,
     similar,
     status,
+    summaries,
     watch,
 )
 from autograder.course import CourseError
@@ -49,6 +50,7 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "build": build.build,
     "new-course": new_course.new_course,
     "record": record.record,
+    "summaries": summaries.summaries,
     "release": release.release,
     "collect": collect.collect,
     "grade": grade.grade,

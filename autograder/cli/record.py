@@ -15,10 +15,12 @@ def record(
 ) -> None:
     """Record the runs that come with the course, profile cpu; those that are recorded already are not run again.
 
+    At the end it renews their summaries, which students get in their place.
     What the solution's cells contribute is executed here, on this machine. It takes minutes to hours.
     """
-    from autograder.author import record_runs
+    from autograder.author import record_runs, summaries
 
     course = context.load()
     for table in record_runs.record(course, course.notebook(notebook), names or (), seeds, cluster or None):
         context.console.print(repr(table), markup=False, soft_wrap=True)
+    summaries.write(course)

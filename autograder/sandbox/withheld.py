@@ -8,13 +8,12 @@ import re
 import shutil
 from pathlib import Path
 
-from autograder.course import ROOT, helpers
+from autograder.course import RESULTS, ROOT, SUMMARIES, helpers
 from utils.grading import forbidden
 
 # Of this package: what a kernel itself is made of.
 KERNEL = ("__init__", "fork_server", "kernel_main", "scratch", "seccomp", "stand_ins")
-RESULTS = "data/results"  # recorded runs, which cells show; without the labels that runs are graded by
-LABELS = "gold.json"
+LABELS = "gold.json"  # by which runs are graded
 NAMED = re.compile(r"^(?:(?:async )?def |class )(\w+)|^(\w+)(?: ?:[^=\n]+)? = ", re.MULTILINE)
 STAND_IN = '''"""Withheld while a notebook is graded."""
 
@@ -59,9 +58,9 @@ def write(folder: Path) -> Path:
 
 
 def write_results(folder: Path) -> None:
-    """Add the recorded runs to what `write` has written: only cells read them, and they are hundreds of files."""
+    """Add what cells show of recorded runs to what `write` has written: only cells read it, and it is many files."""
     for name, path in helpers().items():
-        if name.startswith(f"{RESULTS}/") and path.name != LABELS:
+        if name.startswith((f"{RESULTS}/", f"{SUMMARIES}/")) and path.name != LABELS:
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)

@@ -361,24 +361,27 @@ checks.accuracy(accuracy, majority)
 
 # %% [markdown]
 # Now real runs. Recorded ones come with the course: a small encoder of six layers, trained on RTE from
-# three starts, on half of its training pairs for two epochs, which is little. Each run has its predictions on the
-# validation pairs.
+# three starts, on half of its training pairs for two epochs, which is little. You get what each run scored but not its
+# predictions, because predictions could be mixed into runs that nobody trained. Your own runs, in 5.11, have
+# predictions. Until then a coin predicts.
 
 # %%
 recorded = {start: runs for start, runs in rte.recorded("05_seed_variance").items() if len(runs) > 1}
 scores = {start: [run.accuracy for run in runs] for start, runs in recorded.items()}
 labels = next(run.labels for runs in recorded.values() for run in runs)
+coins = {seed: np.random.default_rng(seed).integers(2, size=len(labels)).tolist() for seed in range(1, 6)}
 print(f"{len(labels)} validation pairs;", ", ".join(f"{start}: {len(runs)} runs" for start, runs in recorded.items()))
 
 # %%
 print(f"the most frequent class: {majority(labels):.4f}")
-for start, runs in recorded.items():
-    print(f"{start:>22}:", *(f"{accuracy(run.predictions, run.labels):.3f}" for run in runs))
+print(f"{'a coin':>22}:", *(f"{accuracy(guesses, labels):.3f}" for guesses in coins.values()))
+for start, values in scores.items():
+    print(f"{start:>22}:", *(f"{value:.3f}" for value in values))
 
 # %% [markdown]
-# Read along a row: same model, same data, another seed. Then compare the first row with the
-# majority. Nothing complains about a lost prediction, by the way: every later pair is
-# off by one.
+# Read along a row: same model, same data, another seed. The coin has learned nothing, and its row scatters all the
+# same. Then compare the row below it with the majority. Nothing complains about a lost prediction, by the way: every
+# later pair is off by one.
 
 # %% [markdown]
 # ## 5.5 Mean and spread
@@ -644,19 +647,25 @@ def by_example(right_a, right_b, level=0.95):
 # %% check="5.7"
 checks.comparison(by_seed, by_example)
 
+
 # %%
-by_start = [{run.seed: run.accuracy for run in runs} for runs in recorded.values()]
-right = [torch.tensor([run.predictions for run in runs]) == torch.tensor(labels) for runs in recorded.values()]
-for a, b in zip(range(len(right)), range(1, len(right))):
+def show(name, found, a, b):
+    apart = stats.ttest_ind(b, a, equal_var=False).confidence_interval()
+    print(f"{name}: {found[0]:+.3f}, from {found[1]:+.3f} to {found[2]:+.3f}")
+    print("   were they not paired: from {:+.3f} to {:+.3f}".format(*apart), end="")
+    print(f"; correlation {np.corrcoef(a, b)[0, 1]:+.2f}")
+
+
+by_start = {start: {run.seed: run.accuracy for run in runs} for start, runs in recorded.items()}
+for a, b in zip([*by_start], [*by_start][1:]):
     both = sorted(by_start[a].keys() & by_start[b].keys())
     paired = [{seed: by_start[one][seed] for seed in both} for one in (a, b)]
-    print(f"{list(recorded)[b]} against {list(recorded)[a]}")
-    print("   by seed:    {:+.3f}, from {:+.3f} to {:+.3f}".format(*by_seed(*paired)))
-    print("   by example: {:+.3f}, from {:+.3f} to {:+.3f}".format(*by_example(right[a], right[b])))
-    strangers = stats.ttest_ind(*([*one.values()] for one in reversed(paired)), equal_var=False).confidence_interval()
-    print("   were the seeds not paired: from {:+.3f} to {:+.3f}".format(*strangers))
-    shared = [[*one.values()] for one in paired], [right[one].double().mean(0) for one in (a, b)]
-    print("   correlation by seed {:+.2f}, by example {:+.2f}".format(*(np.corrcoef(two)[0, 1] for two in shared)))
+    show(f"{b} against {a}, by seed", by_seed(*paired), *([*one.values()] for one in paired))
+
+draw = np.random.default_rng(57)  # made up: examples are easy or hard, and B is better by five points
+easy = draw.beta(2, 1, size=300)
+right = [torch.tensor(draw.random((5, 300)) < easy + gain) for gain in (0, 0.05)]
+show("made up, by example", by_example(*right), *(one.double().mean(0).tolist() for one in right))
 
 # %% [markdown]
 # As many as there are examples, or as there are runs; never their product. Runs share the examples, and
@@ -745,16 +754,19 @@ checks.health(health)
 
 # %%
 gave_up = {0: [statistics.mode(labels)] * len(labels)}  # made up, with a seed that no run has
+reports = {"five coins": health(coins, labels), "and one that gave up": health(coins | gave_up, labels)}
 for start, runs in recorded.items():
-    for name, more in ((start, {}), ("and one that gave up", gave_up)):
-        report = health({run.seed: run.predictions for run in runs} | more, labels)
-        rest = report["mean_of_others"]
-        others = "there are no others" if rest is None else f"of the others {rest:.3f}"
-        print(f"{name:>22}: degenerate {report['degenerate']} of {report['runs']}, mean {report['mean']:.3f}, {others}")
+    others = [run.accuracy for run in runs if not run.degenerate]
+    reports[start] = {"runs": len(runs), "degenerate": [run.seed for run in runs if run.degenerate]}
+    reports[start] |= {"mean": np.mean(scores[start]), "mean_of_others": np.mean(others) if others else None}
+for name, report in reports.items():
+    rest = report["mean_of_others"]
+    others = "there are no others" if rest is None else f"of the others {rest:.3f}"
+    print(f"{name:>22}: degenerate {report['degenerate']} of {report['runs']}, mean {report['mean']:.3f}, {others}")
 
 # %% [markdown]
 # Not necessarily: look at what it predicts, not at how well. The run with seed 0 is made up: it scores the majority's
-# share, and drags a good mean down. Others were found here, not made. Nor must a run give up to have learned nothing:
+# share, and so flatters five coins. Others were found here, not made. Nor must a run give up to have learned nothing:
 # a mean near the majority says enough.
 
 # %% [markdown]

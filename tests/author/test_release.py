@@ -211,7 +211,11 @@ def test_a_course_of_some_notebooks_releases_their_checks_and_results_alone(tmp_
     names = {path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file()}
     checks = {name for name in names if name.startswith("utils/checks/nb")}
     assert checks == {f"utils/checks/nb{name}.py" for name in (*(entry.name for entry in chosen), "01_toys", "05_toys")}
-    assert {name.split("/")[2] for name in names if name.startswith("data/results/")} == {"rte", "sick", "gold.json"}
+    assert {name for name in names if name.startswith(("data/results/", "data/summaries/"))} == {
+        "data/results/gold.json",
+        "data/summaries/rte.json",
+        "data/summaries/sick.json",
+    }
     assert {name for name in names if name.startswith("notebooks/")} == {
         *(f"notebooks/{entry.name}.ipynb" for entry in chosen),
         "notebooks/mine.txt",

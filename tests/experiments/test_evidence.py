@@ -11,6 +11,7 @@ import zipfile
 import numpy as np
 import pytest
 import torch
+from helpers import whole_runs
 
 from autograder import cli, course, synthetic
 from autograder.author.checks import public_checks
@@ -311,7 +312,7 @@ def claimed(notebook, logits_of, name=FORGER):
     """A whole hand-in of this name, consistent in itself: `logits_of(experiment, recorded runs, number)` says what."""
     files = {}
     for arm, experiment in rte.experiments(notebook, "cpu").items():
-        known = rte.recorded(notebook)[arm]
+        known = whole_runs(rte, notebook)[arm]
         for number, seed in enumerate(student.seeds_of(name, "", 5)):
             base = known[number]
             logits = np.round(np.array(logits_of(experiment, known, number), dtype=float), DIGITS)
@@ -475,7 +476,7 @@ def test_what_still_passes_until_it_is_audited(notebook):
     files = claimed(notebook, around_the_shipped)
     verdict, _, _ = check.verdict_on(files, ["cpu", "gpu"], NO_STANDING)
     assert verdict.score == 4
-    recorded = rte.recorded(notebook)
+    recorded = whole_runs(rte, notebook)
     told = []
     for text in files.values():
         run = parse(text)
@@ -489,7 +490,7 @@ def counted_runs(source, change, name=FORGER):
     files = {}
     for arm, experiment in source.experiments(profile="cpu").items():
         for number, seed in enumerate(student.seeds_of(name, "", 5)):
-            base, some = source.recorded()[arm][number], draw(arm, number, name)
+            base, some = whole_runs(source)[arm][number], draw(arm, number, name)
             rows = [
                 [
                     max(one * np.exp(some.normal(0, 0.2)), 0.7) if type(one) is float and one > 0.7 else one
@@ -523,7 +524,7 @@ def test_whole_numbers_with_a_few_changes_are_shown_to_a_person():
 
 @pytest.mark.parametrize("source, most", [(tagging, 0.73), (forgetting, 0.73)])
 def test_what_whole_numbers_honest_seeds_have_in_common_is_as_the_threshold_says(source, most):
-    runs = source.recorded()
+    runs = whole_runs(source)
     experiments = source.experiments(profile="cpu")
     assert forgery.counted_again(experiments.values(), runs, {}) == ([], [])
     rows = [
@@ -675,7 +676,7 @@ def test_what_honest_seeds_have_in_common_is_as_the_thresholds_say():
 def test_runs_that_were_made_up_have_less_in_common_than_is_asked(arm, least):
     """Two thirds of what recorded runs have in common is asked where that is below UNLIKE; noise has none of it."""
     experiment = rte.experiments(rte.ADAPTER_FUSION, "cpu")[arm]
-    known = rte.recorded(rte.ADAPTER_FUSION)[arm]
+    known = whole_runs(rte, rte.ADAPTER_FUSION)[arm]
     ours = forgery.recorded_outputs(rte.RECORDED)[experiment.folder("").name]
     assert len(ours) == 5 and forgery._in_common(experiment, known, ours) == []
 
@@ -1094,7 +1095,7 @@ def test_decisions_that_contradict_each_other_are_refused(audited, capsys):
 def test_what_an_audit_lacks_is_told_in_a_line(monkeypatch, tmp_path):
     known = course.load(tree=tmp_path)
     entry = known.notebook(rte.SEED_VARIANCE)
-    run = rte.recorded(rte.SEED_VARIANCE)["pretrained"][0]
+    run = whole_runs(rte, rte.SEED_VARIANCE)["pretrained"][0]
     monkeypatch.setattr(audit, "accepted", lambda *_: {"ada": {"pretrained": [run]}})
     monkeypatch.setattr(audit, "suspicions", lambda *_: {})
 
@@ -1111,7 +1112,7 @@ def test_what_an_audit_lacks_is_told_in_a_line(monkeypatch, tmp_path):
 def test_naming_another_device_helps_no_forger():
     """Random predictions differ wherever they claim to come from; an honest run of a device that was never measured
     is for a person, and so is one that is no closer than another seed."""
-    real, other_seed = rte.recorded(rte.SEED_VARIANCE)["pretrained"][:2]
+    real, other_seed = whole_runs(rte, rte.SEED_VARIANCE)["pretrained"][:2]
     lies = {"device": "Tesla T4", "precision": "float32"}
     logits = random_predictions("x", [real], 0)
     wrong = dataclasses.replace(real, logits=logits.tolist(), predictions=logits.argmax(1).tolist())
@@ -1129,7 +1130,7 @@ def test_naming_another_device_helps_no_forger():
 
 def test_an_audit_takes_the_suspicious_and_by_chance():
     experiment = {"name": "pretrained"}
-    base = rte.recorded(rte.SEED_VARIANCE)["pretrained"][0]
+    base = whole_runs(rte, rte.SEED_VARIANCE)["pretrained"][0]
     runs = [
         (f"s{owner}", dataclasses.replace(base, seed=seed, experiment=experiment))
         for owner in range(20)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import whole_runs
 
 from autograder import course, synthetic
 from autograder.author import record_runs
@@ -190,7 +191,7 @@ def test_the_recorded_models_show_what_notebook_07_says_of_them():
 
 def test_honest_losses_of_notebook_07_are_far_from_what_is_suspicious():
     """Two students with their own seeds are as unlike as these runs are: no bound is near."""
-    runs = [run.outputs for some in pretraining.recorded().values() for run in some]
+    runs = [run.outputs for some in whole_runs(pretraining).values() for run in some]
     straight, ranked, in_order, _ = forgery.shapes(np.array(runs))
     upper = np.triu_indices(len(runs), 1)
     assert max((rows @ rows.T)[upper].max() for rows in (straight, ranked)) < 0.99 < forgery.NEAR

@@ -240,6 +240,10 @@ class Experiment:
         """What entries of predictions say in whole numbers, in which no two seeds agree throughout; [] if nothing."""
         return []
 
+    def shown(self, run: Run) -> dict[str, Any]:
+        """Return what pictures show of a run's predictions beside its metrics, as JSON; summaries hold it."""
+        return {}
+
     def count_steps(self, folder: Path | str | None = None) -> int:
         """How often `run_seed` calls `on_step`, for the progress bar."""
         return 1
@@ -290,7 +294,8 @@ class Experiment:
 class Experiments(Protocol):
     """What a notebook's experiment module offers; course.toml names it, and it may serve several notebooks.
 
-    It may have ALSO_RECORDED, more experiments that come with the course: a function that gives them by their folder.
+    It may have ALSO_RECORDED, more experiments that come with the course: a function that gives them by their folder;
+    and `decoded`, a function that makes more arms of runs, which are compared by their first metric.
     """
 
     RECORDED: Path  # the runs that come with the course; the folder may be missing

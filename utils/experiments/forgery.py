@@ -41,10 +41,15 @@ def centred(outputs: np.ndarray) -> np.ndarray:
 
 @cache
 def recorded_runs(results: Path) -> dict[str, list[Run]]:
-    """The runs that come with the course, by the folder of their experiment."""
+    """The runs that come with the course and hold predictions, by the folder of their experiment.
+
+    There are none where students have summaries in their place.
+    """
     found: dict[str, list[Run]] = {}
     for name, text in read_files(results).items():
-        found.setdefault(name.split("/")[0], []).append(parse(text))
+        run = parse(text)
+        if run.predictions:
+            found.setdefault(name.split("/")[0], []).append(run)
     return found
 
 

@@ -11,7 +11,8 @@ shown if
 - and so does the t interval over seeds: the bootstrap of five runs alone is too short (notebook 05 measures it);
 - still, when Holm's correction (1979) has paid for all comparisons that are made together.
 
-Of runs whose predictions were not kept, seeds alone are drawn again, and the sentence says so.
+Of runs whose predictions were not kept, seeds alone are drawn again, and the sentence says so. Summaries of recorded
+runs bring their comparisons along, made when the predictions were there.
 """
 
 import itertools
@@ -24,6 +25,7 @@ import pandas as pd
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats takes a second to import
 
 from utils.experiments.experiment import ACCURACY, Metric, Run
+from utils.experiments.summaries import Summary
 
 if TYPE_CHECKING:
     from utils.plots import Picture
@@ -107,7 +109,7 @@ class SeedTable:
         }
         baseline = self._baseline(runs)
         if baseline is not None:
-            if runs[0].predictions:
+            if runs[0].predictions or isinstance(runs[0], Summary):
                 row |= {"degenerate runs": sum(run.degenerate for run in runs)}
             row |= {f"{self.metric.baseline_name}, {unit}": baseline}
         return row
@@ -135,6 +137,15 @@ class SeedTable:
         found = [compare(self.runs[a], self.runs[b], self.metric) for a, b in common]
         return holm([replace(one, first=a, second=b) for one, (a, b) in zip(found, common, strict=True)])
 
+    def against_baselines(self) -> list["Comparison"]:
+        """Compare each experiment that has a baseline with it, without a correction."""
+        known = {name: self._baseline(runs) for name, runs in self.runs.items()}
+        return [
+            _against_baseline(name, self.runs[name], self.metric, value)
+            for name, value in known.items()
+            if value is not None
+        ]
+
     def remarks(self) -> list[str]:
         """A sentence for each experiment with runs that gave up, and for each not shown to beat the baseline.
 
@@ -143,7 +154,7 @@ class SeedTable:
         found: list[str] = []
         baselines = {name: self._baseline(runs) for name, runs in self.runs.items()}
         known = {name: value for name, value in baselines.items() if value is not None}
-        against = holm([_against_baseline(name, self.runs[name], self.metric, value) for name, value in known.items()])
+        against = holm(self.against_baselines())
         for (name, baseline), versus in zip(known.items(), against, strict=True):
             runs = self.runs[name]
             stuck = sum(run.degenerate for run in runs)
@@ -350,6 +361,9 @@ def compare(first: Sequence[Run], second: Sequence[Run], metric: Metric = ACCURA
             raise ValueError("the experiments were validated on different examples: they cannot be paired")
     pairs = [[side[seed] for seed in common] for side in (left, right)]
     names = [str(runs[0].experiment.get("name", place)) for runs, place in ((first, "first"), (second, "second"))]
+    known = _known(names, pairs, metric)
+    if known is not None:
+        return known
     values = [values_of(runs, metric) for runs in pairs]
     if not reference.predictions:
         return _comparison(names, values, metric)
@@ -359,10 +373,23 @@ def compare(first: Sequence[Run], second: Sequence[Run], metric: Metric = ACCURA
 def _against_baseline(name: str, runs: Sequence[Run], metric: Metric, baseline: float) -> Comparison:
     """An experiment against one that answers every example without reading, and scores `baseline`."""
     names, values = [metric.baseline_name, name], [np.full(len(runs), baseline), values_of(runs, metric)]
+    known = _known([metric.baseline_name, str(runs[0].experiment.get("name", ""))], [runs], metric)
+    if known is not None:
+        return replace(known, second=name)
     if metric.baseline is None or not runs[0].predictions:
         return _comparison(names, values, metric)
     constant = np.tile(np.asarray(metric.baseline(runs[0]), dtype=float), (len(runs), 1, 1))
     return _comparison(names, values, metric, [constant, np.array([metric.rows(run) for run in runs])])
+
+
+def _known(names: Sequence[str], sides: Sequence[Sequence[Run]], metric: Metric) -> Comparison | None:
+    """The comparison that summaries bring along, if these are all summaries of both experiments; else None."""
+    for runs in sides:
+        if not all(isinstance(run, Summary) and sorted(run.seeds) == sorted(one.seed for one in runs) for run in runs):
+            return None
+    first = sides[0][0]
+    values = first.comparisons.get((names[0], names[1], metric.name)) if isinstance(first, Summary) else None
+    return None if values is None else Comparison(**values, unit=metric.difference_unit)
 
 
 def _comparison(

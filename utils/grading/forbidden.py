@@ -56,7 +56,7 @@ def specs() -> list[str]:
 HELPERS = {
     "utils": (
         *("files", "interactive", "plots", "positions", "setup", "tiny_bert", "variants"),
-        *(f"experiments.{name}" for name in ("experiment", "llama", "profiles", "runs", "student")),
+        *(f"experiments.{name}" for name in ("experiment", "llama", "profiles", "runs", "student", "summaries")),
         *specs(),
         *(f"grading.{name}" for name in ("dispatch", "forbidden", "protocol", "toys", "wire")),
     ),

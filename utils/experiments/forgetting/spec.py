@@ -18,7 +18,8 @@ import numpy as np
 
 from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
-from utils.experiments.runs import load_table, recorded_examples
+from utils.experiments.runs import recorded_examples
+from utils.experiments.summaries import Summary, load_summaries
 
 if TYPE_CHECKING:
     from utils.plots import Picture
@@ -30,6 +31,7 @@ PHASES = CLASSES // TOGETHER
 SEQUENCE, REPLAY, L2_SP, EWC, ADAPTERS = "in sequence", "replay", "L2-SP", "EWC", "adapters"
 ALL = "all together"
 METHODS = (SEQUENCE, REPLAY, L2_SP, EWC, ADAPTERS, ALL)
+ONE_HEAD, OWN_HEADS = "one head", "own heads"  # matrices that a summary holds
 
 
 def times(run: Run) -> int:
@@ -146,6 +148,10 @@ class Forgetting(Experiment):
         """The classes that each sentence was given."""
         return [row[:-2] for row in predictions]
 
+    def shown(self, run: Run) -> dict[str, Any]:
+        """Its matrices, see `matrix`."""
+        return {name: matrix(run, name == OWN_HEADS) for name in (ONE_HEAD, OWN_HEADS)}
+
     def count_steps(self, folder: Path | str | None = None) -> int:
         """The phases."""
         return len(self.phases)
@@ -214,6 +220,8 @@ def matrix(run: Run, own: bool = False) -> list[list[float]]:
 
     `own`: choosing among the two classes of a phase alone. All together are one phase, so that R has two rows.
     """
+    if isinstance(run, Summary):
+        return run.shown[OWN_HEADS if own else ONE_HEAD]
     phases = np.array([phase_of(label) for label in run.labels])
     first = times(run) if own else 0
     right = np.array([[one == label for one in row] for row, label in zip(run.predictions, run.labels, strict=True)])
@@ -240,6 +248,6 @@ def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 
 
 def recorded() -> dict[str, list[Run]]:
-    """The runs of the profile cpu that come with the course (data/README.md says how they were made), by name."""
-    found = load_table(experiments(profile="cpu"), RECORDED)
+    """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
+    found = load_summaries(experiments(profile="cpu"), RECORDED)
     return {name: some for name, some in found.items() if some}

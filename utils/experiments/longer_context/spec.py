@@ -16,7 +16,8 @@ import numpy as np
 
 from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
-from utils.experiments.runs import load_table, recorded_examples
+from utils.experiments.runs import recorded_examples
+from utils.experiments.summaries import Summary, load_summaries
 
 if TYPE_CHECKING:
     from utils.plots import Picture
@@ -26,6 +27,7 @@ RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "longer_co
 UNIT = 1000  # losses of random tokens are whole thousandths of a nat, see `LongerContext`
 POINTS = 10  # of the curve of a run, in nats: no `train_loss`, which would have to fall, where nothing can be learned
 COPY, TEXT = "period", "source"
+BY_PLACE = "loss by place"  # which a summary holds
 
 
 def _losses_at(first: float, last: float, run: Run) -> Any:
@@ -93,6 +95,10 @@ class LongerContext(Experiment):
             raise BadRun("it loses the same in every text, which no model does")
         if len(run.curve) != POINTS or {*run.curve[0]} != {"nats"}:
             raise BadRun(f"its curve is not {POINTS} times the training loss")
+
+    def shown(self, run: Run) -> dict[str, Any]:
+        """Its losses by place."""
+        return {BY_PLACE: by_place(run).tolist()}
 
     def count_steps(self, folder: Path | str | None = None) -> int:
         """The steps of the optimiser."""
@@ -166,6 +172,8 @@ def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
 
 def by_place(run: Run) -> np.ndarray:
     """The mean loss of a run at each place of a segment, in nats."""
+    if isinstance(run, Summary):
+        return np.array(run.shown[BY_PLACE])
     return np.mean(run.predictions, axis=0) / (UNIT if run.experiment["period"] else 1)
 
 
@@ -192,6 +200,6 @@ def picture(some: Mapping[str, Sequence[Run]], kind: str, alt: str) -> "Picture"
 
 
 def recorded() -> dict[str, list[Run]]:
-    """The runs of the profile cpu that come with the course (data/README.md says how they were made), by name."""
-    found = load_table(experiments(profile="cpu"), RECORDED)
+    """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
+    found = load_summaries(experiments(profile="cpu"), RECORDED)
     return {name: some for name, some in found.items() if some}

@@ -18,8 +18,9 @@ import numpy as np
 
 from utils.experiments import formulas, profiles
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
-from utils.experiments.runs import load_table, recorded_examples
+from utils.experiments.runs import recorded_examples
 from utils.experiments.runs import seeds as seeds
+from utils.experiments.summaries import load_summaries
 
 if TYPE_CHECKING:
     from utils.plots import Picture
@@ -196,6 +197,6 @@ def learning(runs: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 
 
 def recorded() -> dict[str, list[Run]]:
-    """The runs of the profile cpu that come with the course (data/README.md says how they were made), by name."""
-    found = load_table(experiments(profile="cpu"), RECORDED)
+    """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
+    found = load_summaries(experiments(profile="cpu"), RECORDED)
     return {name: some for name, some in found.items() if some}

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from utils.experiments import profiles
 from utils.experiments.experiment import BadRun, Experiment, Run
-from utils.experiments.runs import load_table
 from utils.experiments.runs import seeds as seeds
+from utils.experiments.summaries import load_summaries
 
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "rte"
 RECORDED_ON_SICK = RECORDED.with_name("sick")
@@ -131,8 +131,8 @@ def experiments(notebook: str, profile: str | None = None) -> dict[str, PairExpe
 
 
 def recorded(notebook: str) -> dict[str, list[Run]]:
-    """The runs of the profile cpu that come with the course (data/README.md says how they were made), by name."""
-    return load_table(experiments(notebook, "cpu"), RECORDED)
+    """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
+    return load_summaries(experiments(notebook, "cpu"), RECORDED)
 
 
 def on_sick() -> dict[str, PairExperiment]:
@@ -144,8 +144,8 @@ def on_sick() -> dict[str, PairExperiment]:
 
 
 def recorded_on_sick() -> dict[str, list[Run]]:
-    """The runs of `on_sick` that come with the course, by name."""
-    return load_table(on_sick(), RECORDED_ON_SICK)
+    """Summaries of the recorded runs of `on_sick`, by name."""
+    return load_summaries(on_sick(), RECORDED_ON_SICK)
 
 
 ALSO_RECORDED = {RECORDED_ON_SICK: on_sick}

@@ -19,7 +19,7 @@ import numpy as np
 
 from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run, parse, read_files
-from utils.experiments.runs import load_table
+from utils.experiments.summaries import load_summaries
 
 if TYPE_CHECKING:
     from utils.plots import Picture
@@ -118,8 +118,7 @@ class Tagging(Experiment):
 def _recorded_names() -> dict[tuple[str, int, str], list[int]]:
     """How many names each test sentence has, by task, number of sentences and text of the recorded runs."""
     found: dict[tuple[str, int, str], list[int]] = {}
-    for text in read_files(RECORDED).values():
-        run = parse(text)
+    for run in filter(lambda run: run.predictions, map(parse, read_files(RECORDED).values())):
         about = str(run.experiment["task"]), len(run.predictions), run.versions.get("text", "")
         found.setdefault(about, [row[THERE] for row in run.predictions])
     return found
@@ -230,6 +229,6 @@ def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 
 
 def recorded() -> dict[str, list[Run]]:
-    """The runs of the profile cpu that come with the course (data/README.md says how they were made), by name."""
-    found = load_table(experiments(profile="cpu"), RECORDED)
+    """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
+    found = load_summaries(experiments(profile="cpu"), RECORDED)
     return {name: some for name, some in found.items() if some}

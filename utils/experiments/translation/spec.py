@@ -18,7 +18,7 @@ import numpy as np
 
 from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run, parse, read_files
-from utils.experiments.runs import load_table
+from utils.experiments.summaries import Summary, load_summaries
 
 if TYPE_CHECKING:
     from utils.experiments.seed_table import Comparison
@@ -138,8 +138,7 @@ class Translation(Experiment):
 def _recorded_lengths() -> dict[tuple[str, int, str], list[int]]:
     """How long each reference is, by task, number of sentences and text of the recorded runs."""
     found: dict[tuple[str, int, str], list[int]] = {}
-    for text in read_files(RECORDED).values():
-        run = parse(text)
+    for run in filter(lambda run: run.predictions, map(parse, read_files(RECORDED).values())):
         about = str(run.experiment["task"]), len(run.predictions), run.versions.get("text", "")
         found.setdefault(about, [row[LENGTH] for row in run.predictions])
     return found
@@ -154,15 +153,17 @@ def decoded(some: Mapping[str, Sequence[Run]]) -> dict[str, list[Run]]:
     for name, several in some.items():
         for place, way in enumerate(DECODINGS):
             title = f"{name}: {way}"
-            found[title] = [
-                replace(
-                    run,
-                    experiment=run.experiment | {"name": title},
-                    predictions=[[*row[:HYPOTHESES], *_part(row, place)] for row in run.predictions],
-                )
-                for run in several
-            ]
+            found[title] = [_decoded(run, title, place) for run in several]
     return found
+
+
+def _decoded(run: Run, title: str, place: int) -> Run:
+    """A run as if it had one way to translate, as an arm of this name."""
+    named = replace(run, experiment=run.experiment | {"name": title})
+    if isinstance(run, Summary):
+        first, own = METRICS[0].name, METRICS[place].name
+        return replace(named, numbers=run.numbers | {first: run.numbers[own]})
+    return replace(named, predictions=[[*row[:HYPOTHESES], *_part(row, place)] for row in run.predictions])
 
 
 def seeds(profile: str | None = None) -> list[int]:
@@ -246,6 +247,6 @@ def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 
 
 def recorded() -> dict[str, list[Run]]:
-    """The runs of the profile cpu that come with the course (data/README.md says how they were made), by name."""
-    found = load_table(experiments(profile="cpu"), RECORDED)
+    """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
+    found = load_summaries(experiments(profile="cpu"), RECORDED)
     return {name: some for name, some in found.items() if some}
