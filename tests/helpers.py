@@ -54,7 +54,7 @@ join submitted_assignment on submitted_notebook.assignment_id = submitted_assign
 def keep_runs(entry, results, name, trained):
     """Put runs of somebody of this `name` into the folder `results`, all but those of the first `trained` seeds.
 
-    They are the made-up class's, really trained with other seeds: what is asked of them here hangs on none. Of each
+    They are the made-up class's, really trained with other seeds: what is asked of them here depends on none. Of each
     experiment of the size smoke: its seeds, and the files with what is in them.
     """
     seeds, kept = student.seeds_of(name, "", len(RECORDED_SEEDS)), []

@@ -84,7 +84,7 @@ def _shown_tables(course: Course, entry: NotebookEntry, around: Dependencies) ->
     def work() -> list[dict[str, Any]]:
         return [plain(table) for table in class_tables(course, entry, around)]
 
-    if course.grading.run_keys:  # they also hang on the course's secret
+    if course.grading.run_keys:  # they also depend on the course's secret
         return work()
     found: list[dict[str, Any]] = cached(
         course, f"{entry.name}-tables", f"{students_of(course, entry)} {around.runs}", work

@@ -742,7 +742,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
         top_k: draw among that many best tokens; None, or more than there are: among all.
 
     Returns:
-        the prompt and the new tokens, as one list of numbers. What is drawn hangs on torch's generator alone, whose
+        the prompt and the new tokens, as one list of numbers. What is drawn depends on torch's generator alone, whose
         state moves with each draw.
     """
     ### BEGIN SOLUTION

@@ -1635,7 +1635,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # +     ((best / temperature).softmax(-1).cumsum(-1) < place).sum().clamp(max=len(best) - 1) if temperature else 0
 # + )
 
-# %% wrong="1.9" name="antithetic pairs" says="hangs on those drawn before"
+# %% wrong="1.9" name="antithetic pairs" says="depends on those drawn before"
 #   device, numbers = next(model.parameters()).device, list(prompt)
 # + place = None
 
@@ -1702,7 +1702,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # - logits = model(torch.tensor([numbers], device=device))[0, -1]
 # + logits = model(torch.tensor([numbers]))[0, -1]
 
-# %% wrong="1.9" name="draws again what was drawn last" says="hangs on those drawn before"
+# %% wrong="1.9" name="draws again what was drawn last" says="depends on those drawn before"
 # + last = numbers[-1] if len(numbers) > len(prompt) else -1
 #   drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # + if temperature and tokens[drawn].item() == last:

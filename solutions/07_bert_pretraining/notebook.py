@@ -984,8 +984,8 @@ pretraining.picture(
 # In the recorded runs the four rows differ by a tenth of a nat at `[MASK]`: that the two which keep nothing are behind
 # BERT's is shown, and it is little. Elsewhere they are far apart. A model that was asked at `[MASK]` alone loses even
 # more at a token that it can read than at one that is hidden. So does the one that was also asked at random tokens:
-# what stands there never was the answer. Whoever keeps tokens and replaces none learns to copy: best at kept tokens,
-# and worst of all at random ones. Only BERT's mixture reads the token, and doubts it.
+# what stands there never was the answer. A model that keeps tokens but never replaces any learns to copy: it is best
+# on kept tokens and worst of all on random ones. Only BERT's mixture reads the token, and doubts it.
 #
 # From nothing, the model that reads from left to right is ahead by 0.9 nats at the same tokens: it was asked at each
 # token, the other at one in seven, and at `[MASK]` that one has hardly left the counting. This says who learns faster
@@ -1085,10 +1085,10 @@ scoreboard(checks)
 #
 # A stretch exercise: it has a check, and nobody grades it.
 #
-# `mask_tokens` hides pieces one by one. Of a word in three pieces mostly two stay, and the third is easily guessed:
-# that asks for spelling. In 2019 BERT's authors published models for which all pieces of a chosen **word** were chosen
-# together. Each word is chosen with probability $p$, whatever its length, so the share of the pieces stays 15% in
-# the mean.
+# `mask_tokens` hides pieces one by one. If a word has three pieces, usually two remain visible and the third is easy
+# to guess: the task becomes spelling. In 2019 BERT's authors published models for which all pieces of a chosen
+# **word** were chosen together. Each word is chosen with probability $p$, whatever its length, so the share of the
+# pieces stays 15% in the mean.
 #
 # **Predict first.** Choose single pieces, and then the whole word of each. Is the share still 15%?
 #

@@ -564,7 +564,7 @@ class BertEmbeddings(nn.Module):
 # + fate[chosen] = torch.randperm(n, **where) / max(n, 1)
 # + others = torch.randint(vocab_size, ids.shape, **where)
 
-# %% wrong="7.3" name="one number chooses the place and the token" says="hangs on the number"
+# %% wrong="7.3" name="one number chooses the place and the token" says="depends on the number"
 # - chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
 # + number = torch.rand(ids.shape, **where)
 # + chosen = (number < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))

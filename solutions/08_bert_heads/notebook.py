@@ -745,8 +745,8 @@ plots.bars(scores, labels=labels, ylabel="score, percent", alt=alt)
 #
 # $$\gamma \sum_j \mathrm{softmax}(s)_j\, h^j.$$
 #
-# The features of a token must not hang on chance: the encoder is read in evaluation mode, without gradients, and left
-# as it came. Pads have no features.
+# A token's features must not depend on chance: run the encoder in evaluation mode and without gradients, and
+# leave it as it was. Pads have no features.
 #
 # **Predict first.** BERT-base has how many states? And how wide are four of them, concatenated?
 #
@@ -1005,8 +1005,8 @@ tagging.picture(
 )
 
 # %% [markdown]
-# The table shows means over your seeds and, in brackets, standard deviations. Which differences are shown? Asked are
-# the same pairs of everyone: states against each other, linear against BiLSTM, and both ways to learn whole.
+# The table shows means over your seeds and, in brackets, standard deviations. Which differences does the table show? Everyone is asked about
+# the same pairs: states against each other, linear against BiLSTM, and both ways to learn whole.
 
 # %% tags=["experiment"]
 print(*SeedTable(runs, tagging.METRICS[0]).compared(tagging.questions(runs)), sep="\n\n")

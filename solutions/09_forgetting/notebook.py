@@ -1046,8 +1046,9 @@ alt = "Accuracy at the first phase's sentences, from its end on over a dozen ste
 plots.curves(shares, x=range(13), xlabel="steps of the second phase", ylabel="accuracy at the first phase", alt=alt)
 
 # %% [markdown]
-# Which differences are shown? Asked are the same pairs of everyone: each remedy against training in sequence, and all
-# together against replay. First for one head, then for own heads, last for the head that is fitted again.
+# Which differences does the table show? Everyone is asked about the same pairs: each remedy against training in
+# sequence, and all together against replay. First for one head, then for own heads, last for the head that is fitted
+# again.
 
 # %% tags=["experiment"]
 for metric in phases.METRICS:
@@ -1068,12 +1069,12 @@ phases.picture(recorded, "The recorded runs, as above.") if recorded else None
 plots.tables(mean_matrices(recorded), **names, alt="The recorded runs, one head.") if recorded else None
 
 # %% [markdown]
-# In the recorded runs, who learns in sequence ends with one head that gives no sentence of the first two phases its
-# library. It took a handful of steps: an old class is never right any more, so its row is pushed down. Own heads are
-# better off, but for the first phase they are no better than a coin: the encoder has moved, and the old rows do not
-# fit it. A head that is fitted again finds as much as on the encoder of the adapters, which never learned anything.
-# So little of this is gone. It is out of reach. How much own heads lose is a matter of the setting, too: at half the
-# rate, two trial runs lost far less (`data/README.md`).
+# In the recorded runs, the model trained in sequence ends with a single head that assigns no sentence from the first
+# two phases to the right library. It took a handful of steps: an old class is never right any more, so its row is
+# pushed down. Own heads are better off, but for the first phase they are no better than a coin: the encoder has
+# moved, and the old rows do not fit it. A head that is fitted again finds as much as on the encoder of the adapters,
+# which never learned anything. Little of it is actually gone: it is only out of reach. How much the own heads lose
+# also depends on the setting: at half the rate, two trial runs lost far less (`data/README.md`).
 #
 # Replay brings one head two thirds of the way to all together. L2-SP and EWC do nothing for it: a pull that leaves room
 # for what is new does not keep the old rows up. For own heads they look better by about ten points, which five seeds

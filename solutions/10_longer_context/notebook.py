@@ -898,7 +898,7 @@ alt = "Your runs: the loss at each place of a segment of source text, with and w
 reading.picture(runs, reading.TEXT, alt)
 
 # %% [markdown]
-# Which differences are shown? Asked are the same pairs of everyone: each longer memory against the shorter one. First
+# Which differences does the table show? Everyone is asked about the same pairs: each longer memory against the shorter one. First
 # at all places, then in the first eighth of a segment, last in its second half.
 
 # %% tags=["experiment"]
@@ -1018,9 +1018,9 @@ scoreboard(checks)
 #
 # A stretch exercise: it has a check, and nobody grades it.
 #
-# Distances know no longest one, so a model may be given a longer memory than it was trained with. But reach is not use.
-# The **effective length** is the shortest context than which no longer one is better by more than a small share
-# $\epsilon$ of the loss (after Khandelwal et al. 2018):
+# Relative distances have no upper bound, so you can give a model a longer memory than it was trained with. But reach
+# is not use. The **effective length** is the shortest context such that no longer context lowers the loss by more than
+# a fraction $\epsilon$ (after Khandelwal et al. 2018):
 #
 # $$\min \{c : L_c - L_{c'} \le \epsilon\, L_c \text{ for all } c' > c\}.$$
 #

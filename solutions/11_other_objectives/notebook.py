@@ -312,7 +312,8 @@ plots.curves(shown, x=range(-100, 1900, 20), xlabel="steps after the shock", yla
 # large, and the divisor is not yet. Then the mean forgets, and the divisor stays. A smaller $\beta_2$ is quicker in
 # both: its largest step is smaller, and its steps are soon what they were.
 #
-# **Play.** Choose how hard the shock is, and how long the square remembers. What hangs on which?
+# **Play.** Choose how strong the shock is and how long the squared average remembers it. Which quantity depends on
+# which?
 
 # %%
 calm = torch.randn(1000, 50, generator=torch.Generator().manual_seed(1))
@@ -813,7 +814,7 @@ objectives.table(runs)
 objectives.crossed(runs, "Your runs: accuracy of heads trained on NSP and on SOP, tested on both.")
 
 # %% [markdown]
-# Which differences are shown? Asked are the same four pairs of everyone.
+# Which differences does the table show? Everyone is asked about the same four pairs.
 
 # %% tags=["experiment"]
 print(*objectives.compared(runs), sep="\n\n")

@@ -645,7 +645,8 @@ plots.bars({"ms an example": [1000 * row[2] for row in table]}, labels=labels, y
 
 # %% [markdown]
 # Sharing saves numbers and no time, and so do zeros: a product with zero is a product, unless whole rows are gone or a
-# library knows of zeros. Only fewer layers are faster. Which rows are undominated hangs on how zeros are stored, too.
+# library knows of zeros. Only removing layers makes it faster. Which rows are undominated also depends on how zeros
+# are stored.
 
 # %% [markdown]
 # ## Experiment: what is left, and what it learns
@@ -745,7 +746,7 @@ for name in lookups:
     print(f"{name:22} steps until {arms.LEARNED:.0%}:", [arms.steps_until(run) for run in runs[name]])
 
 # %% [markdown]
-# Which differences are shown? Asked are the same pairs of everyone.
+# Which differences does the table show? Everyone is asked about the same pairs.
 
 # %% tags=["experiment"]
 table = SeedTable(runs, arms.METRICS[0])

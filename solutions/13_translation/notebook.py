@@ -355,7 +355,7 @@ plots.curves(series, x=ahead.tolist(), xlabel="right logit, ahead of all others"
 #
 # $$\text{BLEU} = 100\, \min\!\left(1, e^{1 - r / c}\right) \left(p_1 p_2 p_3 p_4\right)^{1/4}.$$
 #
-# The first factor, for brevity, stands for recall, which BLEU has not.
+# The first factor, the brevity penalty, stands in for recall, which BLEU does not measure.
 #
 # **Predict first.** Can the BLEU of a corpus be higher than that of each of its sentences?
 #
@@ -763,7 +763,7 @@ alt = "Your runs: BLEU of each arm in three ways to translate, means over seeds.
 arms.picture(runs, alt)
 
 # %% [markdown]
-# Which differences are shown? Asked are the same pairs of everyone: between arms, all translated with beams and
+# Which differences does the table show? Everyone is asked about the same pairs: between arms, all translated with beams and
 # penalty, and between ways to translate, of the same models.
 
 # %% tags=["experiment"]

@@ -1579,7 +1579,7 @@ def drop_net(own, bert, p, training, generator):
 # - draw = torch.rand((), generator=generator).item()
 # + draw = torch.randint(0, 10, (), generator=generator).item() / 10
 
-# %% wrong="13.8" name="one after the other" says="hangs on the calls before"
+# %% wrong="13.8" name="one after the other" says="depends on the calls before"
 # - draw = torch.rand((), generator=generator).item()
 # - if draw < p / 2:
 # -     return own

@@ -592,8 +592,8 @@ plots.curves(
 )
 
 # %% [markdown]
-# So small a model spends its time on calling things, not on numbers, and short texts gain little. A real one follows
-# at the end.
+# A model this small spends its time on call overhead rather than arithmetic, so short texts gain little. A real one
+# follows at the end.
 
 # %% [markdown]
 # ## 14.7 Other people's weights

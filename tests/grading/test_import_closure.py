@@ -1,4 +1,4 @@
-"""A verdict counts as current only as long as nothing changed that it hangs on."""
+"""A verdict counts as current only as long as nothing changed that it depends on."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""A check changed: only what hangs on it is run again, and the person who changed it sees what that did."""
+"""A check changed: only what depends on it is run again, and the person who changed it sees what that did."""
 
 import dataclasses
 import json

@@ -1025,7 +1025,7 @@ def independent(drawn: torch.Tensor) -> None:
     """Fail unless tokens (texts, positions), each drawn with the same shares, look drawn one by one.
 
     Pearson's statistics of tokens by text, of tokens by position, and of pairs of tokens one to four steps and a
-    whole text apart: too large where one draw hangs on another, too small where shares are kept by rule. No token
+    whole text apart: too large where one draw depends on another, too small where shares are kept by rule. No token
     may be rare.
     """
     marks = (drawn.unsqueeze(-1) == drawn.unique()).double()  # (texts, positions, kinds)
@@ -1057,7 +1057,7 @@ def independent(drawn: torch.Tensor) -> None:
         pairs, mean = flat[:-lag].mT @ flat[lag:], torch.outer(wanted, wanted) * (len(flat) - lag)
         far, freedom = ((pairs - mean).square() / mean).sum() / 2, torch.tensor((kinds - 1) ** 2 / 2).double()
         assert torch.special.gammaincc(freedom, far) > CHANCE, (
-            f"a drawn token hangs on those drawn before it, although the logits are the same. {one_by_one}"
+            f"a drawn token depends on those drawn before it, although the logits are the same. {one_by_one}"
         )
 
 

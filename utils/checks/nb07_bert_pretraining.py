@@ -429,7 +429,7 @@ def evenly_random(mask_tokens: Remote, lib: Library, V: int, seed: int) -> None:
         likely(int(counts[number]), inputs.numel(), 1 / V, told)
     inputs, labels = hidden_pair(mask_tokens(ids, [0], 3, V, 0.4, (0.0, 1.0, 0.0), lib(toys).seeded(seed)), ids)
     assert inputs.min() >= 0 and inputs.max() < V, "random tokens are not drawn from the vocabulary."
-    told = "which token comes hangs on the number that chose the place: of fewer chosen ones, not all tokens come."
+    told = "which token comes depends on the number that chose the place: of fewer chosen ones, not all tokens come."
     counts = torch.bincount(inputs[labels != -100], minlength=V)
     for number in range(V):
         likely(int(counts[number]), int(counts.sum()), 1 / V, told, sigmas=8)

@@ -1343,7 +1343,7 @@ def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int,
         raise AssertionError("over many draws the parts do not come with probabilities p / 2, p / 2 and 1 - p.")
     alone = [kind for kind in kinds if kind < 2]
     same = sum(one == other for one, other in itertools.pairwise(alone))
-    told = "which part comes alone hangs on the calls before. Each call draws anew."
+    told = "which part comes alone depends on the calls before. Each call draws anew."
     expect.likely(same, max(0, len(alone) - 1), 0.5, told)
 
 

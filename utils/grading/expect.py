@@ -201,11 +201,11 @@ def own(
     own.another = next((stated(other) for other in own.variant if found == right(other)), "")
     whose = repr(legible(own.name))  # the whole of it: reports put a code in its place
     assert not own.another, (
-        f"this is right for the numbers of another id. Asked are those of {whose}: see that STUDENT says so, letter by "
-        "letter, run its cell again, and answer for the numbers that it shows. If the other id is also yours, ask your "
-        "instructor to add it to the class list."
+        f"this is right for the numbers of another id. Yours are those of {whose}. Check the spelling of STUDENT, run "
+        "that cell again, and use the numbers it shows. If the other id is also yours, ask your instructor to add it to "
+        "the class list."
     )
-    raise AssertionError(f"{otherwise} Asked are those of {whose}.")
+    raise AssertionError(f"{otherwise} Your numbers are those of {whose}.")
 
 
 def one_device(lib: Library, call: Remote, *given: Any, **options: Any) -> None:
