@@ -1005,8 +1005,9 @@ tagging.picture(
 )
 
 # %% [markdown]
-# The table shows means over your seeds and, in brackets, standard deviations. Which differences does the table show? Everyone is asked about
-# the same pairs: states against each other, linear against BiLSTM, and both ways to learn whole.
+# The table shows means over your seeds and, in brackets, standard deviations. Which differences does the table show?
+# Everyone is asked about the same pairs: states against each other, linear against BiLSTM, and both ways to learn
+# whole.
 
 # %% tags=["experiment"]
 print(*SeedTable(runs, tagging.METRICS[0]).compared(tagging.questions(runs)), sep="\n\n")

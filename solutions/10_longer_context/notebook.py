@@ -898,8 +898,8 @@ alt = "Your runs: the loss at each place of a segment of source text, with and w
 reading.picture(runs, reading.TEXT, alt)
 
 # %% [markdown]
-# Which differences does the table show? Everyone is asked about the same pairs: each longer memory against the shorter one. First
-# at all places, then in the first eighth of a segment, last in its second half.
+# Which differences does the table show? Everyone is asked about the same pairs: each longer memory against the
+# shorter one. First at all places, then in the first eighth of a segment, last in its second half.
 
 # %% tags=["experiment"]
 for metric in reading.METRICS:

@@ -72,8 +72,8 @@ def assert_arms_differ(notebook, results):
         assert all(len(run.curve) == experiment.epochs for run in runs[name])
     means = SeedTable(runs).frame()["mean, %"]
     assert {*means.index} == {*runs} and not means.isna().any()
-    # How far two arms are apart depends on the processor, which rounds in its own way: 1.3 points below 0 to 20 above for
-    # one pair of 05 on a machine without AVX-512. Only the widest difference is shown on each.
+    # How far two arms are apart depends on the processor, which rounds in its own way: 1.3 points below 0 to 20 above
+    # for one pair of 05 on a machine without AVX-512. Only the widest difference is shown on each.
     for first, second in itertools.combinations(runs, 2):
         found = compare(runs[first], runs[second])
         assert math.isfinite(found.effect) and found.difference != 0, str(found)

@@ -202,8 +202,8 @@ def own(
     whose = repr(legible(own.name))  # the whole of it: reports put a code in its place
     assert not own.another, (
         f"this is right for the numbers of another id. Yours are those of {whose}. Check the spelling of STUDENT, run "
-        "that cell again, and use the numbers it shows. If the other id is also yours, ask your instructor to add it to "
-        "the class list."
+        "that cell again, and use the numbers it shows. If the other id is also yours, ask your instructor to add it "
+        "to the class list."
     )
     raise AssertionError(f"{otherwise} Your numbers are those of {whose}.")
 
