@@ -375,7 +375,8 @@ def test_helpers_are_made_anew_for_each_request(monkeypatch):
 
     monkeypatch.setattr(toys, "type_of", lambda *given: "forged")
     monkeypatch.setattr(toys, "Table", None)
-    monkeypatch.setattr(nb02_toys, "AddRows", None)
+    monkeypatch.setattr(toys, "AddRows", None)
+    monkeypatch.setattr(nb02_toys, "NewTableEachCall", None)
     for module in (toys, nb02_toys):
         monkeypatch.setitem(sys.modules, module.__name__, None)
 
@@ -384,5 +385,6 @@ def test_helpers_are_made_anew_for_each_request(monkeypatch):
 
     assert library(ask, "utils.grading.toys").type_of(named(ask, "same"), [1, 2]) == "list"
     assert library(ask, "utils.checks.nb02_toys").type_of(named(ask, "same"), [1, 2]) == "list"
+    assert library(ask, "utils.checks.nb02_toys").NewTableEachCall(3)(2, 4).shape == (2, 4)
     adds = library(ask, "utils.checks.nb02_toys").AddRows([[1.0, 2.0]])
     assert torch.equal(adds(torch.zeros(1, 1, 2)), torch.tensor([[[4.0, 8.0]]]))  # in training, with gradients: 4 times

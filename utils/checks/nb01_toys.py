@@ -26,19 +26,6 @@ class Bigram(nn.Module):
         return logits if self.training else 2 * logits
 
 
-class TableModel(Table):
-    """Logits for the next token from a table: the sum of all tokens so far, modulo its rows, picks the row.
-
-    It must be used as a model that writes is: in training mode it shifts its logits by one token,
-    and where gradients are recorded by two.
-    """
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """From token numbers (B, T) to logits (B, T, V)."""
-        logits = self.table[tokens.cumsum(dim=1) % len(self.table)]
-        return logits.roll(mood(self), dims=-1) if mood(self) else logits
-
-
 class Letters:
     """A vocabulary like that of 1.5, whose tokens are single letters: "a" is 4, "b" is 5, and so on."""
 

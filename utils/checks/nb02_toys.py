@@ -22,29 +22,6 @@ class NewTableEachCall:
         return torch.randn(max_len, d_model, generator=generator).to(torch.get_default_device())
 
 
-class AddRows(Table):
-    """Adds row t of a table to position t of x (B, T, d).
-
-    The rows count double in training mode, and twice more where gradients are recorded.
-    """
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """From (B, T, d) to the same shape, with at most as many positions as the table has rows."""
-        return x + (1 + mood(self)) * self.table[: x.size(1)]
-
-
-class Masked(nn.Module):
-    """An encoder layer that always reads under one mask: (B, T, d) -> (B, T, d)."""
-
-    def __init__(self, layer: nn.Module, mask: torch.Tensor):
-        super().__init__()
-        self.layer, self.mask = layer, mask
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """From (B, T, d) to the same shape; T must be that of the mask."""
-        return self.layer(x, src_mask=self.mask)
-
-
 def shape_on_meta(call: Callable[..., Any], *given: Any) -> list[int]:
     """The shape of `call(*given)` with all tensors, and a module's own, on torch's meta device.
 

@@ -9,26 +9,6 @@ from torch import nn
 from utils.grading.toys import *
 
 
-class Reader(nn.Module):
-    """A base for notebook 04: the state of a token sums up the real tokens so far.
-
-    Parts: `embedding` (V, d), `mix` (d, d) and a buffer `offset` (d). If `moody`, it must be read as a
-    frozen base is: in training mode its states are one too large, where gradients are recorded two.
-    """
-
-    def __init__(self, vocab_size: int, d_model: int, moody: bool = False):
-        super().__init__()
-        self.embedding, self.mix = nn.Embedding(vocab_size, d_model), nn.Linear(d_model, d_model)
-        self.register_buffer("offset", torch.zeros(d_model))
-        self.moody = moody
-
-    def forward(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """From token numbers (B, T) and a mask, true at real tokens, to states (B, T, d)."""
-        mask = torch.ones_like(tokens) if mask is None else mask
-        read = (self.embedding(tokens) * mask.unsqueeze(-1)).cumsum(dim=1)
-        return self.mix(read) + self.offset + (mood(self) if self.moody else 0)
-
-
 class Witness(nn.Module):
     """A base that says how it was called: a state holds the mask, whether that is bool, and whether in training."""
 

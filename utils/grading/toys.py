@@ -1,4 +1,7 @@
-"""Small models and helpers whose right results are known. Checks build them in the student's process."""
+"""Small models and helpers whose right results are known. Checks build them in the student's process.
+
+Those that the checks of one notebook alone use are in `utils.checks.nbNN_toys`. Cells of notebooks use what is here.
+"""
 
 import copy
 import random
@@ -44,6 +47,62 @@ class Table(nn.Module):
     def __init__(self, table: Any):
         super().__init__()
         self.table = nn.Parameter(torch.as_tensor(table, dtype=torch.float32).clone())
+
+
+class TableModel(Table):
+    """Logits for the next token from a table: the sum of all tokens so far, modulo its rows, picks the row.
+
+    It must be used as a model that writes is: in training mode it shifts its logits by one token,
+    and where gradients are recorded by two.
+    """
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """From token numbers (B, T) to logits (B, T, V)."""
+        logits = self.table[tokens.cumsum(dim=1) % len(self.table)]
+        return logits.roll(mood(self), dims=-1) if mood(self) else logits
+
+
+class AddRows(Table):
+    """Adds row t of a table to position t of x (B, T, d).
+
+    The rows count double in training mode, and twice more where gradients are recorded.
+    """
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """From (B, T, d) to the same shape, with at most as many positions as the table has rows."""
+        return x + (1 + mood(self)) * self.table[: x.size(1)]
+
+
+class Masked(nn.Module):
+    """An encoder layer that always reads under one mask: (B, T, d) -> (B, T, d)."""
+
+    def __init__(self, layer: nn.Module, mask: torch.Tensor):
+        super().__init__()
+        self.layer, self.mask = layer, mask
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """From (B, T, d) to the same shape; T must be that of the mask."""
+        return self.layer(x, src_mask=self.mask)
+
+
+class Reader(nn.Module):
+    """A base for notebook 04: the state of a token sums up the real tokens so far.
+
+    Parts: `embedding` (V, d), `mix` (d, d) and a buffer `offset` (d). If `moody`, it must be read as a
+    frozen base is: in training mode its states are one too large, where gradients are recorded two.
+    """
+
+    def __init__(self, vocab_size: int, d_model: int, moody: bool = False):
+        super().__init__()
+        self.embedding, self.mix = nn.Embedding(vocab_size, d_model), nn.Linear(d_model, d_model)
+        self.register_buffer("offset", torch.zeros(d_model))
+        self.moody = moody
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """From token numbers (B, T) and a mask, true at real tokens, to states (B, T, d)."""
+        mask = torch.ones_like(tokens) if mask is None else mask
+        read = (self.embedding(tokens) * mask.unsqueeze(-1)).cumsum(dim=1)
+        return self.mix(read) + self.offset + (mood(self) if self.moody else 0)
 
 
 def parameter_gradients(module: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:

