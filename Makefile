@@ -47,7 +47,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps $(TORCH_FROM) torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[instructor,dev,docs]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[instructor,drawings,dev,docs]"
 	touch $(READY)
 
 clean:

@@ -79,6 +79,13 @@ def html(text: str) -> str:
     return _in_child(_html, [text])[0]
 
 
+def latex(text: str) -> str:
+    """A formula without signs of HTML, whose macros make no links; "" if it is long or might run something."""
+    if len(text) > MAX_PROSE or _may_run(text):
+        return ""
+    return text.replace("<", r"\lt ").replace(">", r"\gt ")
+
+
 def markdown(texts: Sequence[str]) -> list[str]:
     """Markdown whose HTML is clean, whose links run nothing and whose pictures are links, of each of `texts`.
 

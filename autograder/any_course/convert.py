@@ -4,12 +4,14 @@ Everything but the execution of cells is nbgrader's code and the instructor's co
 gradebook that holds the assignment and no student.
 """
 
+import copy
 import io
 import json
 import os
 import shutil
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,17 +26,28 @@ from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde, NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.nbgraderformat import SchemaTooNewError, SchemaTooOldError, ValidationError
-from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, Execute, SaveAutoGrades
+from nbgrader.preprocessors import (
+    AssignLatePenalties,
+    CheckCellMetadata,
+    ClearHiddenTests,
+    ClearOutput,
+    Execute,
+    SaveAutoGrades,
+)
 from nbgrader.utils import determine_grade, is_grade
 from traitlets.utils.importstring import import_item
 
-from autograder import html_cleaning, limited
-from autograder.any_course import hand_in
+from autograder import html_cleaning, limited, pictures
+from autograder.any_course import hand_in, written_files
 from autograder.any_course.directory import CourseDir, Job, other_language, timestamp
 from autograder.any_course.hand_in import NotGradable
+from autograder.course import Limits
+from autograder.intake import notebook_file
+from autograder.intake.notebook_file import WITH_OUTPUTS
 from autograder.sandbox.kernel import Kernel, KernelDied, KernelGone, open_kernel
 from autograder.sandbox.launch import Guest
 
+RAISE = "raise notebook_mb in [limits] of the course's course.toml"
 BUGS = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)  # of nbgrader, where metadata is damaged
 ENVIRONMENT = {"NBGRADER_EXECUTION": "autograde"}  # as stock nbgrader sets it; cells ask for it
 
@@ -49,11 +62,14 @@ class Converted:
 
 
 class LimitedExporter(NotebookExporter):
-    """Reads a notebook file in a child with limits."""
+    """Reads a notebook file in a child with limits.
 
-    def __init__(self, most: float, **settings: Any):
+    With `clears`, nbgrader clears the outputs of submissions, so that large ones are left out and not counted.
+    """
+
+    def __init__(self, most: float, clears: bool, **settings: Any):
         super().__init__(**settings)
-        self._most = most  # MB
+        self._most, self._clears = int(most * 2**20), clears
 
     def from_file(self, file_stream: io.TextIOBase, resources: Any = None, **named: Any) -> tuple[Any, Any]:
         """As nbconvert's.
@@ -63,16 +79,19 @@ class LimitedExporter(NotebookExporter):
         """
         name = resources["metadata"]["name"]
         try:
-            text = file_stream.read(int(self._most * 2**20) + 1)
+            text = file_stream.read((WITH_OUTPUTS if self._clears else 1) * self._most + 1)
         except UnicodeDecodeError as bad:
             raise NotGradable(
                 f"{name}.ipynb is not text in UTF-8 ({bad.reason} at byte {bad.start}): open it in an editor, and "
                 "save it as UTF-8"
             ) from None
-        if len(text) > self._most * 2**20:
-            raise NotGradable(f"{name}.ipynb has more than {self._most:g} MB")
+        content = text.encode(errors="replace")
+        if len(content) > self._most and self._clears:
+            content = notebook_file.read(content, self._most).text
+        if len(content) > self._most:
+            raise NotGradable(f"{name}.ipynb has more than {self._most / 2**20:g} MB: {RAISE}")
         try:
-            read = limited.call(hand_in.plain, text.encode(errors="replace"))
+            read = limited.call(hand_in.plain, content)
         except (NotGradable, limited.TooCostly) as why:
             raise NotGradable(f"{name}.ipynb: {why}") from None
         return self.from_notebook_node(nbformat.reads(read, as_version=4), resources, **named)
@@ -84,6 +103,7 @@ class InSandbox(Execute):
     def __init__(self, course: CourseDir, server: str, remarks: list[str], **settings: Any):
         super().__init__(**settings)
         self._course, self._server, self._remarks = course, server, remarks
+        self._hidden = ClearHiddenTests(parent=course.app)
 
     def preprocess(self, nb: NotebookNode, resources: Any, km: Any = None) -> tuple[NotebookNode, Any]:
         """Run the cells that stock nbgrader runs, in the folder in which it runs them.
@@ -97,22 +117,40 @@ class InSandbox(Execute):
         if other := other_language(nb.metadata.get("kernelspec")):
             raise NotGradable(f"{name}.ipynb asks for the kernel {other}; only Python 3 notebooks are graded")
         files = Path(resources["metadata"]["path"])
+        written = self._course.written(resources["nbgrader"]["student"], resources["nbgrader"]["assignment"])
+        guest = Guest((files, written), self._notebooks(nb, name, files), ENVIRONMENT, self._course.extras)
+        _require_room(guest.files, self._course.limits)
         try:
-            stopped = self._run(nb, files, once_more=True)
+            remarks = self._run(nb, guest, once_more=True)
         except KernelDied:
-            stopped = self._run(nb, files, once_more=False)
-        self._remarks += [f"{name}: {why}" for why in stopped]
+            remarks = self._run(nb, guest, once_more=False)
+        self._remarks += [f"{name}: {remark}" for remark in remarks]
+        pictures.fit(nb)
         return nb, resources
 
-    def _run(self, nb: NotebookNode, files: Path, once_more: bool) -> list[str]:
-        """Run the cells; why some were stopped.
+    def _notebooks(self, nb: NotebookNode, name: str, files: Path) -> dict[str, str]:
+        """The notebooks that cells find: their own, and those of the assignment that were executed before.
+
+        They are those that stock nbgrader has there, without hidden tests.
+        """
+        others = {path.name: nbformat.read(path, as_version=4) for path in files.glob("*.ipynb")}
+        return {file: self._released(other) for file, other in {**others, f"{name}.ipynb": nb}.items()}
+
+    def _released(self, nb: NotebookNode) -> str:
+        """The text of a notebook without hidden tests."""
+        nb = copy.deepcopy(nb)
+        for cell in nb.cells:
+            self._hidden._remove_hidden_test_region(cell)
+        return nbformat.writes(nb)
+
+    def _run(self, nb: NotebookNode, guest: Guest, once_more: bool) -> list[str]:
+        """Run the cells, and keep the files that they write; why some were stopped, and what is not kept.
 
         Raises:
             KernelDied: the kernel died of nothing we know, and may be asked `once_more`.
             NotGradable: the configuration's `timeout_func` fails.
         """
         gone, stopped, count, room = "", [], 0, int(self._course.limits.notebook_mb * 2**20)
-        guest = Guest(files, ENVIRONMENT)
         with open_kernel(self._course, server=self._server, guest=guest) as kernel:
             for cell in nb.cells:
                 if cell.cell_type != "code" or not cell.source.strip():
@@ -133,10 +171,15 @@ class InSandbox(Execute):
                     cell.outputs = [_error(gone)]
                 room -= len(json.dumps(cell.outputs))
                 if room < 0 and not gone:
-                    refused = gone = f"its outputs take more than {self._course.limits.notebook_mb:g} MB"
+                    refused = gone = f"its outputs take more than {self._course.limits.notebook_mb:g} MB ({RAISE})"
                     cell.outputs = [_error(gone)]
                 if refused:
                     stopped.append(f"cell {count}: {refused}")
+            if not gone and kernel.work:
+                files, written = guest.files
+                most = int(self._course.limits.notebook_mb * 2**20)
+                left_out = written_files.keep(kernel.work, files, written, most)
+                stopped += [left_out] if left_out else []
         return stopped
 
     def _seconds(self, cell: NotebookNode) -> float:
@@ -156,6 +199,20 @@ class InSandbox(Execute):
                 f"Execute.timeout_func in the course's configuration fails: {why}. Correct it, then give --again"
             ) from None
         return seconds if seconds > 0 else limits.notebook_seconds
+
+
+def _require_room(places: Iterable[Path], limits: Limits) -> None:
+    """Check that a sandbox has room for these files.
+
+    Raises:
+        NotGradable: it has not.
+    """
+    size = sum(written_files.size(place) for place in places)
+    if size > limits.disk_mb * 2**20:
+        raise NotGradable(
+            f"its files and those of the assignment take {size / 2**20:.0f} MB, and a sandbox has {limits.disk_mb} MB: "
+            "raise disk_mb in [limits] of the course's course.toml"
+        )
 
 
 def _run_cell(kernel: Kernel, cell: NotebookNode, seconds: float) -> str:
@@ -180,7 +237,9 @@ class Convert(Autograde):
     def __init__(self, execute: InSandbox, most: float, **settings: Any):
         super().__init__(**settings)
         self.writer = FilesWriter(parent=self, config=self.config)
-        self.exporter = LimitedExporter(most, parent=self, config=self.config)
+        self.exporter = LimitedExporter(
+            most, ClearOutput in _classes(self.sanitize_preprocessors), parent=self, config=self.config
+        )
         before, _ = split(self)
         self._steps = [execute if _executes(one) else one for one in before]
 
@@ -195,11 +254,16 @@ def split(autograde: Autograde) -> tuple[list[Any], list[Any]]:
 
     nbgrader's last look at the metadata comes before: what fails there leaves no marks.
     """
-    steps = [import_item(one) if isinstance(one, str) else one for one in autograde.autograde_preprocessors]
+    steps = _classes(autograde.autograde_preprocessors)
     marks = [isinstance(one, type) and issubclass(one, (SaveAutoGrades, AssignLatePenalties)) for one in steps]
     first = marks.index(True) if True in marks else len(steps)
     looks = [one for one in steps[first:] if one is CheckCellMetadata]
     return steps[:first] + looks, [one for one in steps[first:] if one is not CheckCellMetadata]
+
+
+def _classes(steps: Iterable[Any]) -> list[Any]:
+    """Preprocessors that a configuration may state by name."""
+    return [import_item(one) if isinstance(one, str) else one for one in steps]
 
 
 def _executes(step: Any) -> bool:
@@ -216,7 +280,8 @@ def convert(course: CourseDir, cells: Path, job: Job, server: str) -> Converted:
     autograde.notebooks = sorted(map(str, job.folder.glob(f"{coursedir.notebook_id}.ipynb")))
     os.chdir(course.root)
     place = course.place(course.unfinished, job.student, job.assignment)
-    shutil.rmtree(place, ignore_errors=True)  # of a worker that died of it
+    for one in (place, course.written(job.student, job.assignment)):  # of a worker that died of it
+        shutil.rmtree(one, ignore_errors=True)
     current = job.folder
     try:
         if not autograde.notebooks:

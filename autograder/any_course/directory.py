@@ -20,8 +20,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from autograder.any_course.hand_in import NotGradable, digest
+from autograder.any_course.settings import NO_NEEDS, Section
+from autograder.any_course.written_files import size as size_of
 from autograder.course import CourseError, Grading, Limits
 from autograder.sandbox import preload, sandbox
+from autograder.sandbox.sandbox import NOTHING, Extras
 from utils.files import write
 
 if TYPE_CHECKING:
@@ -31,7 +34,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=BaseModel)
 OURS = ".autograder"  # our folder in the course directory
-UNFINISHED = ".partial"  # below nbgrader's folder of graded hand-ins
+UNFINISHED = ".partial"  # below nbgrader's directory of graded submissions
+WRITTEN = ".written"  # the same, for files that cells wrote
 MOST_OF_TIME = 1000  # bytes of a timestamp.txt
 OUTPUT_KB = 4096  # of a cell, unless course.toml states another: stock nbgrader has no limit
 FOOLED = (
@@ -40,6 +44,7 @@ FOOLED = (
 )
 BEFORE = "graded earlier by stock nbgrader and left as it is; --again grades it here"
 GRADED, UNGRADABLE = "graded", "ungradable"
+STATES = (GRADED, "waiting", UNGRADABLE)
 # What is imported once, before kernels are forked, if a source notebook imports it.
 PRELOADED = {
     "matplotlib": ("matplotlib.pyplot", "matplotlib_inline.backend_inline"),
@@ -61,6 +66,7 @@ class _Stated(BaseModel):
 
     limits: dict[str, Any] = {}
     grading: dict[str, Any] = {}
+    nbgrader: Section = NO_NEEDS
 
 
 @dataclass
@@ -109,6 +115,8 @@ class CourseDir:
     limits: Limits
     grading: Grading
     timeouts: bool = True  # whether cells have nbgrader's time limits; False if course.toml states cell_seconds
+    section: Section = NO_NEEDS  # [nbgrader] of course.toml
+    extras: Extras = NOTHING  # what kernels are shown of the host
 
     @property
     def root(self) -> Path:
@@ -128,6 +136,14 @@ class CourseDir:
     def place(self, step: str, student: str, assignment: str) -> Path:
         """The folder of a hand-in in one of nbgrader's steps."""
         return Path(os.path.normpath(self.app.coursedir.format_path(step, student, assignment)))
+
+    def source(self, assignment: str) -> Path:
+        """The directory of an assignment's source."""
+        return self.place(self.app.coursedir.source_directory, ".", assignment)
+
+    def written(self, student: str, assignment: str) -> Path:
+        """The directory of the files that a submission's cells have written, while it is graded."""
+        return self.place(os.path.join(self.app.coursedir.autograded_directory, WRITTEN), student, assignment)
 
     def coursedir(self, database: str = "", assignment: str = "") -> "CourseDirectory":
         """Return nbgrader's own view of the course, in which graded submissions are unfinished ones.
@@ -192,6 +208,11 @@ def open_course(folder: Path) -> CourseDir:
             raise CourseError(f"the configuration in {folder}: {type(bad).__name__}: {bad}") from bad
         app.coursedir.root, app.coursedir.db_url = app.coursedir.root, app.coursedir.db_url  # defaults of this folder
     _quiet(app.log)
+    if Path(app.coursedir.root).resolve() != folder.resolve():
+        raise CourseError(
+            f"the configuration in {folder} says that the course is in {app.coursedir.root}: give that directory as "
+            "--course-dir, or correct c.CourseDirectory.root"
+        )
     database = make_url(app.coursedir.db_url)
     if database.drivername.startswith("sqlite") and not os.path.isfile(database.database or ""):
         raise CourseError(
@@ -200,12 +221,23 @@ def open_course(folder: Path) -> CourseDir:
         )
     _require_current(database)
     _require_settings(app, folder)
-    limits, grading = _stated(folder)
+    limits, grading, section = _stated(folder)
     timeouts = "cell_seconds" not in limits
     if timeouts:
         seconds = Execute(parent=app).timeout
         limits["cell_seconds"] = seconds if seconds and seconds > 0 else Limits().notebook_seconds
-    return CourseDir(app, _checked(Limits, limits, folder), _grading(grading, folder), timeouts)
+    extras = section.extras(folder.resolve(), _private(app, database, folder))
+    return CourseDir(app, _checked(Limits, limits, folder), _grading(grading, folder), timeouts, section, extras)
+
+
+def _private(app: "AutogradeApp", database: "URL", folder: Path) -> list[Path]:
+    """What of a course no submission may read."""
+    own = app.coursedir
+    steps = (own.source_directory, own.submitted_directory, own.autograded_directory, own.feedback_directory)
+    found = [Path(own.root, step) for step in steps] + [folder / OURS, folder / "nbgrader_config.py"]
+    if database.drivername.startswith("sqlite"):
+        found.append(folder / (database.database or ""))
+    return found
 
 
 def _require_current(database: "URL") -> None:
@@ -278,14 +310,14 @@ def begin(folder: Path) -> None:
     preload.fork_server(_grading(_stated(folder)[1], folder).preload).start()
 
 
-def _stated(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The limits and the settings that a course.toml in `folder` states; our defaults otherwise."""
+def _stated(folder: Path) -> tuple[dict[str, Any], dict[str, Any], Section]:
+    """The limits, the settings and the needs that a course.toml in `folder` states; our defaults otherwise."""
     path = folder / "course.toml"
     try:
         stated = _Stated.model_validate(tomllib.loads(path.read_text()) if path.exists() else {})
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as bad:
         raise CourseError(f"{path}: {bad}") from None
-    return {"output_kb": OUTPUT_KB} | stated.limits, stated.grading
+    return {"output_kb": OUTPUT_KB} | stated.limits, stated.grading, stated.nbgrader
 
 
 def _grading(stated: dict[str, Any], folder: Path) -> Grading:
@@ -335,6 +367,17 @@ def other_language(kernelspec: Any) -> str:
     return f"{name} ({language})" if language and name else name or language
 
 
+def too_large(course: CourseDir, assignment: str) -> str:
+    """Return why a sandbox has no room for the files of an assignment; "" if it has."""
+    size, most = size_of(course.source(assignment)), course.limits.disk_mb
+    if size <= most * 2**20:
+        return ""
+    return (
+        f"the files in its source directory take {size / 2**20:.0f} MB, and a sandbox has {most} MB: raise disk_mb in "
+        "[limits] of the course's course.toml"
+    )
+
+
 def assignments(course: CourseDir) -> list[str]:
     """The assignments that nbgrader's gradebook knows."""
     with _gradebook(course) as gradebook:
@@ -362,6 +405,23 @@ def jobs(course: CourseDir, assignment: str, students: Collection[str] = ()) -> 
             content.update(unreadable.encode(errors="surrogateescape"))
         known = course.load_record(assignment, student)
         found.append(Job(assignment, student, Path(name), content.hexdigest(), known, unreadable))
+    return found
+
+
+def states(course: CourseDir, assignment: str) -> dict[str, dict[str, str]]:
+    """The students of an assignment by what is to be done, each with a reason: `STATES`, and who waits for a mark.
+
+    Raises:
+        CourseError: nbgrader's gradebook does not know the assignment.
+    """
+    with _gradebook(course) as gradebook:
+        _require(gradebook, assignment)
+    found: dict[str, dict[str, str]] = {name: {} for name in (*STATES, "to mark")}
+    for job in jobs(course, assignment):
+        record = job.known if job.settled else graded_before(course, job) if not job.known else None
+        found[record.status if record else "waiting"][job.student] = record.reason if record else ""
+        if record and record.to_mark:
+            found["to mark"][job.student] = ""
     return found
 
 
@@ -433,15 +493,16 @@ def _fingerprint(course: CourseDir, assignment: str) -> bytes:
     """A digest of all besides the hand-in that its marks depend on: tests, points, files, settings."""
     import nbgrader
 
-    own = course.app.coursedir
     settings = json.dumps(course.app.config, sort_keys=True, default=lambda one: getattr(one, "__qualname__", ""))
     about = hashlib.sha256(f"{nbgrader.__version__} {settings} {course.limits!r}".encode())
+    if course.section != NO_NEEDS:
+        about.update(repr(course.section).encode())
     with _gradebook(course) as gradebook:
         for notebook in sorted(gradebook.find_assignment(assignment).notebooks, key=lambda one: one.name):
             cells = sorted((one.name, one.cell_type, one.checksum, one.source) for one in notebook.source_cells)
             points = sorted((one.name, one.max_score) for one in notebook.grade_cells)
             about.update(repr((notebook.name, notebook.kernelspec, cells, points)).encode())
-    source = course.place(own.source_directory, ".", assignment)
+    source = course.source(assignment)
     for path in sorted(source.rglob("*")):
         if path.is_file() and path.suffix != ".ipynb":
             about.update(f"{path.relative_to(source)}\0".encode() + path.read_bytes())

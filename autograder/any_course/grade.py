@@ -30,7 +30,19 @@ from tqdm import tqdm
 
 from autograder import html_cleaning
 from autograder.any_course.convert import Converted, convert, split
-from autograder.any_course.directory import GRADED, UNGRADABLE, CourseDir, Job, Record, graded_before, jobs, languages
+from autograder.any_course.directory import (
+    GRADED,
+    UNFINISHED,
+    UNGRADABLE,
+    WRITTEN,
+    CourseDir,
+    Job,
+    Record,
+    graded_before,
+    jobs,
+    languages,
+    too_large,
+)
 from autograder.course import CourseError
 from autograder.grading.local import TookTooLong, Workers
 from autograder.sandbox import preload
@@ -91,6 +103,10 @@ class Keep(Autograde):
         self.coursedir.assignment_id = assignment  # hooks are called with it
         self.notebooks = sorted(str(job.folder / path.name) for path in place.glob("*.ipynb"))
         self.init_assignment(assignment, student)
+        written = course.written(student, assignment)
+        if written.is_dir():  # after the files as they were handed in, as cells changed some of them
+            shutil.copytree(written, place, dirs_exist_ok=True)
+            shutil.rmtree(written)
         for notebook in self.notebooks:
             self.convert_single_notebook(str(place / os.path.basename(notebook)))
         self.set_permissions(assignment, student)
@@ -126,6 +142,7 @@ def grade(
         CourseError: nbgrader does not know an assignment, or another run is at work.
     """
     require_sandboxes()
+    course.section.require_packages()
     warnings.simplefilter("ignore", SAWarning)  # nbgrader's code makes SQLAlchemy warn
     logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # nbgrader's tracebacks; they are in its log
     records, refused, waiting = [], [], []
@@ -135,6 +152,9 @@ def grade(
             if others := languages(course, name):
                 told = ", ".join(f"{notebook} uses the kernel {other}" for notebook, other in others.items())
                 refused.append(f"{name}: {told}; only Python 3 notebooks are graded here")
+                continue
+            if large := too_large(course, name):
+                refused.append(f"{name}: {large}")
                 continue
             for job in jobs(course, name, students):
                 found.add(job.student)
@@ -221,14 +241,19 @@ def _uninterrupted() -> Iterator[None]:
 def _exclusive(course: CourseDir) -> Iterator[None]:
     """One run at a time in a course; what a killed one left unfinished is removed, before and after."""
     course.ours.mkdir(exist_ok=True)
-    unfinished = Path(course.root, course.unfinished)
+    graded = Path(course.root, course.app.coursedir.autograded_directory)
+
+    def tidy() -> None:
+        for name in (UNFINISHED, WRITTEN):
+            shutil.rmtree(graded / name, ignore_errors=True)
+
     try:
         with FileLock(course.ours / "lock", timeout=0):
-            shutil.rmtree(unfinished, ignore_errors=True)
+            tidy()
             try:
                 yield
             finally:
-                shutil.rmtree(unfinished, ignore_errors=True)
+                tidy()
     except Timeout:
         raise CourseError(f"another run is grading in {course.root}: wait for it, or end it") from None
 

@@ -168,7 +168,7 @@ def fork_kernel(
     What goes wrong on the way is told the asker, in place of a number, or on the line, in place of the kernel's
     first word; nobody, when the judge has ended meanwhile and its sandbox with it.
     """
-    from autograder.sandbox import kernel_main
+    from autograder.sandbox import guests, kernel_main
     from utils.grading import protocol
 
     if os.fork():
@@ -216,7 +216,8 @@ def fork_kernel(
             protocol.send(protocol.Pipes(*line), traceback.format_exc().encode())
         os._exit(1)
     try:
-        kernel_main.serve(kernel_main.HandInShell.instance(), protocol.Pipes(*line), request["guest"])
+        serve = guests.serve if request["guest"] else kernel_main.serve
+        serve(kernel_main.HandInShell.instance(), protocol.Pipes(*line))
     finally:
         os._exit(0)
 

@@ -6,9 +6,10 @@ of known types are kept, and no word of it decides a score.
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn
 
 from nbformat import NotebookNode
@@ -35,6 +36,12 @@ CLEAN: dict[str, Callable[[str], str]] = {
     "text/html": html_cleaning.html,
     "image/png": html_cleaning.picture,
     "image/jpeg": html_cleaning.picture,
+}
+# The same for another course: in nbgrader's pages a person marks what its cells show.
+CLEAN_OF_GUESTS = {
+    **CLEAN,
+    "text/markdown": lambda text: html_cleaning.markdown([text])[0],
+    "text/latex": html_cleaning.latex,
 }
 
 
@@ -71,8 +78,8 @@ class Ran:
 class Kernel:
     """A running kernel. `open_kernel` makes one."""
 
-    def __init__(self, process: launch.Process, limits: Limits):
-        self._process, self.limits = process, limits
+    def __init__(self, process: launch.Process, limits: Limits, clean: Mapping[str, Callable[[str], str]] = CLEAN):
+        self._process, self.limits, self._clean = process, limits, clean
         self.deadline = time.monotonic() + limits.notebook_seconds
 
     def run(self, source: str, resume: str = protocol.NEVER, seconds: float | None = None) -> Ran:
@@ -86,7 +93,13 @@ class Kernel:
         """
         ran, started = Ran(), time.monotonic()
         room = self.limits.output_kb * 1024
-        asked = {"source": source, "characters": room, "outputs": MAX_OUTPUTS, "kinds": list(CLEAN), "resume": resume}
+        asked = {
+            "source": source,
+            "characters": room,
+            "outputs": MAX_OUTPUTS,
+            "kinds": list(self._clean),
+            "resume": resume,
+        }
         reply, late = self._tell(protocol.CELL + wire.dumps(asked, lambda value: 0), self._process.interrupt, seconds)
         try:
             items = wire.loads(reply, lambda handle, name: None)
@@ -94,7 +107,7 @@ class Kernel:
             self._kill(f"its kernel sent what are no outputs ({nonsense})")
         if type(items) is not list:
             self._kill("its kernel sent what are no outputs")
-        collect = _Collector(ran, room)
+        collect = _Collector(ran, room, self._clean)
         for item in items:
             if not collect(item):
                 break
@@ -103,6 +116,11 @@ class Kernel:
             ran.errors, ran.lines = [late], [""]
         ran.seconds = time.monotonic() - started
         return ran
+
+    @property
+    def work(self) -> Path | None:
+        """Where its files are found from outside: a stranger's, and only while it lives. None outside of a sandbox."""
+        return self._process.work
 
     def ask(self, request: bytes) -> bytes:
         """Hand a request to the dispatch in the kernel and fetch its reply, as bytes that nobody trusts.
@@ -212,8 +230,8 @@ class _Patient:
 class _Collector:
     """Turns what a cell put out into notebook outputs: known kinds, known fields, bounded size."""
 
-    def __init__(self, ran: Ran, room: int):
-        self.ran, self.room, self.lines = ran, room, MAX_LINES
+    def __init__(self, ran: Ran, room: int, clean: Mapping[str, Callable[[str], str]]):
+        self.ran, self.room, self.lines, self._clean = ran, room, MAX_LINES, clean
 
     def __call__(self, item: Any) -> bool:
         """Take one output; whether more are wanted."""
@@ -234,7 +252,8 @@ class _Collector:
                 self.lines -= len(lines)
                 outputs.append(new_output("error", ename=name[:100], evalue=message[:1000], traceback=lines))
             case {"kind": "display" | "result" as kind, "data": dict(data)}:
-                shown = {mime: CLEAN[mime](self._fit(data[mime])) for mime in CLEAN if type(data.get(mime)) is str}
+                given = [mime for mime in self._clean if type(data.get(mime)) is str]
+                shown = {mime: self._clean[mime](self._fit(data[mime])) for mime in given}
                 kept = {mime: text for mime, text in shown.items() if text}
                 outputs.append(new_output("display_data" if kind == "display" else "execute_result", data=kept))
         if self.room <= 0 or len(outputs) > MAX_OUTPUTS:
@@ -256,7 +275,7 @@ def open_kernel(
 
     It lives in a sandbox, unless the instructor trusts the submissions: then it is an ordinary process
     of this machine, with nothing but the time limits. `server` is the socket of a fork server that runs
-    already; without one, this process starts its own. A `guest` is a hand-in of another course, always in a sandbox.
+    already; without one, this process starts its own. A `guest` is a submission of another course, always in a sandbox.
 
     Raises:
         SandboxError: no sandbox can be made, or no kernel starts in it.
@@ -269,4 +288,4 @@ def open_kernel(
             failed = f"it does not answer ({type(silent).__name__})"
         if failed:
             raise SandboxError(f"the kernel does not start: {failed}")
-        yield Kernel(process, course.limits)
+        yield Kernel(process, course.limits, CLEAN_OF_GUESTS if guest else CLEAN)

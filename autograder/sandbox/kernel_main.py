@@ -15,16 +15,16 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NoReturn
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.error import StdinNotImplementedError, UsageError
-from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
@@ -36,7 +36,6 @@ ONLY_JUPYTERS = ("autosave", "clear")  # magics for whoever looks at a notebook:
 MAX_LINE = 1000
 DEEP = 200  # calls; a traceback of more is one of a recursion
 CALLS = 20  # shown of each end of it
-STREAMS = {2: "stderr", 1: "stdout"}
 TOO_MUCH = "printed more than it may"
 
 
@@ -44,6 +43,8 @@ class Outputs:
     """What the cell that runs puts out, as far as the judge will keep it."""
 
     def __init__(self) -> None:
+        self.captures: list[Captured] = []  # widgets that take outputs at the moment; the last one gets them
+        self.prepared: Callable[[dict[str, Any]], dict[str, Any]] = dict  # data in forms that the judge takes
         self.begin(0, 0, [])
 
     def begin(self, characters: int, outputs: int, kinds: list[str]) -> None:
@@ -55,11 +56,11 @@ class Outputs:
     def stream(self, name: str, text: str) -> None:
         """Add to what the cell has printed; raises KeyboardInterrupt when it is too much."""
         text = self._fit(text)
-        self._clear_if_asked()
-        if self.items and self.items[-1].get("name") == name:
-            self.items[-1]["text"].append(text)
+        items = self._items()
+        if items and items[-1].get("name") == name:
+            items[-1]["text"].append(text)
         else:
-            self.items.append({"kind": "stream", "name": name, "text": [text]})
+            items.append({"kind": "stream", "name": name, "text": [text]})
         self._stop_if_too_much()
 
     def display(self, data: dict[str, Any], kind: str = "display") -> None:
@@ -68,8 +69,8 @@ class Outputs:
         Of what is a picture, too, no HTML is kept: without its script, a figure with sliders would be a heap of text.
         `kind` is "result" for the value of its last line.
         """
+        data, items = self.prepared(data), self._items()
         shown, still = {}, "image/png" in data
-        self._clear_if_asked()
         for mime in self.kinds:
             if still and mime == "text/html":
                 continue
@@ -78,15 +79,15 @@ class Outputs:
                 value = base64.b64encode(value).decode()
             if type(value) is str:
                 shown[mime] = self._fit(value)
-        self.items.append({"kind": kind, "data": shown})
+        items.append({"kind": kind, "data": shown})
         self._stop_if_too_much()
 
     def error(self, kind: type[BaseException], message: str, lines: list[str], line: str = "") -> None:
         """Add an error, its traceback, and the line of the cell in which it was raised."""
-        self._clear_if_asked()
+        items = self._items()
         lines = [self._fit(str(line)) for line in lines]
         name, message = kind.__name__[:MAX_LINE], message[:MAX_LINE]
-        self.items.append({"kind": "error", "name": name, "message": message, "lines": lines, "line": line[:MAX_LINE]})
+        items.append({"kind": "error", "name": name, "message": message, "lines": lines, "line": line[:MAX_LINE]})
 
     def put_first(self, name: str, text: str) -> None:
         """Add what was printed past Python, before all else: nobody knows when it was."""
@@ -95,18 +96,25 @@ class Outputs:
 
     def clear(self, wait: bool) -> None:
         """Forget what the cell has put out so far; with `wait` only when there is more."""
-        self.cleared = wait
+        place = self._place()
+        place.cleared = wait
         if not wait:
-            self.items.clear()
+            place.items.clear()
 
-    def _clear_if_asked(self) -> None:
-        if self.cleared:
+    def _place(self) -> "Outputs | Captured":
+        """The last widget that captures outputs, or else the cell."""
+        return self.captures[-1] if self.captures else self
+
+    def _items(self) -> list[dict[str, Any]]:
+        """The list into which the next output goes, emptied first if a cell has asked for that."""
+        place = self._place()
+        if place.cleared:
             self.clear(wait=False)
+        return place.items
 
     def packed(self) -> bytes:
         """All of it as plain data."""
-        items = [item | {"text": "".join(item["text"])} if "text" in item else item for item in self.items]
-        return wire.dumps(_speakable(items), lambda value: 0)
+        return wire.dumps(_speakable([joined(item) for item in self.items]), lambda value: 0)
 
     def _fit(self, text: str) -> str:
         """As much as may be kept, and one more: so the judge sees that there was more."""
@@ -117,11 +125,19 @@ class Outputs:
     @property
     def too_much(self) -> bool:
         """Whether the cell has put out more than may be kept."""
-        return self.characters < 0 or len(self.items) > self.outputs
+        return self.characters < 0 or len(self._place().items) > self.outputs
 
     def _stop_if_too_much(self) -> None:
         if self.too_much:
             raise KeyboardInterrupt(TOO_MUCH)
+
+
+@dataclass
+class Captured:
+    """The outputs that a widget has captured."""
+
+    items: list[dict[str, Any]] = field(default_factory=list)
+    cleared: bool = False  # by what is put out next
 
 
 class Stream(io.TextIOBase):
@@ -185,8 +201,6 @@ class HandInShell(InteractiveShell):
     display_pub_class = Type(Publisher)
     displayhook_class = Type(Hook)
 
-    guest = False  # whether it runs a hand-in of another course, as stock nbgrader would
-
     def __init__(self, **options: Any):
         self.outputs = Outputs()
         self.resume, self._imports_failed = protocol.NEVER, False
@@ -209,7 +223,7 @@ class HandInShell(InteractiveShell):
 
     def enable_matplotlib(self, gui: str | None = None) -> Any:
         """Draw into the notebook, whatever was asked for: there is no window, and nobody to click into a figure."""
-        return super().enable_matplotlib(gui if self.guest else "inline")
+        return super().enable_matplotlib("inline")
 
     def enable_gui(self, gui: str | None = None) -> None:
         """Do nothing: there is no window system for a GUI event loop."""
@@ -240,17 +254,27 @@ class HandInShell(InteractiveShell):
     def execute(self, source: str, resume: str = protocol.NEVER) -> None:
         """Run a cell; only while it runs, an interrupt reaches it. `resume` is as in `autograder.sandbox.kernel`."""
         self.resume = resume
-        try:
+        with self.executing():
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            ran = self.run_cell(source, store_history=True)
-            raised = ran.error_before_exec or ran.error_in_exec
-            shown = [item["name"] for item in self.outputs.items if item["kind"] == "error"]
-            if raised and type(raised).__name__[:MAX_LINE] not in shown:  # the cell has changed how errors are shown
-                self.outputs.error(type(raised), str(raised), ["an error occurred, and was not shown"])
+            self.show_error_of(self.run_cell(source, store_history=True))
+
+    @contextmanager
+    def executing(self) -> Iterator[None]:
+        """Run a cell within: its errors end here, and interrupts do not reach what comes after it."""
+        try:
+            yield
         except BaseException as error:  # of what IPython does around a cell, which a cell may have changed
             self.outputs.error(type(error), "IPython itself was stopped", [])
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def show_error_of(self, ran: ExecutionResult) -> None:
+        """Add the error with which a cell ended, unless it is among the cell's outputs."""
+        self.outputs.captures.clear()
+        raised = ran.error_before_exec or ran.error_in_exec
+        shown = [item["name"] for item in self.outputs.items if item["kind"] == "error"]
+        if raised and type(raised).__name__[:MAX_LINE] not in shown:  # the cell has changed how errors are shown
+            self.outputs.error(type(raised), str(raised), ["an error occurred, and was not shown"])
 
 
 def make(folder: str) -> HandInShell:
@@ -275,51 +299,23 @@ def keep_files_in(folder: str) -> None:
     shell.init_profile_dir(None)
 
 
-def forget_course() -> None:
-    """Make the names of our own packages free, `utils` and `data` among them: a guest's files may have them.
-
-    What runs here already is kept by whoever uses it.
-    """
-    for name in [one for one in sys.modules if one.split(".")[0] in ("autograder", "data", "utils")]:
-        del sys.modules[name]
-    ours = str(Path(__file__).parents[2])
-    sys.path[:] = [path for path in sys.path if path != ours]
-
-
-def keep_streams() -> None:
-    """Have the streams that processes and libraries inherit end in files, where `take_streams` finds what they said."""
-    for number, name in STREAMS.items():
-        file = os.open(f"{tempfile.gettempdir()}/.{name}", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(file, number)
-        os.close(file)
-
-
-def take_streams(outputs: Outputs) -> None:
-    """Add what a cell's processes and libraries said, as a notebook does."""
-    for number, name in STREAMS.items():
-        with suppress(OSError):  # the cell has closed it
-            said = os.pread(number, max(outputs.characters, 0) + 1, 0)
-            os.ftruncate(number, 0)
-            outputs.put_first(name, said.decode(errors="replace"))
-
-
-def serve(shell: HandInShell, line: protocol.Pipes, guest: bool = False) -> None:
-    """Say that we are ready, with an empty message, then answer until the judge closes `line`.
-
-    A message that begins with `protocol.CELL` has a cell for us to run: its source, and how much of its
-    outputs is kept. The rest is for the dispatch. A `guest` is a hand-in of another course: it finds nothing of ours.
-    """
+def take_over(shell: HandInShell) -> None:
+    """Have what cells print go to the shell's outputs, and let no interrupt in between cells."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout, sys.stderr = (Stream(name, shell.outputs) for name in ("stdout", "stderr"))
     builtins.input = getpass.getpass = _nobody_types
+
+
+def serve(shell: HandInShell, line: protocol.Pipes) -> None:
+    """Say that we are ready, with an empty message, then answer until the judge closes `line`.
+
+    A message that begins with `protocol.CELL` has a cell for us to run: its source, and how much of its
+    outputs is kept. The rest is for the dispatch. Submissions of other courses are served by `guests.serve`.
+    """
+    take_over(shell)
     sys.argv = [""]
-    shell.guest = guest
-    if guest:
-        forget_course()
-        keep_streams()
-    else:
-        stand_ins.offer()
-        threading.setprofile(forbidden.note_in_threads)
+    stand_ins.offer()
+    threading.setprofile(forbidden.note_in_threads)
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules beside the notebook, as in Jupyter
     with line:
@@ -330,14 +326,23 @@ def serve(shell: HandInShell, line: protocol.Pipes, guest: bool = False) -> None
             except EOFError:
                 return
             if request.startswith(protocol.CELL):
-                asked = wire.loads(request[len(protocol.CELL) :], lambda handle, name: None)
-                shell.outputs.begin(asked["characters"], asked["outputs"], asked["kinds"])
-                shell.execute(asked["source"], protocol.NEVER if guest else asked["resume"])
-                if guest:
-                    take_streams(shell.outputs)
+                asked = begin_cell(shell, request)
+                shell.execute(asked["source"], asked["resume"])
                 protocol.send(line, shell.outputs.packed())
             else:
                 protocol.send(line, dispatch.answer(shell.user_ns, request))
+
+
+def begin_cell(shell: HandInShell, request: bytes) -> dict[str, Any]:
+    """Make room for the outputs of the cell that the judge asks for; what it says of the cell."""
+    asked: dict[str, Any] = wire.loads(request[len(protocol.CELL) :], lambda handle, name: None)
+    shell.outputs.begin(asked["characters"], asked["outputs"], asked["kinds"])
+    return asked
+
+
+def joined(item: dict[str, Any]) -> dict[str, Any]:
+    """An output whose text, if it has one, is in one piece."""
+    return item | {"text": "".join(item["text"])} if "text" in item else item
 
 
 def _nobody_types(*prompt: Any, **named: Any) -> NoReturn:

@@ -11,14 +11,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 
 from autograder.course import FOLDER, ROOT, Settings
 from autograder.sandbox import preload
-from autograder.sandbox.sandbox import WORK, Sandbox, SandboxError, has_ended
+from autograder.sandbox.sandbox import NOTHING, PROGRAMS, WORK, Extras, Sandbox, SandboxError, has_ended
 from utils.grading import protocol
 
 SERVER_SECONDS = 180  # it imports torch first, and the machine may be busy
@@ -33,14 +33,17 @@ class Process:
     used: Callable[[], float]  # seconds of a processor's time, with those of its children that it has collected
     interrupt: Callable[[], None]
     kill: Callable[[], str]  # answers with the limit that it broke, or ""
+    work: Path | None = None  # where its files are found from outside; gone with its sandbox
 
 
 @dataclass(frozen=True)
 class Guest:
-    """A hand-in of another course: it finds files beside its notebook, and nothing of ours."""
+    """A submission of another course: it finds files beside its notebook, and nothing of ours."""
 
-    files: Path  # a folder of plain files; its notebooks are left out
-    environment: Mapping[str, str]  # what a kernel finds there besides
+    files: tuple[Path, ...]  # directories of plain files, the later ones over the earlier; their notebooks are left out
+    notebooks: Mapping[str, str]  # the text of those that it finds, by name
+    environment: Mapping[str, str]  # what a kernel finds there in addition
+    extras: Extras = NOTHING  # what it is shown of the host
 
 
 @contextmanager
@@ -70,7 +73,7 @@ def in_sandbox(course: Settings, server: str = "", guest: Guest | None = None) -
             return sandbox.refused
 
         stack.callback(kill)
-        yield Process(ours, alive, _clock_of(number), interrupt, kill)
+        yield Process(ours, alive, _clock_of(number), interrupt, kill, sandbox.work)
 
 
 @contextmanager
@@ -138,11 +141,15 @@ def _fork_from(
 ) -> tuple[Sandbox, int]:
     grading, shown = course.grading, None if guest else preload.course_beside(path)
     with ExitStack() as attempt:
-        sandbox = attempt.enter_context(Sandbox(course.limits, grading.gpu, shown))
+        extras = replace(guest.extras, programs=(*PROGRAMS, *guest.extras.programs)) if guest else NOTHING
+        sandbox = attempt.enter_context(Sandbox(course.limits, grading.gpu, shown, extras))
         environment = _environment(grading.profile, grading.gpu)
         if guest:
-            sandbox.put(guest.files)
-            environment |= guest.environment
+            sandbox.put(guest.files, guest.notebooks)
+            programs = (
+                f"{os.path.dirname(sys.executable)}:{preload.LOCALE['PATH']}"  # also this Python: `!python`, `!pip`
+            )
+            environment |= {"PATH": programs, **guest.environment}
         else:
             environment |= {"PYTHONPATH": str(shown)}
         number = fork_kernel(path, sandbox, line, environment, guest is not None)

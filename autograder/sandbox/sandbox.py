@@ -19,9 +19,10 @@ import sysconfig
 import threading
 import time
 import zoneinfo
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -44,6 +45,14 @@ FILES = ("/etc/ld.so.cache", "/etc/localtime", *glob.glob(f"{LIB}/ld-linux*"))
 LINKS = [path for path in ("/lib", "/lib64", "/usr/lib64") if os.path.islink(path)]
 # Each costs a mount of every sandbox.
 COMMANDS = ("bash", "cat", "cp", "echo", "grep", "head", "ls", "mkdir", "mv", "nvidia-smi", "rm", "sh", "sleep", "wc")
+# More of them, for notebooks of other courses.
+PROGRAMS = (
+    *("awk", "base64", "basename", "bc", "bzip2", "chmod", "cmp", "comm", "cut", "date", "dd", "df", "diff", "dirname"),
+    *("du", "env", "expr", "false", "find", "gunzip", "gzip", "hostname", "id", "ln", "md5sum", "mktemp", "nl", "od"),
+    *("paste", "printf", "pwd", "readlink", "realpath", "rmdir", "sed", "seq", "sha256sum", "shuf", "sort", "split"),
+    *("stat", "tac", "tail", "tar", "tee", "test", "timeout", "touch", "tr", "true", "uname", "uniq", "unzip", "which"),
+    *("whoami", "xargs", "xz", "yes", "zcat", "zip"),
+)
 SHARED_PREFIXES = ("/", "/usr", "/usr/local")  # of a Python there, more than Python lies below
 HIDDEN = ("/proc/keys", "/proc/key-users")  # of the instructor, too, whose user's number a kernel may have
 # A shared mapping of /dev/zero is memory that no process need show. Reads of /dev/full are zeros, too; nobody maps it.
@@ -63,6 +72,17 @@ class SandboxError(Exception):
     """No sandbox can be made here; the message says why and what to do."""
 
 
+@dataclass(frozen=True)
+class Extras:
+    """What a sandbox shows of the host for another course, read-only, beside what every sandbox shows."""
+
+    programs: tuple[str, ...] = ()  # names, or paths; found under their names in /usr/bin
+    read_only: tuple[tuple[str, str], ...] = ()  # files and directories, and where each is in the sandbox
+
+
+NOTHING = Extras()
+
+
 class Sandbox:
     """One sandbox. Use as a context manager; `pid` is a process whose namespaces a kernel joins.
 
@@ -70,7 +90,7 @@ class Sandbox:
     that the sandbox shows, at the same path, see `autograder.sandbox.withheld`.
     """
 
-    def __init__(self, limits: Limits, gpu: bool = False, course: Path | None = None):
+    def __init__(self, limits: Limits, gpu: bool = False, course: Path | None = None, extras: Extras = NOTHING):
         self.limits, self.gpu, self.refused = limits, gpu, ""
         self._lock = threading.Lock()
         info, info_write = os.pipe()
@@ -79,7 +99,7 @@ class Sandbox:
         given = info_write, passwd, holder, _holding(seccomp.program(gpu))
         try:
             self._process = (
-                _starter(os.getpid()).submit(_start, _arguments(limits, *given, gpu, course), given).result()
+                _starter(os.getpid()).submit(_start, _arguments(limits, *given, gpu, course, extras), given).result()
             )
             self.uid = os.getuid() or FIRST_UID + self._process.pid
         finally:
@@ -111,10 +131,25 @@ class Sandbox:
         """Where a path of the sandbox is found from outside."""
         return f"/proc/{self.pid}/root{inside}"
 
-    def put(self, files: Path) -> None:
-        """Copy the content of a folder of plain files into `WORK`, without its notebooks, before a kernel moves in."""
-        place = self.path(scratch.PARTS[WORK])
-        shutil.copytree(files, place, ignore=shutil.ignore_patterns("*.ipynb"), dirs_exist_ok=True)
+    @property
+    def work(self) -> Path:
+        """Where `WORK` is found from outside once a kernel is in.
+
+        It is a mount below a root that cannot be written to: a submission cannot put a link in its place, as an
+        ordinary user's can in the place of its part in `scratch.WHOLE`. A link would be followed outside.
+        """
+        return Path(self.path(WORK))
+
+    def put(self, files: Iterable[Path], notebooks: Mapping[str, str]) -> None:
+        """Copy the content of directories of plain files into `WORK`, before a kernel moves in.
+
+        Of notebooks only these are there, by the names of their files.
+        """
+        place = Path(self.path(scratch.PARTS[WORK]))
+        for one in filter(Path.is_dir, files):
+            shutil.copytree(one, place, ignore=shutil.ignore_patterns("*.ipynb"), dirs_exist_ok=True)
+        for name, text in notebooks.items():
+            (place / name).write_text(text)
         os.chmod(place, 0o755)
         if os.getuid() == 0:
             for folder, _, names in os.walk(place):
@@ -380,10 +415,10 @@ def _stop(process: str) -> int:
 
 
 def _arguments(
-    limits: Limits, info: int, passwd: int, holder: int, rules: int, gpu: bool, course: Path | None
+    limits: Limits, info: int, passwd: int, holder: int, rules: int, gpu: bool, course: Path | None, extras: Extras
 ) -> list[str]:
     """bubblewrap's arguments. Order matters: what is mounted later covers what came before."""
-    interpreter = _interpreter()
+    interpreter, inside = _interpreter(), [path for _, path in extras.read_only]
     # As root there is no user namespace: the mounts are root's, the kernel becomes an ordinary user.
     users = ["--unshare-user", "--disable-userns"] if os.getuid() else ["--cap-drop", "ALL"]
     return [
@@ -391,11 +426,12 @@ def _arguments(
         *("--die-with-parent", "--new-session", "--as-pid-1", "--hostname", "sandbox", "--seccomp", str(rules)),
         *("--dev", "/dev", *(_devices() if gpu else UNMAPPED), "--proc", "/proc"),
         *(word for path in HIDDEN if os.path.exists(path) for word in ("--ro-bind", "/dev/null", path)),
-        *scratch.words(limits.disk_mb, [*SYSTEM, *interpreter, str(course or "")]),
+        *scratch.words(limits.disk_mb, [*SYSTEM, *interpreter, *inside, str(course or "")]),
         *(word for path in LINKS for word in ("--symlink", os.readlink(path), path)),
         *(word for path in (*SYSTEM, *FILES, *sorted(interpreter)) for word in _read_only(path)),
         *_without_others(interpreter),
-        *_commands(),
+        *_commands((*COMMANDS, *extras.programs)),
+        *(word for path, place in extras.read_only for word in _bound(path, place)),
         *_covered(interpreter),
         *(_read_only(str(course)) if course else ()),
         *("--perms", "0444", "--ro-bind-data", str(passwd), "/etc/passwd"),
@@ -445,9 +481,9 @@ def _without_others(interpreter: frozenset[str]) -> tuple[str, ...]:
 
 
 @cache
-def _commands() -> tuple[str, ...]:
-    """The few programs for `!command` in cells, in one folder."""
-    found = {name: shutil.which(name, path=os.defpath) for name in COMMANDS}
+def _commands(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The programs for `!command` in cells, in one folder, as far as they are there."""
+    found = {os.path.basename(name): shutil.which(name, path=os.defpath) for name in names}
     bound = [word for name, path in found.items() if path for word in ("--ro-bind", path, f"/usr/bin/{name}")]
     return (*("--perms", "0755", "--dir", "/usr", "--perms", "0755", "--dir", "/usr/bin"), *bound,
             *("--symlink", "usr/bin", "/bin"))  # fmt: skip
@@ -481,5 +517,10 @@ def _read_only(path: str) -> list[str]:
     inside = path.startswith(tuple(f"{folder}/" for folder in SYSTEM))
     if inside or path in LINKS or not os.path.exists(path):
         return []
-    above = [str(folder) for folder in reversed(Path(path).parents)][1:]  # else they are bubblewrap's, for root alone
-    return [word for folder in above for word in ("--perms", "0755", "--dir", folder)] + ["--ro-bind", path, path]
+    return _bound(path, path)
+
+
+def _bound(path: str, place: str) -> list[str]:
+    """Show what of the host is at `path`, in the sandbox at `place`."""
+    above = [str(folder) for folder in reversed(Path(place).parents)][1:]  # else they are bubblewrap's, for root alone
+    return [word for folder in above for word in ("--perms", "0755", "--dir", folder)] + ["--ro-bind", path, place]

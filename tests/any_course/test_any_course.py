@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import importlib.util
 import io
 import json
 import os
@@ -16,12 +17,12 @@ from functools import partial
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from guest_courses import QUICK, graded, notebook, run, scores, solution, text_of, write
+from nbformat.v4 import new_code_cell, new_markdown_cell
 from nbgrader.api import Gradebook
 
 from autograder import cli, course
 from autograder.any_course import compare, directory
-from autograder.any_course import grade as grading
 from autograder.any_course.directory import GRADED, UNGRADABLE
 from autograder.course import CourseError
 from utils.grading import check as authors_check
@@ -34,29 +35,6 @@ FEW = {
     "submitted-unchanged": ("submitted-changed", "submitted-cheat-attempt", "submitted-grade-cell-changed"),
     "validating-environment-variable": ("validating-environment-variable",),
 }
-
-
-def graded(cell, name, points=1, **more):
-    about = {"grade": True, "solution": False, "locked": True, "points": points, "grade_id": name}
-    cell.metadata["nbgrader"] = about | {"schema_version": 3, "task": False} | more
-    return cell
-
-
-def solution(source, name):
-    cell = new_code_cell(source)
-    about = {"grade": False, "solution": True, "locked": False, "grade_id": name, "schema_version": 3, "task": False}
-    cell.metadata["nbgrader"] = about
-    return cell
-
-
-def notebook(*cells, **spec):
-    python = {"name": "python3", "language": "python", "display_name": "Python 3"}
-    return new_notebook(cells=list(cells), metadata={"kernelspec": python | spec})
-
-
-def write(path, made):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(nbformat.writes(made))
 
 
 ANSWER = "def answer():\n    raise NotImplementedError"
@@ -115,11 +93,6 @@ def twin(small, tmp_path):
     """The same course, not graded yet."""
     shutil.copytree(small.with_name("untouched"), tmp_path / "course")
     return tmp_path / "course"
-
-
-def run(root, *names, **how):
-    known = directory.open_course(root)
-    return grading.grade(known, list(names) or directory.assignments(known), **how)
 
 
 def shown(cell):
@@ -189,44 +162,6 @@ def test_notebooks_of_nbgraders_own_tests(tmp_path):
     assert scores["validating-environment-variable"] == 0, "it fails where it finds what nbgrader sets"
 
 
-QUICK = "[limits]\ncell_seconds = 1\nmemory_mb = 600\nnotebook_mb = 1\n"
-
-
-@pytest.fixture
-def lone(tmp_path):
-    """Makes a course of one notebook with these graded cells, handed in with this answer; its folder."""
-
-    def make(answer, *tests, settings="", toml=QUICK, **spec):
-        root = tmp_path / "lone"
-        cells = [graded(new_code_cell(text), f"t{number}") for number, text in enumerate(tests)]
-        write(
-            root / "source/one/n.ipynb", notebook(solution("### BEGIN SOLUTION\n1\n### END SOLUTION", "answer"), *cells)
-        )
-        (root / "course.toml").write_text(toml)
-        assert compare.Stock(root).assign("one") == ""
-        (root / "nbgrader_config.py").write_text(f"c = get_config()\n{settings}")
-        made = nbformat.read(root / "release/one/n.ipynb", as_version=4)
-        made.cells[0].source = answer
-        made.metadata["kernelspec"].update(spec)
-        write(root / "submitted/eve/one/n.ipynb", made)
-        return root
-
-    return make
-
-
-def scores(root):
-    """The marks of the lone hand-in, and its graded notebook's cells by name."""
-    found = compare.marks(root).get(("one", "eve"), {})
-    marks = [value[0] for name, value in sorted(found.items()) if name.startswith("mark")]
-    path = root / "autograded/eve/one/n.ipynb"
-    cells = nbformat.read(path, as_version=4).cells if path.exists() else []
-    return marks, {cell.metadata.nbgrader.grade_id: cell for cell in cells if "nbgrader" in cell.metadata}
-
-
-def text_of(cell):
-    return "".join(output.get("text", "") + output.get("evalue", "") for output in cell.outputs)
-
-
 HOSTILE = """\
 import json, os, pathlib, socket
 found = {"environment": dict(os.environ), "written": [], "read": [], "network": []}
@@ -236,7 +171,7 @@ for place in (ROOT, "/", "/etc", "/usr/lib", os.path.dirname(os.__file__)):
         found["written"].append(place)
     except OSError:
         pass
-for place in (f"{ROOT}/gradebook.db", f"{ROOT}/source/one/n.ipynb", f"{ROOT}/submitted/bo", "n.ipynb", COURSE):
+for place in (f"{ROOT}/gradebook.db", f"{ROOT}/source/one/n.ipynb", f"{ROOT}/submitted/eve", COURSE):
     try:
         os.stat(place)
         found["read"].append(place)
@@ -352,21 +287,31 @@ def test_other_kernels_are_refused_by_name(lone, monkeypatch):
 
 
 DIFFERENT = {  # rows of the table of differences, and the marks here; stock nbgrader gives each a point
-    "reads its own notebook": ("open('n.ipynb')", 0),
-    "no `python`, `sort` or `date`": ("for name in ('python', 'sort', 'date'):\n    found = !$name --version\n"
-        "    assert 'not found' not in str(found)", 0),
-    "`ls`, `cat`, `grep`": ("for name in ('ls', 'cat', 'grep'):\n    found = !$name --version\n"
-        "    assert 'not found' not in str(found)", 1),
-    "files that a cell writes": ("with open('made.txt', 'w') as file:\n    assert file.write('x')", 1),
-}  # fmt: skip
+    "reads hidden tests in its own notebook": (
+        "seen = open('n.ipynb').read()\nassert 'asserts' + '_hidden' in seen\n"
+        "### BEGIN HIDDEN TESTS\nasserts_hidden = 1\n### END HIDDEN TESTS",
+        0,
+    ),
+    "but no `git`, `make` or `curl`": (
+        "for name in ('git', 'make', 'curl'):\n    found = !command -v $name\n    assert found, name",
+        0,
+    ),
+    "such as `../../../helpers.py`": ("assert open('../../../helpers.py').read()", 0),
+    "SVG drawing": (
+        'from IPython.display import SVG\nSVG(\'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>\')',
+        1,
+    ),
+}
 
 
 def test_rows_of_the_table_of_differences(lone):
     root = lone("1", *(cell for cell, _ in DIFFERENT.values()))
+    (root / "helpers.py").write_text("value = 3")
     assert [row for row in DIFFERENT if row not in SECTION] == []
     records, _ = run(root)
     assert (records[0].status, scores(root)[0]) == (GRADED, [mark for _, mark in DIFFERENT.values()])
-    assert not (root / "autograded/eve/one/made.txt").exists()
+    data = scores(root)[1]["t3"].outputs[0].data
+    assert ("image/png" in data) == bool(importlib.util.find_spec("resvg_py")) and "image/svg+xml" not in data
 
 
 TIMES = """

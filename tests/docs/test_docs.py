@@ -40,6 +40,7 @@ PLACES = ("", "tests", *TESTS, "solutions/02_positional_encoding")  # where a fi
 NOT_HERE = {".course/", ".autograder/", ".demo/", "results/", "docs/_build/"}  # what commands leave
 # In a course tree; Hugging Face's; in a course of stock nbgrader.
 OTHERS = {"students.csv", "jupyter_server_config.py", "run_glue.py", "nbgrader_config.py", "timestamp.txt"}
+OTHERS |= {"../helpers.py", "../../helpers.py", "../../../helpers.py"}  # of another course
 # An instructor's own, which git ignores, and what `autograder build` makes of it.
 OTHERS |= {"course.local.toml", "notebooks.local/", "utils/checks/points.json"}
 # Lines of `bash` blocks that are not run here, each with the reason. All others are run, in the order of README.
