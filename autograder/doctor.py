@@ -67,6 +67,25 @@ def examine(load: Callable[[], Course]) -> list[Finding]:
     return [*found, *(one(course) for one in (tree, privacy, gradebook, memory, disk, zone, gpu, hub)), browser()]
 
 
+def examine_other(folder: Path) -> list[Finding]:
+    """The same for a course of stock nbgrader in `folder`: the machine, and what would cost marks there."""
+    from autograder.any_course import check, directory
+
+    found = [python(), versions(), environment(), user_namespaces(), bubblewrap(), system_calls(), sandbox()]
+    try:
+        course = directory.open_course(folder)
+        names = directory.assignments(course)
+        costly = check.examine(course, names)
+    except CourseError as bad:
+        do = "Do as the message says."
+        return [*found, Finding("nbgrader course", State.DOES_NOT, str(bad).replace("\n", " "), do, True)]
+    handed_in = sum(len(directory.jobs(course, name)) for name in names)
+    found.append(Finding("nbgrader course", State.WORKS, f"{len(names)} assignments, {handed_in} submissions"))
+    for one in costly:
+        found.append(Finding(" ".join((one.assignment, one.what)).strip(), State.DOES_NOT, one.found, one.do))
+    return found
+
+
 def can_grade(found: list[Finding]) -> bool:
     """Whether nothing is missing that grading needs."""
     return not any(one.stops and one.state is State.DOES_NOT for one in found)

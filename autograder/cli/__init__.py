@@ -103,6 +103,7 @@ def print_version(wanted: bool) -> None:
 
 @app.callback(help=HELP)
 def options(
+    called: typer.Context,
     tree: Annotated[
         Path | None, typer.Option(help="The course tree to work in; default: .course/", show_default=False)
     ] = None,
@@ -116,6 +117,7 @@ def options(
 ) -> None:
     """Note what holds for every command."""
     context.chosen.clear()  # a process may run several
+    context.command = called.invoked_subcommand or ""
     if tree:
         if tree.exists() and not tree.is_dir():
             raise CourseError(f"--tree {tree} is no folder: name the folder of the course tree")

@@ -9,9 +9,11 @@ from rich.console import Console
 from rich.text import Text
 
 from autograder import course as courses
+from autograder.any_course import place
 from autograder.course import Course, CourseError, NotebookEntry
 
 chosen: dict[str, Any] = {}
+command = ""  # its name
 
 
 def in_tree(text: str) -> str:
@@ -40,8 +42,37 @@ class Interrupted(Exception):
     """A command was interrupted that keeps nothing; the message says what that means."""
 
 
+# What a course of stock nbgrader has in the place of a command; `status`, `doctor` and `nbgrader` work on it.
+INSTEAD = {
+    "build": "`nbgrader generate_assignment` makes what students get",
+    "release": "`nbgrader generate_assignment` makes what students get",
+    "collect": "`nbgrader collect` and `nbgrader zip_collect` take submissions",
+    "watch": "`autograder nbgrader` grades what is new each time that it is given",
+    "feedback": "`nbgrader generate_feedback` writes feedback pages",
+    "report": "`nbgrader export` writes all marks, and `autograder status` shows what is graded",
+    "export": "`nbgrader export` writes all marks",
+    "group": "`nbgrader formgrade` is where answers are marked",
+    "mark": "`nbgrader formgrade` is where answers are marked",
+    "similar": "`copydetect -t submitted -b release -e ipynb -a` compares its submissions and writes report.html",
+    "explain": "the graded notebook in autograded/STUDENT/ASSIGNMENT/ shows each test with its output",
+    "extend": "`nbgrader` keeps deadlines in its gradebook; formgrader changes them",
+}
+
+
+def other_course() -> Path | None:
+    """The directory of a course of stock nbgrader, if the command was given in one and states no tree."""
+    return None if "tree" in chosen else place.here()
+
+
 def load() -> Course:
-    """The course, in the tree that was chosen."""
+    """The course, in the tree that was chosen.
+
+    Raises:
+        CourseError: the command was given in a course of stock nbgrader; the message says what to use there.
+    """
+    if other := other_course():
+        instead = INSTEAD.get(command, "`autograder nbgrader` grades it")
+        raise CourseError(f"{other} is a course of stock nbgrader, on which {command} does not work: {instead}")
     return courses.load(**chosen)
 
 

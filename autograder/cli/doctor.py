@@ -13,7 +13,8 @@ def doctor() -> None:
     """
     from autograder import doctor as machine
 
-    found = machine.examine(context.load)
+    other = context.other_course()
+    found = machine.examine_other(other) if other else machine.examine(context.load)
     colours = {machine.State.WORKS: "green", machine.State.DOES_NOT: "red", machine.State.NOT_NEEDED: "dim"}
     rows = [(one.what, Text(one.state, style=colours[one.state]), Text(one.found), one.do) for one in found]
     context.console.print(printing.table(("", "", "found", "what to do"), rows))

@@ -1,7 +1,7 @@
 """`autograder nbgrader`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -9,6 +9,9 @@ from rich.text import Text
 
 from autograder.cli import context, printing
 from autograder.cli.parameters import AsJson, Student, Workers
+
+if TYPE_CHECKING:
+    from autograder.any_course.directory import CourseDir
 
 
 def nbgrader(
@@ -21,6 +24,9 @@ def nbgrader(
     student: Student = None,
     workers: Workers = 2,
     again: Annotated[bool, typer.Option("--again", help="Grade again also what is up to date.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Grade nothing: read the course, and show what would cost marks.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Grade an existing course of stock nbgrader, its tests in the cells, in sandboxes. Not the course in course.toml.
@@ -37,6 +43,11 @@ def nbgrader(
     from autograder.any_course import grade as grading
 
     names = list(dict.fromkeys(assignments or directory.assignments(course)))
+    if check:
+        show_findings(course, names, json)
+        return
+    if not json:
+        warn_of_missing_modules(course, names)
     records, refused = grading.grade(
         course, names, student or (), workers, again, print_plain_json if json else lambda record: None
     )
@@ -60,6 +71,33 @@ def nbgrader(
         context.console.print(directory.FOOLED, soft_wrap=True)
     if failed or refused:
         raise typer.Exit(1)
+
+
+def show_findings(course: "CourseDir", names: list[str], json: bool) -> None:
+    """Print what would cost marks; status 1 if there is something."""
+    from autograder.any_course import check
+
+    found = check.examine(course, names)
+    if json:
+        for finding in found:
+            print_plain_json(finding)
+    elif found:
+        rows = [(one.assignment or "all", one.what, Text(one.found), Text(one.do)) for one in found]
+        context.console.print(printing.table(("assignment", "", "found", "what to do"), rows))
+    else:
+        context.console.print(f"{', '.join(names) or 'no assignment'}: nothing was found that would cost marks")
+    if found:
+        raise typer.Exit(1)
+
+
+def warn_of_missing_modules(course: "CourseDir", names: list[str]) -> None:
+    """Say which modules tests import that are not there: without them cells fail for everybody."""
+    from autograder.any_course import check
+
+    for name in names:
+        for module, where in check.missing_modules(course, name).items():
+            text = f"{name}: {', '.join(where)} imports {module}, which is not there. {check.advice(module)}"
+            context.console.print(f"[yellow]warning[/yellow] {escape(text)}", soft_wrap=True)
 
 
 def print_plain_json(record: Any) -> None:

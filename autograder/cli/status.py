@@ -1,5 +1,6 @@
 """`autograder status`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,6 +20,9 @@ def status(
     from autograder.grading.dependencies import Dependencies
     from autograder.reports import progress
 
+    if other := context.other_course():
+        of_other_course(other, notebooks, json)
+        return
     course = context.load()
     entries = course.select(notebooks)
     around = Dependencies(course)
@@ -55,3 +59,28 @@ def status(
     if not any(some for states in found.values() for some in states.values()):
         context.console.print("nothing is handed in yet: `autograder collect SOURCE` takes hand-ins")
     printing.print_to_mark(by_hand)
+
+
+def of_other_course(folder: Path, assignments: list[str] | None, json: bool) -> None:
+    """The same of a course of stock nbgrader."""
+    import json as encoder
+
+    from autograder.any_course import directory
+
+    course = directory.open_course(folder)
+    names = assignments or directory.assignments(course)
+    found = {name: directory.states(course, name) for name in names}
+    if json:
+        print(encoder.dumps(found, indent=1, ensure_ascii=False))
+        return
+    columns = ("handed in", *directory.STATES, "to mark")
+    counts, reasons = [], []
+    for name, states in found.items():
+        handed_in = sum(len(states[state]) for state in directory.STATES)
+        counts.append((name, str(handed_in), *(str(len(states[state])) for state in (*directory.STATES, "to mark"))))
+        reasons += [(student, name, Text(reason)) for student, reason in states[directory.UNGRADABLE].items()]
+    context.console.print(printing.table(("assignment", *columns), counts, right=columns))
+    if reasons:
+        context.console.print(printing.table(("student", "assignment", "reason"), reasons))
+    if any(states["waiting"] for states in found.values()):
+        context.console.print("`autograder nbgrader` grades what is waiting")
