@@ -7,11 +7,38 @@ a piece of Python, in a list of one. What a step prints is printed. The first on
 Libraries are imported once, before the steps.
 """
 
+import contextlib
 import json
 import os
 import sys
+import tempfile
 import traceback
 from pathlib import Path
+
+
+@contextlib.contextmanager
+def hub(users):
+    """A folder with homes for all users, numbers by name, and an exchange that all may write to."""
+    with tempfile.TemporaryDirectory(prefix="hub-") as made:  # pytest's own folders are for root alone
+        folder = Path(made)
+        folder.chmod(0o755)
+        for name, uid in users.items():
+            (folder / name).mkdir(mode=0o700)
+            os.chown(folder / name, uid, uid)
+        (folder / "exchange").mkdir()
+        (folder / "exchange").chmod(0o1777)
+        yield folder
+
+
+def do(users, folder, steps):
+    """Have users do something; what was printed. A step is a name (or "" for the instructor), a folder and words."""
+    import ordinary_user
+
+    numbered = [(users.get(name, 0), str(place), [str(word) for word in words]) for name, place, words in steps]
+    (folder / "steps.json").write_text(json.dumps(numbered))
+    ran = ordinary_user.with_accounts(users, [sys.executable, __file__, str(folder / "steps.json")], folder, 300)
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-6000:]
+    return ran.stdout + ran.stderr
 
 
 def step(uid: int, folder: str, words: list[str]) -> None:

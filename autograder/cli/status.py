@@ -54,6 +54,13 @@ def status(
     for name, absent in missing.items():
         if absent:
             context.console.print(Text(f"{name}: nothing is handed in by {', '.join(absent)}"), soft_wrap=True)
+    if misplaced := progress.misplaced(course):
+        more = f" and {len(misplaced) - 10} more" if len(misplaced) > 10 else ""
+        advice = (
+            f"not graded, because a submission is in submitted/STUDENT/NOTEBOOK/NOTEBOOK.ipynb: "
+            f"{', '.join(misplaced[:10])}{more}. Collect such files, `autograder collect FOLDER --student ID`"
+        )
+        context.console.print(Text(context.in_tree(advice)), soft_wrap=True)
     if any(states["waiting"] for states in found.values()):
         context.console.print("`autograder grade` grades what is waiting")
     if not any(some for states in found.values() for some in states.values()):

@@ -39,6 +39,17 @@ def missing(course: Course, entry: NotebookEntry) -> list[str]:
     return sorted({*known.students} - {*students_of(course, entry)}) if known else []
 
 
+def misplaced(course: Course) -> list[str]:
+    """The notebooks in the tree's `submitted/` that no command looks at, because somebody put them elsewhere in it."""
+    folder, found = course.tree / "submitted", []
+    for path in sorted(one for depth in ("*", "*/*", "*/*/*") for one in folder.glob(f"{depth}.ipynb")):
+        parts = path.relative_to(folder).parts
+        placed = len(parts) == 3 and path.with_name(f"{parts[1]}.ipynb").exists()
+        if not placed and not any(part.startswith(".") for part in parts):
+            found.append("/".join(parts))
+    return found
+
+
 def to_mark(course: Course, entry: NotebookEntry) -> dict[str, int]:
     """How many answers of each student wait for a person's mark; of students whose hand-ins are there."""
     with marks.reading(course) as gradebook:

@@ -1,19 +1,16 @@
 """nbgrader's exchange with users of the system, from release to fetched feedback, and what users can forge in it."""
 
 import datetime
-import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import tracemalloc
 import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 
-import ordinary_user
+import hub_users
 import pytest
 
 from autograder import course, synthetic
@@ -38,25 +35,13 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def hub():
     """A folder with homes for all users, an exchange that all may write to, and a place of installed packages."""
-    with tempfile.TemporaryDirectory(prefix="hub-") as made:  # pytest's own folders are for root alone
-        folder = Path(made)
-        folder.chmod(0o755)
-        for name, uid in USERS.items():
-            (folder / name).mkdir(mode=0o700)
-            os.chown(folder / name, uid, uid)
-        (folder / "exchange").mkdir()
-        (folder / "exchange").chmod(0o1777)
+    with hub_users.hub(USERS) as folder:
         yield folder
 
 
 def do(hub, steps):
-    """Have users do something; what was printed. A step is a name (or "" for the instructor), a folder and words."""
-    numbered = [(USERS.get(name, 0), str(place), [str(word) for word in words]) for name, place, words in steps]
-    (hub / "steps.json").write_text(json.dumps(numbered))
-    command = [sys.executable, str(course.ROOT / "tests" / "hub_users.py"), str(hub / "steps.json")]
-    ran = ordinary_user.with_accounts(USERS, command, hub, 300)
-    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-6000:]
-    return ran.stdout + ran.stderr
+    """Have users do something; what was printed."""
+    return hub_users.do(USERS, hub, steps)
 
 
 OPEN = """
