@@ -31,7 +31,7 @@ FIRST = (
     *("demonstration", "test_hostile", "test_grade", "test_execute", "test_stock", "test_kill", "test_browser"),
     *("test_runs", "test_withheld", "test_translation", "test_slow", "test_new_course", "test_evidence"),
     *("test_any_course", "test_first_calls", "test_variants", "test_replay", "test_colab", "test_pairs"),
-    *("test_isolation", "test_watch"),
+    *("test_isolation", "test_watch", "test_semester"),
 )
 
 
