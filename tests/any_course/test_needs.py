@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import os
+import re
 import socket
 import sys
 import tempfile
@@ -11,14 +12,17 @@ from pathlib import Path
 import nbformat
 import ordinary_user
 import pytest
+from bs4 import BeautifulSoup
 from guest_courses import QUICK, graded, notebook, run, scores, text_of, write
-from nbformat.v4 import new_code_cell, new_output
+from nbconvert.exporters import HTMLExporter
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from autograder import cli, doctor
 from autograder.any_course import check, compare, directory, facts, place, written_files
 from autograder.any_course.directory import GRADED, UNGRADABLE
 from autograder.cli import context
 from autograder.course import CourseError
+from autograder.sandbox.kernel import CLEAN_OF_GUESTS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # stock nbgrader's, and those of the kernels that it starts
 
@@ -383,3 +387,33 @@ def test_our_own_trees_are_no_such_course(tmp_path, monkeypatch):
     assert not place.is_course(tmp_path)
     monkeypatch.chdir(tmp_path)
     assert place.here() is None
+
+
+HOSTILE_TEXTS = (
+    "<script>alert(1)</script>",
+    "[x](javascript:alert(1)) <a href='java&#x73;cript:alert(1)'>x</a>",
+    "[x](data:text/html,<script>alert(1)</script>)",
+    "<img src=x onerror=alert(1)> ![a](javascript:alert(1)) ![a](http://example.org/p.png)",
+    r"$\href{javascript:alert(1)}{x}$",
+    "`<script>alert(1)</script>` and\n\n```\n<script>alert(1)</script>\n```",
+    "</div></div><svg onload=alert(1)><iframe src=//example.org><style>*{display:none}</style>",
+    "[a]: javascript:alert(1)\n\n[a] <form action=/x><button>",
+)
+RUNS = ("script", "iframe", "svg", "style", "form", "img", "button")
+
+
+@pytest.mark.parametrize("kind", ["text/markdown", "text/latex"])
+def test_pages_run_nothing_of_what_cells_show(kind):
+    shown = [CLEAN_OF_GUESTS[kind](text) for text in HOSTILE_TEXTS]
+    outputs = [new_output("display_data", data={kind: text}) for text in [*shown, "**fine**"] if text]
+    assert len(outputs) > 3
+    for template in ("lab", "classic"):  # nbgrader's pages extend the second
+        page, _ = HTMLExporter(template_name=template).from_notebook_node(
+            new_notebook(cells=[new_code_cell("1", outputs=outputs)])
+        )
+        places = BeautifulSoup(page, "html.parser").select(".jp-OutputArea-output, .output_subarea")
+        assert len(places) == len(outputs)
+        for tag in (one for output in places for one in output.find_all(True)):
+            assert tag.name not in RUNS and not any(name.startswith("on") or name == "style" for name in tag.attrs), tag
+            address = str(tag.attrs.get("href", ""))
+            assert not re.match(r"\s*(javascript|vbscript|data):", address, re.IGNORECASE), tag
