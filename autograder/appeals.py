@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.course import Course, CourseError, NotebookEntry, cell_id, exercise_of
-from autograder.gradebook import course_tree, journal, mark_log
+from autograder.gradebook import course_tree, journal, mark_log, teams
 from autograder.gradebook.journal import Event
 from autograder.grading import history
 from autograder.grading.grading_record import Record, hand_in, jobs, known_students, load_record
@@ -63,6 +63,7 @@ class Case:
     decisions: list[Event]
     asked: list[Asked] = field(default_factory=list)  # when it was judged again for this explanation
     today: str = ""  # the verdict that this gave, or why there is none
+    whose: str = ""  # whose submission it is, if it is a team's
 
 
 def case_of(course: Course, student: str, exercise: str, ask: bool = True) -> Case:
@@ -80,6 +81,8 @@ def case_of(course: Course, student: str, exercise: str, ask: bool = True) -> Ca
     if exercise not in known:
         raise CourseError(f"{entry.name} has no exercise {exercise}; it has {', '.join(known)}")
     known_students(course, [entry], [student])
+    student = teams.submitter(course, entry, student)
+    members = teams.load(course).members(entry, student)
     record = load_record(course, entry, student)
     if record is None:
         raise CourseError(f"{student}'s {entry.name} is not graded yet: `autograder grade {entry.number}` comes first")
@@ -101,6 +104,7 @@ def case_of(course: Course, student: str, exercise: str, ask: bool = True) -> Ca
             or ((one["student"], one["notebook"]) == (student, entry.name) and one["cell"] in names)
         ],
         decisions=list(_decisions(course, entry, student)),
+        whose=f"The submission of a team, with one mark for all: {', '.join(members)}" if members else "",
     )
     if ask and ".W" not in exercise:
         _judge_again(course, case)
@@ -110,6 +114,7 @@ def case_of(course: Course, student: str, exercise: str, ask: bool = True) -> Ca
 def lines(case: Case) -> Iterator[str]:
     """A case as text, for a terminal or a file; what a student wrote has no control characters in it."""
     yield f"{case.student}, {case.entry.name}, exercise {case.exercise}"
+    yield from [case.whose] * bool(case.whose)
     yield from ("", "Versions handed in (the last one counts; times are UTC)")
     for version in case.versions:
         runs = f", runs sha256 {version['runs']}" if version["runs"] else ""
@@ -256,7 +261,7 @@ def _verdicts(case: Case) -> Iterator[str]:
             yield f"  {one['at']}  {score:g} of {points:g} ({of})"
             yield from (f"    {line}" for line in legible(sentence).splitlines())
         else:
-            points = f"{one['score']:g} of {one['points']:g} points in all"
+            points = f"{one['score']:g} of {one['points']:g} points of all checks"
             told = legible(points if one["status"] == "graded" else one["reason"])
             yield f"  {one['at']}  {one['status']}: {told} (submission {one['hand_in'][:12]}, {one['account']})"
 

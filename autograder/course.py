@@ -222,6 +222,18 @@ class Points(dict[str, float]):
         return hash(frozenset(self.items()))
 
 
+class Total(_Section):
+    """How `autograder export --format totals` adds notebooks up."""
+
+    weights: dict[str, Annotated[float, Field(ge=0)]] = {}  # by notebook, its number or its name; 1 for all others
+    drop: int = Field(0, ge=0)  # so many notebooks of each student do not count, the lowest ones
+    points: float = Field(100, gt=0)  # of the total
+
+    def weight(self, entry: "NotebookEntry") -> float:
+        """How much a notebook counts beside others."""
+        return next((self.weights[one] for one in (entry.name, entry.number) if one in self.weights), 1.0)
+
+
 class NotebookEntry(_Section):
     """One notebook of the course."""
 
@@ -319,6 +331,7 @@ class Course(_Section):
     limits: Limits = Limits()
     grading: Grading = Grading()
     late: Late = Late()
+    total: Total = Total()
     platforms: tuple[Platform, ...] = ()  # besides those that `autograder.intake.platforms` knows
     timezone: str = ""  # of the learning platform, whose downloads name none, such as Europe/Berlin
     tree: Path = FOLDER / ".course"
@@ -350,6 +363,14 @@ class Course(_Section):
             raise ValueError(f"{twice[0]} is listed twice")
         return notebooks
 
+    @model_validator(mode="after")
+    def _weighs_what_there_is(self) -> "Course":
+        known = {name for entry in self.notebooks for name in (entry.name, entry.number)}
+        for name in self.total.weights:
+            if name not in known:
+                raise ValueError(f"[total] weights: there is no notebook {name}; write its number or its name")
+        return self
+
     @property
     def package(self) -> str:
         """The name of the Python package that holds the release, where an administrator has installed it."""
@@ -359,6 +380,12 @@ class Course(_Section):
         """A time that names no zone, in UTC: read in `timezone`, else in this machine's zone."""
         zone = zoneinfo.ZoneInfo(self.timezone) if self.timezone else None
         return stated.replace(tzinfo=zone).astimezone(datetime.UTC)
+
+    def in_zone(self, when: datetime.datetime) -> str:
+        """A time in `timezone`, or in UTC if none is stated, as people read it."""
+        if not self.timezone:
+            return f"{when.astimezone(datetime.UTC):%Y-%m-%d %H:%M} UTC"
+        return f"{when.astimezone(zoneinfo.ZoneInfo(self.timezone)):%Y-%m-%d %H:%M} ({self.timezone})"
 
     def notebook(self, name: str) -> NotebookEntry:
         """The notebook called `name`, by its whole name or its number.

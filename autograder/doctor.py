@@ -13,13 +13,16 @@ import re
 import shlex
 import shutil
 import stat
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 import psutil
+from jupyter_core.paths import jupyter_config_path
 
 from autograder.course import FOLDER, ROOT, Course, CourseError, another_clone
 
@@ -31,6 +34,17 @@ PERSONS = range(1000, 65534)  # the numbers of people's accounts
 NETWORK = re.compile(
     r"^passwd:.*\b(sss|ldap|nis|nisplus|winbind|compat)\b", re.MULTILINE
 )  # lists of accounts elsewhere
+EXCHANGE = Path("/usr/local/share/nbgrader/exchange")  # where nbgrader has it if nobody says otherwise
+# In a process of its own: nbgrader takes seconds to import, and its configuration is a program.
+ASK_NBGRADER = """
+from nbgrader.apps.baseapp import NbGrader
+from nbgrader.exchange.default import Exchange
+
+app = NbGrader()
+app.initialize([])
+print(Exchange(parent=app).root)
+print(app.coursedir.course_id)
+"""
 CONTAINER = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 
@@ -64,7 +78,11 @@ def examine(load: Callable[[], Course]) -> list[Finding]:
         why = str(bad).replace("\n", " ")
         return [*found, Finding("course.toml", State.DOES_NOT, why, "Write it as the message says.", True), browser()]
     found.append(Finding("course.toml", State.WORKS, f"{len(course.notebooks)} notebooks"))
-    return [*found, *(one(course) for one in (tree, privacy, gradebook, memory, disk, zone, gpu, hub)), browser()]
+    return [
+        *found,
+        *(one(course) for one in (tree, privacy, gradebook, exchange, memory, disk, zone, gpu, hub)),
+        browser(),
+    ]
 
 
 def examine_other(folder: Path) -> list[Finding]:
@@ -396,6 +414,43 @@ def gpu(course: Course) -> Finding:
         do = "Install torch with CUDA: pip install --constraint constraints.txt --force-reinstall torch."
         return Finding("CUDA", State.DOES_NOT, f"torch is {version}", do)
     return Finding("CUDA", State.WORKS, f"{len(devices)} devices, torch {version}")
+
+
+def exchange(course: Course) -> Finding:
+    """Whether students can hand in through nbgrader's exchange, where one is configured or is in the usual place."""
+    files = [Path(folder) / f"nbgrader_config{end}" for folder in jupyter_config_path() for end in (".py", ".json")]
+    if not EXCHANGE.is_dir() and not any(file.is_file() for file in files):
+        return Finding("exchange", State.NOT_NEEDED, f"nbgrader's is not configured, and there is no {EXCHANGE}")
+    with tempfile.TemporaryDirectory() as folder:  # where no configuration is: so students' commands find theirs
+        command = [sys.executable, "-c", ASK_NBGRADER]
+        asked = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=False)
+    if asked.returncode:
+        why = (asked.stderr.strip() or "it ends without a word").splitlines()[-1]
+        do = f"Correct it: {', '.join(str(file) for file in files if file.is_file())}."
+        return Finding("exchange", State.DOES_NOT, f"nbgrader's configuration cannot be read: {why}", do)
+    name, course_id = asked.stdout.splitlines()[-2:]
+    root = Path(name)
+    if not root.is_dir():
+        do = f"As root: mkdir -p {root} && chmod 1777 {root}."
+        return Finding("exchange", State.DOES_NOT, f"{root} is configured, and is not a folder", do)
+    mode = stat.S_IMODE(root.stat().st_mode)
+    if mode != 0o1777:
+        why = "students cannot hand in" if mode & 0o777 != 0o777 else "a student can move others' folders away"
+        return Finding("exchange", State.DOES_NOT, f"{root} has the mode {mode:o}: {why}", f"chmod 1777 {root}.")
+    if course_id not in ("", course.course_id):
+        do = f"State c.CourseDirectory.course_id = {course.course_id!r} there, or the other one in course.toml."
+        found = f"nbgrader's configuration names the course {course_id}, and course.toml {course.course_id}"
+        return Finding("exchange", State.DOES_NOT, found, do)
+    inbound = root / course.course_id / "inbound"
+    if not inbound.is_dir():
+        return Finding("exchange", State.WORKS, f"{root}; no notebook of {course.course_id} is released there yet")
+    if inbound.stat().st_mode & 0o7 != 0o3:
+        do = f"chmod 2733 {inbound}: students write into it, and do not list it."
+        return Finding("exchange", State.DOES_NOT, f"{inbound} has the mode {inbound.stat().st_mode & 0o7777:o}", do)
+    if inbound.stat().st_uid not in (os.geteuid(), 0):
+        do = "Collect from the account that released the notebooks."
+        return Finding("exchange", State.DOES_NOT, f"{inbound} belongs to another account than yours", do)
+    return Finding("exchange", State.WORKS, f"{root}, course {course.course_id}")
 
 
 def hub(course: Course) -> Finding:

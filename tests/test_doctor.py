@@ -25,7 +25,7 @@ MB = 2**20
 ORDER = [
     *("Python", "packages", "environment", "user namespaces", "bubblewrap", "seccomp", "sandbox", "course.toml"),
     *("course tree", "privacy"),
-    *("gradebook", "memory limits", "disk", "time zone", "CUDA", "hub", "browser"),
+    *("gradebook", "exchange", "memory limits", "disk", "time zone", "CUDA", "hub", "browser"),
 ]
 
 
@@ -357,6 +357,51 @@ def test_a_hub_that_is_out_of_reach(known, monkeypatch, tmp_path):
     assert doctor.hub(known).state is State.WORKS
     monkeypatch.setenv("COURSE_DATA", str(tmp_path / "nowhere"))
     is_told(doctor.hub(known), "hub", "nowhere, which is no folder", "COURSE_DATA")
+
+
+@pytest.fixture
+def shared(known, monkeypatch, tmp_path):
+    """An exchange that a configuration names, as a hub's administrator makes it, and the folder of the course in it."""
+    root = tmp_path / "exchange"
+    (tmp_path / "config").mkdir()
+    monkeypatch.setattr(doctor, "EXCHANGE", tmp_path / "none")
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(tmp_path / "config"))
+    (tmp_path / "config/nbgrader_config.py").write_text(f"c = get_config()\nc.Exchange.root = {str(root)!r}\n")
+    inbound = root / known.course_id / "inbound"
+    inbound.mkdir(parents=True)
+    root.chmod(0o1777)
+    inbound.chmod(0o2733)
+    return root, inbound
+
+
+def test_an_exchange_that_students_can_use(known, shared, tmp_path):
+    root, inbound = shared
+    found = doctor.exchange(known)
+    assert (found.state, found.found) == (State.WORKS, f"{root}, course {known.course_id}")
+    inbound.rmdir()
+    assert doctor.exchange(known).found == f"{root}; no notebook of {known.course_id} is released there yet"
+    (tmp_path / "config/nbgrader_config.py").unlink()
+    assert doctor.exchange(known).state is State.NOT_NEEDED
+
+
+@pytest.mark.parametrize(
+    "break_it, found, do",
+    [
+        (lambda root, inbound, file: root.chmod(0o755), "has the mode 755: students cannot hand in", "chmod 1777"),
+        (lambda root, inbound, file: root.chmod(0o777), "a student can move others' folders away", "chmod 1777"),
+        (lambda root, inbound, file: inbound.chmod(0o755), "inbound has the mode 755", "chmod 2733"),
+        (lambda root, inbound, file: inbound.chmod(0o777), "inbound has the mode 777", "do not list it"),
+        (lambda root, inbound, file: root.rename(root.with_name("gone")), "is not a folder", "mkdir -p"),
+        (
+            lambda root, inbound, file: file.write_text(file.read_text() + "c.CourseDirectory.course_id = 'cs101'\n"),
+            "names the course cs101, and course.toml attention_graded",
+            "c.CourseDirectory.course_id = 'attention_graded'",
+        ),
+    ],
+)
+def test_an_exchange_that_students_cannot_use(known, shared, tmp_path, break_it, found, do):
+    break_it(*shared, tmp_path / "config/nbgrader_config.py")
+    is_told(doctor.exchange(known), "exchange", found, do)
 
 
 def test_no_browser(monkeypatch):

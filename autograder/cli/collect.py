@@ -18,7 +18,7 @@ def collect(
         ),
     ] = None,
     notebook: Annotated[str, typer.Option(help="Files whose names are no notebook's are this notebook.")] = "",
-    student: Annotated[list[str] | None, typer.Option(help="Take everything as this student's.")] = None,
+    student: Annotated[list[str] | None, typer.Option(help="Take everything as this student's or team's.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Take only this notebook; may be given again.")] = None,
     times: Annotated[
         Path | None,
@@ -27,6 +27,10 @@ def collect(
     zip_names: Annotated[
         str, typer.Option(help="The code page of names in a zip that does not say it, such as cp850. [default: guess]")
     ] = "",
+    as_teams: Annotated[
+        bool,
+        typer.Option("--teams", help="Groups whose members the download names become teams, in .course/teams.csv."),
+    ] = False,
     exchange: Annotated[
         bool,
         typer.Option("--exchange", help="Take the submissions of nbgrader's exchange, by default the configured one."),
@@ -36,7 +40,7 @@ def collect(
         typer.Option("--stated-times", help="With --exchange: believe the times that submissions state, as in a copy."),
     ] = False,
 ) -> None:
-    """Take hand-ins into the course tree. The latest of each student counts; all are kept.
+    """Take hand-ins into the course tree. The latest of each student or team counts; all are kept.
 
     docs/instructors.md lists the platforms whose downloads are understood; course.toml may describe others. Nothing is
     unpacked to disk, links are not followed, and a broken hand-in stops no other.
@@ -52,21 +56,26 @@ def collect(
     if stated_times and not exchange:
         raise CourseError("--stated-times is for submissions of an exchange: give --exchange, too")
     if exchange:
-        if student or zip_names:
-            raise CourseError("--exchange takes neither --student nor --zip-names: folders there say whose they are")
+        if student or zip_names or as_teams:
+            raise CourseError(
+                "--exchange takes none of --student, --zip-names and --teams: folders there say whose they are"
+            )
         wanted = [*([named] if named else []), *chosen]
         collected = collecting.collect_exchange(course, source, wanted, times, stated_times)
     elif source is None:
         raise CourseError("say what to collect: `autograder collect SOURCE`, or `autograder collect --exchange`")
     else:
-        collected = collecting.collect(course, source, named, one, zip_names, chosen, times)
+        collected = collecting.collect(course, source, named, one, zip_names, chosen, times, as_teams)
     for line in collected.taken:
         context.console.print(line, markup=False)
+    if collected.known:
+        many = collected.known > 1
+        context.console.print(f"{collected.known} submission{'s' * many} {'were' if many else 'was'} kept before")
     for line in collected.refused:
         context.console.print("[yellow]refused[/yellow] ", end="")
         context.console.print(line, markup=False)
     for line in collected.notes:
         context.console.print("[yellow]note[/yellow] ", end="")
         context.console.print(line, markup=False)
-    if collected.refused and not collected.taken:
+    if collected.refused and not collected.taken and not collected.known:
         raise typer.Exit(1)

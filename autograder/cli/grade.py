@@ -5,12 +5,14 @@ from typing import Annotated
 import typer
 
 from autograder.cli import context, printing, running
-from autograder.cli.parameters import AsJson, Cluster, Dashboard, Gpus, Names, Reason, Student, Trust, Workers
+from autograder.cli.parameters import AsJson, Cluster, Dashboard, Gpus, Names, Reason, Section, Student, Trust, Workers
+from autograder.course import Course, NotebookEntry
 
 
 def grade(
     notebooks: Names = None,
     student: Student = None,
+    section: Section = "",
     workers: Workers = 2,
     cluster: Cluster = "",
     again: Annotated[bool, typer.Option("--again", help="Grade again also what is up to date.")] = False,
@@ -31,11 +33,15 @@ def grade(
     """
     course = running.begin(notebooks, cluster, trust_submissions, dashboard)
 
+    from autograder.gradebook import roster
     from autograder.grading import grade as grading
     from autograder.grading.grading_record import GRADED, Options, Record, known_students
 
     entries = course.select(notebooks)
     known_students(course, entries, student)
+    if section:
+        within = roster.in_section(course, section)
+        student = sorted(one for one in student or within if _is_within(course, entries, one, within))
     new: list[tuple[str, str]] = []
 
     def meanwhile() -> None:
@@ -76,7 +82,7 @@ def grade(
         from autograder.reports import progress
         from autograder.reports import report as reporting
 
-        print_records(records)
+        print_records(course, records)
         if previews is not None:
             print_previews(previews)
         printing.print_to_mark({entry.name: progress.to_mark(course, entry) for entry in entries})
@@ -85,6 +91,13 @@ def grade(
         context.console.print("nothing was handed in for these notebooks; `autograder collect SOURCE` takes hand-ins")
     if any(record.status != GRADED for record in records):
         raise typer.Exit(1)
+
+
+def _is_within(course: Course, entries: list[NotebookEntry], student: str, within: set[str]) -> bool:
+    """Whether a student is in a section, or a team has a member in it."""
+    from autograder.gradebook import teams
+
+    return any({student, *teams.recipients(course, entry, student)} & within for entry in entries)
 
 
 def print_previews(pairs: list) -> None:
@@ -103,15 +116,19 @@ def print_previews(pairs: list) -> None:
     )
 
 
-def print_records(records: list) -> None:
-    """A line per hand-in in the terminal."""
+def print_records(course: Course, records: list) -> None:
+    """A line per hand-in in the terminal. Points are those of checks: a person gives those of written answers."""
+    from autograder.gradebook import teams
+
     rows = [
         (
-            record.student,
+            teams.shown(course, course.notebook(record.notebook), record.student),
             record.notebook,
             f"{record.score:g} of {record.points:g}" if record.status == "graded" else record.status,
             record.reason or "; ".join([*record.flags, *record.other_remarks]),
         )
         for record in records
     ]
-    context.console.print(printing.table(("student", "notebook", "points", "remarks"), rows, right=("points",)))
+    context.console.print(
+        printing.table(("student", "notebook", "points of checks", "remarks"), rows, right=("points of checks",))
+    )

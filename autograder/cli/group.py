@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from autograder.cli import context, old_spelling, printing
-from autograder.cli.parameters import Reason
+from autograder.cli.parameters import Reason, Section
 from autograder.course import CourseError
 
 Question = Annotated[str, typer.Argument(help="A written question, 1.W1 for example.")]
@@ -27,8 +27,9 @@ app = typer.Typer(
 
 
 @app.command()
-def show(question: Question, into: Into = None, page: Page = None, names: Named = False) -> None:
+def show(question: Question, into: Into = None, page: Page = None, names: Named = False, section: Section = "") -> None:
     """Show the answers to a question in groups of similar ones."""
+    from autograder.gradebook import roster
     from autograder.gradebook.pseudonyms import Names
     from autograder.similarity import groups
 
@@ -40,7 +41,8 @@ def show(question: Question, into: Into = None, page: Page = None, names: Named 
     how, advice = vectors_of()
     if advice:
         context.console.print(advice, markup=False, soft_wrap=True)
-    found = groups.grouped(course, question, how, into)
+    only = roster.in_section(course, section) if section else None
+    found = groups.grouped(course, question, how, into, only)
     numbers = ("group", "answers", "marked")
     rows = [
         (str(group.number), str(len(group.answers)), str(group.marked), Text(groups.shortened(group.answers[0])))
@@ -98,6 +100,7 @@ def old(
     overwrite: Overwrite = False,
     take_back: Annotated[bool, typer.Option("--undo")] = False,
     names: Named = False,
+    section: Section = "",
     reason: Reason = "",
 ) -> None:
     """As `group` was written when it had no sub-commands."""
@@ -112,4 +115,4 @@ def old(
         apply(question, apply_group, score, comment, overwrite, reason)
     else:
         old_spelling.note(f"`autograder group show {asked}`")
-        show(question, into, page, names)
+        show(question, into, page, names, section)

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from autograder.cli import context
+from autograder.cli.parameters import Section
 
 
 def mark(
@@ -13,6 +14,7 @@ def mark(
     ] = "",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of this machine; default: a free one.")] = 0,
     names: Annotated[bool, typer.Option("--names", help="Name the students on the page.")] = False,
+    section: Section = "",
 ) -> None:
     """Mark written answers question by question in a page, with the keyboard; Ctrl-C ends it.
 
@@ -21,10 +23,12 @@ def mark(
     """
     import asyncio
 
+    from autograder.gradebook import roster
     from autograder.marking import server
     from autograder.similarity import groups
 
     course = context.load()
+    only = roster.in_section(course, section) if section else None
     if question:
         groups.question_of(course, question)
 
@@ -35,6 +39,6 @@ def mark(
         context.console.print("who has this address can mark: do not pass it on", markup=False, soft_wrap=True)
 
     try:
-        asyncio.run(server.serve(course, question, port, names, show))
+        asyncio.run(server.serve(course, question, port, names, show, only))
     except KeyboardInterrupt:
         context.console.print("ended; all marks that were saved are in the gradebook")

@@ -6,6 +6,9 @@ import typer
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NOTEBOOK]...", help="By name or number; default: all.")]
 Student = Annotated[list[str] | None, typer.Option(help="Only this student; may be given again.")]
+Section = Annotated[
+    str, typer.Option(help="Only the students of this section, of the column `section` in .course/students.csv.")
+]
 Reason = Annotated[str, typer.Option(help="Why, for the log; students do not see it.")]
 Workers = Annotated[int, typer.Option(min=1, help="How many hand-ins are graded at a time on this machine.")]
 Cluster = Annotated[str, typer.Option(help="A dask scheduler to grade on, tcp://host:port.")]

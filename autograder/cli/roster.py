@@ -1,6 +1,6 @@
 """`autograder roster`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -13,6 +13,7 @@ def roster(json: Annotated[bool, typer.Option("--json", help="Print one JSON obj
     """Show the class as .course/students.csv lists it: names, what is handed in, extensions."""
     import json as encoder
 
+    from autograder.gradebook import extensions, teams
     from autograder.gradebook import roster as rosters
     from autograder.grading.grading_record import students_of
 
@@ -22,9 +23,12 @@ def roster(json: Annotated[bool, typer.Option("--json", help="Print one JSON obj
         raise CourseError(
             f"there is no {course.tree / 'students.csv'}: write one with the columns {', '.join(rosters.COLUMNS)}"
         )
-    there = {entry.number: {*students_of(course, entry)} for entry in course.notebooks}
-    given = rosters.granted(course)
-    rows: list[dict[str, str | list[str]]] = [
+    there = {
+        entry.number: {one for some in students_of(course, entry) for one in teams.recipients(course, entry, some)}
+        for entry in course.notebooks
+    }
+    given, listed = extensions.granted(course), teams.load(course)
+    rows: list[dict[str, Any]] = [
         {
             "id": one.id,
             "name": f"{one.first_name} {one.last_name}".strip(),
@@ -32,11 +36,14 @@ def roster(json: Annotated[bool, typer.Option("--json", help="Print one JSON obj
             "platform ids": [*one.platform_ids],
             "handed in": [number for number, some in there.items() if one.id in some],
             "extensions": [
-                f"{course.notebook(row['notebook']).number}: {row['extension']}"
+                f"{'all' if row['notebook'] == extensions.ALL else course.notebook(row['notebook']).number}: "
+                + row["extension"]
                 for row in given
                 if row["student"] == one.id
             ],
         }
+        | ({"section": one.section} if any(student.section for student in known.students.values()) else {})
+        | ({"teams": listed.teams_of(one.id)} if listed else {})
         for one in known.students.values()
     ]
     if json:

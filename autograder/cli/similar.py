@@ -23,7 +23,7 @@ def similar(
 
     course = context.load()
     entry, called = course.notebook(notebook), Called(course, names)
-    compared = similarity.Compared(*similarity.hand_ins(course, entry))
+    compared = similarity.compare(course, entry)
     pairs = compared.pairs(most)
     rows = []
     for pair in pairs:

@@ -1,22 +1,25 @@
 """`autograder status`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from autograder.cli import context, printing
-from autograder.cli.parameters import Names
+from autograder.cli.parameters import Names, Section
+from autograder.course import NotebookEntry
 
 
 def status(
     notebooks: Names = None,
+    section: Section = "",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show what is graded, what waits, and what is ungradable, with reasons."""
     import json as encoder
 
+    from autograder.gradebook import roster, teams
     from autograder.grading.dependencies import Dependencies
     from autograder.reports import progress
 
@@ -25,17 +28,28 @@ def status(
         return
     course = context.load()
     entries = course.select(notebooks)
-    around = Dependencies(course)
-    found = {entry.name: progress.status(course, entry, around) for entry in entries}
-    by_hand = {entry.name: progress.to_mark(course, entry) for entry in entries}
-    wrong = {entry.name: progress.disagreements(course, entry) for entry in entries}
+    around, only = Dependencies(course), roster.in_section(course, section) if section else None
+
+    def within(entry: NotebookEntry, some: dict[str, Any]) -> dict[str, Any]:
+        """What is known of the section's students and their teams."""
+        people = {one: {one, *teams.recipients(course, entry, one)} for one in some}
+        return {one: value for one, value in some.items() if only is None or people[one] & only}
+
+    found = {entry.name: progress.status(course, entry, around, only) for entry in entries}
+    by_hand = {entry.name: within(entry, progress.to_mark(course, entry)) for entry in entries}
+    wrong = {entry.name: within(entry, progress.disagreements(course, entry)) for entry in entries}
+    alone = {entry.name: within(entry, progress.alone(course, entry)) for entry in entries}
+    excused = {entry.name: within(entry, dict.fromkeys(progress.excused(course, entry))) for entry in entries}
     # Of a notebook that nobody handed in yet, only who asks for it wants to read the whole class.
     begun = [entry for entry in entries if notebooks or any(found[entry.name].values())]
-    missing = {entry.name: progress.missing(course, entry) for entry in begun}
+    missing = {
+        entry.name: [one for one in progress.missing(course, entry) if only is None or one in only] for entry in begun
+    }
     if json:
         whole = {
             name: found[name]
             | {"to mark": by_hand[name], "disagree": wrong[name], "nothing handed in": missing.get(name, [])}
+            | {"excused": [*excused[name]], "handed in alone": alone[name]}
             for name in found
         }
         print(encoder.dumps(whole, indent=1, ensure_ascii=False))
@@ -46,11 +60,19 @@ def status(
         numbers = [sum(map(len, states.values())), *(len(states[state]) for state in progress.STATES)]
         counts.append((name, *map(str, numbers), str(sum(by_hand[name].values()))))
         for state in progress.STATES:
-            reasons += [(student, name, state, reason) for student, reason in states[state].items() if reason]
+            whose = {student: teams.shown(course, course.notebook(name), student) for student in states[state]}
+            reasons += [(whose[student], name, state, reason) for student, reason in states[state].items() if reason]
+        reasons += [
+            (student, name, "in a team", f"also handed in alone; the later submission, of {counting}, counts")
+            for student, counting in alone[name].items()
+        ]
         reasons += [(student, name, "disagree", reason) for student, reason in wrong[name].items()]
     context.console.print(printing.table(("notebook", *columns), counts, right=columns))
     if reasons:
         context.console.print(printing.table(("student", "notebook", "state", "reason"), reasons))
+    for name, some in excused.items():
+        if some and name in missing:
+            context.console.print(Text(f"{name}: does not count for {', '.join(some)}, excused"), soft_wrap=True)
     for name, absent in missing.items():
         if absent:
             context.console.print(Text(f"{name}: nothing is handed in by {', '.join(absent)}"), soft_wrap=True)

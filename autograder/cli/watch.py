@@ -46,7 +46,9 @@ def watch(
 
     def on_record(record: Record) -> None:
         points = (
-            f"{record.score:g} of {record.points:g}" if record.status == GRADED else f"{record.status}: {record.reason}"
+            f"{record.score:g} of {record.points:g} points of checks"
+            if record.status == GRADED
+            else f"{record.status}: {record.reason}"
         )
         say(f"{record.student} {record.notebook}: {points}")
 

@@ -336,6 +336,16 @@ def exercises(course: Course, entry: NotebookEntry) -> dict[str, float]:
     return {exercise_of(name): about["points"] for name, about in graded.items()}
 
 
+def points_of(course: Course, entry: NotebookEntry) -> dict[str, float]:
+    """The exercises and written questions of a released notebook, with their points."""
+    cells = json.loads(release_text(course, entry))["cells"]
+    return {
+        exercise_of(cell["id"]): cell["metadata"]["nbgrader"]["points"]
+        for cell in cells
+        if cell["id"].startswith(("check_", "written_"))
+    }
+
+
 def points_by_hand(course: Course, entry: NotebookEntry) -> float:
     """The points of a released notebook's written answers, which a person gives."""
     cells = json.loads(release_text(course, entry))["cells"]

@@ -33,7 +33,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from autograder import html_cleaning
 from autograder.author import build
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.gradebook import by_hand, course_tree, mark_log, marks, revision, roster, safe_names
+from autograder.gradebook import by_hand, course_tree, extensions, mark_log, marks, revision, roster, safe_names, teams
 from autograder.gradebook.by_hand import HandMark
 
 WAITS = (1.0, 2.0, 4.0)  # seconds: formgrader may hold SQLite's lock, a server may be starting anew
@@ -214,7 +214,7 @@ class Recorder:
         )
         if student:
             asked = asked.where(theirs.c.student_id == student)
-        granted, found = roster.extensions(self.course), {}
+        granted, found = extensions.extensions(self.course), {}
         deadline = course_tree.due(entry)  # course.toml's, which may have changed since the tree was built
         stale = Assignment.duedate.is_distinct_from(deadline)
         database.execute(update(Assignment).where(Assignment.id == sheet.assignment, stale).values(duedate=deadline))
@@ -224,8 +224,9 @@ class Recorder:
             if when != row.timestamp:  # it was learned after the hand-in was graded, `collect --times`
                 database.execute(update(theirs).where(theirs.c.id == row.id).values(timestamp=when))
             if when is not None and deadline is not None:
-                if (row.student_id, entry.name) in granted:
-                    extension = roster.extra_time(granted[row.student_id, entry.name], deadline, when)
+                given = extensions.extension_of(self.course, entry, row.student_id, granted)
+                if given is not None:
+                    extension = extensions.extra_time(given, deadline, when)
                 due = deadline + (extension or datetime.timedelta(0))
                 seconds = max(0.0, (when - due).total_seconds())
                 penalty = self.course.late.penalty(row.score or 0.0, seconds)
@@ -263,13 +264,15 @@ class Recorder:
         return when.replace(tzinfo=None) if when else None
 
     def _name(self, database: Any, students: set[str]) -> None:
-        """Call these students what the roster says; without one, what the download called them."""
-        listed, table = roster.load(self.course), Student.__table__
+        """Call these students what the roster says; without one, what the download called them. A team has its name."""
+        listed, table, known = roster.load(self.course), Student.__table__, teams.load(self.course)
         columns = (table.c.id, table.c.first_name, table.c.last_name, table.c.email)
         for row in database.execute(select(*columns).where(table.c.id.in_(students))).all():
             line = listed.students.get(row.id) if listed else None
             values: dict[str, str | None]
-            if line:
+            if known.name(row.id):
+                values = {"first_name": "", "last_name": known.name(row.id), "email": None}
+            elif line:
                 values = {"first_name": line.first_name, "last_name": line.last_name, "email": line.email or None}
             elif row.first_name is None and row.last_name is None:
                 first, last = roster.called(self.course, row.id)

@@ -1,4 +1,4 @@
-"""What students are called on pages that name nobody: a code for each, the same on every page of a course tree."""
+"""What students are called on pages: by names and ids, or by a code for each, the same on every page of a tree."""
 
 import base64
 import hmac
@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 from autograder.course import Course
-from autograder.gradebook import course_tree, roster
+from autograder.gradebook import course_tree, roster, teams
 from utils.experiments.student import fold, is_letter
 
 LETTERS = 6  # of 32 each: of 1000 students two share a code in one course of 2000
@@ -20,10 +20,10 @@ Words = tuple[str, ...]
 
 
 class Names:
-    """Calls students by codes, or, if they are `shown`, by their ids."""
+    """Calls students and teams by codes, or, if they are `shown`, by their names and ids."""
 
     def __init__(self, course: Course, shown: bool = False):
-        self.shown = shown
+        self.shown, self._course = shown, course
         self._secret = b"" if shown else course_tree.secret(course)
         self._ids = set() if shown else _students(course)
         self._known = _known(course, self._ids)
@@ -34,7 +34,8 @@ class Names:
     def of(self, student: str) -> str:
         """What a student is called, given the id. A code follows from the course's secret: no one else computes it."""
         if self.shown:
-            return student
+            name = called(self._course, student)
+            return f"{name} ({student})" if name and name != student else student
         digest = hmac.digest(self._secret, f"pseudonym/{student}".encode(), "sha256")
         return base64.b32encode(digest).decode()[:LETTERS].lower()
 
@@ -82,6 +83,17 @@ class Names:
                 break
             together += 1
         return next((size for size in range(together, 0, -1) if _words(words[at : at + size]) in self._known), 0)
+
+
+def called(course: Course, student: str) -> str:
+    """The name of a student, or of a team with its members' names; "" if nobody says it."""
+    known, listed = teams.load(course), roster.load(course)
+    if known.name(student):
+        members = sorted(known.people(student))
+        return f"{known.name(student)}: {', '.join(called(course, one) or one for one in members)}"
+    line = listed.students.get(student) if listed else None
+    first, last = (line.first_name, line.last_name) if line else roster.called(course, student)
+    return f"{first} {last}".strip()
 
 
 def _split(folded: str) -> list[tuple[str, int, int]]:

@@ -5,7 +5,6 @@ Without that file everybody is called what the download calls them.
 
 import contextlib
 import csv
-import datetime
 import functools
 import io
 import re
@@ -14,17 +13,22 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.course import Course, CourseError, NotebookEntry
+from autograder.course import Course, CourseError
 from utils.experiments.student import is_letter, letters
-from utils.files import write
 from utils.variants import canonical
 
-Extension = datetime.timedelta | datetime.datetime | None  # so much more time; until then; excused
-COLUMNS = ("id", "first_name", "last_name", "email", "platform_ids")
+COLUMNS = ("id", "first_name", "last_name", "email", "platform_ids", "section")
+MAX_NAME = 120  # bytes of an id
 SEP = re.compile(r'"?sep=([,;\t])"?\r?\n', re.IGNORECASE)
-IDS = ("id", "student", "platform_ids")  # the columns that hold numbers which must not be rounded
+IDS = (
+    "id",
+    "student",
+    "platform_ids",
+    "user_id",
+    "login_id",
+    "canvas_user_id",
+)  # the columns that hold numbers which must not be rounded
 ROUNDED = re.compile(r"\d[.,]?\d*E\+\d+", re.IGNORECASE)  # as spreadsheets show a long number
-GRANTED = ("student", "notebook", "extension", "reason")
 
 
 class NoColumn(CourseError):
@@ -33,13 +37,17 @@ class NoColumn(CourseError):
 
 @dataclass(frozen=True)
 class Student:
-    """A line of the roster; `platform_ids` are numbers and names that learning platforms and folders use."""
+    """A line of the roster; `platform_ids` are numbers and names that learning platforms and folders use.
+
+    `section` is the part of the class in which a teaching assistant has the student.
+    """
 
     id: str
     first_name: str = ""
     last_name: str = ""
     email: str = ""
     platform_ids: tuple[str, ...] = ()
+    section: str = ""
 
     def names(self) -> set[str]:
         """What this student may be called, as `plain` writes it."""
@@ -145,7 +153,7 @@ def _read(path: Path, state: tuple[int, ...]) -> Roster:
                 f"{path}, line {line}: `{identifier}` cannot be an id: letters, digits and . _ @ + - only"
             )
         ids = tuple(filter(None, re.split(r"[\s;,]+", row["platform_ids"])))
-        students.append(Student(identifier, row["first_name"], row["last_name"], row["email"], ids))
+        students.append(Student(identifier, row["first_name"], row["last_name"], row["email"], ids, row["section"]))
     for what, values in (
         ("id", [one.id for one in students]),
         ("platform id", [number for one in students for number in one.platform_ids]),
@@ -156,6 +164,34 @@ def _read(path: Path, state: tuple[int, ...]) -> Roster:
     return Roster(path, students)
 
 
+def in_section(course: Course, section: str) -> set[str]:
+    """The ids of the students of a section of the class.
+
+    Raises:
+        CourseError: there is no such section; the message names those that there are.
+    """
+    known = load(course)
+    students = known.students.values() if known else ()
+    found = {one.id for one in students if one.section.casefold() == section.casefold()}
+    if not found:
+        there = ", ".join(sorted({one.section for one in students} - {""}))
+        raise CourseError(
+            f"there is no section {section} in {course.tree / 'students.csv'}; its column `section` "
+            + (f"has {there}" if there else "is where a section is written")
+        )
+    return found
+
+
+def slug(name: str) -> str:
+    """A student's name as a folder name: letters and vowel signs of any script, digits, `. _ @ + -`; spaces become `_`.
+
+    It begins with none of the signs that a shell, a folder listing or a spreadsheet reads in its own way.
+    """
+    name = re.sub(r"\s+", "_", unicodedata.normalize("NFC", name).strip())
+    kept = "".join(one for one in name if is_letter(one) or one in "_.@+-")
+    return kept.lstrip(".-+@").encode()[:MAX_NAME].decode(errors="ignore")
+
+
 def called(course: Course, student: str) -> tuple[str, str]:
     """First and last name of a student out of the one that a download gave; "" twice if none did."""
     known = course.tree / "handins" / student / "name.txt"
@@ -163,121 +199,6 @@ def called(course: Course, student: str) -> tuple[str, str]:
         return "", ""
     first, _, last = known.read_text().rpartition(" ")
     return first, last
-
-
-def extensions(course: Course) -> dict[tuple[str, str], Extension]:
-    """What `.course/extensions.csv` grants, by student and notebook.
-
-    Raises:
-        CourseError: the file cannot be understood; the message names the line.
-    """
-    path, found, known = course.tree / "extensions.csv", {}, load(course)
-    for line, row in rows(path, GRANTED):
-        try:
-            if not row["notebook"]:
-                raise ValueError("it names no notebook; are its columns divided by the same sign as those of line 1?")
-            name = course.notebook(row["notebook"]).name
-            if known and row["student"] not in known.students:
-                raise ValueError(f"`{row['student']}` is no id in {known.path.name}")
-            found[row["student"], name] = _extension(row["extension"])
-        except (CourseError, ValueError) as bad:
-            raise CourseError(f"{path}, line {line}: {bad}") from None
-    return found
-
-
-def granted(course: Course) -> list[dict[str, str]]:
-    """The lines of `.course/extensions.csv` as they stand there, by column.
-
-    Raises: as `extensions`.
-    """
-    extensions(course)
-    return [row for _, row in rows(course.tree / "extensions.csv", GRANTED)]
-
-
-def grant(course: Course, student: str, entry: NotebookEntry, extension: str, reason: str = "") -> str:
-    """Write an extension into `.course/extensions.csv`, in place of an earlier one; whose it is, by id.
-
-    Args:
-        student: an id; of a student in the roster, a name or a platform's number will do.
-
-    Raises:
-        CourseError: the extension is none, the student is not in the roster, or the file cannot be understood.
-    """
-    try:
-        _extension(extension)
-    except ValueError as bad:
-        raise CourseError(str(bad)) from None
-    student = _id_of(course, student)
-    _write(course, student, entry, {"extension": extension, "reason": reason})
-    return student
-
-
-def withdraw(course: Course, student: str, entry: NotebookEntry) -> str:
-    """Take an extension out of `.course/extensions.csv`; whose it was, by id.
-
-    Raises:
-        CourseError: there is none, or the file cannot be understood.
-    """
-    student = _id_of(course, student)
-    if (student, entry.name) not in extensions(course):
-        raise CourseError(
-            f"{student} has no extension for {entry.name}: `autograder extend` shows those that there are"
-        )
-    _write(course, student, entry, None)
-    return student
-
-
-def _id_of(course: Course, student: str) -> str:
-    known = load(course)
-    return student if known is None or student in known.students else known.find(student, student).id
-
-
-def _write(course: Course, student: str, entry: NotebookEntry, more: dict[str, str] | None) -> None:
-    """Write the extensions anew: without the one of a student for a notebook, and with `more` in its place."""
-    extensions(course)  # nothing is written into a file that cannot be understood
-    path = course.tree / "extensions.csv"
-    text = path.read_text(encoding="utf-8-sig") if path.exists() else ",".join(GRANTED)
-    text, separator = without_sep(text)
-    head, *lines = csv.reader(io.StringIO(text), delimiter=separator)
-    names = [name.strip() for name in head]
-    kept = []
-    for line in lines:
-        row = dict(zip(names, (cell.strip() for cell in line), strict=False))
-        if any(row.values()) and (row["student"], course.notebook(row["notebook"]).name) != (student, entry.name):
-            kept.append(line)
-    if more is not None:
-        added = {"student": student, "notebook": entry.name} | more
-        names, head = ([*some, *(one for one in added if one not in names)] for some in (names, head))
-        kept.append([added.get(name, "") for name in names])
-    written = io.StringIO(newline="")
-    csv.writer(written, delimiter=separator, lineterminator="\n").writerows([head, *kept])
-    write(path, written.getvalue())
-
-
-def _extension(text: str) -> Extension:
-    amount = re.fullmatch(r"(\d+(?:\.\d+)?) ?(day|hour|minute)s?", text)
-    if amount:
-        return datetime.timedelta(**{f"{amount[2]}s": float(amount[1])})
-    if text == "excused":
-        return None
-    try:
-        until = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        until = datetime.datetime.min
-    if until.utcoffset() is None:
-        raise ValueError(
-            f"`{text}` is no extension: 3 days, 36 hours, 2027-02-10T23:59:00+01:00 (with its offset) or excused"
-        )
-    return until
-
-
-def extra_time(granted: Extension, due: datetime.datetime, handed_in: datetime.datetime) -> datetime.timedelta:
-    """How much later than `due` a student may hand in, as nbgrader keeps it; both times are UTC without an offset."""
-    if granted is None:  # excused: as much as was needed
-        return max(handed_in - due, datetime.timedelta(0))
-    if isinstance(granted, datetime.datetime):
-        return granted.astimezone(datetime.UTC).replace(tzinfo=None) - due
-    return granted
 
 
 def listed(path: Path) -> list[str]:

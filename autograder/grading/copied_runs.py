@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.gradebook import course_tree, journal, roster
+from autograder.gradebook import course_tree, journal, roster, teams
 from autograder.intake.collect import RESULTS
 from autograder.intake.origins import names_of
 from autograder.intake.run_files import unpack
@@ -45,6 +45,7 @@ class Claim:
     what: str  # alike for equal outputs, or where there are none for equal predictions
     counted: str  # alike for equal whole numbers beside the outputs; "" if there are none that tell a run
     when: datetime.datetime | None  # of the earliest version that holds it; None: not known
+    people: frozenset[str] = frozenset()  # the owner, or the members of the team
 
     @property
     def place(self) -> tuple[str, str]:
@@ -86,7 +87,9 @@ def _compared(course: Course) -> tuple[Folders, dict[str, list[Claim]]]:
         for other in course.notebooks
         if other.has_experiments
     ]
-    return folders, {student: _versions(course, student, folders) for student in _everybody(course)}
+    people = teams.load(course).people
+    known = {student: _versions(course, student, folders) for student in _everybody(course)}
+    return folders, {student: [replace(one, people=people(student)) for one in some] for student, some in known.items()}
 
 
 def _of(course: Course, entry: NotebookEntry, folders: Folders, known: dict[str, list[Claim]]) -> dict[str, Standing]:
@@ -131,6 +134,7 @@ def decide(course: Course, entry: NotebookEntry, student: str, counts: bool | No
     Raises:
         CourseError: this student handed in no runs, or of None, nothing was decided.
     """
+    student = teams.submitter(course, entry, student)
     if not course_tree.results_path(course, entry, student).exists() and counts is not None:
         raise CourseError(f"{student} has handed in no runs of {entry.name}; {_who(course, entry)}")
     decisions(course, entry)
@@ -274,10 +278,11 @@ def _flags(
             if not belongs(name, owner, *called[owner])
         ]
         mine = {students.fold(one.name) for one in some} - {""}
+        people = frozenset[str]().union(*(one.people for one in some))
         told += [
             f"its runs carry the same name as those of {neighbour}{_namesakes(owner, neighbour, listed)}"
             for neighbour, theirs in names.items()
-            if neighbour != owner and mine.intersection(theirs)
+            if neighbour != owner and mine.intersection(theirs) and not people.intersection(known[neighbour][0].people)
         ]
         more = [f"and {len(told) - MOST} more names that are not its own"] if len(told) > MOST else []
         flags[owner] += [*told[:MOST], *more]
@@ -372,8 +377,8 @@ def _counted_again(
 
 
 def _foreign(one: Claim, other: Claim, keys: dict[str, str]) -> bool:
-    """Whether a run is of another student, to whom not the same seed was given by chance."""
-    return one.owner != other.owner and not _honest_twins(one, other, keys)
+    """Whether a run is of another student, to whom not the same seed was given by chance; a team's are its members'."""
+    return one.owner != other.owner and not one.people & other.people and not _honest_twins(one, other, keys)
 
 
 def _honest_twins(one: Claim, other: Claim, keys: dict[str, str]) -> bool:

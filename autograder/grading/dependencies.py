@@ -57,7 +57,7 @@ class Dependencies:
     @cached_property
     def runs(self) -> str:
         """A digest of all that is compared: every version of everybody's runs, names, and what a person decided."""
-        names = ("students.csv", "handins/*/name.txt", "handins/*/*/origin.json")
+        names = ("students.csv", "teams.csv", "handins/*/name.txt", "handins/*/*/origin.json")
         return self.digest("handins/*/*/*.results.json", "submitted/*/*/results.json", "decisions/*.json", *names)
 
     def digest(self, *patterns: str) -> str:

@@ -21,13 +21,13 @@ from nbgrader.api import Gradebook
 from sqlalchemy import text
 
 from autograder.course import Course, CourseError
-from autograder.gradebook import course_tree, journal, roster, safe_names
+from autograder.gradebook import course_tree, extensions, journal, roster, safe_names, teams
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading import run_lock
 from utils.files import write
 
 RECEIPTS = "receipts"
-LISTS = {"students.csv": roster.COLUMNS[0], "extensions.csv": roster.GRANTED[0]}  # each with its column of ids
+LISTS = {"students.csv": roster.COLUMNS[0], extensions.FILE: extensions.GRANTED[0]}  # each with its column of ids
 OUTSIDE = (
     "Not in the course tree, so look at these yourself: downloads and directories that were collected, files of "
     "`export` and zips of `feedback`, cases of `explain`, the learning platform, and every backup."
@@ -51,25 +51,33 @@ class Found:
 def find(course: Course, student: str) -> Found:
     """What the tree holds of a student, by id; nothing is changed.
 
+    Of a team's work nothing is found but the line that lists the student, as long as the team has other members.
+
     Raises:
         CourseError: nothing; or a file cannot be read.
     """
-    found, tree = Found(), course.tree
-    removed = re.compile(rf"[^-]+-{re.escape(student)}-\d\d_\w+")
+    found, tree, ids = Found(), course.tree, _ids(course, student)
+    removed = re.compile(rf"[^-]+-(?:{'|'.join(map(re.escape, ids))})-\d\d_\w+")
     for part in safe_names.PARTS:  # an id may be any word, also the name of a part, a notebook or a file of the tree
-        found.folders += [path for path in sorted(tree.glob(f"{part}/*")) if path.name == student]
+        found.folders += [path for path in sorted(tree.glob(f"{part}/*")) if path.name in ids]
     found.folders += [path for path in sorted(tree.glob("removed/*")) if removed.fullmatch(path.name)]
+    if (lines := teams.lines_of(course, student)) and not (tree / teams.FILE).is_symlink():
+        found.tables[tree / teams.FILE] = _lines_without((tree / teams.FILE).read_bytes(), lines)
     shared = [tree / name for name in (*LISTS, journal.NAME)]
     shared += [path for place in ("groups/*", "decisions/*", "verdicts/*/*") for path in tree.glob(f"{place}.json")]
     for path in sorted(shared):
         if path.is_file() and not path.is_symlink() and not {*found.folders} & {*path.parents}:
-            without = _without(path, tree, student)
-            if without is not None:
+            before = without = path.read_bytes()
+            for one in ids:
+                without = _without(path, without, tree, one)
+            if without != before:
                 found.tables[path] = without
     with Gradebook(course_tree.database(course), course.course_id) as gradebook:
-        found.listed = student in {one.id for one in gradebook.students}
-        found.submissions = len(gradebook.student_submissions(student)) if found.listed else 0
-        found.changes = _changes(gradebook, student)
+        for one in ids:
+            listed = one in {known.id for known in gradebook.students}
+            found.listed |= listed
+            found.submissions += len(gradebook.student_submissions(one)) if listed else 0
+            found.changes += _changes(gradebook, one)
     if not found:
         there = sorted({path.name for place in ("handins", "submitted") for path in course.tree.glob(f"{place}/*")})
         raise CourseError(
@@ -87,8 +95,9 @@ def erase(course: Course, student: str, reason: str = "") -> tuple[Path, list[Pa
         CourseError: there is nothing of this student, or a run is grading.
     """
     with run_lock.exclusive_run(course):
-        names = _names(course, student)  # before the lists forget them
+        names, ids = _names(course, student), _ids(course, student)  # before the lists forget them
         found = find(course, student)
+        pages = [course.tree / "feedback" / one for one in teams.load(course).teams_of(student)]
         files = [path for folder in found.folders for path in (folder.rglob("*") if folder.is_dir() else [folder])]
         receipt: dict[str, Any] = {
             "at": journal.now(),
@@ -112,12 +121,21 @@ def erase(course: Course, student: str, reason: str = "") -> tuple[Path, list[Pa
             path.chmod(mode)
         shutil.rmtree(course.tree / "cache", ignore_errors=True)
         (course.tree / "report.html").unlink(missing_ok=True)  # it is written again
-        _erase_marks(course, student)
+        for page in pages:  # which names the members; `autograder feedback` writes it again
+            shutil.rmtree(page, ignore_errors=True)
+        for one in ids:
+            _erase_marks(course, one)
         left = [path for path in course.tree.rglob("*") if path.is_file() and _holds(path, names)]
         receipt["files that still hold a name"] = len(left)
         path = course.tree / RECEIPTS / f"erased-{journal.now().replace(':', '')}-{receipt['student']}.json"
         course_tree.write_json(path, receipt)
     return path, left
+
+
+def _ids(course: Course, student: str) -> list[str]:
+    """The ids of a student's own work: the student's, and those of teams that have no other member."""
+    known = teams.load(course)
+    return [student, *(one for one in known.teams_of(student) if known.people(one) == {student})]
 
 
 def _names(course: Course, student: str) -> list[str]:
@@ -137,23 +155,23 @@ def _holds(path: Path, names: list[str]) -> bool:
     return bool(names and words.search(path.read_bytes()))
 
 
-def _without(path: Path, tree: Path, student: str) -> bytes | None:
-    """A file that names several students without this one; None if it does not name this one."""
+def _without(path: Path, content: bytes, tree: Path, student: str) -> bytes:
+    """The `content` of a file that names several students, without this one."""
     inside = path.relative_to(tree).parts
     if inside[0] in LISTS:
-        return _rows_without(path, LISTS[inside[0]], student)
-    if student.encode() not in path.read_bytes() and json.dumps(student)[1:-1].encode() not in path.read_bytes():
-        return None
+        return _rows_without(path, content, LISTS[inside[0]], student)
+    if student.encode() not in content and json.dumps(student)[1:-1].encode() not in content:
+        return content
     if inside == (journal.NAME,):
-        return _events_without(path, student)
+        return _events_without(content, student)
     try:
-        stated = json.loads(path.read_bytes())
+        stated = json.loads(content)
         before = json.dumps(stated)
         _take_out(stated, inside, student)
     except (ValueError, TypeError, KeyError, AttributeError):
-        return None  # it is damaged: `erase` tells that it holds the name
+        return content  # it is damaged: `erase` tells that it holds the name
     text = json.dumps(stated, indent=1, ensure_ascii=False) + "\n"
-    return text.encode(errors="surrogatepass") if json.dumps(stated) != before else None
+    return text.encode(errors="surrogatepass") if json.dumps(stated) != before else content
 
 
 def _take_out(stated: Any, inside: tuple[str, ...], student: str) -> None:
@@ -177,9 +195,9 @@ def _tells_of(flag: str, student: str) -> bool:
     return bool(re.search(rf"\b(?:{one}|{several})", flag))
 
 
-def _events_without(path: Path, student: str) -> bytes | None:
+def _events_without(content: bytes, student: str) -> bytes:
     """The log without events of the student, and without rows of the student in others'; other lines as they are."""
-    lines = path.read_bytes().splitlines(keepends=True)
+    lines = content.splitlines(keepends=True)
     kept = []
     for line in lines:
         try:
@@ -198,16 +216,15 @@ def _events_without(path: Path, student: str) -> bytes | None:
             )
             text = json.dumps(event | {"changes": others}, ensure_ascii=False) + "\n"
             kept.append(line if others == rows else text.encode(errors="surrogatepass"))
-    return b"".join(kept) if kept != lines else None
+    return b"".join(kept)
 
 
-def _rows_without(path: Path, column: str, student: str) -> bytes | None:
+def _rows_without(path: Path, content: bytes, column: str, student: str) -> bytes:
     """A list without the student's rows; other lines as they are."""
-    content = path.read_bytes().decode()
-    text, separator = roster.without_sep(content.removeprefix("\ufeff"))
-    lines = [*io.StringIO(text, newline="")]
-    reader = csv.reader(lines, delimiter=separator)
-    place, kept, start = None, [content[: len(content) - len(text)]], 0
+    whole = content.decode()
+    text, separator = roster.without_sep(whole.removeprefix("\ufeff"))
+    reader, above = csv.reader(io.StringIO(text, newline=""), delimiter=separator), whole.count("\n") - text.count("\n")
+    place, lines = None, set()
     for row in reader:
         cells = [unicodedata.normalize("NFC", cell).strip() for cell in row]
         if place is None:
@@ -215,10 +232,20 @@ def _rows_without(path: Path, column: str, student: str) -> bytes | None:
                 raise roster.NoColumn(f"{path} has no column `{column}`: correct its first line")
             place = cells.index(column)
         elif cells[place : place + 1] == [student]:
-            start = reader.line_num
-        kept += lines[start : reader.line_num]
+            lines.add(reader.line_num + above)
+    return _lines_without(content, lines)
+
+
+def _lines_without(content: bytes, rows: set[int]) -> bytes:
+    """A CSV file without these rows, each given by the number of its last line; other lines as they are."""
+    whole = content.decode()
+    text, separator = roster.without_sep(whole.removeprefix("\ufeff"))
+    lines, above = [*io.StringIO(text, newline="")], whole.count("\n") - text.count("\n")
+    kept, start, reader = [whole[: len(whole) - len(text)]], 0, csv.reader(lines, delimiter=separator)
+    for _ in reader:
+        kept += lines[start : reader.line_num] if reader.line_num + above not in rows else []
         start = reader.line_num
-    return "".join(kept).encode() if "".join(kept) != content else None
+    return "".join(kept).encode()
 
 
 def _changes(gradebook: Gradebook, student: str) -> int:

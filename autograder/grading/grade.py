@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from autograder import html_cleaning
 from autograder.course import Course, CourseError, NotebookEntry, cell_id
-from autograder.gradebook import course_tree, journal, roster
+from autograder.gradebook import course_tree, extensions, journal, roster
 from autograder.grading import frozen, history, worker
 from autograder.grading.dependencies import Dependencies
 from autograder.grading.errors import FULL, explain_failures, where
@@ -79,7 +79,7 @@ def grade(
     with explain_failures(course), exclusive_run(course):
         course_tree.write_settings(course)  # of a tree that an older version built
         roster.load(course)  # what is wrong in them is told before anything runs
-        roster.extensions(course)
+        extensions.extensions(course)
         settled: list[Job] = []
         waiting: list[Job] = []
         around = Dependencies(course)

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from autograder import html_cleaning
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.gradebook import course_tree, roster
+from autograder.gradebook import course_tree, roster, teams
 from autograder.grading.dependencies import Dependencies
 from autograder.grading.fingerprints import combined_digest, fingerprints, with_names
 from autograder.intake.collect import marked_late
@@ -170,10 +170,14 @@ def load_record(course: Course, entry: NotebookEntry, student: str) -> Record | 
         return None
 
 
-def students_of(course: Course, entry: NotebookEntry, students: list[str] | None = None) -> list[str]:
-    """The students who handed in this notebook, in order."""
+def students_of(course: Course, entry: NotebookEntry, students: Collection[str] | None = None) -> list[str]:
+    """The students and teams whose submissions of this notebook count for somebody, in order.
+
+    With `students` only their submissions and those of their teams.
+    """
     found = sorted(path.parents[1].name for path in course.tree.glob(f"submitted/*/{entry.name}/{entry.name}.ipynb"))
-    return [student for student in found if students is None or student in students]
+    of = {one: teams.recipients(course, entry, one) for one in found}
+    return [one for one in found if of[one] and (students is None or {one, *of[one]} & {*students})]
 
 
 def known_students(course: Course, entries: list[NotebookEntry], students: list[str] | None) -> None:
@@ -182,7 +186,9 @@ def known_students(course: Course, entries: list[NotebookEntry], students: list[
     Raises:
         CourseError: somebody did not; the message names who did.
     """
-    there = sorted({one for entry in entries for one in students_of(course, entry)})
+    found = {one for entry in entries for one in students_of(course, entry)}
+    found |= {one for entry in entries for some in found.copy() for one in teams.recipients(course, entry, some)}
+    there = sorted(found)
     missing = [student for student in students or () if student not in there]
     if missing:
         like = difflib.get_close_matches(missing[0], there, 3, 0.5)
@@ -193,7 +199,7 @@ def known_students(course: Course, entries: list[NotebookEntry], students: list[
 
 
 def jobs(
-    course: Course, entry: NotebookEntry, students: list[str] | None = None, around: Dependencies | None = None
+    course: Course, entry: NotebookEntry, students: Collection[str] | None = None, around: Dependencies | None = None
 ) -> list[Job]:
     """Every hand-in of a notebook, with what is known of it; `around` is shared by who asks for several notebooks.
 
@@ -284,11 +290,13 @@ def _with_equal_numbers(course: Course, job: Job, exercise: str) -> list[str]:
     def drawn(names: Iterable[str]) -> set[Any]:
         return {variant.of(name) for name in names}
 
-    own, unproven = drawn(job.names), drawn(unproven_names(job.student, known, job.names))
+    people = teams.load(course).people
+    own, unproven = drawn(job.names), drawn(unproven_names(course, job.entry, job.student, known, job.names))
     return [
         student
         for student, names in job.class_names.items()
-        if student != job.student and (drawn(names) & unproven or drawn(unproven_names(student, known, names)) & own)
+        if not people(student) & people(job.student)
+        and (drawn(names) & unproven or drawn(unproven_names(course, job.entry, student, known, names)) & own)
     ]
 
 
@@ -297,7 +305,8 @@ def _shown_with_numbers(course: Course, job: Job, verdict: Verdict) -> str:
     variant, known = _variant(job, verdict.exercise), roster.load(course)
     for name in shown_names(course, job.entry, job.student):
         if variant and variants.stated(variant.of(name)) == verdict.another:
-            return "" if known and known.is_another(name, job.student) else legible(name)
+            members = teams.load(course).members(job.entry, job.student) or (job.student,)
+            return "" if known and all(known.is_another(name, one) for one in members) else legible(name)
     return ""
 
 
@@ -321,10 +330,11 @@ def _to_look_at(done: Record) -> list[str]:
 def _with_numbers(course: Course, job: Job, verdict: Verdict) -> str:
     """The other students of the class who have the numbers for which an answer is right."""
     variant, known = _variant(job, verdict.exercise), roster.load(course)
+    members = teams.load(course).members(job.entry, job.student)
     everybody = {path.name for folder in ("handins", "submitted") for path in course.tree.glob(f"{folder}/*")}
     found = [
         student
-        for student in sorted({*everybody, *(known.students if known else ())} - {job.student})
+        for student in sorted({*everybody, *(known.students if known else ())} - {job.student, *members})
         if variant
         and any(
             variants.stated(variant.of(name)) == verdict.another for name in names_of(course, job.entry, student, known)

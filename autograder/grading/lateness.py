@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # All that lateness follows from, besides the course itself.
 STATED = (
-    *("gradebook.db*", "students.csv", "extensions.csv", "handins/*/name.txt", "verdicts/*/*.json"),
+    *("gradebook.db*", "students.csv", "teams.csv", "extensions.csv", "handins/*/name.txt", "verdicts/*/*.json"),
     "submitted/*/*/timestamp.txt",
 )
 

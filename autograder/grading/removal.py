@@ -7,7 +7,7 @@ from typing import Any
 from nbgrader.api import Gradebook, MissingEntry
 
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.gradebook import course_tree, journal, mark_log
+from autograder.gradebook import course_tree, journal, mark_log, teams
 from autograder.grading import run_lock
 from autograder.grading.grading_record import students_of, verdict_path
 from autograder.intake import collect
@@ -40,8 +40,21 @@ def require(course: Course, entry: NotebookEntry, student: str) -> None:
     Raises:
         CourseError: there is not; the message names who handed in.
     """
+    if _is_members(course, entry, student):
+        team = teams.load(course).of(entry, student)
+        raise CourseError(
+            f"{student} handed {entry.name} in with the team {teams.shown(course, entry, team)}, which has one "
+            f"submission: `autograder remove {team} {entry.number} --yes` removes it for all"
+        )
     if not parts(course, entry, student) and not marks(course, entry, student):
         raise CourseError(f"there is no {entry.name} of `{student}`: {_known(course, entry)}")
+
+
+def _is_members(course: Course, entry: NotebookEntry, student: str) -> bool:
+    """Whether a student handed nothing in alone, and is in a team that did."""
+    team = teams.load(course).of(entry, student)
+    own, theirs = (course_tree.place(course, "submitted", entry, one).exists() for one in (student, team or student))
+    return bool(team) and theirs and not own
 
 
 def remove(course: Course, entry: NotebookEntry, student: str, reason: str = "") -> Path:
@@ -81,7 +94,11 @@ def handed_in(course: Course, student: str) -> list[NotebookEntry]:
     Raises:
         CourseError: none.
     """
-    found = [entry for entry in course.notebooks if parts(course, entry, student) or marks(course, entry, student)]
+    found = [
+        entry
+        for entry in course.notebooks
+        if (parts(course, entry, student) or marks(course, entry, student)) and not _is_members(course, entry, student)
+    ]
     if not found:
         raise CourseError(f"there is no submission of `{student}`: `autograder status` shows those that there are")
     return found

@@ -10,15 +10,16 @@ import hashlib
 import itertools
 import os
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 from autograder import limited
 from autograder.course import FOLDER, Course, CourseError, NotebookEntry, Platform
-from autograder.gradebook import course_tree, roster
+from autograder.gradebook import course_tree, extensions, roster, teams
+from autograder.gradebook.roster import slug
 from autograder.html_cleaning import line
 from autograder.intake import exchange, origins, reading
 from autograder.intake.archive import DownloadReader, Found, downloads
@@ -29,14 +30,13 @@ from autograder.intake.times import Times, read_times
 from autograder.intake.zip_names import require_encoding
 from utils.experiments import profiles
 from utils.experiments.experiment import Files
-from utils.experiments.student import is_letter
 from utils.grading.verdict import legible
 
-MAX_NAME = 120  # bytes
 RESULTS = ".results.json"
 BLANK = "-blank"  # in the name of a kept hand-in that has runs and no answer
 GIVEN = "given"  # in the name of a kept hand-in: its time is that of a table, see `times`
 SECRET = ".secret.txt"  # beside a kept hand-in that came from nbgrader's exchange
+SEEN = "exchange.txt"  # beside them: the names of the submissions that were collected from it
 SPREAD = datetime.timedelta(minutes=5)  # where times may be the download's own: those that are closer are
 
 
@@ -48,7 +48,9 @@ class Collected:
     new: list[tuple[NotebookEntry, str]] = field(default_factory=list)  # whose latest hand-in is another one now
     refused: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what somebody should know of whose they are, and of when
-    groups: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # students, by notebook and group's name
+    # Students, by notebook and group's name, of groups that are no teams.
+    groups: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    known: int = 0  # submissions of an exchange that were kept before
 
 
 def require_hand_ins(course: Course, source: Path) -> None:
@@ -79,8 +81,11 @@ def collect(
     zip_names: str = "",
     chosen: Sequence[NotebookEntry] = (),
     times: Path | None = None,
+    as_teams: bool = False,
 ) -> Collected:
     """Take every hand-in that `source` holds; the rest is named in the result, and nothing stops the others.
+
+    What a member of a team hands in is the team's, see `teams`.
 
     Args:
         only: the notebook that files of other names are taken for.
@@ -88,6 +93,7 @@ def collect(
         zip_names: the code page of zips that do not say in which encoding they hold their names; "": it is guessed.
         chosen: only these notebooks are taken; (): all are.
         times: a table that says when hand-ins came, see `times.read_times`; it goes before what the download says.
+        as_teams: the groups whose members the download names become teams, each of its notebook.
 
     Raises:
         CourseError: there is no such zip, folder, notebook, student or code page, or the folder holds the course
@@ -96,6 +102,8 @@ def collect(
     require_hand_ins(course, source)
     require_encoding(zip_names)
     result, given = Collected(), read_times(course, times) if times else None
+    if as_teams:
+        result.notes += _list_teams(course, source, only, zip_names, chosen)
     named = _Names(course, source, result, whose, zip_names)
     reader = DownloadReader(course, result.refused, result.notes, zip_names, named.is_known, bool(whose))
     return _collect(course, source, reader.files(source), named, result, only, whose, chosen, given)
@@ -138,6 +146,8 @@ def _collect(
 ) -> Collected:
     """Take what is `read` from `source`, or with None from an exchange; see `collect`."""
     packed: set[tuple[object, str, str]] = set()
+    of_teams: set[tuple[str, str, str]] = set()
+    before: list[str] = []  # submissions of an exchange that were kept before
     called: dict[tuple[str, str], tuple[Claim, Found]] = {}
     others = 0
     blank: dict[str, list[str]] = {}
@@ -162,17 +172,25 @@ def _collect(
         claim = found.claim
         owner = "all of it" if whose else found.owner
         try:
-            student = named.student(found, entry)
+            member = named.student(found, entry)
         except CourseError as why:
             result.refused.append(f"{path}: {why}")
             continue
+        student = teams.load(course).of(entry, member) or member
         joined = found.runs(_experiments_of(entry)) if entry.has_experiments else Runs()
+        if student != member:
+            content = hashlib.sha256(found.text + pack(joined.files)).hexdigest()
+            if (student, entry.name, content) in of_teams:  # platforms give each member the same files
+                _note_origin(course, entry, member, claim, found)
+                continue
+            of_teams.add((student, entry.name, content))
         is_blank = _equals_release(course, entry, found.text)
         if is_blank and (not joined.files or _has_answered(course, entry, student)):
             blank.setdefault(student, []).append(f"{entry.number} ({path})")
             continue
-        if claim.group and student not in (group := result.groups.setdefault((entry.name, claim.group), [])):
-            group.append(student)
+        if claim.group and student == member:
+            group = result.groups.setdefault((entry.name, claim.group), [])
+            group += [member] * (member not in group)
         if (found.packed or whose) and (owner, student, entry.name) in packed:
             do = "if the zip holds several students' files, collect it by itself"
             result.refused.append(f"{path}: a second {entry.name} in the zip of {student}; {do}")
@@ -204,8 +222,11 @@ def _collect(
             if joined.when and joined.when > found.when and not found.packed and not row:
                 found = replace(found, when=joined.when)  # a submission came when the last of its files did
             claim = replace(claim, late=claim.late or (joined.late and not row))
-            told, counts = _keep(course, entry, student, found, runs, named.told_time(found, entry), claim, is_blank)
+            told, counts = _keep(
+                course, entry, student, found, runs, named.told_time(found, entry), claim, is_blank, member
+            )
             result.taken += [told] if told else []
+            before += [] if told else [line(found.path.parent, 300)]
             result.new += [(entry, student)] * counts
             result.notes += late_after_one_in_time(course, entry, student)
         except OSError as bad:
@@ -222,9 +243,15 @@ def _collect(
         result.notes.append(f"{others} files of other notebooks are left out: only {which} is taken")
     for (notebook, name), students in result.groups.items():
         result.notes.append(
-            f"{notebook}: {name} is a group, and each member is graded by itself: {', '.join(students)}"
+            f"{notebook}: {name} is a group, and each member is graded by itself: {', '.join(students)}. With --teams, "
+            f"or by lines in {teams.FILE}, they are a team with one mark"
         )
-    if not result.taken and not result.refused and not others and not blank:
+    for notebook in dict.fromkeys(notebook for _, notebook, _ in sorted(of_teams)):
+        entry = course.notebook(notebook)
+        result.notes += [_told_of(entry, *pair) for pair in teams.superseded(course, entry)]
+    result.known = len(before)
+    result.notes = [note for note in result.notes if not note.startswith(tuple(f"{one}: it states" for one in before))]
+    if not result.taken and not result.refused and not others and not blank and not before:
         if source is None:
             result.notes.append("no submissions yet")
         else:
@@ -254,16 +281,6 @@ def _of_each(files: Iterator[Found], whose: str) -> Iterator[Found]:
         yield found
         for member in () if whose else found.claim.members:
             yield replace(found, claim=replace(member, group=found.claim.group))
-
-
-def slug(name: str) -> str:
-    """A student's name as a folder name: letters and vowel signs of any script, digits, `. _ @ + -`; spaces become `_`.
-
-    It begins with none of the signs that a shell, a folder listing or a spreadsheet reads in its own way.
-    """
-    name = re.sub(r"\s+", "_", unicodedata.normalize("NFC", name).strip())
-    kept = "".join(one for one in name if is_letter(one) or one in "_.@+-")
-    return kept.lstrip(".-+@").encode()[:MAX_NAME].decode(errors="ignore")
 
 
 @lru_cache(maxsize=64)
@@ -306,7 +323,8 @@ class _Names:
         self.roster = roster.load(course)
         self.whose = whose
         if whose:
-            self.whose = self.roster.find(whose).id if self.roster else slug(whose)
+            self.whose = teams.load(course).find(whose)
+            self.whose = self.whose or (self.roster.find(whose).id if self.roster else slug(whose))
             if not self.whose:
                 raise CourseError(f"`{whose}` cannot be a student's name: it has no letter and no digit")
         numbers: dict[tuple[str, str, str, str], set[str]] = {}
@@ -372,6 +390,9 @@ class _Names:
         """
         claim = found.claim
         if self.whose:
+            of_teams = teams.load(self.course)
+            if of_teams.name(self.whose) and not of_teams.members(entry, self.whose):
+                raise CourseError(f"{self.whose} is not a team of {entry.name}: add its members to {teams.FILE}")
             return self.whose
         if claim.doubt or not slug(claim.name):
             raise CourseError(claim.doubt or f"whose is it? The name says nobody's: {TELL}")
@@ -388,6 +409,10 @@ class _Names:
                     f"{self.course.tree / 'students.csv'}"
                 )
         student = slug(name)
+        if teams.load(self.course).name(student):
+            raise CourseError(
+                f"a team is called {student}, too: rename the team in {teams.FILE}, or say whose it is with --student"
+            )
         known = self.course.tree / "handins" / student / "name.txt"
         if not known.exists():
             course_tree.write(known, legible(claim.name))
@@ -419,11 +444,12 @@ class _Names:
                 "student: write the platform's numbers into platform_ids, of one student or of two"
             )
         self._remember(student, claim, entry)
-        if claim.platform and claim.platform.name == "Canvas" and _is_strange(claim.name, known.students[student]):
+        strange = _is_strange(claim.name, known.students[student]) and not teams.load(self.course).of(entry, student)
+        if claim.platform and claim.platform.name == "Canvas" and strange:
             self.result.notes.append(
                 f"{student}: Canvas's number {claim.id} is theirs, and this download calls it {claim.name}. If that is "
-                f"a group, its file is filed under {student} alone: give it to the other members with `autograder "
-                "collect FILE --student ID`"
+                f"a group, its file is filed under {student} alone: list its members in {teams.FILE} and collect "
+                "again, or give it to the other members with `autograder collect FILE --student ID`"
             )
         older = slug(claim.student())
         if older != student and (self.course.tree / "handins" / older / entry.name).exists():
@@ -479,10 +505,11 @@ def _keep(
     told_time: bool = True,
     claim: Claim | None = None,
     is_blank: bool = False,
+    member: str = "",
 ) -> tuple[str, bool]:
-    """File a hand-in; the latest becomes the one that is graded, the others stay beside it.
+    """File a hand-in of a student, or of a team by a `member`; the latest is graded, the others stay beside it.
 
-    Answers with what to say of it, and whether it is new and counts.
+    Answers with what to say of it, "" of one of an exchange that was kept before, and whether it is new and counts.
     The name of a kept file says when it came, and, if that is when it was downloaded, that its time is
     unknown: late, if the platform said so. It says if the notebook has runs alone and `is_blank`.
     """
@@ -517,17 +544,65 @@ def _keep(
         _keep_secret(last, found.secret)
     place_latest(course, entry, student)
     is_latest = last is None or (_rank(last) <= _rank(kept) and not there)
-    if claim and ((new and is_latest) or origins.origin_of(course, entry, student) is None):
-        origins.note(course, entry, student, claim, found.owner)
+    member = member or student
+    if claim and ((new and is_latest) or origins.origin_of(course, entry, member) is None):
+        origins.note(course, entry, member, claim, found.owner)
     told = f"{student}: {entry.name} from {line(found.path, 300)}"
+    if claim and claim.exchange and not _is_first_seen(folder, found):  # it keeps all submissions
+        return "", False
     if again:
         return f"{told} (the same as the one that counts)", False
-    if there and found.secret:  # an exchange keeps all submissions
-        return "", False
     if last is not None and not is_latest:
-        return f"{told} (kept, and does NOT count: the one of {_when(last):%Y-%m-%d %H:%M} UTC came later)", False
+        return f"{told} (kept, and does NOT count: the one of {course.in_zone(_when(last))} came later)", False
     older = len(list(folder.glob("*.ipynb"))) - 1
     return (f"{told} (it counts; {older} earlier one{'s' * (older > 1)} kept)" if older else told), True
+
+
+def _is_first_seen(folder: Path, found: Found) -> bool:
+    """Whether a submission of an exchange was not collected before, by the name of its folder there, which is noted."""
+    path, name = folder / SEEN, found.path.parent.name
+    seen = path.read_text().splitlines() if path.exists() else []
+    if name not in seen:
+        course_tree.write(path, "\n".join([*seen, name]) + "\n")
+    return name not in seen
+
+
+def _note_origin(course: Course, entry: NotebookEntry, member: str, claim: Claim, found: Found) -> None:
+    """Note what the platform calls a member of a team whose files are kept already."""
+    if origins.origin_of(course, entry, member) is None:
+        origins.note(course, entry, member, claim, found.owner)
+
+
+def _told_of(entry: NotebookEntry, student: str, counts: str) -> str:
+    """A note on a member of a team who also handed in alone; `counts` is the student or the team."""
+    which = "that is the later one, and counts for this student alone"
+    which = which if counts == student else f"the later one of {counts} counts"
+    return f"{student}: {entry.name} was also handed in alone, without the team: {which}"
+
+
+def _list_teams(
+    course: Course, source: Path, only: NotebookEntry | None, zip_names: str, chosen: Sequence[NotebookEntry]
+) -> list[str]:
+    """Write the groups whose members a download names into `teams.csv`; what to say of it."""
+    named = _Names(course, source, Collected(), "", zip_names)
+    groups: dict[tuple[NotebookEntry, str], list[str]] = {}
+    for found in _of_each(DownloadReader(course, [], [], zip_names, named.is_known, False).files(source), ""):
+        entry = _named(course, found) or only or next(iter(_exercises_of(course, found.text)), None)
+        if entry is None or not found.claim.group or (chosen and entry not in chosen):
+            continue
+        with suppress(CourseError):  # what it is, is said when it is collected
+            member, group = named.student(found, entry), groups.setdefault((entry, found.claim.group), [])
+            group += [member] * (member not in group)
+    told = []
+    for (entry, name), members in groups.items():
+        if len(members) > 1:
+            others = teams.add(course, entry, name, members)
+            if len(others) < len(members):
+                told.append(f"{entry.number}: {name} is a team by {teams.FILE}: {', '.join(members)}")
+            for one in others:
+                if (team := teams.load(course).of(entry, one)) != teams.identifier(name):
+                    told.append(f"{entry.number}: {one} is in the team {team} by {teams.FILE}, and not in {name}")
+    return told or ["--teams: this download names no group of several students"]
 
 
 def _keep_secret(kept: Path, secret: bytes) -> None:
@@ -588,17 +663,17 @@ def late_after_one_in_time(course: Course, entry: NotebookEntry, student: str) -
     times = [_handed_in_at(one) for one in kept]
     if entry.deadline is None or times[-1] is None:
         return []
-    extra = roster.extensions(course).get((student, entry.name), datetime.timedelta(0))
-    if extra is None:
+    extra = extensions.extension_of(course, entry, student, extensions.extensions(course))
+    if isinstance(extra, str):
         return []
-    due = extra if isinstance(extra, datetime.datetime) else entry.deadline + extra
+    due = extensions.until(extra, entry.deadline) if extra is not None else entry.deadline
     due += datetime.timedelta(minutes=course.late.grace_minutes)
     late = len(list(itertools.takewhile(lambda one: one is not None and one > due, reversed(times))))
     if late in (0, len(times)):
         return []
     given = f", given {late} times," if late > 1 else ""
     return [
-        f"{student}: the {entry.name} that counts is late ({times[-1]:%Y-%m-%d %H:%M} UTC), and an earlier one was in "
+        f"{student}: the {entry.name} that counts is late ({course.in_zone(times[-1])}), and an earlier one was in "
         f"time; `autograder remove {student} {entry.number} --latest --yes`{given} goes back to it"
     ]
 
@@ -609,11 +684,10 @@ def marked_late(course: Course, entry: NotebookEntry, student: str) -> str:
     alike = [one for one in kept if _digest_of(one) == _digest_of(kept[-1])]
     if not kept or "late" not in _marks(kept[-1]) or any(not _marks(one) for one in alike):
         return ""
-    granted = roster.extensions(course)
-    more = granted.get((student, entry.name), datetime.timedelta(0))
-    if more is None:  # never late
+    more = extensions.extension_of(course, entry, student, extensions.extensions(course))
+    if isinstance(more, str):  # never late
         return ""
-    due = more if isinstance(more, datetime.datetime) else entry.deadline + more if entry.deadline and more else None
+    due = extensions.until(more, entry.deadline) if entry.deadline and more is not None else None
     until = (
         f" There is an extension until {due:%Y-%m-%d %H:%M %z}, and nobody knows whether it came before." if due else ""
     )

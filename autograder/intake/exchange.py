@@ -232,7 +232,7 @@ def _read(course: Course, top: int, one: _Submission, notes: list[str]) -> tuple
         text,
         when,
         PurePosixPath(one.user, one.entry.name),
-        Claim(one.user, account=one.owned),
+        Claim(one.user, account=one.owned, exchange=True),
         runs=lambda *first: Runs(runs),
         secret=secret,
     )

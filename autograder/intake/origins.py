@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
 from autograder.course import Course, NotebookEntry
-from autograder.gradebook import course_tree
+from autograder.gradebook import course_tree, teams
 from autograder.gradebook.roster import Roster
 from autograder.intake.platforms import Claim, known_platforms, platform_part
 
@@ -38,10 +38,13 @@ def origin_of(course: Course, entry: NotebookEntry, student: str) -> Origin | No
 def names_of(course: Course, entry: NotebookEntry, student: str, known: Roster | None) -> tuple[str, ...]:
     """The names from which a student's own numbers may be drawn (see `utils.variants`), the most likely first.
 
+    For a team they are those of its members, and not its own, which students may have chosen.
     For a student of the roster `known` these are the names in the roster. Nobody else's name is among them, and no
     name that only the platform shows: on most platforms students choose it, and could choose one that has a friend's
     numbers. For all others there is nothing but what the download calls them.
     """
+    if members := teams.load(course).members(entry, student):
+        return tuple(dict.fromkeys(name for one in members for name in names_of(course, entry, one, known)))
     if known and student in known.students:
         one = known.students[student]
         names = [f"{one.first_name} {one.last_name}".strip(), one.id, one.email, *one.platform_ids]
@@ -56,14 +59,21 @@ def names_of(course: Course, entry: NotebookEntry, student: str, known: Roster |
 
 
 def shown_names(course: Course, entry: NotebookEntry, student: str) -> list[str]:
-    """The names that the platform shows for a student, which the student may have chosen."""
+    """The names that the platform shows for a student, or a team's members, who may have chosen them."""
+    if members := teams.load(course).members(entry, student):
+        return [name for one in members for name in shown_names(course, entry, one)]
     path, origin = course.tree / "handins" / student / "name.txt", origin_of(course, entry, student)
     return ([path.read_text()] if path.exists() else []) + ([origin.student] if origin else [])
 
 
-def unproven_names(student: str, known: Roster | None, names: Sequence[str]) -> tuple[str, ...]:
-    """Those of a student's `names` that the student may have chosen: all without a roster, else its platform_ids."""
-    return known.students[student].platform_ids if known and student in known.students else tuple(names)
+def unproven_names(
+    course: Course, entry: NotebookEntry, student: str, known: Roster | None, names: Sequence[str]
+) -> tuple[str, ...]:
+    """Those of the `names` of a student or team that may have been chosen: all without a roster, else platform_ids."""
+    people = teams.load(course).members(entry, student) or (student,)
+    if not known or not all(one in known.students for one in people):
+        return tuple(names)
+    return tuple(name for one in people for name in known.students[one].platform_ids)
 
 
 def _path(course: Course, entry: NotebookEntry, student: str) -> Path:

@@ -150,6 +150,7 @@ class Claim:
     members: tuple["Claim", ...] = ()  # the other students who have handed this in together
     group: str = ""  # what their group is called
     account: bool = False  # `name` is that of an account of the system, and no other name
+    exchange: bool = False  # it comes from nbgrader's exchange, which keeps all submissions
 
     def student(self) -> str:
         """Name and number, where a number goes with the name for ever."""

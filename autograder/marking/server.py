@@ -9,7 +9,7 @@ import hashlib
 import json
 import secrets
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -25,6 +25,7 @@ from autograder.course import Course, CourseError
 from autograder.gradebook import by_hand, course_tree, marks
 from autograder.gradebook.by_hand import HandMark
 from autograder.gradebook.pseudonyms import Names
+from autograder.grading.grading_record import students_of
 from autograder.reports import layout, page
 from autograder.similarity import groups
 from autograder.similarity.groups import Answer
@@ -60,15 +61,18 @@ class Card:
 class Question:
     """The answers to one question as browsers were shown them, and what the gradebook says of them."""
 
-    def __init__(self, course: Course, name: str, called: Callable[[str], str]):
-        self.course, self.name, self._called = course, name, called
+    def __init__(
+        self, course: Course, name: str, called: Callable[[str], str], students: Collection[str] | None = None
+    ):
+        """With `students` only their answers and those of their teams."""
+        self.course, self.name, self._called, self._students = course, name, called, students
         self.entry, self.cell = groups.question_of(course, name)
         self.cards: dict[str, Card] = {}
         self.points, self.empty = 0.0, 0
 
     def load(self) -> dict[str, Any]:
         """Read all answers; what the page shows of the question."""
-        found, self.points, self.empty = groups.distinct(self.course, self.name)
+        found, self.points, self.empty = groups.distinct(self.course, self.name, self._students)
         source = _source(course_tree.place(self.course, "source", self.entry).read_text(), self.cell)
         asked = page.question(course_tree.release_text(self.course, self.entry), self.cell)
         texts = [asked, mark_scheme.model_answer(source), *mark_scheme.items(source)]
@@ -92,6 +96,8 @@ class Question:
         """What the gradebook says of each card, how far all are marked, and which comments were given."""
         with marks.reading(self.course) as gradebook:
             held = by_hand.held(gradebook, self.entry, self.cell)[0] if gradebook else {}
+        there = {*students_of(self.course, self.entry, self._students)}
+        held = {student: mark for student, mark in held.items() if student in there}
         found, comments = {}, Counter[str]()
         shown = {answer.student for one in self.cards.values() for answer in one.answers}
         for one in self.cards.values():
@@ -227,7 +233,8 @@ class _Handler(tornado.web.RequestHandler):
         name, known = self.path_args[0], self.settings["questions"]
         try:
             if name not in known:
-                known[name] = Question(self.settings["course"], name, self.settings["names"].of)
+                about = self.settings["course"], name, self.settings["names"].of, self.settings["students"]
+                known[name] = Question(*about)
         except CourseError as why:
             raise tornado.web.HTTPError(HTTPStatus.NOT_FOUND, "%s", str(why)) from why
         return known[name]
@@ -253,7 +260,7 @@ class _Begin(_Handler):
             first = self.settings["first"]
             self.redirect(f"/question/{first}" if first else "/")
             return
-        rows = progress(self.settings["course"])
+        rows = progress(self.settings["course"], self.settings["students"])
         self.write(layout.render("questions.html.jinja", title=self.settings["course"].title, rows=rows))
 
 
@@ -305,19 +312,26 @@ class _Change(_Handler):
         self.write({"told": told, **found.state()})
 
 
-def progress(course: Course) -> list[dict[str, Any]]:
-    """For each written question of notebooks that were handed in: how many answers there are, and how many wait."""
+def progress(course: Course, students: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """For each written question of notebooks that were handed in: how many answers there are, and how many wait.
+
+    With `students` only their answers and those of their teams count.
+    """
     rows = []
     with marks.reading(course) as gradebook:
         for entry in course.handed_in(course.notebooks):
             for question, cell in groups.questions(course, entry).items():
                 held, points = by_hand.held(gradebook, entry, cell) if gradebook else ({}, 0.0)
+                there = {*students_of(course, entry, students)}
+                held = {student: mark for student, mark in held.items() if student in there}
                 waits = sum(mark.waits for mark in held.values())
                 rows.append({"question": question, "points": points, "waits": waits, "all": len(held)})
     return rows
 
 
-def application(course: Course, token: str, question: str = "", names: bool = False) -> tornado.web.Application:
+def application(
+    course: Course, token: str, question: str = "", names: bool = False, students: Collection[str] | None = None
+) -> tornado.web.Application:
     """The server's pages. Only addresses of this machine are answered: no other name leads to it (DNS rebinding)."""
     from autograder.gradebook import gradebook_writer  # imported here, not at the first mark
 
@@ -340,14 +354,24 @@ def application(course: Course, token: str, question: str = "", names: bool = Fa
         first=question,
         session=f"session_{of}",
         names=Names(course, names),
+        students=students,
         questions={},
     )
     made.add_handlers(r"(127\.0\.0\.1|localhost)", rules)
     return made
 
 
-async def serve(course: Course, question: str, port: int, names: bool, on_ready: Callable[[str], None]) -> None:
+async def serve(
+    course: Course,
+    question: str,
+    port: int,
+    names: bool,
+    on_ready: Callable[[str], None],
+    students: Collection[str] | None = None,
+) -> None:
     """Serve until this is cancelled; `on_ready` is told the address, with the token.
+
+    With `students` the pages show only their answers and those of their teams.
 
     Raises:
         CourseError: the port is in use.
@@ -357,7 +381,8 @@ async def serve(course: Course, question: str, port: int, names: bool, on_ready:
         sockets = tornado.netutil.bind_sockets(port, HERE)
     except OSError as taken:
         raise CourseError(f"port {port} cannot be used ({taken.strerror}): choose another with --port") from None
-    server = tornado.httpserver.HTTPServer(application(course, token, question, names), max_body_size=MAX_BODY)
+    pages = application(course, token, question, names, students)
+    server = tornado.httpserver.HTTPServer(pages, max_body_size=MAX_BODY)
     server.add_sockets(sockets)
     on_ready(f"http://{HERE}:{sockets[0].getsockname()[1]}/?token={token}")
     await asyncio.Event().wait()

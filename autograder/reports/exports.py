@@ -1,9 +1,10 @@
-"""Scores as files that learning platforms import: a row for each student who handed in, matched by the roster.
+"""Scores as files that learning platforms import: a row for each student of the class, or without a roster for each
+who handed in. A member of a team has the team's scores.
 
 Where each format is described, and what of it is used here:
 
 - Canvas: https://github.com/instructure/canvas-lms/blob/master/lib/gradebook_importer.rb (the columns; students are
-  found by Canvas's number, else the SIS id, else the login, else the name; assignments by their title).
+  found by Canvas's number, else the SIS id, else the login, else the name; assignments by their title; "EX" excuses).
 - Moodle: https://docs.moodle.org/405/en/Grade_import, and for "no grade"
   https://github.com/moodle/moodle/blob/main/grade/import/csv/classes/load_data.php: an empty cell of a new grade item
   is stored as 0, a minus sign is not.
@@ -18,27 +19,27 @@ Every value is in quotes, as Blackboard's own are; the readers of the others kno
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
 from autograder import html_cleaning
-from autograder.course import Course, CourseError, NotebookEntry, exercise_of
-from autograder.gradebook import marks, roster
+from autograder.course import Course, CourseError, NotebookEntry, Total, exercise_of
+from autograder.gradebook import extensions, marks, roster, teams
 from autograder.gradebook.marks import Marked
 from autograder.gradebook.roster import Student
 from autograder.grading import history
 from autograder.grading.grading_record import ANEW, UNGRADABLE, jobs, load_record, students_of
 from autograder.grading.lateness import settle
 from autograder.intake import origins
-from autograder.reports import report
+from autograder.reports import progress, report
 from utils.files import write
 
 # Where a spreadsheet may find a cell with what it runs: at the beginning, and behind the sign that separates columns in
 # half of Europe, since there quotes bind only the first of several columns that commas separate.
 FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@＝＋－＠])')
-CSV = "csv"
+CSV, TOTALS = "csv", "totals"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Column:
     heading: str
     points: float  # that there are
     scores: dict[str, float]  # by student
+    excused: frozenset[str] = frozenset()  # students for whom it does not count
+    absent: frozenset[str] = frozenset()  # students who handed nothing in
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class Class:
     columns: list[Column]
     listed: bool  # in the roster; else they are called what the download calls them
     platform_ids: dict[str, str]  # by student, "" if that is not known
+    total: Total  # how notebooks are added up
+    entries: Sequence[NotebookEntry]  # the notebook of each column, if there is one for each
 
 
 @dataclass(frozen=True)
@@ -75,24 +80,42 @@ class Format:
 
     platform: str  # its name; its downloads may say its numbers of students
     table: Callable[[Class], list[list[str]]]
+    excuses: bool = False  # the file can say that somebody is excused
     needs_roster: bool = False  # no download says by what the platform knows students
     encoding: str = "utf-8"
     adds_up: bool = False  # the platform sums all columns, so the exercises come instead of the total
 
 
 def write_scores(
-    course: Course, entries: list[NotebookEntry], path: Path, form: str = CSV, exercises: bool = False
+    course: Course,
+    entries: list[NotebookEntry],
+    path: Path,
+    form: str = CSV,
+    exercises: bool = False,
+    section: str = "",
+    zero: bool = False,
 ) -> Exported:
     """Write the scores of these notebooks in one of `FORMATS`, or as `csv`, see `report.scores`.
 
     Platforms get a column for each notebook, late penalties taken off, and with `exercises` one for each exercise. A
     mark that waits for a person is left blank, and so is the total that it belongs to.
 
+    Args:
+        section: only the students of this section of the class list.
+        zero: who handed nothing in and has no time left gets 0; else that is left blank.
+
     Raises:
         CourseError: the format needs the roster and there is none, nobody has a row, `path` is another file, or a file
             or the gradebook cannot be read. Nothing is written.
     """
     known, chosen = roster.load(course), FORMATS.get(form)
+    if exercises and form == TOTALS:
+        raise CourseError("totals are of whole notebooks: --exercises goes with a platform's format")
+    if zero and not known:
+        raise CourseError(
+            f"--zero needs to know who is in the class: list the students in {course.tree / 'students.csv'}"
+        )
+    only = roster.in_section(course, section) if section else None
     if chosen and chosen.needs_roster and not known:
         raise CourseError(
             f"{chosen.platform} knows students by id and e-mail, which no download says: list them in "
@@ -100,42 +123,102 @@ def write_scores(
         )
     settle(course, entries)
     with marks.reading(course) as gradebook:
-        marked = {entry.name: marks.marked(gradebook, entry) if gradebook else {} for entry in entries}
+        held = {entry.name: marks.marked(gradebook, entry) if gradebook else {} for entry in entries}
         called = marks.students(gradebook) if gradebook else []
+    marked = {entry.name: _within(teams.by_student(course, entry, held[entry.name]), only) for entry in entries}
+    granted = extensions.extensions(course)
     there = {student for found in marked.values() for student in found}
     if not there:
         first = "" if any(students_of(course, entry) for entry in entries) else "`autograder collect SOURCE`, then "
-        raise CourseError(f"nothing was written, since nothing of it is graded: run {first}`autograder grade`")
+        of = f" of section {section}" if section else ""
+        raise CourseError(f"nothing was written, since nothing of it{of} is graded: run {first}`autograder grade`")
+    begun = [entry for entry in entries if marked[entry.name]]
+    missing = {
+        entry.name: _absent(
+            course, entry, {*marked[entry.name], *_submitters(course, entry)}, granted, known, only, zero
+        )
+        for entry in begun
+    }
     if chosen:
-        columns = [one for entry in entries for one in _columns(entry, marked[entry.name], exercises, chosen.adds_up)]
-        people = [one for one in (known.students.values() if known else _as_named(course, called)) if one.id in there]
-        if known and not people:
+        columns = []
+        for entry in begun:
+            away = _excused(course, entry, known, there, granted)
+            columns += _columns(entry, marked[entry.name], exercises, chosen.adds_up, missing[entry.name], away)
+        people = [*known.students.values()] if known else _as_named(course, called, there)
+        if known and not there & {*known.students}:
             raise CourseError(f"nobody who is graded is in {known.path}: {', '.join(sorted(there))}")
+        people = [one for one in people if only is None or one.id in only]
         people.sort(key=lambda one: (one.last_name, one.first_name, one.id))
         ids = {one.id: _platform_id(course, entries, one.id, chosen.platform) for one in people}
         file = io.StringIO()
-        write_rows(file, chosen.table(Class(people, columns, known is not None, ids)))
+        write_rows(file, chosen.table(Class(people, columns, known is not None, ids, course.total, begun)))
         rows, text = len(people), file.getvalue().encode(chosen.encoding)
     else:
-        table = report.scores(course, entries)
+        table = report.scores(course, entries, only, missing)
         rows, text = len(table), table.to_csv(index=False, quoting=csv.QUOTE_ALL).encode()
     replaced = _replaces(path, text)
     write(path, text)
-    for entry in entries if chosen else ():
-        for student in marked[entry.name]:
-            record = load_record(course, entry, student)
-            if record is not None:
+    for entry in entries if chosen and chosen.platform else ():
+        for submitter in held[entry.name]:
+            record = load_record(course, entry, submitter)
+            if record is not None and {*teams.recipients(course, entry, submitter)} & {*marked[entry.name]}:
                 history.publish(course, entry, record, f"export --format {form}")
-    return Exported(rows, replaced, _notes(course, entries, marked, known, ", so left out" if chosen else ""))
+    notes = _notes(course, entries, held, known, ", so left out" if chosen else "", only, missing)
+    how = f", so left blank: {chosen.platform}'s file has no word for it" if chosen and not chosen.excuses else ""
+    for entry in begun:
+        excused = _excused(course, entry, known, there, granted)
+        if names := sorted(one for one in excused if only is None or one in only):
+            notes.append(f"{entry.name}: excused{how}: {', '.join(names)}")
+    return Exported(rows, replaced, notes)
 
 
-def _as_named(course: Course, called: list[Student]) -> list[Student]:
+def _within(found: dict[str, Marked], only: Collection[str] | None) -> dict[str, Marked]:
+    """What is known of these students."""
+    return {student: one for student, one in found.items() if only is None or student in only}
+
+
+def _submitters(course: Course, entry: NotebookEntry) -> set[str]:
+    """The students for whom somebody handed a notebook in."""
+    return {student for one in students_of(course, entry) for student in teams.recipients(course, entry, one)}
+
+
+def _excused(
+    course: Course,
+    entry: NotebookEntry,
+    known: roster.Roster | None,
+    there: Collection[str],
+    granted: dict[tuple[str, str], extensions.Extension],
+) -> frozenset[str]:
+    """The students of the class for whom a notebook does not count."""
+    everybody = known.students if known else there
+    return frozenset(one for one in everybody if extensions.is_excused(course, entry, one, granted))
+
+
+def _absent(
+    course: Course,
+    entry: NotebookEntry,
+    handed_in: Collection[str],
+    granted: dict[tuple[str, str], extensions.Extension],
+    known: roster.Roster | None,
+    only: Collection[str] | None,
+    zero: bool,
+) -> dict[str, float | None]:
+    """Who handed nothing in, with what that counts: None, or with `zero` 0 for everybody whose time is over."""
+    found: dict[str, float | None] = {}
+    for student in sorted({*known.students} - {*handed_in}) if known else ():
+        if only is None or student in only:
+            over = zero and extensions.is_over(course, entry, student, granted)
+            found[student] = 0.0 if over and not extensions.is_excused(course, entry, student, granted) else None
+    return found
+
+
+def _as_named(course: Course, called: list[Student], there: Collection[str]) -> list[Student]:
     """Students as their downloads call them, where the gradebook calls them so; there names have lost their markup."""
-    found = []
-    for one in called:
+    found, listed = [], {one.id: one for one in called}
+    for one in (listed.get(student, Student(student)) for student in sorted(there)):
         first, last = roster.called(course, one.id)
         same = (html_cleaning.name(first), html_cleaning.name(last)) == (one.first_name, one.last_name)
-        found.append(replace(one, first_name=first, last_name=last) if same else one)
+        found.append(replace(one, first_name=first, last_name=last) if same or one.id not in listed else one)
     return found
 
 
@@ -167,24 +250,37 @@ def _platform_id(course: Course, entries: list[NotebookEntry], student: str, pla
     return next((one.id for one in found if one and one.platform.removesuffix(" quiz") == platform), "")
 
 
-def _columns(entry: NotebookEntry, marked: dict[str, Marked], exercises: bool, instead: bool) -> list[Column]:
-    """A notebook's total; with `exercises` these and what is lost by lateness before it, or `instead` of it."""
+def _columns(
+    entry: NotebookEntry,
+    marked: dict[str, Marked],
+    exercises: bool,
+    instead: bool,
+    missing: Mapping[str, float | None],
+    excused: frozenset[str],
+) -> list[Column]:
+    """A notebook's total; with `exercises` these and what is lost by lateness before it, or `instead` of it.
+
+    `missing` are those who handed nothing in, with what that counts.
+    """
     if not marked:
         return []
+    nothing = {student: score for student, score in missing.items() if score is not None}
+    about = excused, frozenset(missing)
     done = {student: one for student, one in marked.items() if not any(mark.waits for mark in one.marks.values())}
     cells = {cell: mark.points for one in marked.values() for cell, mark in one.marks.items()}
     sums = {student: sum(mark.score for mark in one.marks.values()) - one.penalty for student, one in done.items()}
     heading = entry.column or entry.name
-    total = Column(heading, sum(cells.values()), sums)
+    total = Column(heading, sum(cells.values()), sums | nothing, *about)
     if not exercises:
         return [total]
     found = []
     for cell in sorted(cells, key=_order):
         given = {student: one.marks[cell] for student, one in marked.items() if cell in one.marks}
         scores = {student: mark.score for student, mark in given.items() if not mark.waits}
-        found.append(Column(f"{heading} {exercise_of(cell)}", cells[cell], scores))
+        found.append(Column(f"{heading} {exercise_of(cell)}", cells[cell], scores | nothing, *about))
     if any(one.penalty for one in marked.values()):
-        found.append(Column(f"{heading} late", 0.0, {student: -one.penalty for student, one in done.items()}))
+        lost = {student: -one.penalty for student, one in done.items()}
+        found.append(Column(f"{heading} late", 0.0, lost | nothing, *about))
     return found if instead else [*found, total]
 
 
@@ -199,34 +295,56 @@ def _notes(
     marked: dict[str, dict[str, Marked]],
     known: roster.Roster | None,
     so: str,
+    only: Collection[str] | None = None,
+    missing: Mapping[str, Mapping[str, float | None]] | None = None,
 ) -> list[str]:
-    """What the file does not say: who is missing in it, and how many marks. `so` says what became of strangers."""
+    """What the file does not say: who is missing in it, and how many marks. `so` says what became of strangers.
+
+    `marked` is by whoever handed in, a student or a team. With `only`, it is about these students.
+    """
     found: list[str] = []
     strangers: set[str] = set()
+
+    def named(submitters: Iterable[str], entry: NotebookEntry) -> str:
+        """The students for whom these submissions count, as far as the file is about them."""
+        people = (one for submitter in submitters for one in teams.recipients(course, entry, submitter))
+        return ", ".join(sorted(one for one in people if only is None or one in only))
+
     for entry in entries:
-        graded = marked[entry.name]
+        graded = {one for one in marked[entry.name] if teams.recipients(course, entry, one)}
         handed_in = {*students_of(course, entry), *graded}
+        people = {one for submitter in handed_in for one in teams.recipients(course, entry, submitter)}
         if not handed_in:
             continue
-        if known:
-            strangers |= handed_in - {*known.students}
-            absent = sorted({*known.students} - handed_in)
-            found += [f"{entry.name}: no hand-in of {', '.join(absent)}"] if absent else []
-        new = sorted(handed_in - {*graded})
-        found += [f"{entry.name}: no marks yet: {', '.join(new)}"] if new else []
-        there = jobs(course, entry)
+        if known and only is None:
+            strangers |= people - {*known.students}
+        absent = progress.missing(course, entry)
+        for zero, what in ((False, "no hand-in of"), (True, "no hand-in, so 0, of")):
+            given = (missing or {}).get(entry.name, {})
+            some = [one for one in absent if (only is None or one in only) and (given.get(one) is not None) == zero]
+            found += [f"{entry.name}: {what} {', '.join(some)}"] if some else []
+        there = jobs(course, entry, only)
+        refused = [
+            one
+            for one in sorted(handed_in)
+            if (record := load_record(course, entry, one)) and record.status == UNGRADABLE
+        ]
         late = [job.student for job in there if job.marked_late]
-        if late:
-            which = "1 hand-in is" if len(late) == 1 else f"{len(late)} hand-ins are"
-            found.append(
-                f"{entry.name}: {which} marked late, time unknown, and nothing is taken off: {', '.join(late)}"
-            )
-        anew = [job.student for job in there if job.student in graded and job.state() == ANEW]
-        found += [f"{entry.name}: handed in again, with the previous marks: {', '.join(anew)}"] if anew else []
-        records = {student: load_record(course, entry, student) for student in sorted(handed_in)}
-        refused = [student for student, one in records.items() if one and one.status == UNGRADABLE]
-        found += [f"{entry.name}: could not be graded, so 0: {', '.join(refused)}"] if refused else []
-        waiting = [sum(mark.waits for mark in one.marks.values()) for one in graded.values()]
+        which = "1 hand-in is" if len(late) == 1 else f"{len(late)} hand-ins are"
+        for submitters, told in (
+            (handed_in - graded, "no marks yet"),
+            (late, f"{which} marked late, time unknown, and nothing is taken off"),
+            (
+                [job.student for job in there if job.student in graded and job.state() == ANEW],
+                "handed in again, with the previous marks",
+            ),
+            (refused, "could not be graded, so 0"),
+        ):
+            if who := named(submitters, entry):
+                found.append(f"{entry.name}: {told}: {who}")
+        waiting = [
+            sum(mark.waits for mark in marked[entry.name][one].marks.values()) for one in graded if named([one], entry)
+        ]
         if any(waiting):
             hand_ins = sum(map(bool, waiting))
             blank = f"{sum(waiting)} marks of {hand_ins} hand-ins wait for a person and are left blank"
@@ -251,10 +369,10 @@ def _number(value: float) -> str:
     return f"{round(value, 4) + 0.0:.4f}".rstrip("0").rstrip(".")
 
 
-def _scores(found: Class, student: Student, missing: str = "") -> list[str]:
-    """A student's cells, `missing` where there is no mark."""
-    given = (one.scores.get(student.id) for one in found.columns)
-    return [missing if score is None else _number(score) for score in given]
+def _scores(found: Class, student: Student, missing: str = "", excused: str = "") -> list[str]:
+    """A student's cells, `missing` where there is no mark, and `excused`, or else that, where none counts."""
+    given = [(one.scores.get(student.id), student.id in one.excused) for one in found.columns]
+    return [(excused or missing) if away else missing if score is None else _number(score) for score, away in given]
 
 
 def _canvas(found: Class) -> list[list[str]]:
@@ -268,7 +386,7 @@ def _canvas(found: Class) -> list[list[str]]:
         number = found.platform_ids[student.id]
         number = number if number.isdecimal() else ""  # Canvas would take the digits that it begins with
         own = student.id if found.listed else ""  # nobody says which of Canvas's two it is; it looks for both
-        table.append([*map(harmless, (name, number, own, own, "")), *_scores(found, student)])
+        table.append([*map(harmless, (name, number, own, own, "")), *_scores(found, student, excused=report.EX)])
     return table
 
 
@@ -304,10 +422,46 @@ def _gradescope(found: Class) -> list[list[str]]:
     return table
 
 
+def _totals(found: Class) -> list[list[str]]:
+    """A column for each notebook, which of them the student's lowest are and do not count, and the total."""
+    head = ["student", "last_name", "first_name", "section", *(one.heading for one in found.columns)]
+    table = [[*head, "dropped", f"total of {_number(found.total.points)}"]]
+    for student in found.students:
+        who = (student.id, student.last_name, student.first_name, student.section)
+        total, dropped = _total(found, student)
+        whole = "" if total is None else _number(total)
+        cells = _scores(found, student, excused=report.EX)
+        table.append([*map(harmless, who), *cells, " ".join(dropped), whole])
+    return table
+
+
+def _total(found: Class, student: Student) -> tuple[float | None, list[str]]:
+    """A student's points in all, by `[total]` of course.toml, and the numbers of the notebooks that are dropped.
+
+    The lowest shares of the points are dropped, of equal ones the notebook that weighs less; one that was not handed in
+    is the lowest. What is excused is left out. None if a mark is missing that would count, or nothing counts.
+    """
+    counting = []
+    for entry, column in zip(found.entries, found.columns, strict=True):
+        weight, score = found.total.weight(entry), column.scores.get(student.id)
+        if student.id in column.excused or not weight or not column.points:
+            continue
+        if score is None and student.id not in column.absent:  # it waits for a person, or is not graded yet
+            return None, []
+        counting.append((-1.0 if score is None else score / column.points, weight, entry.number))
+    dropped = sorted(counting)[: min(found.total.drop, max(len(counting) - 1, 0))]
+    kept = [one for one in counting if one not in dropped]
+    total = None
+    if kept and all(share >= 0 for share, _, _ in kept):
+        total = found.total.points * sum(share * weight for share, weight, _ in kept) / sum(one[1] for one in kept)
+    return total, sorted(number for _, _, number in dropped)
+
+
 FORMATS = {
-    "canvas": Format("Canvas", _canvas, adds_up=True),
+    "canvas": Format("Canvas", _canvas, excuses=True, adds_up=True),
     "moodle": Format("Moodle", _moodle, needs_roster=True),
     "gradescope": Format("Gradescope", _gradescope, needs_roster=True),
     # Its own files begin with a byte order mark.
     "blackboard": Format("Blackboard", _blackboard, encoding="utf-8-sig"),
+    TOTALS: Format("", _totals, excuses=True),
 }

@@ -14,12 +14,12 @@ from tqdm import tqdm
 
 from autograder import html_cleaning, limited, pictures
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of
-from autograder.gradebook import course_tree, marks
+from autograder.gradebook import course_tree, extensions, marks, teams
 from autograder.gradebook.marks import Marked
 from autograder.grading import history
 from autograder.grading.grading_record import load_record
 from autograder.grading.lateness import settle
-from autograder.reports import page
+from autograder.reports import layout, page
 from utils.grading.verdict import Outcome, Verdict
 
 MADE_OF = ".made_of"  # beside a page, and removed by nbgrader together with it
@@ -63,6 +63,8 @@ def write_feedback(
     if told:
         raise FeedbackError("all other pages are written; these could not be made:\n" + "\n".join(told))
     pages = sorted(path for entry in entries for path in course.tree.glob(f"feedback/*/{entry.name}/*.html"))
+    counts = {path: teams.recipients(course, course.notebook(path.stem), path.parts[-3]) for path in pages}
+    pages = [path for path in pages if counts[path]]
     for path in pages:
         entry, student = course.notebook(path.stem), path.parts[-3]
         record = load_record(course, entry, student)
@@ -79,7 +81,7 @@ def _stale(
         marked = marks.marked(gradebook, entry) if gradebook else {}
     for graded in sorted(course.tree.glob(f"autograded/*/{entry.name}/{entry.name}.ipynb")):
         student = graded.parts[-3]
-        if students is not None and student not in students:
+        if (students is not None and student not in students) or not teams.recipients(course, entry, student):
             continue
         if student not in marked:
             raise CourseError(f"the gradebook does not know {student}'s {entry.name}: run `autograder grade` first")
@@ -101,12 +103,14 @@ def _about(course: Course, entry: NotebookEntry, student: str, marked: Marked) -
     of_runs = tuple(f"exercise {number}: " for number in entry.exercises_of_runs)
     empty = [exercise_of(name) for name in marked.untouched if name.startswith("written_")]
     said: dict[str, tuple] = dict.fromkeys(empty, ("blank", "no answer", []))
+    granted, people = extensions.extensions(course), teams.recipients(course, entry, student)
+    excused = bool(people) and all(extensions.is_excused(course, entry, one, granted) for one in people)
     if record:
         said |= {one.exercise: _said(one) for one in record.verdicts}
     return {
         "title": entry.title,
         "course": course.title,
-        "student": student,
+        "student": teams.shown(course, entry, student),
         "release": course_tree.release_text(course, entry),
         "notebook": course_tree.place(course, "autograded", entry, student).read_bytes(),
         "marks": {
@@ -120,6 +124,7 @@ def _about(course: Course, entry: NotebookEntry, student: str, marked: Marked) -
         "said": dict(sorted(said.items())),
         "remarks": [one for one in record.remarks if not one.startswith(of_runs)] if record else [],
         "why": "",
+        "excused": excused,
     }
 
 
@@ -148,7 +153,7 @@ def _digest(about: dict[str, Any]) -> str:
 
 @cache
 def _made_with() -> bytes:
-    files = [Path(str(module.__file__)) for module in (page, html_cleaning, pictures)] + [page.TEMPLATE]
+    files = [Path(str(module.__file__)) for module in (page, html_cleaning, layout, pictures)] + [page.TEMPLATE]
     versions = [metadata.version(name) for name in LIBRARIES]
     return hashlib.sha256(b"".join(path.read_bytes() for path in files) + " ".join(versions).encode()).digest()
 

@@ -16,9 +16,18 @@ FOLDERS = [Path(__file__).parents[1] / name for name in ("reports", "similarity"
 
 @cache
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDERS), autoescape=True, undefined=jinja2.StrictUndefined
     )
+    environment.filters["duration"] = duration
+    return environment
+
+
+def duration(seconds: float) -> str:
+    """Some seconds as people say them: in minutes below an hour, else in hours; what is not nothing never is 0.0."""
+    if seconds < 3600:
+        return f"{max(seconds / 60, 0.1 if seconds else 0.0):.1f} minutes"
+    return f"{seconds / 3600:.1f} hours"
 
 
 def render(template: str, path: Path = SCRIPT, **values: Any) -> str:

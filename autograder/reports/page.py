@@ -28,6 +28,7 @@ from pygments.lexers import PythonLexer
 
 from autograder import html_cleaning, pictures
 from autograder.course import exercise_of
+from autograder.reports.layout import duration
 from utils.grading.verdict import legible
 
 TEMPLATE = Path(__file__).with_name("feedback.html.jinja")
@@ -76,7 +77,7 @@ def render(about: dict[str, Any]) -> str:
             graded one as text ("": the page says `why` it shows no answers); `marks`, for each graded cell its score,
             points and state; `comments` by cell; `penalty` and `late_seconds`; `reason`, why it is ungradable;
             `said`, for each exercise the outcome, the sentence, and name, score, points and sentence of each part if
-            some are lost; `remarks`.
+            some are lost; `remarks`; `excused`, whether the notebook does not count for the student.
 
     Raises:
         ValueError: a notebook is no JSON.
@@ -113,13 +114,21 @@ def render(about: dict[str, Any]) -> str:
         )
     marks = about["marks"].values()
     return _template().render(
-        about,
+        {"excused": False} | about,
         exercises=exercises,
         sections=[section for section in sections if section.cells],
         score=sum(mark["score"] for mark in marks) - about["penalty"],
         points=sum(mark["points"] for mark in marks),
+        checks=_sums(about["marks"], "check_"),
+        written=_sums(about["marks"], "written_"),
         waiting=[one for one in exercises if one["mark"]["state"] == "waits"],
     )
+
+
+def _sums(marks: dict[str, dict[str, Any]], role: str) -> tuple[float, float]:
+    """The points that a student has of the cells of a role, and those that there are."""
+    some = [mark for name, mark in marks.items() if name.startswith(role)]
+    return sum(mark["score"] for mark in some), sum(mark["points"] for mark in some)
 
 
 def question(release: str, name: str) -> str:
@@ -138,7 +147,7 @@ def _template() -> jinja2.Template:
     loader = jinja2.FileSystemLoader(TEMPLATE.parent)
     settings = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
     environment = jinja2.Environment(loader=loader, **settings)  # type: ignore[arg-type]
-    environment.filters["sentence"] = _sentence
+    environment.filters |= {"sentence": _sentence, "duration": duration}
     return environment.get_template(TEMPLATE.name)
 
 

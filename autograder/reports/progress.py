@@ -1,7 +1,10 @@
 """How far grading is: what is graded, what waits and for whom, and where the gradebook says something else."""
 
+from collections.abc import Collection
+
 from autograder.course import Course, NotebookEntry
-from autograder.gradebook import marks, roster
+from autograder.gradebook import course_tree, extensions, marks, roster, teams
+from autograder.gradebook.extensions import EXCUSED
 from autograder.grading import frozen
 from autograder.grading.dependencies import Dependencies
 from autograder.grading.grading_record import GRADED, jobs, load_record, noted_flags, students_of
@@ -10,16 +13,22 @@ PUBLISHED = "published; checks, settings or versions have changed since: `autogr
 STATES = ("graded", "waiting", "ungradable")
 
 
-def status(course: Course, entry: NotebookEntry, around: Dependencies | None = None) -> dict[str, dict[str, str]]:
+def status(
+    course: Course,
+    entry: NotebookEntry,
+    around: Dependencies | None = None,
+    students: Collection[str] | None = None,
+) -> dict[str, dict[str, str]]:
     """The hand-ins of a notebook by state, each with the reason for it ("" if there is nothing to say).
 
-    `around` is shared by who asks for several notebooks.
+    `around` is shared by who asks for several notebooks. With `students` only their submissions and those of their
+    teams.
 
     Raises:
         CourseError: the course tree was not built.
     """
     found: dict[str, dict[str, str]] = {state: {} for state in STATES}
-    for job in jobs(course, entry, around=around):
+    for job in jobs(course, entry, students, around):
         trusted = job.known is not None and job.known.trusted
         held = frozen.is_frozen(course, job, trusted)
         waits = "" if held else job.state(trusted)
@@ -34,9 +43,24 @@ def status(course: Course, entry: NotebookEntry, around: Dependencies | None = N
 
 
 def missing(course: Course, entry: NotebookEntry) -> list[str]:
-    """The ids of the roster that handed nothing in; nobody without a roster."""
+    """The ids of the roster that handed nothing in, and are not excused; nobody without a roster."""
     known = roster.load(course)
-    return sorted({*known.students} - {*students_of(course, entry)}) if known else []
+    if not known:
+        return []
+    granted = extensions.extensions(course)
+    there = {student for one in students_of(course, entry) for student in teams.recipients(course, entry, one)}
+    return sorted(one for one in {*known.students} - there if not extensions.is_excused(course, entry, one, granted))
+
+
+def alone(course: Course, entry: NotebookEntry) -> dict[str, str]:
+    """The members of teams who also handed in alone, each with the id whose later submission counts for them."""
+    return dict(teams.superseded(course, entry))
+
+
+def excused(course: Course, entry: NotebookEntry) -> list[str]:
+    """The students and teams for whom a notebook does not count."""
+    granted = extensions.extensions(course)
+    return sorted(student for (student, name), given in granted.items() if (name, given) == (entry.name, EXCUSED))
 
 
 def misplaced(course: Course) -> list[str]:
@@ -67,9 +91,10 @@ def disagreements(course: Course, entry: NotebookEntry) -> dict[str, str]:
         scores = (marks.scores(gradebook, entry) if gradebook else None) or {}
     there = students_of(course, entry)
     for student, theirs in scores.items():
-        if student not in there:
+        if not course_tree.place(course, "submitted", entry, student).exists():
             do = f"`autograder remove {student} {entry.number} --yes` removes the rest"
             found[student] = f"the gradebook has it, and the hand-in is gone: {do}"
+        if student not in there:
             continue
         stated = load_record(course, entry, student)
         if stated is None or stated.retry:

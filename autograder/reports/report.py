@@ -2,13 +2,13 @@
 
 import csv
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autograder.course import Course, NotebookEntry, exercise_of
-from autograder.gradebook import course_tree
+from autograder.gradebook import course_tree, extensions, teams
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading.cache import cached
 from autograder.grading.dependencies import Dependencies
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from utils.experiments.experiment import Metric, Run
     from utils.experiments.seed_table import SeedTable
 
+EX = "EX"  # in place of a score: excused, as Canvas writes it
 NOT_BY_HAND = {"needs_manual_grade": False}
 # How a verdict's state is shown, and the class of its cell in the page.
 SIGNS = {
@@ -159,24 +160,41 @@ def write_csv(course: Course, entries: list[NotebookEntry], path: Path) -> int:
     return len(table)
 
 
-def scores(course: Course, entries: list[NotebookEntry]) -> "DataFrame":
+def scores(
+    course: Course,
+    entries: list[NotebookEntry],
+    students: Collection[str] | None = None,
+    absent: Mapping[str, Mapping[str, float | None]] | None = None,
+) -> "DataFrame":
     """One row per student and exercise, manual scores included, from nbgrader's gradebook.
 
     The score of a mark that waits for a person is left blank. Who loses points for being late has one more row, with
-    what is lost as its score: scores add up. Lateness is as it was settled last.
+    what is lost as its score: scores add up. Lateness is as it was settled last. A member of a team has the team's
+    scores. A score of a notebook that does not count is `EX`.
+
+    Args:
+        students: only these; None: all.
+        absent: by notebook, who handed nothing in, with the score of each exercise.
     """
     import pandas  # heavy, and no report needs it
     from nbgrader.api import Gradebook
 
-    rows: list[dict] = []
+    rows: list[dict[str, Any]] = []
+    granted = extensions.extensions(course)
     with Gradebook(course_tree.database(course), course.course_id) as gradebook:
         for entry in entries:
-            for submission in gradebook.assignment_submissions(entry.name):
+            graded = [
+                (submission, student)
+                for submission in gradebook.assignment_submissions(entry.name)
+                for student in teams.recipients(course, entry, submission.student_id)
+                if students is None or student in students
+            ]
+            for submission, student in graded:
                 for notebook in submission.notebooks:
                     for mark in notebook.grades:
                         rows.append(
                             {
-                                "student": submission.student_id,
+                                "student": student,
                                 "notebook": entry.name,
                                 "exercise": exercise_of(mark.name),
                                 "score": None if mark.needs_manual_grade else mark.score,
@@ -190,6 +208,14 @@ def scores(course: Course, entries: list[NotebookEntry]) -> "DataFrame":
                     if notebook.late_submission_penalty:
                         lost = {"exercise": "late", "score": -notebook.late_submission_penalty, "max_score": 0.0}
                         rows.append(rows[-1] | lost | {"auto_score": None, "manual_score": None} | NOT_BY_HAND)
+            missing = (absent or {}).get(entry.name, {})
+            for student in sorted({*missing} - {one for _, one in graded}):
+                for number, points in course_tree.points_of(course, entry).items():
+                    about = {"student": student, "notebook": entry.name, "exercise": number, "max_score": points}
+                    rows.append(about | {"score": missing[student], "late_seconds": 0.0} | NOT_BY_HAND)
+            for row in rows:
+                if row["notebook"] == entry.name and extensions.is_excused(course, entry, row["student"], granted):
+                    row["score"] = EX
     columns = ["student", "notebook", "exercise", "score", "auto_score", "manual_score", "max_score"]
     table = pandas.DataFrame(rows, columns=[*columns, "needs_manual_grade", "late_seconds"])
     return table.sort_values(["notebook", "student", "exercise"])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of
-from autograder.gradebook import course_tree, marks
+from autograder.gradebook import course_tree, extensions, marks, teams
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading.cache import cached
 from autograder.grading.grading_record import GRADED, Record, load_record, students_of
@@ -40,7 +40,9 @@ def section(
         CourseError: a file of the course cannot be read.
     """
     records = records_of(course, entry)
-    complete = [record for record in records if record.status == GRADED]
+    granted = extensions.extensions(course)
+    away = {record.student for record in records if _is_excused(course, entry, record.student, granted)}
+    complete = [record for record in records if record.status == GRADED and record.student not in away]
     points = course_tree.exercises(course, entry)
     handed_in = students_of(course, entry)
     scores = [record.score for record in complete]
@@ -54,13 +56,15 @@ def section(
     students = []
     for record in sorted(records, key=lambda one: names.of(one.student)):
         of = {one.exercise: one for one in record.verdicts}
-        students.append({"record": record, "cells": [of.get(number) for number in points]})
+        cells = [of.get(number) for number in points]
+        students.append({"record": record, "cells": cells, "excused": record.student in away})
     late = sorted((one for one in records if one.late_seconds), key=lambda one: -one.late_seconds)
     return {
         "entry": entry,
         "marks": [(number, "mark") for number in points],
         "handed_in": len(handed_in),
         "not_graded": len(handed_in) - len(records),
+        "excused": len(away),
         "waiting": progress.to_mark(course, entry),
         "wrong": progress.disagreements(course, entry),
         "students": students,
@@ -79,6 +83,14 @@ def section(
         "tables": tables,
         "no_table": why,
     }
+
+
+def _is_excused(
+    course: Course, entry: NotebookEntry, submitter: str, granted: dict[tuple[str, str], extensions.Extension]
+) -> bool:
+    """Whether a submission counts for nobody, since all for whom it would are excused."""
+    people = teams.recipients(course, entry, submitter)
+    return bool(people) and all(extensions.is_excused(course, entry, one, granted) for one in people)
 
 
 def _exercises(complete: list[Record], points: dict[str, float]) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from autograder.course import Course, CourseError, NotebookEntry
+from autograder.gradebook import teams
 from autograder.intake import origins
 from autograder.intake.platforms import MOODLE
 from utils.files import write
@@ -40,16 +41,16 @@ def zip_feedback(
     """
     done, nobody, called = Zipped(), [], PLATFORMS[platform]
     for entry in entries:
-        found, unknown = {}, []
+        found: dict[str, bytes] = {}
+        unknown: list[str] = []
         for page in pages:
             student = page.parts[-3]
             if page.parts[-2] != entry.name:
                 continue
-            name = name_for(course, entry, student, platform)
-            if name and name not in found:
-                found[name] = page.read_bytes()
-            else:
-                unknown.append(student)
+            names = [name_for(course, entry, one, platform) for one in teams.recipients(course, entry, student)]
+            new = {name for name in names if name and name not in found}  # a team's page goes to each of its members
+            found |= dict.fromkeys(new, page.read_bytes())
+            unknown += [student] * (not new)
         if found:
             path = folder / f"{entry.name}-{platform}.zip"
             write(path, _zip(found))

@@ -6,6 +6,7 @@ until it is undone. Groups are kept as they were shown: an answer that was hande
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -135,7 +136,7 @@ def questions(course: Course, entry: NotebookEntry) -> dict[str, str]:
     return {exercise_of(cell["id"]): cell["id"] for cell in cells if cell["id"].startswith("written_")}
 
 
-def answers(course: Course, question: str, students: list[str] | None = None) -> tuple[list[Answer], float, int]:
+def answers(course: Course, question: str, students: Collection[str] | None = None) -> tuple[list[Answer], float, int]:
     """The answers of all graded hand-ins to a question, by student; its points; how many hand-ins have no answer.
 
     With `students` only theirs.
@@ -161,13 +162,21 @@ def answers(course: Course, question: str, students: list[str] | None = None) ->
     return found, points, empty
 
 
-def grouped(course: Course, question: str, how: "Vectors", number: int | None = None) -> Grouped:
+def grouped(
+    course: Course,
+    question: str,
+    how: "Vectors",
+    number: int | None = None,
+    students: Collection[str] | None = None,
+) -> Grouped:
     """The answers to a question in groups, `number` of them if given; kept for `apply` as they are.
+
+    With `students` only theirs and those of their teams.
 
     Raises:
         CourseError: there is no such question, or nothing to group.
     """
-    found, points, empty = answers(course, question)
+    found, points, empty = answers(course, question, students)
     if not found:
         raise CourseError(f"nobody's answer to {question} is there to be grouped: `autograder grade` comes first")
     words = [" ".join(SHOWN.sub(r"\1", one.text).split()) for one in found]
@@ -248,13 +257,15 @@ def _equal(some: list[Answer]) -> list[list[Answer]]:
     return [*found.values()]
 
 
-def distinct(course: Course, question: str) -> tuple[list[Group], float, int]:
+def distinct(course: Course, question: str, students: Collection[str] | None = None) -> tuple[list[Group], float, int]:
     """The answers to a question with equal ones once; its points; how many hand-ins have no answer.
+
+    With `students` only theirs and those of their teams.
 
     They are in the order in which `grouped` has last put them, if it has; else the one that most gave comes first. The
     number of each is that of its group, 0 if it is in none.
     """
-    found, points, empty = answers(course, question)
+    found, points, empty = answers(course, question, students)
     path = _file(course, question, "groups")
     of: dict[str, tuple[int, int]] = {}
     for group in KEPT.validate_json(path.read_bytes()) if path.exists() else ():

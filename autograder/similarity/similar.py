@@ -9,7 +9,7 @@ copydetect's own search for pieces of 25 characters across lines finds fewer cop
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
@@ -18,7 +18,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of
-from autograder.gradebook import course_tree
+from autograder.gradebook import course_tree, teams
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading.grading_record import GRADED, load_record, students_of
 from autograder.reports import layout
@@ -51,8 +51,17 @@ def pieces_of(line: str) -> Pieces:
 class Compared:
     """The hand-ins of a class, ready to be compared."""
 
-    def __init__(self, hand_ins: Mapping[str, Mapping[str, str]], template: Mapping[str, str]):
-        """`hand_ins` are the answers by student and exercise, `template` is the released text of each exercise."""
+    def __init__(
+        self,
+        hand_ins: Mapping[str, Mapping[str, str]],
+        template: Mapping[str, str],
+        people: Callable[[str], frozenset[str]] = lambda student: frozenset((student,)),
+    ):
+        """`hand_ins` are the answers by student and exercise, `template` is the released text of each exercise.
+
+        `people` says who is in a team: its submission and one that a member handed in alone are no pair.
+        """
+        self._people = people
         self._sources = hand_ins
         self._released = {number: _all_of(text) for number, text in template.items()}
         self._own: dict[str, dict[str, Pieces]] = {
@@ -70,7 +79,8 @@ class Compared:
 
     def pairs(self, most: int) -> list[Pair]:
         """So many pairs, the most alike first."""
-        found = (self._pair(first, second) for first, second in combinations(self._own, 2))
+        apart = (two for two in combinations(self._own, 2) if not self._people(two[0]) & self._people(two[1]))
+        found = (self._pair(first, second) for first, second in apart)
         return sorted(found, key=lambda one: (-one.likeness, one.first, one.second))[:most]
 
     def pair(self, first: str, second: str) -> Pair:
@@ -138,13 +148,23 @@ def hand_ins(course: Course, entry: NotebookEntry) -> tuple[dict[str, dict[str, 
     return found, template
 
 
+def compare(course: Course, entry: NotebookEntry) -> Compared:
+    """All graded submissions of a notebook, ready to be compared.
+
+    Raises:
+        CourseError: as `hand_ins`.
+    """
+    return Compared(*hand_ins(course, entry), teams.load(course).people)
+
+
 def pair_page(course: Course, entry: NotebookEntry, first: str, second: str) -> str:
     """The page of one pair, with their ids.
 
     Raises:
         CourseError: one of them has no graded submission of this notebook.
     """
-    compared = Compared(*hand_ins(course, entry))
+    compared = compare(course, entry)
+    first, second = (teams.submitter(course, entry, one) for one in (first, second))
     return page(course, entry, compared, [compared.pair(first, second)], Names(course, shown=True), every=True)
 
 

@@ -18,11 +18,12 @@ from typer.testing import CliRunner
 
 from autograder import cli, course
 from autograder.author import build
-from autograder.gradebook import course_tree, gradebook_writer, roster, stock
+from autograder.gradebook import course_tree, extensions, gradebook_writer, stock
 from autograder.grading import grade, lateness
 from autograder.grading.grading_record import GRADED, GradedVerdict, Record, load_record, verdict_path
 from autograder.intake import collect
 from autograder.reports import feedback, report
+from autograder.reports.layout import duration
 from utils.grading.verdict import Outcome
 
 UTC = datetime.UTC
@@ -172,7 +173,7 @@ EVERYBODY = ("ada", "ann", "bo", "di", "ed", "flo")
 
 @pytest.fixture
 def late_class(fresh):
-    """Five full hand-ins: in time, within the grace, two days late, as late with an extension, as late but excused."""
+    """Five full hand-ins: in time, within the grace, two days late, so with an extension, so but never late."""
     late = course.Late(percent=10, grace_minutes=15)
     known = fresh.model_copy(update={"late": late})
     entry, due = known.notebooks[0], known.notebooks[0].deadline
@@ -185,7 +186,7 @@ def late_class(fresh):
     seconds = {"ann": -9, "bo": 600, "cy": DAY + 60, "di": DAY + 60, "ed": DAY + 60, "flo": DAY + 60}
     (known.tree / "students.csv").write_text("id,first_name,last_name\ncy,Cyrus,Vance\n" + "\n".join(EVERYBODY))
     (known.tree / "extensions.csv").write_text(
-        f"student,notebook,extension,reason\ndi,01,1 hour,train\ned,1,excused,ill\nflo,{entry.name},"
+        f"student,notebook,extension,reason\ndi,01,1 hour,train\ned,1,never late,ill\nflo,{entry.name},"
         f"{(due + datetime.timedelta(days=2)).isoformat()},\n"
     )
     with gradebook_writer.open_recorder(known) as recorder:
@@ -336,7 +337,7 @@ def test_extensions_are_given_and_taken_back_by_command(late_class, typed):
     assert typed("extend", "cy", "1", "12 hours")[0] == 0 and penalty() == pytest.approx(0.1 * points)
     assert file.read_text() == before + f"cy,{entry.name},12 hours,\n"
     _, shown = typed("extend")
-    assert ["ed", "1", "excused", "ill"] in [line.split() for line in shown.splitlines()]
+    assert ["ed", "1", "never", "late", "ill"] in [line.split() for line in shown.splitlines()]
     assert "10% for each day that has begun; the first 15 minutes are free (course.toml, [late])\n" in shown
     assert typed("extend", "cy", "01", "--undo")[0] == 0 and penalty() == pytest.approx(0.2 * points)
     assert file.read_text() == before
@@ -374,17 +375,17 @@ def test_an_extension_needs_no_file_and_keeps_what_a_spreadsheet_wrote(late_clas
         "student;who said so;notebook;extension;reason\n"
         f'di;"Eve; the head";01;1 hour\ncy;;{known.notebooks[0].name};2 days;ill\n'
     )
-    assert {student for student, _ in roster.extensions(known)} == {"cy", "di"}
+    assert {student for student, _ in extensions.extensions(known)} == {"cy", "di"}
 
 
 def test_the_roster_shows_who_handed_in_and_status_who_did_not(late_class, typed):
     known, _ = late_class
     rows = {row["id"]: row for row in json.loads(typed("roster", "--json")[1])}
     assert {*rows} == {"cy", *EVERYBODY} and rows["cy"]["name"] == "Cyrus Vance"
-    assert rows["ed"]["handed in"] == ["01"] and rows["ed"]["extensions"] == ["01: excused"]
+    assert rows["ed"]["handed in"] == ["01"] and rows["ed"]["extensions"] == ["01: never late"]
     assert rows["ada"]["handed in"] == [] and rows["ada"]["extensions"] == []
     _, shown = typed("roster")
-    assert "Cyrus Vance" in shown and "01: excused" in shown and "not in the roster" not in shown
+    assert "Cyrus Vance" in shown and "01: never late" in shown and "not in the roster" not in shown
     entry = known.notebooks[0].name
     assert f"{entry}: nothing is handed in by ada\n" in typed("status")[1]
     assert json.loads(typed("status", "--json")[1])[entry]["nothing handed in"] == ["ada"]
@@ -424,3 +425,95 @@ def test_an_extension_of_nobody_in_the_roster_is_named(late_class):
     (known.tree / "students.csv").write_text("id\nann\ned\n")
     with pytest.raises(course.CourseError, match=r"extensions.csv, line 2: `\w+` is no id in students.csv"):
         lateness.settle(known, list(known.notebooks))
+
+
+@pytest.mark.parametrize(
+    "text, zone, until",
+    [
+        ("1 week", "", datetime.timedelta(weeks=1)),
+        ("2 weeks", "", datetime.timedelta(weeks=2)),
+        ("2027-02-10 23:59", "Europe/Berlin", datetime.datetime(2027, 2, 10, 22, 59, tzinfo=UTC)),
+        ("2027-07-10T23:59:00", "Europe/Berlin", datetime.datetime(2027, 7, 10, 21, 59, tzinfo=UTC)),
+        ("2027-02-10T23:59:00+05:00", "Europe/Berlin", datetime.datetime(2027, 2, 10, 18, 59, tzinfo=UTC)),
+        ("2027-02-10 23:59", "", "`2027-02-10 23:59` names no zone"),
+        ("999999 weeks", "", "longer than any extension can be"),
+        ("excused", "", "excused"),
+        ("never late", "", "never late"),
+    ],
+)
+def test_extensions_as_people_write_them(fresh, text, zone, until):
+    known = fresh.model_copy(update={"timezone": zone})
+    (known.tree / "extensions.csv").write_text(f"student,notebook,extension\nada,01,{text}\n")
+    if isinstance(until, str) and until != text:
+        with pytest.raises(course.CourseError, match=r"extensions.csv, line 2") as why:
+            extensions.extensions(known)
+        assert until in str(why.value)
+    else:
+        assert extensions.extensions(known) == {("ada", known.notebooks[0].name): until}
+
+
+def test_an_extension_for_all_notebooks(late_class, typed):
+    known, points = late_class
+    entry = known.notebooks[0]
+    before = (known.tree / "extensions.csv").read_text()
+    assert typed("extend", "cy", "all", "1 week") == (0, "cy, all notebooks: 1 week\n")
+    assert (known.tree / "extensions.csv").read_text() == before + "cy,all,1 week,\n"
+    lateness.settle(known, [entry])
+    assert load_record(known, entry, "cy").penalty == 0
+    assert typed("extend", "cy", "01", "1 hour")[0] == 0  # a line for the notebook goes before
+    lateness.settle(known, [entry])
+    assert load_record(known, entry, "cy").penalty == pytest.approx(0.1 * points)
+    assert {row["id"]: row for row in json.loads(typed("roster", "--json")[1])}["cy"]["extensions"] == [
+        "all: 1 week",
+        "01: 1 hour",
+    ]
+    assert typed("extend", "cy", "01", "--undo")[0] == 0
+    assert typed("extend", "cy", "all", "--undo") == (0, "cy has no extension for all notebooks any more\n")
+    assert (known.tree / "extensions.csv").read_text() == before
+    code, said = typed("extend", "cy", "all", "--undo")
+    assert code and "cy has no extension for all" in said
+
+
+def test_who_is_excused_counts_nowhere(late_class, typed):
+    known, _ = late_class
+    entry = known.notebooks[0]
+    assert typed("extend", "cy", "01", "excused")[0] == 0 and typed("extend", "ada", "01", "excused")[0] == 0
+    lateness.settle(known, [entry])
+    assert load_record(known, entry, "cy").penalty == 0
+    _, shown = typed("status")
+    assert f"{entry.name}: does not count for ada, cy, excused\n" in shown and "nothing is handed in by" not in shown
+    feedback.write_feedback(known, [entry])
+    places = [course_tree.place(known, "feedback", entry, one).with_suffix(".html") for one in ("cy", "di")]
+    pages = [place.read_text() for place in places]
+    assert ["You are excused: this notebook does not count." in page for page in pages] == [True, False]
+    text = report.write_report(known, [entry]).read_text()
+    assert "1 are excused and not counted in this." in text and "excused: it does not count" in text
+    assert "6 hand-ins, 5 graded" in text
+
+
+@pytest.mark.parametrize(
+    "seconds, said",
+    [
+        (0, "0.0 minutes"),
+        (2, "0.1 minutes"),
+        (115, "1.9 minutes"),
+        (3599, "60.0 minutes"),
+        (3600, "1.0 hours"),
+        (86400, "24.0 hours"),
+    ],
+)
+def test_lateness_is_told_in_minutes_below_an_hour(seconds, said):
+    assert duration(seconds) == said
+
+
+def test_a_penalty_for_two_minutes_is_not_for_0_hours(late_class):
+    known, _ = late_class
+    known = known.model_copy(update={"late": course.Late(percent=10)})
+    entry = known.notebooks[0]
+    stamp = course_tree.place(known, "submitted", entry, "cy").with_name("timestamp.txt")
+    stamp.write_text(course_tree.timestamp(entry.deadline + datetime.timedelta(seconds=115)))
+    feedback.write_feedback(known, [entry])
+    page = (known.tree / "feedback" / "cy" / entry.name / f"{entry.name}.html").read_text()
+    assert "less, for 1.9 minutes." in page and "0.0 hours" not in page
+    text = report.write_report(known, [entry]).read_text()
+    assert "1.9 minutes late: " in text and "0.0 hours" not in text

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import hub_users
 import pytest
+from typer.testing import CliRunner
 
-from autograder import course, synthetic
+from autograder import cli, course, synthetic
 from autograder.author import release
 from autograder.course import CourseError
 from autograder.gradebook import course_tree
@@ -459,3 +460,20 @@ def test_a_students_joke_makes_no_exchange_of_a_folder(fresh, tmp_path):
 def test_no_exchange_is_told_with_what_to_do(fresh, tmp_path):
     with pytest.raises(CourseError, match=r"is not an exchange of this course.*release_assignment"):
         collect.collect_exchange(fresh, tmp_path)
+
+
+def test_what_was_kept_before_is_one_line_with_a_count(fresh, inbound, monkeypatch):
+    """Each run reads the whole exchange, and lists what is new alone; what it said of old ones is not said again."""
+    for number, text in enumerate(('{"a": 1}', '{"b": 1}', '{"b": 1}')):
+        submission(inbound, "ada", now(number - 2), code=str(number), text=text)
+    submission(inbound, "ada", now(), code="4", text='{"c": 1}')
+    first = collect.collect_exchange(fresh, inbound)
+    assert len(first.taken) == 4 and first.known == 0
+    submission(inbound, "ada", now(1), code="5", text='{"d": 1}')
+    second = collect.collect_exchange(fresh, inbound)
+    assert len(second.taken) == 1 and "+5/" in second.taken[0] and second.known == 4
+    assert not [note for note in second.notes if "+1/" in note or "+0/" in note]
+    monkeypatch.setattr(cli.context, "load", lambda: fresh)
+    ended = CliRunner().invoke(cli.app, ["collect", "--exchange", str(inbound)])
+    assert ended.exit_code == 0 and "5 submissions were kept before\n" in ended.output
+    assert "causal_mask" not in ended.output, ended.output

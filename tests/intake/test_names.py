@@ -9,7 +9,7 @@ import pytest
 
 from autograder import course
 from autograder.author import build
-from autograder.gradebook import course_tree
+from autograder.gradebook import course_tree, extensions
 from autograder.gradebook import roster as gradebook_roster
 from autograder.intake import collect
 
@@ -321,7 +321,7 @@ def test_a_table_with_a_field_of_very_many_signs_is_told_in_a_line(mine, name, h
         if name == "students.csv":
             gradebook_roster.load(mine)
         elif name == "extensions.csv":
-            gradebook_roster.extensions(mine)
+            extensions.extensions(mine)
         else:
             gradebook_roster.listed(path)
     assert len(str(told.value)) < 300

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from autograder import cli, course
 from autograder.author import build
-from autograder.gradebook import course_tree, roster
+from autograder.gradebook import course_tree, extensions
 from autograder.intake import archive, collect, restore
 from autograder.reports import charts
 from utils import hand_in
@@ -504,12 +504,12 @@ def test_a_line_that_names_the_separator_is_not_the_heading(mine, text, tmp_path
     listed.write_text(head + "id;first_name;last_name\nal01;Ada;Lovelace\n")
     source = laid_out(tmp_path / "source", {f"Ada Lovelace/{NAME}.ipynb": text}, "folder")
     assert not collect.collect(mine, source).refused and [*submitted(mine)] == ["al01"]
-    roster.grant(mine, "al01", mine.notebook(NAME), "3 days")
+    extensions.grant(mine, "al01", mine.notebook(NAME), "3 days")
     given = mine.tree / "extensions.csv"
     given.write_text(head + given.read_text().replace(",", ";"))
-    assert [*roster.extensions(mine)] == [("al01", NAME)]
-    roster.grant(mine, "al01", mine.notebook(NAME), "4 days")
-    assert [*roster.extensions(mine).values()] == [datetime.timedelta(days=4)]
+    assert [*extensions.extensions(mine)] == [("al01", NAME)]
+    extensions.grant(mine, "al01", mine.notebook(NAME), "4 days")
+    assert [*extensions.extensions(mine).values()] == [datetime.timedelta(days=4)]
 
 
 @pytest.mark.parametrize("row", ["2.01912E+11,Ada,Lovelace,", "ada,Ada,Lovelace,2,", "ada,Ada,Lovelace,2.01912e+11"])
@@ -582,3 +582,16 @@ def test_the_class_report_shows_a_time_of_the_last_year_that_there_is():
     last = datetime.datetime(9999, 12, 31, 23, 59, tzinfo=datetime.UTC)
     first = datetime.datetime(1, 1, 1, tzinfo=datetime.UTC)
     assert "9999-12-31" in charts.time_line([first, last], None, datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    "zone, shown", [("", "2027-03-01 09:00 UTC"), ("Europe/Berlin", "2027-03-01 10:00 (Europe/Berlin)")]
+)
+def test_times_are_told_in_the_courses_zone(mine, tmp_path, zone, shown):
+    mine = mine.model_copy(update={"timezone": zone})
+    for hour, text in ((9, b'{"a": 1}'), (8, b'{"b": 1}')):
+        source = laid_out(tmp_path / str(hour), {f"ada/{NAME}.ipynb": text}, "folder")
+        when = datetime.datetime(2027, 3, 1, hour, tzinfo=datetime.UTC).timestamp()
+        os.utime(source / "ada" / f"{NAME}.ipynb", (when, when))
+        result = collect.collect(mine, source)
+    assert len(result.taken) == 1 and f"does NOT count: the one of {shown} came later" in result.taken[0]

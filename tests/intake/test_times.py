@@ -7,7 +7,7 @@ from helpers import canned, keep
 from typer.testing import CliRunner
 
 from autograder import cli, course
-from autograder.gradebook import course_tree, roster
+from autograder.gradebook import course_tree, extensions
 from autograder.grading import lateness
 from autograder.grading.grading_record import jobs, load_record, noted_flags
 from autograder.intake import collect
@@ -133,7 +133,7 @@ def test_an_extension_does_not_settle_a_lateness_of_unknown_time(mine, tmp_path,
         "lists those whom Canvas marks LATE" in note and "late policy of its own" in note for note in result.notes
     )
     if extension:
-        roster.grant(mine, BO, entry, extension)
+        extensions.grant(mine, BO, entry, extension)
     why = collect.marked_late(mine, entry, BO)
     assert all(part in why for part in told) and bool(why) == bool(told)
     assert not collect.marked_late(mine, entry, ADA)

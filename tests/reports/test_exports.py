@@ -1,6 +1,7 @@
 """Files for learning platforms: in the form that each documents, blank where there is no mark, harmless names."""
 
 import csv
+import datetime
 import io
 import os
 
@@ -14,7 +15,7 @@ from autograder.course import CourseError, Late
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading.grading_record import UNGRADABLE, Record
 from autograder.intake import collect
-from autograder.reports import exports
+from autograder.reports import exports, report
 from utils.experiments.student import key_of
 
 NAME = "01_causal_mask_lm"
@@ -25,30 +26,34 @@ s2,=HYPERLINK(1),+Evil,eve@uni.example,4102
 s3,Cy,Late,cy@uni.example,
 s4,Bo,Absent,bo@uni.example,
 """
-# s1 has all points; the written answer of s2 waits; s3 loses 2 for lateness.
+# s1 has all points; the written answer of s2 waits; s3 loses 2 for lateness; s4 has handed nothing in.
 EXPECTED = {
     "canvas": """\
 "Student","ID","SIS User ID","SIS Login ID","Section","01_causal_mask_lm"\r
 "    Points Possible","","","","","POINTS"\r
 "'+Evil, =HYPERLINK(1)","4102","s2","s2","",""\r
+"Absent, Bo","","s4","s4","",""\r
 "Late, Cy","","s3","s3","","LATE"\r
 "Nováková, Žofie","4101","s1","s1","","ALL"\r
 """,
     "moodle": """\
 "First name","Last name","ID number","Email address","01_causal_mask_lm"\r
 "'=HYPERLINK(1)","'+Evil","s2","eve@uni.example","-"\r
+"Bo","Absent","s4","bo@uni.example","-"\r
 "Cy","Late","s3","cy@uni.example","LATE"\r
 "Žofie","Nováková","s1","zofie@uni.example","ALL"\r
 """,
     "blackboard": """\
 "Last Name","First Name","Username","01_causal_mask_lm"\r
 "'+Evil","'=HYPERLINK(1)","s2",""\r
+"Absent","Bo","s4",""\r
 "Late","Cy","s3","LATE"\r
 "Nováková","Žofie","s1","ALL"\r
 """,
     "gradescope": """\
 "First Name","Last Name","SID","Email","01_causal_mask_lm","01_causal_mask_lm - Max Points"\r
 "'=HYPERLINK(1)","'+Evil","s2","eve@uni.example","","POINTS"\r
+"Bo","Absent","s4","bo@uni.example","","POINTS"\r
 "Cy","Late","s3","cy@uni.example","LATE","POINTS"\r
 "Žofie","Nováková","s1","zofie@uni.example","ALL","POINTS"\r
 """,
@@ -75,8 +80,8 @@ def graded(built, tmp_path_factory):
         (download / f"{name}_{number}_88_{NAME}.ipynb").write_text("{}")
     (known.tree / "students.csv").write_text(ROSTER, encoding="utf-8")
     assert len(collect.collect(known, download).taken) == 2
-    excused = "".join(f"{one},01,excused,\n" for one in ("s1", "s2"))
-    (known.tree / "extensions.csv").write_text(f"student,notebook,extension,reason\n{excused}")
+    in_time = "".join(f"{one},01,never late,\n" for one in ("s1", "s2"))
+    (known.tree / "extensions.csv").write_text(f"student,notebook,extension,reason\n{in_time}")
     for student in ("s1", "s2", "s3", "zoe"):
         keep(known, *canned(known, student))
     mark_by_hand(known, "s1")
@@ -105,9 +110,9 @@ def test_the_file_is_the_one_written_by_hand(graded, form):
     done, found = written(graded, form)
     mark = b"\xef\xbb\xbf" if form == "blackboard" else b""
     assert found == mark + expected.encode()
-    assert done.rows == 3
+    assert done.rows == 4
     table = pandas.read_csv(io.BytesIO(found), encoding="utf-8-sig")
-    assert len(table) == 3 + (form == "canvas") and table.isin(["Žofie", "Nováková, Žofie"]).any(axis=None)
+    assert len(table) == 4 + (form == "canvas") and table.isin(["Žofie", "Nováková, Žofie"]).any(axis=None)
 
 
 @pytest.mark.parametrize("form", ["csv", *EXPECTED])
@@ -155,7 +160,9 @@ def test_a_waiting_mark_is_no_zero_in_our_own_file_either(graded):
     table = pandas.read_csv(io.BytesIO(found))
     waits = table[table.needs_manual_grade]
     assert len(waits) == 2 and waits.score.isna().all()
-    assert table[~table.needs_manual_grade].score.notna().all()
+    away = table.student == "s4"
+    assert table[~table.needs_manual_grade & ~away].score.notna().all()
+    assert away.any() and table[away].score.isna().all() and table[away].max_score.sum() == points(graded)
 
 
 def test_moodle_gets_no_row_without_its_key(graded):
@@ -250,7 +257,7 @@ def test_the_command_says_what_the_file_does_not(graded, monkeypatch, tmp_path):
     to = str(tmp_path / "grades.csv")
     ended = CliRunner().invoke(cli.app, ["export", "01", "--format", "canvas", "--to", to])
     assert ended.exit_code == 0, ended.output
-    assert "3 rows in" in said.getvalue() and "no hand-in of s4" in said.getvalue()
+    assert "4 rows in" in said.getvalue() and "no hand-in of s4" in said.getvalue()
     assert CliRunner().invoke(cli.app, ["export", "--format", "excel", "--to", to]).exit_code == 2
 
 
@@ -333,3 +340,141 @@ def test_marks_of_an_earlier_hand_in_are_told(fresh):
     path = course_tree.place(fresh, "submitted", fresh.notebooks[0], "ada")
     path.write_text(path.read_text() + " ")
     assert f"{NAME}: handed in again, with the previous marks: ada" in written(fresh, "csv")[0].notes
+
+
+@pytest.fixture
+def three(fresh):
+    """Three students in two sections: all points, fewer points, and nothing handed in; the deadline has passed."""
+    lines = ("s1,Ada,One,a@x.org,4101,Mon", "s2,Bo,Two,b@x.org,4102,Tue", "s3,Cy,Three,c@x.org,4103,Tue")
+    head = "id,first_name,last_name,email,platform_ids,section\n"
+    (fresh.tree / "students.csv").write_text(head + "\n".join(lines))
+    (entry,) = fresh.notebooks
+    passed = datetime.datetime(2026, 2, 1, tzinfo=datetime.UTC)
+    known = fresh.model_copy(update={"notebooks": (entry.model_copy(update={"deadline": passed}),)})
+    for student in ("s1", "s2"):
+        keep(known, *canned(known, student))
+        mark_by_hand(known, student)
+    return known
+
+
+def grant(known, *lines):
+    (known.tree / "extensions.csv").write_text("student,notebook,extension,reason\n" + "\n".join(lines))
+
+
+def cells(known, form, **how):
+    """The last cell of each row by student, and the notes."""
+    path = known.tree.parent / f"{form}-{len(how)}.csv"
+    done = exports.write_scores(known, list(known.notebooks), path, form, **how)
+    place = {"canvas": 3, "moodle": 2, "blackboard": 2, "totals": 0}[form]
+    rows = csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig")))
+    return {row[place]: row[-1] for row in rows if row[place].startswith("s") and row[place] != "student"}, done.notes
+
+
+@pytest.mark.parametrize("form, blank, away", [("canvas", "", "EX"), ("moodle", "-", "-"), ("blackboard", "", "")])
+def test_an_excused_notebook_does_not_count(three, form, blank, away):
+    most = f"{points(three):g}"
+    assert cells(three, form)[0] == {"s1": most, "s2": most, "s3": blank}
+    grant(three, "s1,01,excused,ill", "s3,all,excused,")
+    found, notes = cells(three, form)
+    assert found == {"s1": away, "s2": most, "s3": away}
+    (told,) = [note for note in notes if "excused" in note]
+    assert told.endswith(": s1, s3") and ("has no word for it" in told) == (away != "EX")
+    assert not [note for note in notes if "no hand-in" in note]
+
+
+def test_an_excused_notebook_is_ex_in_our_own_file(three):
+    grant(three, "s1,01,excused,ill", "s3,01,excused,")
+    table = pandas.read_csv(io.BytesIO(written(three, "csv")[1]))
+    assert {who: {*table[table.student == who].score} for who in ("s1", "s3")} == {"s1": {"EX"}, "s3": {"EX"}}
+    assert "EX" not in {*table[table.student == "s2"].score}
+
+
+@pytest.mark.parametrize(
+    "granted, now",
+    [("", "0"), ("s3,01,1 week,", "0"), ("s3,01,never late,", ""), ("s3,01,2099-01-01T00:00:00+00:00,", "")],
+)
+def test_who_handed_nothing_in_gets_0_on_demand_when_the_time_is_over(three, granted, now):
+    grant(three, granted)
+    assert cells(three, "canvas")[0]["s3"] == ""
+    found, notes = cells(three, "canvas", zero=True)
+    assert found["s3"] == now and found["s1"] == f"{points(three):g}"
+    assert (f"{NAME}: no hand-in, so 0, of s3" in notes) == (now == "0")
+    table = report.scores(three, list(three.notebooks), absent={NAME: {"s3": 0.0}})
+    assert {*table[table.student == "s3"].score} == {0.0}
+    assert table[table.student == "s3"].max_score.sum() == points(three)
+
+
+def test_before_the_deadline_nobody_gets_0(three):
+    (entry,) = three.notebooks
+    later = datetime.datetime(2099, 2, 1, tzinfo=datetime.UTC)
+    early = three.model_copy(update={"notebooks": (entry.model_copy(update={"deadline": later}),)})
+    assert cells(early, "canvas", zero=True)[0]["s3"] == ""
+    (three.tree / "students.csv").unlink()
+    with pytest.raises(CourseError, match="--zero needs to know who is in the class"):
+        cells(three, "canvas", zero=True)
+
+
+def test_a_section_is_exported_alone(three):
+    found, notes = cells(three, "moodle", section="tue")
+    assert {*found} == {"s2", "s3"} and notes == [f"{NAME}: no hand-in of s3"]
+    with pytest.raises(CourseError, match=r"there is no section Wed in .*has Mon, Tue"):
+        cells(three, "moodle", section="Wed")
+
+
+def of_class(rows, total):
+    """Totals of students with these scores of notebooks of 10, 20 and 10 points; a word says why it is none."""
+    entries = course.load().notebooks[:3]
+    columns = [
+        exports.Column(
+            entry.name,
+            most,
+            {who: row[at] for who, row in rows.items() if not isinstance(row[at], str)},
+            frozenset(who for who, row in rows.items() if row[at] == "EX"),
+            frozenset(who for who, row in rows.items() if row[at] == "absent"),
+        )
+        for at, (entry, most) in enumerate(zip(entries, (10, 20, 10), strict=True))
+    ]
+    people = [exports.Student(who) for who in rows]
+    return exports._totals(exports.Class(people, columns, True, dict.fromkeys(rows, ""), total, entries))
+
+
+@pytest.mark.parametrize(
+    "row, how, dropped, total",
+    [
+        ((10, 20, 10), {}, "", "100"),
+        ((5, 20, 0), {}, "", "50"),  # (0.5 + 1 + 0) / 3
+        ((5, 20, 0), {"weights": {"02": 2}}, "", "62.5"),  # (0.5 + 2 + 0) / 4
+        ((5, 20, 0), {"drop": 1}, "03", "75"),
+        ((5, 20, 0), {"drop": 1, "weights": {"01": 3}}, "03", "62.5"),  # (1.5 + 1) / 4
+        ((5, 10, 10), {"drop": 1, "weights": {"01": 2}}, "02", "66.6667"),  # of equal ones the one that weighs less
+        ((5, 20, 0), {"drop": 5}, "01 03", "100"),
+        ((5, "EX", 10), {}, "", "75"),
+        ((5, "EX", 10), {"drop": 1}, "01", "100"),
+        ((5, 20, "absent"), {}, "", ""),
+        ((5, 20, "absent"), {"drop": 1}, "03", "75"),
+        ((5, "waits", 10), {"drop": 1}, "", ""),
+        (("EX", "EX", "EX"), {}, "", ""),
+        ((5, 20, 0), {"weights": {"03": 0}}, "", "75"),
+        ((5, 20, 10), {"points": 6}, "", "5"),
+    ],
+)
+def test_totals_with_weights_and_drops(row, how, dropped, total):
+    head, found = of_class({"ada": row}, course.Total(**how))
+    assert head[-1] == f"total of {how.get('points', 100)}" and head[:4] == [
+        "student",
+        "last_name",
+        "first_name",
+        "section",
+    ]
+    assert found[-2:] == [dropped, total]
+    assert found[4:7] == [str(one) if one == "EX" or not isinstance(one, str) else "" for one in row]
+
+
+def test_totals_are_a_file_of_the_class(three):
+    found, _ = cells(three, "totals")
+    assert found == {"s1": "100", "s2": "100", "s3": ""}
+    assert cells(three, "totals", zero=True)[0]["s3"] == "0"
+    with pytest.raises(CourseError, match="totals are of whole notebooks"):
+        cells(three, "totals", exercises=True)
+    with pytest.raises(ValueError, match=r"\[total\] weights: there is no notebook 99"):
+        course.Course.model_validate(three.model_dump() | {"total": {"weights": {"99": 1}}})

@@ -10,7 +10,7 @@ from html import unescape
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
-from helpers import copied
+from helpers import canned, copied, keep
 
 from autograder import course
 from autograder.author import build
@@ -325,3 +325,12 @@ def test_a_page_takes_less_than_a_tenth_of_a_second(written):
     for about in abouts:
         page.render(about)
     assert (time.process_time() - started) / len(abouts) < 0.1
+
+
+def test_points_of_checks_and_of_a_person_are_told_apart(fresh):
+    """The student's notebook counts the checks' points alone, this page counts all: it says which are which."""
+    keep(fresh, *canned(fresh, "ada"))
+    feedback.write_feedback(fresh, list(fresh.notebooks))
+    page = " ".join(next(fresh.tree.glob("feedback/ada/*/*.html")).read_text().split())
+    assert "Score: 25 of 27 points" in page
+    assert "Of these the checks give 25 of 25 points, as in your notebook, and a person gives 0 of 2 points" in page

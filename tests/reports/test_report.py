@@ -20,6 +20,7 @@ from autograder.gradebook import course_tree, gradebook_writer
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading.grading_record import UNGRADABLE, Record
 from autograder.reports import charts, items, report
+from autograder.reports.layout import duration
 from utils.grading.verdict import Outcome
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -186,11 +187,12 @@ def test_it_says_who_is_late_and_who_is_refused(school):
     soup = soup_of(school, names=True)
     assert [row[0] for row in rows(soup, "refused")[1:]] == [STUDENTS[11]]
     assert "it is none" in rows(soup, "refused")[1][1]
-    late = {row[0]: float(row[1]) for row in rows(soup, "late hand-ins")[1:]}
+    late = {row[0]: row[1] for row in rows(soup, "late hand-ins")[1:]}
     due = school.notebooks[0].deadline
     begin = datetime.datetime(2027, 2, 7, 18, tzinfo=datetime.UTC)
     hours = [((begin + datetime.timedelta(minutes=45 * number)) - due).total_seconds() / 3600 for number in range(12)]
-    assert late == {STUDENTS[number]: round(hour, 1) for number, hour in enumerate(hours) if hour > 0} and len(late) > 2
+    assert late == {STUDENTS[number]: duration(3600 * hour) for number, hour in enumerate(hours) if hour > 0}
+    assert len(late) > 2 and {one.split()[1] for one in late.values()} == {"minutes", "hours"}
     assert re.search(r"written \d{4}-\d\d-\d\d \d\d:\d\d UTC, attention-graded \d", soup.text)
 
 

@@ -1,0 +1,203 @@
+"""Extensions as `.course/extensions.csv` grants them: more time, never late, or excused, which does not count."""
+
+import csv
+import datetime
+import io
+import re
+from collections.abc import Mapping
+
+from autograder.course import Course, CourseError, NotebookEntry
+from autograder.gradebook import roster, teams
+from utils.files import write
+
+FILE = "extensions.csv"
+NEVER_LATE, EXCUSED = "never late", "excused"  # an excused notebook does not count
+ALL = "all"  # in place of a notebook: every one
+Extension = datetime.timedelta | datetime.datetime | str  # so much more time; until then; one of the two words
+MOST = 100_000  # weeks, days, hours or minutes
+GRANTED = ("student", "notebook", "extension", "reason")
+
+
+def extensions(course: Course) -> dict[tuple[str, str], Extension]:
+    """What `.course/extensions.csv` grants, by student or team, and notebook. A line for a notebook goes before `all`.
+
+    Raises:
+        CourseError: the file cannot be understood; the message names the line.
+    """
+    path, known = course.tree / FILE, roster.load(course)
+    found: dict[tuple[str, str], Extension] = {}
+    general: dict[tuple[str, str], Extension] = {}
+    for line, row in roster.rows(path, GRANTED):
+        try:
+            if not row["notebook"]:
+                raise ValueError("it names no notebook; are its columns divided by the same sign as those of line 1?")
+            name = ALL if row["notebook"] == ALL else course.notebook(row["notebook"]).name
+            if known and row["student"] not in known.students and not teams.load(course).name(row["student"]):
+                raise ValueError(f"`{row['student']}` is no id in {known.path.name}")
+            given = _extension(course, row["extension"])
+        except (CourseError, ValueError) as bad:
+            raise CourseError(f"{path}, line {line}: {bad}") from None
+        if name == ALL:
+            general |= {(row["student"], entry.name): given for entry in course.notebooks}
+        else:
+            found[row["student"], name] = given
+    return general | found
+
+
+def granted(course: Course) -> list[dict[str, str]]:
+    """The lines of `.course/extensions.csv` as they stand there, by column.
+
+    Raises: as `extensions`.
+    """
+    extensions(course)
+    return [row for _, row in roster.rows(course.tree / FILE, GRANTED)]
+
+
+def grant(course: Course, student: str, entry: NotebookEntry | None, extension: str, reason: str = "") -> str:
+    """Write an extension into `.course/extensions.csv`, in place of an earlier one; whose it is, by id.
+
+    Args:
+        student: an id; of a student in the roster, a name or a platform's number will do. Or a team.
+        entry: the notebook; None: all of them, except where there is a line for one.
+
+    Raises:
+        CourseError: the extension is none, the student is not in the roster, or the file cannot be understood.
+    """
+    try:
+        _extension(course, extension)
+    except ValueError as bad:
+        raise CourseError(str(bad)) from None
+    student = _id_of(course, student)
+    _write(course, student, entry, {"extension": extension, "reason": reason})
+    return student
+
+
+def withdraw(course: Course, student: str, entry: NotebookEntry | None) -> str:
+    """Take an extension out of `.course/extensions.csv`; whose it was, by id.
+
+    Raises:
+        CourseError: there is none, or the file cannot be understood.
+    """
+    student, name = _id_of(course, student), entry.name if entry else ALL
+    if (student, name) not in {(row["student"], _notebook(course, row)) for row in granted(course)}:
+        raise CourseError(f"{student} has no extension for {name}: `autograder extend` shows those that there are")
+    _write(course, student, entry, None)
+    return student
+
+
+def _notebook(course: Course, row: dict[str, str]) -> str:
+    """The notebook of a line of extensions by its whole name, or `all`."""
+    return ALL if row["notebook"] == ALL else course.notebook(row["notebook"]).name
+
+
+def _id_of(course: Course, student: str) -> str:
+    known = roster.load(course)
+    if known is None or student in known.students:
+        return student
+    return teams.load(course).find(student) or known.find(student, student).id
+
+
+def _write(course: Course, student: str, entry: NotebookEntry | None, more: dict[str, str] | None) -> None:
+    """Write the extensions anew: without the one of a student for a notebook, and with `more` in its place."""
+    extensions(course)  # nothing is written into a file that cannot be understood
+    path = course.tree / FILE
+    text = path.read_text(encoding="utf-8-sig") if path.exists() else ",".join(GRANTED)
+    text, separator = roster.without_sep(text)
+    head, *lines = csv.reader(io.StringIO(text), delimiter=separator)
+    names = [name.strip() for name in head]
+    kept, notebook = [], entry.name if entry else ALL
+    for line in lines:
+        row = dict(zip(names, (cell.strip() for cell in line), strict=False))
+        if any(row.values()) and (row["student"], _notebook(course, row)) != (student, notebook):
+            kept.append(line)
+    if more is not None:
+        added = {"student": student, "notebook": notebook} | more
+        names, head = ([*some, *(one for one in added if one not in names)] for some in (names, head))
+        kept.append([added.get(name, "") for name in names])
+    written = io.StringIO(newline="")
+    csv.writer(written, delimiter=separator, lineterminator="\n").writerows([head, *kept])
+    write(path, written.getvalue())
+
+
+def _extension(course: Course, text: str) -> Extension:
+    amount = re.fullmatch(r"(\d+(?:\.\d+)?) ?(week|day|hour|minute)s?", text)
+    if amount:
+        if float(amount[1]) > MOST:
+            raise ValueError(f"`{text}` is longer than any extension can be")
+        return datetime.timedelta(**{f"{amount[2]}s": float(amount[1])})
+    if text in (NEVER_LATE, EXCUSED):
+        return text
+    try:
+        stated = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        stated = None
+    forms = "3 days, 36 hours, 1 week, 2027-02-10T23:59:00+01:00, `never late` or `excused` (it does not count)"
+    if stated is None:
+        raise ValueError(f"`{text}` is no extension: {forms}")
+    if stated.utcoffset() is None:
+        if not course.timezone:
+            raise ValueError(
+                f"`{text}` names no zone: write it with its offset, like 2027-02-10T23:59:00+01:00, or state the "
+                "course's `timezone` in course.local.toml"
+            )
+        return course.utc(stated)
+    return stated
+
+
+def until(extension: Extension, due: datetime.datetime) -> datetime.datetime:
+    """Until when a student may hand in who has an extension that has an end; `due` is the deadline."""
+    if isinstance(extension, datetime.timedelta):
+        return due + extension
+    if isinstance(extension, datetime.datetime):
+        return extension
+    raise ValueError(f"`{extension}` has no end")
+
+
+def extra_time(granted: Extension, due: datetime.datetime, handed_in: datetime.datetime) -> datetime.timedelta:
+    """How much later than `due` a student may hand in, as nbgrader keeps it; both times are UTC without an offset."""
+    if isinstance(granted, str):  # as much as was needed
+        return max(handed_in - due, datetime.timedelta(0))
+    if isinstance(granted, datetime.datetime):
+        return granted.astimezone(datetime.UTC).replace(tzinfo=None) - due
+    return granted
+
+
+def extension_of(
+    course: Course, entry: NotebookEntry, submitter_id: str, granted: Mapping[tuple[str, str], Extension]
+) -> Extension | None:
+    """The extension of a submission; None if there is none.
+
+    A team has its own, or else the longest of its members'. It is excused where all its members are: who is excused
+    alone takes no mark, and the others' deadline stays.
+    """
+    if (submitter_id, entry.name) in granted:
+        return granted[submitter_id, entry.name]
+    members = teams.load(course).members(entry, submitter_id)
+    theirs = [granted.get((one, entry.name)) for one in members]
+    if members and all(one == EXCUSED for one in theirs):
+        return EXCUSED
+    several = [one for one in theirs if one is not None and one != EXCUSED]
+    due = entry.deadline
+    if NEVER_LATE in several or not several or due is None:
+        return NEVER_LATE if NEVER_LATE in several else next(iter(several), None)
+    return max(several, key=lambda one: until(one, due))
+
+
+def is_over(course: Course, entry: NotebookEntry, student: str, granted: Mapping[tuple[str, str], Extension]) -> bool:
+    """Whether a student's time for a notebook has passed, extensions considered; one without a deadline has none."""
+    if entry.deadline is None:
+        return True
+    team = teams.load(course).of(entry, student)
+    given = [extension_of(course, entry, one, granted) for one in (student, team) if one]
+    ends = [until(one, entry.deadline) for one in given if one is not None and not isinstance(one, str)]
+    if any(isinstance(one, str) for one in given):
+        return False
+    return max([*ends, entry.deadline]) < datetime.datetime.now(datetime.UTC)
+
+
+def is_excused(
+    course: Course, entry: NotebookEntry, student: str, granted: Mapping[tuple[str, str], Extension]
+) -> bool:
+    """Whether a notebook does not count for a student: the student is excused, or the whole team."""
+    team = teams.load(course).of(entry, student)
+    return EXCUSED in (granted.get((student, entry.name)), granted.get((team, entry.name)))

@@ -1,0 +1,260 @@
+"""Teams as `.course/teams.csv` lists them: a team has one submission, one grading and one mark for all its members.
+
+A team is kept in the course tree and in the gradebook like a student, under an id of its own. Whatever is told to
+students, or of them, asks here whose submission counts for a student, and for whom a submission counts.
+"""
+
+import csv
+import datetime
+import functools
+import io
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from autograder.course import Course, CourseError, NotebookEntry
+from autograder.gradebook import course_tree, roster
+from utils.files import write
+
+FILE = "teams.csv"
+COLUMNS = ("team", "student", "notebook")
+# Ours, then those of the file in which Canvas exports the groups of a group set.
+TEAM = ("team", "group_name")
+Value = TypeVar("Value")
+WHO = ("student", "id", "login_id", "user_id", "canvas_user_id", "name")
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A line of the file: a member of a team, for a notebook or ("") for all."""
+
+    line: int
+    team: str
+    member: str
+    notebook: str
+
+
+class Teams:
+    """The teams of a course."""
+
+    def __init__(self, rows: list[_Row], names: dict[str, str]):
+        self.rows, self._names = rows, names
+        self._of = {(row.notebook, row.member): row.team for row in rows}
+        self._people: dict[str, set[str]] = defaultdict(set)
+        for row in rows:
+            self._people[row.team].add(row.member)
+
+    def of(self, entry: NotebookEntry, student: str) -> str:
+        """The id of a student's team for a notebook, or "". A line for the notebook goes before one for all."""
+        return self._of.get((entry.name, student)) or self._of.get(("", student), "")
+
+    def members(self, entry: NotebookEntry, team: str) -> tuple[str, ...]:
+        """The members of a team for a notebook; () if it has none, or is not a team."""
+        return tuple(sorted(one for one in self._people.get(team, ()) if self.of(entry, one) == team))
+
+    def people(self, submitter: str) -> frozenset[str]:
+        """Everybody who is in a team for any notebook; of a student, that student alone."""
+        return frozenset(self._people.get(submitter, {submitter}))
+
+    def teams_of(self, student: str) -> list[str]:
+        """The ids of all teams of which a student is a member, for any notebook."""
+        return sorted(team for team, people in self._people.items() if student in people)
+
+    def find(self, name: str) -> str:
+        """The id of the team that has this id or name; "" if none has."""
+        return name if name in self._names else identifier(name) if identifier(name) in self._names else ""
+
+    def name(self, team: str) -> str:
+        """What a team is called; "" if it is not a team."""
+        return self._names.get(team, "")
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+
+def identifier(name: str) -> str:
+    """The id of a team of this name: that of its directory, and in the gradebook."""
+    return roster.slug(name)
+
+
+def load(course: Course) -> Teams:
+    """The teams of the course, none if there is no file.
+
+    Raises:
+        CourseError: the file cannot be understood; the message names the line.
+    """
+    path = course.tree / FILE
+    if not path.exists():
+        return Teams([], {})
+    state = path.stat()
+    return _read(path, course.notebooks, roster.load(course), (state.st_mtime_ns, state.st_size, state.st_ino))
+
+
+@functools.lru_cache(maxsize=1)
+def _read(
+    path: Path, notebooks: tuple[NotebookEntry, ...], known: roster.Roster | None, state: tuple[int, ...]
+) -> Teams:
+    """The teams in this file, read again when its `state` or the class list has changed."""
+    rows: list[_Row] = []
+    names: dict[str, str] = {}
+    for line, row in _lines(path):
+        try:
+            team, member, notebook = _understood(row, notebooks, known)
+            if names.setdefault(team, row["team"]).split() != row["team"].split():
+                raise CourseError(
+                    f"the teams `{names[team]}` and `{row['team']}` have one id, {team}: rename one of them"
+                )
+            before = next((one for one in rows if (one.member, one.notebook) == (member, notebook)), None)
+            if before and before.team != team:
+                raise CourseError(f"{member} is in the team {before.team} already, by line {before.line}")
+        except CourseError as bad:
+            raise CourseError(f"{path}, line {line}: {bad}") from None
+        rows.append(_Row(line, team, member, notebook))
+    return Teams(rows, names)
+
+
+def _lines(path: Path) -> list[tuple[int, dict[str, str]]]:
+    """The lines of the file that name a team, in columns called as ours, see `WHO`; Canvas lists others as well."""
+    for column in TEAM:
+        with suppress(roster.NoColumn):
+            rows = roster.rows(path, (column, *WHO, "notebook"))
+            return [(line, row | {"team": row[column]}) for line, row in rows if row[column] or column == "team"]
+    raise CourseError(f"{path} has no column `team`; its first line is {','.join(COLUMNS)}")
+
+
+def _understood(
+    row: dict[str, str], notebooks: tuple[NotebookEntry, ...], known: roster.Roster | None
+) -> tuple[str, str, str]:
+    """Team, member and notebook of a line, by their ids.
+
+    Raises:
+        CourseError: it names none, or none that there is.
+    """
+    team, called = identifier(row["team"]), [row[column] for column in WHO if row[column]]
+    if not team:
+        raise CourseError(f"`{row['team']}` cannot be the name of a team: it has no letter and no digit")
+    if known and team in known.students:
+        raise CourseError(f"`{row['team']}` is the id of a student: call the team something else")
+    if not called:
+        raise CourseError("it names no student; are its columns divided by the same sign as those of line 1?")
+    named = [one.name for one in notebooks if row["notebook"] in (one.name, one.number, one.number.lstrip("0"))]
+    if row["notebook"] and not named:
+        raise CourseError(
+            f"there is no notebook `{row['notebook']}`; there are {', '.join(one.name for one in notebooks)}"
+        )
+    return team, _member(called, known), named[0] if named else ""
+
+
+def _member(called: list[str], known: roster.Roster | None) -> str:
+    """The id of the student who is called so.
+
+    Raises:
+        CourseError: nobody is, or more than one student.
+    """
+    if known is None:
+        return roster.slug(called[0])
+    why = ""
+    for one in called:
+        if one in known.students:
+            return one
+        try:
+            return known.find(one, one).id
+        except CourseError as bad:
+            why = why or str(bad)
+    raise CourseError(why)
+
+
+def submitter(course: Course, entry: NotebookEntry, student: str) -> str:
+    """Under which id the submission lies that counts for a student: that of the student's team, or the student's own.
+
+    A member may have handed in alone, before the team was listed: of this submission and the team's the later counts.
+    """
+    team = load(course).of(entry, student)
+    if not team:
+        return student
+    own, theirs = (course_tree.place(course, "submitted", entry, one).exists() for one in (student, team))
+    if own and theirs:
+        return student if _came(course, entry, student) > _came(course, entry, team) else team
+    return student if own else team
+
+
+def recipients(course: Course, entry: NotebookEntry, submitter_id: str) -> tuple[str, ...]:
+    """The students for whom a submission counts; () if later ones count for all of them."""
+    known = load(course)
+    students = known.members(entry, submitter_id) or (submitter_id,)
+    if not known:
+        return students
+    return tuple(one for one in students if submitter(course, entry, one) == submitter_id)
+
+
+def by_student(course: Course, entry: NotebookEntry, found: Mapping[str, Value]) -> dict[str, Value]:
+    """What is known of submissions, by the students for whom they count."""
+    return {student: value for one, value in found.items() for student in recipients(course, entry, one)}
+
+
+def shown(course: Course, entry: NotebookEntry, submitter_id: str) -> str:
+    """An id, of a team with its members behind it."""
+    members = load(course).members(entry, submitter_id)
+    return f"{submitter_id} ({', '.join(members)})" if members else submitter_id
+
+
+def _came(course: Course, entry: NotebookEntry, submitter_id: str) -> datetime.datetime:
+    """When the latest submission came, or was collected if nobody knows."""
+    with suppress(ValueError):
+        if when := course_tree.stamped(course, entry, submitter_id):
+            return when
+    kept = [path.name[:16] for path in (course.tree / "handins" / submitter_id / entry.name).glob("*.ipynb")]
+    with suppress(ValueError):
+        return datetime.datetime.strptime(max(kept, default=""), "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
+    return datetime.datetime.min.replace(tzinfo=datetime.UTC)
+
+
+def add(course: Course, entry: NotebookEntry, name: str, members: Collection[str]) -> list[str]:
+    """Write a team for one notebook into the file; the members who keep the team for it that they are in already.
+
+    Raises:
+        CourseError: the file cannot be understood, or the name cannot be a team's; nothing is written.
+    """
+    known, path, team = load(course), course.tree / FILE, identifier(name)
+    new = [one for one in members if not known.of(entry, one)]
+    if not new:
+        return [*members]
+    listed = roster.load(course)
+    if not team or known.name(team).split() not in ([], name.split()) or (listed and team in listed.students):
+        raise CourseError(f"the group `{name}` cannot be a team of this name: list its members in {path}")
+    text = path.read_text(encoding="utf-8-sig") if path.exists() else ",".join(COLUMNS)
+    body, separator = roster.without_sep(text)
+    head = [cell.strip() for cell in next(csv.reader(io.StringIO(body), delimiter=separator))]
+    if not {*COLUMNS} <= {*head}:
+        raise CourseError(f"{path} needs the columns {','.join(COLUMNS)}, so that a team of one notebook can be added")
+    written = io.StringIO(newline="")
+    rows = [{"team": name, "student": one, "notebook": entry.name} for one in new]
+    csv.writer(written, delimiter=separator, lineterminator="\n").writerows(
+        [row.get(column, "") for column in head] for row in rows
+    )
+    write(path, text.rstrip("\n") + "\n" + written.getvalue())
+    return [one for one in members if one not in new]
+
+
+def lines_of(course: Course, student: str) -> set[int]:
+    """The lines of the file that name a student as a member."""
+    known = roster.load(course)
+    found = set()
+    for line, row in _lines(course.tree / FILE) if (course.tree / FILE).exists() else ():
+        called = [row[column] for column in WHO if row[column]]
+        with suppress(CourseError):
+            if student in called or (called and _member(called, known) == student):
+                found.add(line)
+    return found
+
+
+def superseded(course: Course, entry: NotebookEntry) -> Iterator[tuple[str, str]]:
+    """The students who handed in alone and are in a team as well: each with the id whose later submission counts."""
+    known = load(course)
+    for student in sorted({row.member for row in known.rows}):
+        team = known.of(entry, student)
+        if team and all(course_tree.place(course, "submitted", entry, one).exists() for one in (student, team)):
+            yield student, submitter(course, entry, student)
