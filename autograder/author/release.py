@@ -32,7 +32,10 @@ from utils import variants
 
 FILES = ("environment.yml", "requirements.txt", "constraints.txt", "LICENSE")
 STUDENTS = "docs/students.md"  # the page for students, if the course has one; students.md in the release
-RECORDERS = ("search.py",)  # in authors' folders; they made the results that students get, and hold no answer
+RECORDERS = (
+    "search.py",
+    "sources.py",
+)  # in authors' folders; they made the results that students get, and hold no answer
 README = """\
 # {title}
 

@@ -135,9 +135,9 @@ def _recorded(course: Course) -> dict[Path, tuple[dict[str, Experiment], Callabl
     for entry in course.notebooks:
         if entry.experiments:
             module = entry.experiment_module()
-            groups = {module.RECORDED: entry.experiments_of("cpu")}
-            groups |= {folder: made() for folder, made in getattr(module, "ALSO_RECORDED", {}).items()}
-            for folder, some in groups.items():
+            groups = [(module.RECORDED, entry.experiments_of("cpu"))]
+            groups += [(folder, made()) for folder, made in getattr(module, "ALSO_RECORDED", {}).items()]
+            for folder, some in groups:
                 known = found.setdefault(folder, ({}, getattr(module, "decoded", None)))[0]
                 known.update(some)
     return found

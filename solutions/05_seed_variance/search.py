@@ -1,48 +1,71 @@
-"""Choose the learning rate of each experiment in `utils/experiments/rte/spec.py`.
+"""Choose the learning rate of each arm in `utils/experiments/rte/spec.py`.
 
 Run it as `python solutions/05_seed_variance/search.py`.
-Every experiment gets the same budget: three RATES, one seed, its own number of epochs, its own training pairs without
-HELD_OUT of them. What is compared is the accuracy on these, none of whose first sentences occurs among the others; the
-validation pairs are not read. Prints one line for each run, keeps them in a file, and goes on where it was interrupted.
+Every arm gets the same care. Each rate of RATES is tried with both SEEDS at the arm's number of epochs, and with the
+first seed at the other numbers of EPOCHS. Each seed has other held-out pairs of the target's training pairs. On RTE
+these are at least HELD_OUT, none of whose first sentences occurs among the others. An arm with few pairs learns from
+all of them, and is tested on HELD_OUT other training pairs. The rate is the one with the best mean accuracy on the
+held-out pairs after the last epoch; the validation pairs are not read. Each run adds a row to `rte.SEARCH`, and a row
+that is there is not run again.
 """
 
 import argparse
 import json
 import random
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])  # not this folder: its notebook.py would hide Jupyter's
 
-import torch
-
 from data import encoders, pairs
-from data.documentation import cache_folder
 from utils import files
 from utils.experiments import profiles, rte
 from utils.experiments.rte import train
 from utils.experiments.rte.spec import PairExperiment
 from utils.experiments.rte.train import Encoded
 
-RATES = {"full": (5e-5, 1e-4, 2e-4), "adapter": (5e-4, 1e-3, 2e-3), "fusion": (1e-4, 3e-4, 1e-3)}
-SEED = 0
+FULL = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3)
+ADAPTER = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2)
+FUSION = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+HEAD = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+RATES = {"full": FULL, "adapter": ADAPTER, "fusion": FUSION, "head": HEAD}
+# Where the best rate was the last one, or the first one.
+MORE = {
+    "fusion of untrained adapters": (3e-2, 1e-1),
+    "head": (1e-4,),
+    "head on mnli": (1e-4,),
+    "head on qnli": (1e-4, 1e-1),
+    "head on sick": (1e-4,),
+    "head, SICK": (1e-1,),
+}
+EPOCHS = {"full": (3, 5, 8), "adapter": (5, 10), "fusion": (5, 10), "head": (5,)}  # on RTE; on SICK 20
+SEEDS = (101, 102)  # no run that counts has one of these
 HELD_OUT = 400  # pairs, at least
+Row = dict[str, Any]
 
 
-def split_by_premise(loaded: pairs.Pairs) -> tuple[list[int], list[int]]:
-    """The positions of the pairs to train on, and of those that are held out; no first sentence is in both."""
-    premises = sorted(set(loaded.first))
-    random.Random(SEED).shuffle(premises)
+def split(experiment: PairExperiment, every: pairs.Pairs, part: int) -> tuple[list[int], list[int]]:
+    """The positions of the pairs to train on, and of those that are held out, which differ from part to part."""
+    if experiment.train_examples is not None:
+        first = experiment.train_examples + part * HELD_OUT
+        return [*range(experiment.train_examples)], [*range(first, first + HELD_OUT)]
+    premises = sorted(set(every.first))
+    random.Random(0).shuffle(premises)
+    places: dict[str, list[int]] = {premise: [] for premise in premises}
+    for place, premise in enumerate(every.first):
+        places[premise].append(place)
     held_out: list[int] = []
-    while len(held_out) < HELD_OUT:
-        one = premises.pop()
-        held_out += [place for place, premise in enumerate(loaded.first) if premise == one]
-    rest = sorted({*range(len(loaded))} - {*held_out})
-    return rest, sorted(held_out)
+    for _ in range(part + 1):
+        held_out = []
+        while len(held_out) < HELD_OUT:
+            held_out += places[premises.pop()]
+    return sorted({*range(len(every))} - {*held_out}), sorted(held_out)
 
 
-def chosen(encoded: Encoded, places: list[int]) -> Encoded:
+def selected(encoded: Encoded, places: list[int]) -> Encoded:
     """Some examples of many."""
     return replace(
         encoded,
@@ -52,39 +75,78 @@ def chosen(encoded: Encoded, places: list[int]) -> Encoded:
     )
 
 
-def tried(experiment: PairExperiment) -> list[dict[str, float]]:
+def tried(experiment: PairExperiment, seed: int) -> list[dict[str, float]]:
     """The curve of one run on the held-out pairs: train_loss, loss and accuracy after each epoch."""
     device = profiles.device()
     precision = train.precision_of(device)
-    loaded = pairs.load(experiment.task, "train", limit=experiment.train_examples)
+    loaded = pairs.load(experiment.task, "train")
     every = train.encode(loaded, encoders.tokenizer(experiment.encoder), experiment.max_len)
-    training, held_out = (chosen(every, places) for places in split_by_premise(loaded))
-    generators = train.streams(experiment, SEED)
+    training, held_out = (selected(every, places) for places in split(experiment, loaded, SEEDS.index(seed)))
+    generators = train.streams(experiment, seed)
     model = train.build(experiment, every.classes, generators["head"], device, precision)
     return train.train(model, experiment, generators, training, held_out, device, precision)[1]
 
 
+def arms() -> dict[str, PairExperiment]:
+    """Every arm that has a rate of its own, by name."""
+    every = rte.experiments(rte.SEED_VARIANCE, "cpu") | rte.experiments(rte.ADAPTER_FUSION, "cpu")
+    every |= {name: one for name, one in rte.controls().items() if name in rte.CHOSEN["rte"]}
+    return every | rte.on_sick()
+
+
+def trials(experiment: PairExperiment) -> Iterator[tuple[PairExperiment, int]]:
+    """What is tried of an arm, and with which seed."""
+    for seed in SEEDS:
+        for rate in sorted((*RATES[experiment.method], *MORE.get(experiment.name, ()))):
+            yield replace(experiment, lr=rate), seed
+    for epochs in EPOCHS[experiment.method] if experiment.task == "rte" else ():
+        for rate in RATES[experiment.method] if epochs != experiment.epochs else ():
+            yield replace(experiment, lr=rate, epochs=epochs), SEEDS[0]
+
+
+def key(experiment: PairExperiment, seed: int) -> tuple[str, float, int, int]:
+    """What a row is known by."""
+    return experiment.name, experiment.lr, experiment.epochs, seed
+
+
+def recorded() -> dict[tuple[str, float, int, int], Row]:
+    """The rows that are recorded, by their key."""
+    rows = json.loads(rte.SEARCH.read_text()) if rte.SEARCH.exists() else []
+    return {(row["arm"], row["rate"], row["epochs"], row["seed"]): row for row in rows}
+
+
+def means(experiment: PairExperiment, rows: Mapping[tuple[str, float, int, int], Row]) -> dict[float, float]:
+    """The mean held-out accuracy of each rate, over both seeds, at the arm's number of epochs."""
+    found: dict[float, list[float]] = {}
+    for one, seed in trials(experiment):
+        if one.epochs == experiment.epochs:
+            found.setdefault(one.lr, []).append(rows[key(one, seed)]["accuracy"][-1])
+    return {rate: sum(values) / len(values) for rate, values in found.items()}
+
+
+def save(rows: Iterable[Row]) -> None:
+    """Write all rows, a line for each."""
+    files.write(rte.SEARCH, "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
+
+
 def main() -> None:
-    """Try what was not tried yet, experiment by experiment."""
+    """Try what was not tried yet, arm by arm, and print the mean of each rate."""
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("names", nargs="*", help="experiments, by default all")
-    ask.add_argument("--rates", type=float, nargs="*", help="instead of those above")
+    ask.add_argument("names", nargs="*", help="arms, by default all")
     given = ask.parse_args()
-    torch.set_num_threads(1)
-    experiments = rte.experiments(rte.SEED_VARIANCE, "cpu") | rte.experiments(rte.ADAPTER_FUSION, "cpu")
-    experiments |= rte.on_sick()
-    for name, experiment in experiments.items():
-        if name not in (given.names or experiments):
+    rows = recorded()
+    for name, experiment in arms().items():
+        if name not in (given.names or arms()):
             continue
-        for rate in given.rates or RATES[experiment.method]:
-            one = replace(experiment, lr=rate)
-            path = cache_folder() / "search" / f"{one.digest()}.json"
-            if not path.exists():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                files.write(path, json.dumps(tried(one)))
-            points = json.loads(path.read_text())
-            shown = ", ".join(f"{point['accuracy']:.3f} ({point['train_loss']:.3f})" for point in points)
-            print(f"{name}, rate {rate:g}: held-out accuracy (training loss) by epoch {shown}", flush=True)
+        for one, seed in trials(experiment):
+            if key(one, seed) not in rows:
+                curve = tried(one, seed)
+                about = {"arm": name, "rate": one.lr, "epochs": one.epochs, "seed": seed}
+                losses = {what: [round(point[what], 4) for point in curve] for what in ("train_loss", "accuracy")}
+                rows[key(one, seed)] = {**about, **losses, "device": profiles.device_name(profiles.device())}
+                save(rows.values())
+        shown = ", ".join(f"{rate:g}: {100 * mean:.1f}" for rate, mean in means(experiment, rows).items())
+        print(f"{name}, {experiment.epochs} epochs, held-out accuracy by rate: {shown}", flush=True)
 
 
 if __name__ == "__main__":

@@ -212,7 +212,9 @@ def test_a_course_of_some_notebooks_releases_their_checks_and_results_alone(tmp_
     checks = {name for name in names if name.startswith("utils/checks/nb")}
     assert checks == {f"utils/checks/nb{name}.py" for name in (*(entry.name for entry in chosen), "01_toys", "05_toys")}
     assert {name for name in names if name.startswith(("data/results/", "data/summaries/"))} == {
+        "data/results/fusion_weights.json",
         "data/results/gold.json",
+        "data/results/rte_search.json",
         "data/summaries/rte.json",
         "data/summaries/sick.json",
     }

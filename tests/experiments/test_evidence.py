@@ -301,7 +301,7 @@ def test_a_true_is_no_one(honest, tmp_path):
         assert "another configuration was run" in refused(rewritten(files, 1, tmp_path, experiment=changed))
 
 
-# What follows is of the size cpu, made of the 25 runs that were recorded: they stand for those of a student where the
+# What follows is of the size cpu, made of the runs that were recorded: they stand for those of a student where the
 # course's own are taken away, and for what a forger has at hand where they are not.
 
 FORGER = "Eve Forger"
@@ -331,6 +331,7 @@ def claimed(notebook, logits_of, name=FORGER):
                 epochs=[table.tolist() for table in tables[:-1]],
                 curve=curve,
                 seconds=base.seconds + 0.001,
+                device="cpu, 2 threads",  # what a forger would say: the recorded runs name a GPU
             )
             files[path_of(experiment, seed, "").as_posix()] = dumps(made).encode()
     return files
@@ -480,7 +481,7 @@ def test_what_still_passes_until_it_is_audited(notebook):
     told = []
     for text in files.values():
         run = parse(text)
-        real = dataclasses.replace(recorded[run.experiment["name"]][0], seed=run.seed)
+        real = dataclasses.replace(recorded[run.experiment["name"]][0], seed=run.seed, device="cpu, 1 threads")
         told.append(audit.compared("eve", FIRST, run, real).verdict)
     assert audit.AGREES not in told and told.count(audit.DIFFERS) >= 10
 
@@ -654,7 +655,9 @@ def test_real_runs_of_honest_seeds_are_not_accused(notebook, tmp_path, monkeypat
 def test_what_honest_seeds_have_in_common_is_as_the_thresholds_say():
     """The figures above `forgery.NEAR`, from the recorded runs."""
     within, between_arms, summed, ordered, means = [], [], [], [], {}
-    rows = {name: forgery.shapes(some) for name, some in forgery.recorded_outputs(rte.RECORDED).items()}
+    arms = rte.experiments(rte.SEED_VARIANCE, "cpu") | rte.experiments(rte.ADAPTER_FUSION, "cpu")
+    outputs = forgery.recorded_outputs(rte.RECORDED)  # with the controls, which no student runs
+    rows = {name: forgery.shapes(outputs[name]) for name in (one.folder("").name for one in arms.values())}
     for name, (straight, ranked, in_order, _) in rows.items():
         upper = np.triu_indices(len(straight), 1)
         within += [*(straight @ straight.T)[upper], *(ranked @ ranked.T)[upper]]
@@ -665,20 +668,19 @@ def test_what_honest_seeds_have_in_common_is_as_the_thresholds_say():
                 between_arms.append(np.abs(straight @ theirs[0].T).max())
                 ordered.append((in_order @ theirs[2].T).max())
         means[name.split("-")[0]] = (straight @ straight.T)[upper].mean()
-    fusion = means.pop("fusion")
-    assert forgery.UNLIKE < 0.7 < min(means.values()) and 0.5 < fusion < 0.6
-    assert min(within) > 0.45 and max(within) < 0.993 < forgery.NEAR
-    assert max(between_arms) < 0.78 and max(summed) < 0.996 < forgery.MIXED
-    assert max(ordered) < 0.9991 < forgery.PERMUTED
+    assert forgery.UNLIKE < 0.7 < min(means.values()) and max(means.values()) < 0.95
+    assert min(within) > 0.57 and max(within) < 0.97 < forgery.NEAR
+    assert max(between_arms) < 0.8 and max(summed) < 0.98 < forgery.MIXED
+    assert max(ordered) < 0.9994 < forgery.PERMUTED
 
 
-@pytest.mark.parametrize("arm, least", [("fusion", 0.37), ("adapter", 0.5)])
+@pytest.mark.parametrize("arm, least", [("fusion", 0.5), ("adapter", 0.47)])
 def test_runs_that_were_made_up_have_less_in_common_than_is_asked(arm, least):
     """Two thirds of what recorded runs have in common is asked where that is below UNLIKE; noise has none of it."""
     experiment = rte.experiments(rte.ADAPTER_FUSION, "cpu")[arm]
     known = whole_runs(rte, rte.ADAPTER_FUSION)[arm]
     ours = forgery.recorded_outputs(rte.RECORDED)[experiment.folder("").name]
-    assert len(ours) == 5 and forgery._in_common(experiment, known, ours) == []
+    assert len(ours) == 10 and forgery._in_common(experiment, known, ours) == []
 
     def mixed(share):
         """The recorded runs, with so much of each replaced by noise that is its own."""
@@ -763,8 +765,7 @@ def test_runs_of_another_hand_in_are_found_in_disguise(how, small):
     submit(known, entry, "Bo_Berg", owner, "20270101T120000Z")
     submit(known, entry, "Eve_Forger", theft, "20270102T120000Z")
     standing = copied_runs.of(known, entry)
-    # Bent, small logits run together when they are rounded: of experiments that hardly learned, not all are recognised.
-    more = f"and {8 if how == 'bent' else 14} more"
+    more = "and 14 more"
     assert more in standing["Eve_Forger"].flags[0] and "those of Bo_Berg came first" in standing["Eve_Forger"].flags[0]
     assert more in standing["Bo_Berg"].flags[0] and "those of this student came first" in standing["Bo_Berg"].flags[0]
     assert not standing["Eve_Forger"].against and not standing["Bo_Berg"].against
@@ -1112,7 +1113,8 @@ def test_what_an_audit_lacks_is_told_in_a_line(monkeypatch, tmp_path):
 def test_naming_another_device_helps_no_forger():
     """Random predictions differ wherever they claim to come from; an honest run of a device that was never measured
     is for a person, and so is one that is no closer than another seed."""
-    real, other_seed = whole_runs(rte, rte.SEED_VARIANCE)["pretrained"][:2]
+    runs = whole_runs(rte, rte.SEED_VARIANCE)["pretrained"][:2]  # of a GPU, which was never compared
+    real, other_seed = (dataclasses.replace(run, device="cpu, 1 threads") for run in runs)
     lies = {"device": "Tesla T4", "precision": "float32"}
     logits = random_predictions("x", [real], 0)
     wrong = dataclasses.replace(real, logits=logits.tolist(), predictions=logits.argmax(1).tolist())

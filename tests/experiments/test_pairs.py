@@ -1,5 +1,6 @@
 """Loaders of sentence pairs, encoders and published adapters: local folders, and a hub cache in the hub's layout."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -123,6 +124,25 @@ print(json.dumps({split: parallel.load("multi30k", split, 1, "de") for split in 
 """
     expected = {split: [[["a", split, "."], ["ein", "hund", "."]]] for split in parallel.SPLITS}
     assert offline(cache, code) == expected
+
+
+def test_the_courses_own_adapters_are_loaded_by_the_library():
+    """Into an encoder of minilm's shape, as the solution of 6.4 loads them; another task or encoder is refused."""
+    from adapters import BertAdapterModel
+    from transformers import BertConfig
+
+    shape = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
+    model = BertAdapterModel(BertConfig(vocab_size=50, **shape)).eval()
+    inputs = {"input_ids": torch.tensor([[2, 7, 3]])}
+    states = [model.bert(**inputs).last_hidden_state]
+    for task in ("mnli", "qnli", "sick"):
+        model.load_adapter(encoders.published_adapter("minilm", task), load_as=task, with_head=False)
+        model.set_active_adapters(task)
+        states.append(model.bert(**inputs).last_hidden_state)
+    assert all(not torch.equal(one, other) for one, other in itertools.combinations(states, 2))
+    for name, task in (("minilm", "rte"), ("tiny", "mnli"), ("bert", "rte")):
+        with pytest.raises(ValueError, match=f"no published adapter of '{name}' for '{task}'"):
+            encoders.published_adapter(name, task)
 
 
 def test_a_fusion_of_published_adapters_is_built_from_the_hubs_cache(cache):

@@ -1,18 +1,25 @@
 """The recorded runs are what the course says of them, and docs/results.md shows their tables."""
 
+import hashlib
 import importlib
+import importlib.util
+import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from helpers import whole_runs
+from scipy import stats
 
 from autograder import course, synthetic
 from autograder.author import record_runs
 from autograder.reports import report
+from data import encoders
 from utils.experiments import extrapolation, forgery, pretraining, rte, tagging, transfer
-from utils.experiments.experiment import path_of, read_files
+from utils.experiments.experiment import parse, path_of, read_files
 from utils.experiments.rte.spec import PairExperiment
 from utils.experiments.runs import RECORDED_SEEDS, load_runs, load_table
 from utils.experiments.seed_table import SeedTable
@@ -34,55 +41,228 @@ def test_the_made_up_class_has_its_runs(entry):
         assert [*load_runs(one, synthetic.RUNS / entry.name)] == [*RECORDED_SEEDS]
 
 
-@pytest.mark.parametrize("notebook", [rte.SEED_VARIANCE, rte.ADAPTER_FUSION])
-def test_five_seeds_of_every_experiment_stand_up_to_the_check(notebook):
-    files = read_files(rte.RECORDED)
-    runs, refused = examine(files, rte.experiments(notebook, "cpu").values(), range(1, 6))
-    assert not refused
-    assert all(len(some) == 5 and len(some[0].labels) == 277 for some in runs.values())
-    assert all(run.majority == pytest.approx(146 / 277) for some in runs.values() for run in some)
+GROUPS = {
+    "05": (rte.RECORDED, lambda: rte.experiments(rte.SEED_VARIANCE, "cpu")),
+    "06": (rte.RECORDED, lambda: rte.experiments(rte.ADAPTER_FUSION, "cpu")),
+    "controls": (rte.RECORDED, rte.controls),
+    "SICK": (rte.RECORDED_ON_SICK, rte.on_sick),
+}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_runs_of_05_and_06_stand_up_to_the_check(group, monkeypatch):
+    """Five seeds of each arm at least, without gaps; none gave up."""
+    folder, made = GROUPS[group]
+    sick = parse(next(rte.RECORDED_ON_SICK.rglob("*.json")).read_bytes()).labels  # `gold.json` has RTE's alone
+    known = json.loads(rte.GOLD.read_text()) | {"sick": sick}
+    monkeypatch.setattr(PairExperiment, "gold", lambda self: known[self.task])
+    for one in made().values():
+        seeds = sorted(load_runs(one, folder))
+        assert seeds == [*range(1, len(seeds) + 1)] and len(seeds) >= 5
+        runs, refused = examine(read_files(folder), [one], seeds)
+        assert not refused and len(runs[one.name]) == len(seeds)
+        assert not any(run.degenerate for run in runs[one.name])
+        assert {len(run.labels) for run in runs[one.name]} == {500 if one.task == "sick" else 277}
+        assert all(run.device == "NVIDIA H200" and run.precision == "bfloat16" for run in runs[one.name])
 
 
 def test_no_file_is_left_over():
-    wanted = {
-        one.folder("").name
-        for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION)
-        for one in rte.experiments(notebook, "cpu").values()
+    for folder in (rte.RECORDED, rte.RECORDED_ON_SICK):
+        made = [made() for place, made in GROUPS.values() if place == folder]
+        assert {path.name for path in folder.iterdir()} == {
+            one.folder("").name for some in made for one in some.values()
+        }
+
+
+def test_honest_seeds_of_05_and_06_are_not_suspected():
+    """Seeds 6 to 10 as a student's, with seeds 1 to 5 as the course's own."""
+    for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION):
+        experiments, runs = rte.experiments(notebook, "cpu"), whole_runs(rte, notebook)
+        mine = {name: [run for run in some if run.seed > 5] for name, some in runs.items()}
+        assert all(len(some) >= 2 for some in mine.values())
+        known = {one.folder("").name: [run for run in runs[name] if run.seed <= 5] for name, one in experiments.items()}
+        outputs = {name: np.array([run.outputs for run in some]) for name, some in known.items()}
+        assert forgery.suspicious(experiments.values(), mine, outputs) == ([], [])
+        assert forgery.akin(experiments.values(), mine, known) == []
+
+
+def module_of(path):
+    """A script of a notebook's folder as a module."""
+    place = list(sys.path)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    sys.path[:] = place  # it puts the root there, for whoever runs it
+    return found
+
+
+def test_each_arm_has_the_best_rate_of_the_recorded_search():
+    """Each rate was tried with two seeds, over two decades and more; the best one is not at the end of the range."""
+    search = module_of(ROOT / "solutions" / "05_seed_variance" / "search.py")
+    rows, wanted = search.recorded(), set()
+    for name, experiment in search.arms().items():
+        wanted |= {search.key(*trial) for trial in search.trials(experiment)}
+        means = search.means(experiment, rows)
+        assert max(means) >= 99 * min(means), name
+        assert experiment.lr == max(means, key=lambda rate: (round(means[rate], 6), -rate)), name
+        assert min(means) < experiment.lr < max(means), name
+    assert {*rows} == wanted
+    card = (ROOT / "data" / "README.md").read_text()
+    for name, experiment in search.arms().items():
+        cells = [f"{rate:g}: {100 * mean:.1f}" for rate, mean in search.means(experiment, rows).items()]
+        shown = ", ".join(f"**{cell}**" if cell.startswith(f"{experiment.lr:g}:") else cell for cell in cells)
+        assert f"| {name} | {experiment.epochs} | {shown} |" in card
+
+
+def test_the_adapters_that_come_with_the_course_are_those_of_their_card():
+    """Weights alone, 113,040 numbers; the best of the recorded trials, of which the longer ones are hardly better."""
+    sources = module_of(ROOT / "solutions" / "06_adapter_fusion" / "sources.py")
+    rows, card = json.loads(sources.RECORDED.read_text()), (ROOT / "data" / "README.md").read_text()
+    assert {path.name for path in encoders.ADAPTERS.iterdir()} == {*sources.EPOCHS}
+    for task, (short, long) in sources.EPOCHS.items():
+        some = [row for row in rows if row["task"] == task]
+        assert sorted((row["rate"], row["epochs"]) for row in some) == sorted(
+            (rate, epochs) for rate in sources.RATES for epochs in (short, long)
+        )
+        best = {many: max(row["accuracy"][-1] for row in some if row["epochs"] == many) for many in (short, long)}
+        share, count = best[short], some[0]["pairs"][1]
+        assert best[long] - best[short] < (share * (1 - share) / count) ** 0.5
+        kept, file = sources.best(rows, task), encoders.ADAPTERS / task / "pytorch_adapter.bin"
+        line = (
+            f"| {kept['rate']:g}, {kept['epochs']} | {100 * kept['accuracy'][-1]:.1f} | {100 * best[short]:.1f} after "
+        )
+        line += f"{short} epochs, {100 * best[long]:.1f} after {long} | "
+        assert line + f"`{hashlib.sha256(file.read_bytes()).hexdigest()}` |" in card
+        weights = torch.load(file, weights_only=True)
+        assert sum(one.numel() for one in weights.values()) == 113_040
+        told = json.loads(file.with_name("adapter_config.json").read_text())
+        assert told["name"] == task and "/" not in told["model_name"]
+
+
+def read(path):
+    """A text with its line ends and comment signs as single spaces."""
+    return re.sub(r"[\s#]+", " ", (ROOT / path).read_text())
+
+
+LONGER = [(name, f"{name}, 15 epochs") for name in ("random", "pretrained")]
+LONGER += [("pretrained, half of the pairs", "pretrained")]
+WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def shares(runs):
+    """The mean accuracy in percent, by arm."""
+    return {name: 100 * np.mean([run.accuracy for run in some]) for name, some in runs.items()}
+
+
+def losses(runs):
+    """The mean training loss of the last epoch, by arm."""
+    return {name: np.mean([run.curve[-1]["train_loss"] for run in some]) for name, some in runs.items()}
+
+
+def test_the_recorded_runs_show_what_notebook_05_says_of_them():
+    text, runs = read("solutions/05_seed_variance/notebook.py"), rte.recorded(rte.SEED_VARIANCE)
+    controls = rte.recorded_controls()
+    assert not any(run.degenerate for some in [*runs.values(), *controls.values()] for run in some)
+    assert all(run.accuracy < run.majority for run in runs["random"])
+    found = {(one.first, one.second): one for one in SeedTable(runs).comparisons()}
+    assert len(found) == 3 and all(one.shown and one.difference > 0 for one in found.values())
+    assert "All differences between the starts are shown, though only the third" in text
+    assert [line.split(":")[0] for line in SeedTable(runs).remarks()] == ["random", "pretrained"]
+
+    stuck = {rate: [row["train_loss"][-1] > 0.69 for row in rte.searched("pretrained") if row["rate"] == rate]
+             for rate in (1e-4, 2e-4, 5e-4, 1e-3)}  # fmt: skip
+    assert rte.CHOSEN["rte"]["pretrained"][0] == 1e-4 and not any(stuck[1e-4])
+    assert {len(some) for some in stuck.values()} == {4} and all(stuck[1e-3])
+    edge = f"At twice the rate {WORDS[sum(stuck[2e-4])]} of four runs gave up, at five times {WORDS[sum(stuck[5e-4])]}"
+    assert f"The chosen rate, 1e-4, lies close to an edge. {edge} of four, at ten times all." in text
+
+    longer = SeedTable(runs | controls).compared(LONGER)
+    assert not any(one.shown for one in longer)
+    random, pretrained, halved = (f"{one.crossed[1]:.0f}" for one in longer)
+    assert f"more steps are worth {random} points at most from random weights, and {pretrained} from pretrained" in text
+    assert f"the interval reaches to {halved} points" in text
+    loss, mean = losses(runs | controls), shares(runs | controls)
+    assert max(loss[f"{name}, 15 epochs"] for name in ("random", "pretrained")) < 0.02
+    told = f"a training loss of {loss['random']:.2f} in five epochs and of {loss['random, 15 epochs']:.2f} in fifteen"
+    assert told in text
+    assert f"stays at {mean['random']:.0f} and {mean['random, 15 epochs']:.0f}%, not shown to be above" in text
+    told = f"ends at {mean['pretrained']:.0f}% once it is pretrained, and at {mean['pretrained, then MNLI']:.0f}% after"
+    assert told in text
+    epochs = {name: some[0].experiment["epochs"] for name, some in (runs | controls).items()}
+    assert epochs["random"] == 5 and epochs["random, 15 epochs"] == 15
+    assert {some[0].experiment["train_examples"] for some in runs.values()} == {None}
+
+
+def test_the_recorded_runs_show_what_notebook_06_says_of_them():
+    text, runs = read("solutions/06_adapter_fusion/notebook.py"), rte.recorded(rte.ADAPTER_FUSION)
+    found = {(one.first, one.second): one for one in SeedTable(runs).comparisons()}
+    assert len(found) == 3 and all(one.shown for one in found.values())
+    assert found["pretrained", "fusion"].difference > 0 < found["adapter", "fusion"].difference
+    loss = losses(runs)
+    assert (
+        max(loss, key=loss.get) == "fusion"
+        and 0.5 < loss["fusion"] < 0.6
+        and max(loss["pretrained"], loss["adapter"]) < 0.16
+    )
+    controls = {
+        name: some for name, some in rte.recorded_controls().items() if not re.search("random|pretrained", name)
     }
-    assert {path.name for path in rte.RECORDED.iterdir()} == wanted
-    on_sick = {one.folder("").name for one in rte.on_sick().values()}
-    assert {path.name for path in rte.RECORDED_ON_SICK.iterdir()} == on_sick
+    controls["fusion"] = runs["fusion"]
+    against = {one.first: one for one in SeedTable(controls).compared((name, "fusion") for name in [*controls][:-1])}
+    assert {name for name, one in against.items() if not one.shown} == {"head on mnli", "adapter from mnli"}
+    mean = shares(controls)
+    assert max([*controls][:-1], key=mean.get) == "head on mnli"
+    assert {name for name in mean if mean[name] < 52.7} == {"head", "fusion of untrained adapters"}
+    ahead = {run.seed: run.accuracy for run in runs["fusion"]}
+    assert (
+        all(ahead[run.seed] > run.accuracy for run in controls["head on mnli"]) and len(controls["head on mnli"]) == 5
+    )
+    low, high = against["head on mnli"].crossed
+    assert f"fusing is worth {high:.0f} points at most, and may cost {WORDS[round(-low)]}" in text
 
+    weights = {name: np.array(rte.recorded_weights("fusion")[name]) for name in ("fresh", "trained")}
+    assert weights["trained"].shape == (6, 2, 3) and np.allclose(weights["trained"].sum(2), 1, atol=0.01)
+    assert abs(weights["fresh"].mean((0, 1)) - 1 / 3).max() < 0.02
+    assert (weights["trained"][:4].argmax(2) == 0).all() and weights["trained"][:4, :, 0].min() > 0.6
+    assert weights["trained"][5].max() < 0.45 and "MNLI's adapter in the first four layers" in text
 
-def test_two_arms_are_recorded_on_sick():
-    """As many seeds, pairs and epochs as on RTE, the same 500 validation pairs, three classes, no run that gave up."""
-    found = rte.recorded_on_sick()
-    (labels,) = {tuple(run.labels) for some in found.values() for run in some}
-    assert len(labels) == 500 and {*labels} == {0, 1, 2}
-    arms = rte.experiments(rte.ADAPTER_FUSION, "cpu")
-    for name, some in found.items():
-        assert [run.seed for run in some] == [*RECORDED_SEEDS] and not any(run.degenerate for run in some)
-        on_rte = arms[name.removesuffix(", SICK")]
-        for key in ("train_examples", "epochs", "batch", "max_len", "method", "start", "encoder"):
-            assert all(run.experiment[key] == on_rte.plain()[key] for run in some)
+    on_sick = rte.recorded_on_sick()
+    others = [name for name in on_sick if name != "fusion, SICK"]
+    against = {one.first: one for one in SeedTable(on_sick).compared((name, "fusion, SICK") for name in others)}
+    mean = shares(on_sick)
+    assert max(mean, key=mean.get) == "head on mnli, SICK"
+    assert {name for name, one in against.items() if one.shown} == {"head, SICK", "head on qnli, SICK"}
+    assert f"fusing is worth {against['head on mnli, SICK'].crossed[1]:.0f} points at most" in text
+    assert {some[0].experiment["train_examples"] for some in on_sick.values()} == {rte.FEW}
+    assert [one["task"] for one in on_sick["fusion, SICK"][0].experiment["after"]] == ["mnli", "qnli"]
+    spread = [np.std([run.accuracy for run in runs[name]], ddof=1) for name in ("pretrained", "fusion")]
+    least = stats.f.isf(0.025, 9, 9) ** 0.5
+    assert {len(some) for some in runs.values()} == {10} and spread[0] / spread[1] > least
+    assert "The recorded one passes too" in text and "The recorded runs are ten of each" in text
 
 
 def test_the_results_page_shows_the_recorded_tables():
     text = (ROOT / "docs" / "results.md").read_text()
-    for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION):
-        rows = SeedTable(rte.recorded(notebook)).frame()
-        for name, row in rows.iterrows():
-            line = f"| {name} | {row['mean, %']:.2f} ± {row['sd, points']:.2f} | "
-            line += f"{row['95% from, %']:.1f} to {row['95% to, %']:.1f} | {int(row['degenerate runs'])} |"
+    one_line = re.sub(r"\s+", " ", text)
+    sick, controls = rte.recorded_on_sick(), rte.recorded_controls()
+    first, second = (rte.recorded(notebook) for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION))
+    for runs in (first, second, controls, sick):
+        for name, row in SeedTable(runs).frame().iterrows():
+            of = runs[name][0].experiment
+            line = f"| {name} | {len(runs[name])} | {of['lr']:g}, {of['epochs']} | "
+            line += f"{row['mean, %']:.2f} ± {row['sd, points']:.2f} | "
+            line += f"{row['95% from, %']:.1f} to {row['95% to, %']:.1f} | {int(row['degenerate runs'])} | "
+            line += f"{losses(runs)[name]:.3f} |"
             assert line in text, line
-    for name, row in SeedTable(rte.recorded_on_sick()).frame().iterrows():
-        assert f"| {name} | {row['mean, %']:.2f} ± {row['sd, points']:.2f} | " in text, name
-    assert all(figure in text for figure in rte.PUBLISHED.values())
-    made = [SeedTable(rte.recorded(notebook)).comparisons() for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION)]
-    shown = [one for some in made for one in some if one.first == "pretrained"]
-    assert len(shown) == 3
-    for one in shown:
-        assert str(one) in re.sub(r"\s+", " ", text), one
+    assert all(figure in text for figure in rte.PUBLISHED.values()) and "one student report" in one_line
+    around = {name: some for name, some in controls.items() if not re.search("random|pretrained", name)}
+    made = [*SeedTable(first).comparisons(), *SeedTable(second).comparisons()]
+    made += SeedTable(around | {"fusion": second["fusion"]}).compared((name, "fusion") for name in around)
+    made += SeedTable(first | controls).compared(LONGER)
+    made += SeedTable(sick).compared((name, "fusion, SICK") for name in sick if name != "fusion, SICK")
+    assert len(made) == 21
+    for one in made:
+        assert str(one) in one_line, one
 
 
 def test_the_results_page_ends_with_every_recorded_table(tmp_path, monkeypatch):
@@ -155,7 +335,8 @@ def test_what_is_recorded_is_not_run_again(notebook, monkeypatch, capsys):
     known = course.load()
     monkeypatch.setattr(PairExperiment, "run_seed", None)  # to train would be an error
     (table, *_) = record_runs.record(known, known.notebook(notebook))
-    assert {name: len(runs) for name, runs in table.runs.items()} == dict.fromkeys(rte.experiments(notebook), 5)
+    wanted = rte.experiments(notebook) | rte.controls()
+    assert {name: len(runs) for name, runs in table.runs.items()} == dict.fromkeys(wanted, 5)
 
 
 @pytest.mark.skipif(not pretraining.RECORDED.is_dir(), reason="the runs of notebook 07 are not recorded yet")

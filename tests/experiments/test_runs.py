@@ -177,6 +177,50 @@ def test_only_adapter_and_head_are_trained():
         assert trained and all(mark in key or key.startswith("heads.") for key in trained)
 
 
+def adapter_of(model, name):
+    """The weights of an adapter of this name."""
+    mark = f".adapters.{name}."
+    return {key.split(mark)[1] + key.split(mark)[0]: one for key, one in model.state_dict().items() if mark in key}
+
+
+def test_a_head_alone_and_an_adapter_that_starts_from_another():
+    """Of a source, the head alone learns, and the source is listened to; or the target's adapter starts as a copy."""
+    device, precision = torch.device("cpu"), torch.float32
+    source, task = rte.experiments(rte.ADAPTER_FUSION, "smoke")["fusion"].after[0], "made-up-rte"
+    settings = {"task": task, "encoder": "tiny", "after": (source,)}
+    models = {
+        method: train.build(PairExperiment(method, method=method, **settings), 2, torch.Generator(), device, precision)
+        for method in ("head", "adapter")
+    }
+    learning = {name: {key.split(".")[0] for key in train._learning(model)} for name, model in models.items()}
+    assert learning["head"] == {"heads"} and train._learning(models["head"]) >= {
+        key for key in models["head"].state_dict() if key.startswith("heads.") and "weight" in key
+    }
+    trained = train._learning(models["adapter"])
+    assert trained and all(f".adapters.{task}." in key or key.startswith("heads.") for key in trained)
+    ours, theirs = adapter_of(models["adapter"], task), adapter_of(models["head"], source.task)
+    assert {*ours} == {*theirs} != set() and all(torch.equal(ours[key], theirs[key]) for key in ours)
+    inputs = {"input_ids": torch.tensor([[2, 7, 8, 3, 9, 3]])}
+    model = models["head"].eval()
+    listened = model(**inputs).logits
+    model.set_active_adapters(None)
+    model.active_head = task
+    assert not torch.equal(model(**inputs).logits, listened)
+
+
+def test_adapters_that_learned_nothing_are_not_trained(monkeypatch):
+    """They are as they were drawn with seed 0, and different from trained ones."""
+    monkeypatch.setattr(train, "train", lambda *_: pytest.fail("it was trained"))
+    untrained = PairExperiment("untrained", "made-up-sick", "tiny", "random", "untrained")
+    with pytest.raises(ValueError, match="no start 'pretrained' with method 'other'"):
+        PairExperiment("other", "made-up-rte", "tiny", method="other")
+    path = train.part(untrained, torch.device("cpu"), torch.float32)
+    weights = torch.load(path / "pytorch_adapter.bin", weights_only=True)
+    down = [one for name, one in weights.items() if "down" in name and one.dim() == 2]
+    assert down and all(0.01 < one.std() < 0.03 for one in down)  # as BERT's are drawn: a standard deviation of 0.02
+    assert untrained.digest() in path.name
+
+
 def test_batches_hold_every_example_once_and_little_padding():
     from data import encoders
 

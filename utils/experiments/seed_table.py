@@ -383,12 +383,15 @@ def _against_baseline(name: str, runs: Sequence[Run], metric: Metric, baseline: 
 
 
 def _known(names: Sequence[str], sides: Sequence[Sequence[Run]], metric: Metric) -> Comparison | None:
-    """The comparison that summaries bring along, if these are all summaries of both experiments; else None."""
-    for runs in sides:
-        if not all(isinstance(run, Summary) and sorted(run.seeds) == sorted(one.seed for one in runs) for run in runs):
-            return None
-    first = sides[0][0]
-    values = first.comparisons.get((names[0], names[1], metric.name)) if isinstance(first, Summary) else None
+    """The comparison that summaries bring along, if these are the summaries of all common seeds; else None."""
+    summaries = [[run for run in runs if isinstance(run, Summary)] for runs in sides]
+    common = set.intersection(*({*run.seeds} for some in summaries for run in some)) if all(summaries) else set()
+    if any(
+        {run.seed for run in some} != common or len(some) < len(runs)
+        for some, runs in zip(summaries, sides, strict=True)
+    ):
+        return None
+    values = summaries[0][0].comparisons.get((names[0], names[1], metric.name)) if common else None
     return None if values is None else Comparison(**values, unit=metric.difference_unit)
 
 

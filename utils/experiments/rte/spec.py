@@ -1,8 +1,8 @@
 """The experiments on RTE of notebooks 05 and 06, in the size of each profile, and their recorded runs.
 
 RTE (Dagan et al. 2006 and later; as in GLUE, Wang et al. 2019): does the first sentence entail the
-second? 2,490 pairs to train on, 277 to validate on. Two arms are recorded on SICK, too (Marelli et al. 2014): three
-classes, sentences about pictures and videos.
+second? 2,490 pairs to train on, 277 to validate on. The arms of notebook 06 are recorded on SICK as well (Marelli et
+al. 2014): three classes, sentences about pictures and videos.
 """
 
 import json
@@ -17,11 +17,39 @@ from utils.experiments.summaries import load_summaries
 
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "rte"
 RECORDED_ON_SICK = RECORDED.with_name("sick")
+SEARCH, WEIGHTS = RECORDED.with_name("rte_search.json"), RECORDED.with_name("fusion_weights.json")
 SEED_VARIANCE, ADAPTER_FUSION = "05_seed_variance", "06_adapter_fusion"
 FUSED = ("mnli", "qnli", "sick")
-# bert-base-uncased, mean and standard deviation of the accuracy in percent, from two student reports on the labs.
+FEW, END = 500, 15  # training pairs of SICK; epochs of the arms that are trained to the end
+# Learning rate and epochs of each arm of the profile cpu, as solutions/05_seed_variance/search.py chose them.
+CHOSEN = {
+    "rte": {
+        "random": (2e-4, 5),
+        "pretrained": (1e-4, 5),
+        "pretrained, then MNLI": (5e-5, 5),
+        "adapter": (2e-3, 10),
+        "fusion": (3e-4, 5),
+        "head": (3e-4, 5),
+        "head on mnli": (1e-2, 5),
+        "head on qnli": (3e-2, 5),
+        "head on sick": (3e-4, 5),
+        "adapter from mnli": (2e-4, 5),
+        "fusion of untrained adapters": (1e-2, 5),
+    },
+    "sick": {
+        "pretrained": (1e-4, 20),
+        "adapter": (1e-3, 20),
+        "fusion": (1e-4, 20),
+        "head": (3e-2, 20),
+        "head on mnli": (1e-3, 20),
+        "head on qnli": (1e-3, 20),
+        "adapter from mnli": (5e-4, 20),
+    },
+}
+# bert-base-uncased, mean and standard deviation of the accuracy in percent, from one student report on the labs.
 PUBLISHED = {"random": "52.83 ± 1.39", "pretrained": "65.82 ± 1.23", "fusion": "67.15 ± 0.29"}
 VARIES = ("head", "order", "dropout")
+METHODS = ("full", "adapter", "fusion", "head", "published", "untrained")
 GOLD = Path(__file__).resolve().parents[3] / "data" / "results" / "gold.json"
 # No honest run of an encoder has been seen or reported above: minilm 68% (ours, after MNLI), bert-base-uncased 75
 # to 80 (after MNLI); from random weights 56 (ours), and 57 (bert, two deviations above the reported mean).
@@ -33,8 +61,11 @@ RANDOM_CEILING = 65.0
 class PairExperiment(Experiment):
     """A classifier of sentence pairs: model, data, schedule, and what a seed varies.
 
-    `after` holds experiments that are run first, once, with seed 0: one with method `full` hands on its
-    encoder, those with method `adapter` or `published` hand their adapters to a fusion.
+    `method` says what learns: the whole model (full), an adapter, a fusion, or the head alone (head); the head always
+    does. Two methods only supply an adapter: published (the hub's, or the course's in `data`) and untrained (random).
+
+    `after` holds experiments that are run first, once, with seed 0. One with method `full` supplies the encoder. The
+    others supply adapters: those of a fusion, the one below a head, or the one that training starts from.
     """
 
     lead: ClassVar[float] = 6.0  # points: four deviations between seeds
@@ -46,7 +77,7 @@ class PairExperiment(Experiment):
 
     encoder: str  # tiny, minilm or bert
     start: str = "pretrained"  # the encoder's weights: random or pretrained
-    method: str = "full"  # full, adapter, fusion; published: an adapter of the hub, not trained here
+    method: str = "full"  # one of METHODS
     after: tuple["PairExperiment", ...] = ()
     train_examples: int | None = None  # at most so many, the first ones
     epochs: int = 3
@@ -60,15 +91,15 @@ class PairExperiment(Experiment):
     def __post_init__(self):
         if set(self.varies) - set(VARIES):
             raise ValueError(f"a seed can vary {', '.join(VARIES)}, not {', '.join(set(self.varies) - set(VARIES))}")
-        if self.start not in ("random", "pretrained") or self.method not in ("full", "adapter", "fusion", "published"):
+        if self.start not in ("random", "pretrained") or self.method not in METHODS:
             raise ValueError(f"{self.name}: no start {self.start!r} with method {self.method!r}")
         if min(self.epochs, self.batch, self.max_len) < 1 or self.lr <= 0 or not 0 <= self.warmup <= 1:
             raise ValueError(f"{self.name}: epochs, batch, max_len and lr are positive, warmup is from 0 to 1")
 
     @property
     def ceiling(self) -> float | None:
-        """An accuracy, in percent, that no honest run has passed."""
-        known = CEILING.get(self.encoder)
+        """An accuracy on RTE, in percent, that no honest run has passed."""
+        known = CEILING.get(self.encoder) if self.task.endswith("rte") else None
         return min(known, RANDOM_CEILING) if known and self.start == "random" else known
 
     @property
@@ -135,12 +166,29 @@ def recorded(notebook: str) -> dict[str, list[Run]]:
     return load_summaries(experiments(notebook, "cpu"), RECORDED)
 
 
+def controls() -> dict[str, PairExperiment]:
+    """Arms on RTE, profile cpu, that are recorded beside those of notebooks 05 and 06, by name.
+
+    Two starts are trained to the end; one arm learns from half of the pairs, in as many steps. The others are the
+    controls of the fusion, see `_controls_of_fusion`.
+    """
+    starts = experiments(SEED_VARIANCE, "cpu")
+    pretrained = starts["pretrained"]
+    made = [replace(starts[name], name=f"{name}, {END} epochs", epochs=END) for name in ("random", "pretrained")]
+    double = 2 * pretrained.epochs
+    made += [replace(pretrained, name="pretrained, half of the pairs", train_examples=1_245, epochs=double)]
+    return {one.name: one for one in (*made, *_controls_of_fusion("rte"))}
+
+
 def on_sick() -> dict[str, PairExperiment]:
-    """Two arms of notebook 06, profile cpu, on SICK instead of RTE: as many pairs and epochs, rates chosen there."""
-    arms = experiments(ADAPTER_FUSION, "cpu")
-    rates = {"pretrained": 2e-4, "adapter": 2e-3}
-    made = [replace(arms[name], name=f"{name}, SICK", task="sick", lr=rate) for name, rate in rates.items()]
-    return {one.name: one for one in made}
+    """The arms of notebook 06, profile cpu, and the controls of its fusion, on FEW pairs of SICK, by name."""
+    made = [_arm(name, "sick") for name in ("pretrained", "adapter", "fusion")]
+    return {one.name: one for one in (*made, *_controls_of_fusion("sick"))}
+
+
+def recorded_controls() -> dict[str, list[Run]]:
+    """The runs of `controls` that come with the course, by name."""
+    return load_summaries(controls(), RECORDED)
 
 
 def recorded_on_sick() -> dict[str, list[Run]]:
@@ -148,7 +196,59 @@ def recorded_on_sick() -> dict[str, list[Run]]:
     return load_summaries(on_sick(), RECORDED_ON_SICK)
 
 
-ALSO_RECORDED = {RECORDED_ON_SICK: on_sick}
+def searched(arm: str) -> list[dict[str, Any]]:
+    """The runs of the search for an arm's rate: rate, epochs, seed, training loss and held-out accuracy by epoch."""
+    return [row for row in json.loads(SEARCH.read_text()) if row["arm"] == arm]
+
+
+def recorded_weights(arm: str) -> dict[str, list[Any]]:
+    """The mean weights of a recorded fusion on the validation pairs: `fresh` and `trained`, (layers, 2, sources)."""
+    return json.loads(WEIGHTS.read_text())[arm]
+
+
+ALSO_RECORDED = {RECORDED: controls, RECORDED_ON_SICK: on_sick}
+
+
+def _source(task: str) -> PairExperiment:
+    return PairExperiment(f"{task} adapter", task, "minilm", method="published")
+
+
+def _arm(name: str, target: str) -> PairExperiment:
+    """An arm of the profile cpu by its key in CHOSEN; a fusion is of the sources that never saw the target."""
+    rate, epochs = CHOSEN[target][name]
+    sources = [task for task in FUSED if task != target]
+    method, after = "full", []
+    if name == "fusion":
+        method, after = "fusion", [_source(task) for task in sources]
+    elif name == "fusion of untrained adapters":
+        method = "fusion"
+        after = [PairExperiment(f"untrained {task}", task, "minilm", method="untrained") for task in sources]
+    elif name.startswith("head"):
+        method, after = "head", [_source(task) for task in sources if name == f"head on {task}"]
+    elif name.startswith("adapter"):
+        method, after = "adapter", [_source(task) for task in sources if name == f"adapter from {task}"]
+    return PairExperiment(
+        name=f"{name}, SICK" if target == "sick" else name,
+        task=target,
+        encoder="minilm",
+        start="random" if name == "random" else "pretrained",
+        method=method,
+        after=tuple(after),
+        train_examples=FEW if target == "sick" else None,
+        epochs=epochs,
+        batch=32,
+        lr=rate,
+    )
+
+
+def _controls_of_fusion(target: str) -> list[PairExperiment]:
+    """What a fusion has to be compared with on a target.
+
+    These are a head alone, on the frozen encoder and on each source in it; an adapter that starts from MNLI's; and, on
+    RTE, a fusion of adapters that learned nothing.
+    """
+    others = ("random", "pretrained", "pretrained, then MNLI", "adapter", "fusion")
+    return [_arm(name, target) for name in CHOSEN[target] if name not in others]
 
 
 def _table(
@@ -183,27 +283,11 @@ def _smoke(notebook: str) -> dict[str, PairExperiment]:
 
 
 def _cpu(notebook: str) -> dict[str, PairExperiment]:
-    task, encoder = "rte", "minilm"
-    # One budget for all arms. solutions/05_seed_variance/search.py chose the rates of pretrained, adapter and fusion,
-    # each its own; the other starts of notebook 05 have that of pretrained.
-    short: dict[str, Any] = {"train_examples": 1_200, "epochs": 2, "max_len": 64}
-    parts = [
-        PairExperiment(
-            f"{one} adapter", one, encoder, method="adapter", train_examples=2_500, epochs=1, lr=1e-3, max_len=64
-        )
-        for one in FUSED
-    ]
-    first = PairExperiment(
-        "mnli encoder", "mnli", encoder, train_examples=8_000, epochs=1, batch=32, lr=1e-4, max_len=64
-    )
-    return _table(
-        notebook,
-        PairExperiment("pretrained", task, encoder, **short),
-        PairExperiment("pretrained, then MNLI", task, encoder, after=(first,), **short),
-        PairExperiment("adapter", task, encoder, method="adapter", lr=5e-4, **short),
-        PairExperiment("fusion", task, encoder, method="fusion", after=tuple(parts), lr=1e-4, **short),
-        **short,
-    )
+    if notebook == ADAPTER_FUSION:
+        return {name: _arm(name, "rte") for name in ("pretrained", "adapter", "fusion")}
+    first = PairExperiment("mnli encoder", "mnli", "minilm", epochs=1, batch=32, lr=1e-4)
+    made = [_arm(name, "rte") for name in ("random", "pretrained", "pretrained, then MNLI")]
+    return {one.name: replace(one, after=(first,)) if one.name.endswith("MNLI") else one for one in made}
 
 
 def _gpu(notebook: str) -> dict[str, PairExperiment]:

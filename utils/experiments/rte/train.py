@@ -410,8 +410,18 @@ def build(
             places = {one.task: _place(one, path) for one, path in zip(experiment.after, kept, strict=True)}
             instead("sources", lambda one: one({name: [name] for name in places}, experiment.task), [*places].__eq__)
             model = _composed(model, places, experiment.task, classes)
+        elif experiment.method == "head":
+            for one, path in zip(experiment.after, kept, strict=True):
+                model.load_adapter(_place(one, path), load_as=one.task, with_head=False)
+                model.set_active_adapters(one.task)
+            model.add_classification_head(experiment.task, num_labels=classes)
+            for name, parameter in model.named_parameters():
+                parameter.requires_grad = name.startswith(f"heads.{experiment.task}.")
         else:
-            model.add_adapter(experiment.task, config="seq_bn")
+            for one, path in zip(experiment.after, kept, strict=True):
+                model.load_adapter(_place(one, path), load_as=experiment.task, with_head=False)
+            if not experiment.after:
+                model.add_adapter(experiment.task, config="seq_bn")
             model.add_classification_head(experiment.task, num_labels=classes)
             model.train_adapter(experiment.task)
             wanted = _learning(model)
@@ -467,7 +477,7 @@ def part(
     """The folder with what `experiment` hands on to others, trained with seed 0 if the cache lacks it.
 
     Returns:
-        None for a published adapter, which the adapters library fetches from the hub itself.
+        None for a published adapter, which is in a folder already, or is fetched from the hub by the adapters library.
     """
     if experiment.method == "published":
         return None
@@ -481,8 +491,9 @@ def part(
     )
     generators = streams(experiment, 0)
     model = build(experiment, training.classes, generators["head"], device, precision, folder)
-    with tqdm(total=steps_of(experiment, len(training)), desc=f"first, {experiment.name}") as bar:
-        train(model, experiment, generators, training, validation, device, precision, lambda _: bar.update())
+    if experiment.method != "untrained":
+        with tqdm(total=steps_of(experiment, len(training)), desc=f"first, {experiment.name}") as bar:
+            train(model, experiment, generators, training, validation, device, precision, lambda _: bar.update())
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as made:
         if experiment.method == "full":
@@ -510,4 +521,4 @@ def train_size(experiment: PairExperiment, folder: Path | str | None = None) -> 
 
 def _place(experiment: PairExperiment, path: Path | None) -> str:
     """Where the adapters library finds the adapter of an experiment: a folder, or a name of the hub."""
-    return str(path) if path else encoders.PUBLISHED_ADAPTERS[experiment.task]
+    return str(path) if path else encoders.published_adapter(experiment.encoder, experiment.task)
