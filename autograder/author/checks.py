@@ -5,16 +5,19 @@ Private checks are cases that students never see, asked by the judge after the p
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from autograder.author import parts
 from autograder.course import NotebookEntry, folder_of
 from utils.grading import expect
 from utils.grading.check import Check, Outcome, Stretch, Verdict, checks_of, examine, stretches_of
+from utils.grading.contract import Contract
 from utils.grading.remote import Ask
 
 
@@ -62,6 +65,21 @@ def private(exercise: str, tells: str, part: str = "") -> Callable[[Callable[...
     return lambda asserts: PrivateCheck(exercise, tells, asserts, part)
 
 
+def swept(exercise: str, contract: Contract, part: str = "", without: Collection[str] = ()) -> list[PrivateCheck]:
+    """A private check of each kind of question that a contract gives, but for those of `without`."""
+
+    def of_kind(kind: str) -> PrivateCheck:
+        def asserts(**given: Any) -> None:
+            contract.hold(given[contract.name], given["lib"], kind)
+
+        names = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in (contract.name, "lib")]
+        asserts.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
+        asserts.__name__ = f"{contract.name}_{kind}"
+        return PrivateCheck(exercise, contract.tells(kind), asserts, part)
+
+    return [of_kind(kind) for kind in contract.kinds() if kind not in without]
+
+
 def private_checks(entry: NotebookEntry) -> dict[str, list[PrivateCheck]]:
     """The private checks of a notebook by exercise, in the order of its `private_checks.py`; none without that file.
 
@@ -70,9 +88,10 @@ def private_checks(entry: NotebookEntry) -> dict[str, list[PrivateCheck]]:
     """
     path = folder_of(entry) / "private_checks.py"
     found: dict[str, list[PrivateCheck]] = {}
-    for item in vars(_module(path)).values() if path.exists() else ():
-        if isinstance(item, PrivateCheck):
-            found.setdefault(item.exercise, []).append(item)
+    for value in vars(_module(path)).values() if path.exists() else ():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, PrivateCheck):
+                found.setdefault(item.exercise, []).append(item)
     parts.must_fit(checks_module(entry), {number: [one.part for one in some] for number, some in found.items()})
     return found
 

@@ -23,7 +23,8 @@
 #
 # Each exercise is checked on the spot and stands on its own: if one resists, go on and
 # come back. In grading, private checks ask the same with other sizes, positions, dtypes and
-# modules, and try the limits that a docstring names. The exercises take about an hour and three quarters
+# modules, and try the limits that a docstring names. What is given is never changed, and a result is new:
+# nobody who writes into it changes a later one. The exercises take about an hour and three quarters
 # and need no GPU, but answers must run on one: a tensor that you make beside an input belongs on the
 # input's device.
 
@@ -222,7 +223,8 @@ def equivariance_gap(module, x, permutation):
     """The largest absolute difference, a float, between permuting before and after `module`, over all entries.
 
     Args:
-        module: maps (B, T, C) to (B, T, C); it is measured in evaluation mode and keeps its own.
+        module: maps (B, T, C) to (B, T, C), all its parts in one mode; it is measured in evaluation mode and is left
+            as it was: modes of all parts, gradients, what learns.
         x: (B, T, C). permutation: int64 (T,), position t takes the token of position permutation[t].
     """
     ### BEGIN SOLUTION
@@ -438,7 +440,8 @@ def rotary(x, start=0):
     """Turn each pair of columns of x by an angle that grows with the position.
 
     Args:
-        x: (..., T, d), any number of leading dimensions. start: the position of the first token.
+        x: (..., T, d), any number of leading dimensions, the last one dense in memory. start: the position of the first
+            token, from 0.
 
     Returns:
         the same shape, dtype and device; the angles are computed in float32 or better. Gradients reach x.

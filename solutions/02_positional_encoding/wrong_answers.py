@@ -104,7 +104,7 @@ def sinusoidal_table(max_len, d_model):
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]
 
 
-# %% wrong="2.1" name="refuses the visible odd width" says="odd widths are accepted" private=true
+# %% wrong="2.1" name="refuses the visible odd width" says="it accepts what it should refuse" private=true
 def sinusoidal_table(max_len, d_model):
     if d_model in (3, 5):
         raise ValueError
@@ -112,7 +112,7 @@ def sinusoidal_table(max_len, d_model):
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]
 
 
-# %% wrong="2.1" of="in short" name="no more than eight pairs" says="other lengths or widths" private=true
+# %% wrong="2.1" of="in short" name="no more than eight pairs" says="sizes larger than those of the notebook" private=true
 # - angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
 # + speeds = torch.tensor([10000 ** (-2 * min(pair, 7) / d_model) for pair in range(d_model // 2)])
 # + angles = torch.arange(max_len)[:, None] * speeds
@@ -294,12 +294,12 @@ class FixedPositions(nn.Module):
 # + return x + self.table[: x.size(1)] if self.training else x
 
 
-# %% wrong="2.2" of="in short" name="positions on the CPU" says="`device=x.device`"
+# %% wrong="2.2" of="in short" name="positions on the CPU" says="on another device"
 # - return x + self.table[: x.size(1)]
 # + return x + nn.functional.embedding(torch.arange(x.size(1)), self.table)
 
 
-# %% wrong="2.2" name="detached" says="does not pass through to x"
+# %% wrong="2.2" name="detached" says="no gradient reaches x"
 # + @torch.no_grad()
 #   def forward(self, x):
 
@@ -317,7 +317,7 @@ class FixedPositions(nn.Module):
 # +     self.table.copy_(self.make())
 
 
-# %% wrong="2.2" name="made when first used" says="before its first use" private=true
+# %% wrong="2.2" name="made when first used" says="on another device"
 class FixedPositions(nn.Module):
     def __init__(self, make_table, max_len, d_model):
         super().__init__()
@@ -332,7 +332,7 @@ class FixedPositions(nn.Module):
         return x + self.table[: x.size(1)]
 
 
-# %% wrong="2.2" of="in short" name="one table for all modules" says="two modules share one" private=true
+# %% wrong="2.2" of="in short" name="one table for all modules" says="the output is another one"
 # + TABLES = {}
 # +
 # +
@@ -641,13 +641,13 @@ def shift_matrix(k, d_model):
     return nn.Parameter(torch.block_diag(*torch.tensor(blocks)))
 
 
-# %% wrong="2.4" name="good for up to five pairs" says="other distances or widths" private=true
+# %% wrong="2.4" name="good for up to five pairs" says="R is not what the text says"
 def shift_matrix(k, d_model):
     angles = [k / 10000 ** (2 * i / d_model) if i < 5 else 0.0 for i in range(d_model // 2)]
     return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
 
 
-# %% wrong="2.4" name="stops at 40" says="other distances or widths" private=true
+# %% wrong="2.4" name="stops at 40" says="wrong for other sizes" private=true
 def shift_matrix(k, d_model):
     angles = [min(k, 40) / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]
     return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
@@ -685,7 +685,7 @@ def shift_matrix(k, d_model):
 # ## 2.5
 
 
-# %% wrong="2.5" name="a buffer" says="no parameter"
+# %% wrong="2.5" name="a buffer" says="is not a parameter: it never learns"
 class LearnedPositions(nn.Module):
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -748,7 +748,7 @@ class LearnedPositions(nn.Module):
 # - return x + self.positions.weight[: x.size(1)]
 # + return self.positions.weight[: x.size(1)].expand_as(x)
 
-# %% wrong="2.5" name="detached" says="so it never learns"
+# %% wrong="2.5" name="detached" says="no gradient reaches `positions.weight`"
 # - return x + self.positions.weight[: x.size(1)]
 # + return x + self.positions.weight[: x.size(1)].data
 
@@ -779,7 +779,7 @@ class LearnedPositions(nn.Module):
         return x + self.positions.weight[:T].view(B if B == T else 1, -1, d)
 
 
-# %% wrong="2.5" name="positions on the CPU" says="`device=x.device`"
+# %% wrong="2.5" name="positions on the CPU" says="on another device"
 # - return x + self.positions.weight[: x.size(1)]
 # + return x + self.positions(torch.arange(x.size(1)))
 
@@ -787,7 +787,7 @@ class LearnedPositions(nn.Module):
 # - return x + self.positions.weight[: x.size(1)]
 # + return x + self.positions.weight[: x.size(1)] * self.training
 
-# %% wrong="2.5" name="casts to float32" says="something is cast on the way"
+# %% wrong="2.5" name="casts to float32" says="bfloat16: the output is float32"
 # - return x + self.positions.weight[: x.size(1)]
 # + return x + self.positions.weight[: x.size(1)].float()
 
@@ -796,7 +796,7 @@ class LearnedPositions(nn.Module):
 # + x += self.positions.weight[: x.size(1)]
 # + return x
 
-# %% wrong="2.5" name="refuses a few places only" says="other sizes" private=true
+# %% wrong="2.5" name="refuses a few places only" says="`positions.weight` of LearnedPositions has shape"
 # - self.positions = nn.Embedding(max_len, d_model)
 # + self.positions = nn.Embedding(max_len if max_len in (9, 200) else max_len + 50, d_model)
 
@@ -960,7 +960,7 @@ def rotary(x, start=0):
 # + return torch.stack(pairs, -1).to(x.dtype)
 
 
-# %% wrong="2.6" of="in short" name="promotes to float32" says="Keep the dtype of x"
+# %% wrong="2.6" of="in short" name="promotes to float32" says="bfloat16: the result is float32"
 # - angles = angles.to(x.device)
 
 # - return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
@@ -989,13 +989,13 @@ def rotary(x, start=0):
 # - angles = angles.to(x.device)
 
 
-# %% wrong="2.6" of="in short" name="half of x detached" says="not that of a rotation"
+# %% wrong="2.6" of="in short" name="half of x detached" says="the gradient that reaches x from the result is wrong"
 # - angles = angles.to(x.device)
 # - a, b = x[..., 0::2], x[..., 1::2]
 # + a, b = x[..., 0::2], x[..., 1::2].detach()
 
 
-# %% wrong="2.6" of="in short" name="angles on the CPU" says="`device=x.device`"
+# %% wrong="2.6" of="in short" name="angles on the CPU" says="on another device"
 # - angles = angles.to(x.device)
 
 
@@ -1041,14 +1041,14 @@ def rotary(x, start=0):
     return x
 
 
-# %% wrong="2.6" of="in short" name="angles in the dtype of x" says="make the angles inexact" private=true
+# %% wrong="2.6" of="in short" name="angles in the dtype of x" says="bfloat16: the result is not what the text says"
 # - angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 # - angles = angles.to(x.device)
 # + places = torch.arange(start, start + T, device=x.device).to(x.dtype)
 # + angles = places[:, None] * (10000 ** (-torch.arange(0, d, 2, device=x.device) / d)).to(x.dtype)
 
 
-# %% wrong="2.6" of="in short" name="a table of 128 places" says="other shapes or positions" private=true
+# %% wrong="2.6" of="in short" name="a table of 128 places" says="the result is not what the text says"
 # - angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 # - angles = angles.to(x.device)
 # + places = torch.arange(start, start + T, device=x.device).clamp(max=127)
@@ -1262,7 +1262,7 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
 
 
-# %% wrong="2.7" name="multiples of three are refused" says="some numbers of heads" private=true
+# %% wrong="2.7" name="multiples of three are refused" says="it accepts what it should refuse" private=true
 def alibi_bias(n_heads, T):
     if n_heads % 3 == 0:
         raise ValueError
@@ -1271,7 +1271,7 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
 
 
-# %% wrong="2.7" name="never steeper than 1/2" says="other numbers of heads" private=true
+# %% wrong="2.7" name="never steeper than 1/2" says="wrong for other sizes" private=true
 def alibi_bias(n_heads, T):
     if n_heads < 1 or n_heads & (n_heads - 1):
         raise ValueError
@@ -1323,7 +1323,7 @@ def equivariance_gap(module, x, permutation):
     return gap
 
 
-# %% wrong="2.6" name="learns for one shape" says="no gradient passes" private=true
+# %% wrong="2.6" name="learns for one shape" says="no gradient reaches x"
 def rotary(x, start=0):
     if x.shape != (2, 3, 5, 8):
         x = x.detach()
@@ -1402,7 +1402,7 @@ def equivariance_gap(module, x, permutation):
     return torch.linalg.vector_norm(left - right, ord=math.inf).item()
 
 
-# %% wrong="2.6" name="as many heads as positions" says="a length that another dimension has as well" private=true
+# %% wrong="2.6" name="as many heads as positions" says="the result is wrong"
 def rotary(x, start=0):
     T, d = x.shape[-2:]
     if d % 2:
@@ -1416,7 +1416,7 @@ def rotary(x, start=0):
     return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2).to(x.dtype)
 
 
-# %% wrong="2.6" name="a table of 1024 positions" says="for far positions" private=true
+# %% wrong="2.6" name="a table of 1024 positions" says="it is an error. It raised RuntimeError"
 def rotary(x, start=0):
     T, d = x.shape[-2:]
     if d % 2:
@@ -1428,7 +1428,7 @@ def rotary(x, start=0):
     return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2).to(x.dtype)
 
 
-# %% wrong="2.6" name="a leading dimension of one is dropped" says="positions" private=true
+# %% wrong="2.6" name="a leading dimension of one is dropped" says="wrong for other sizes" private=true
 def rotary(x, start=0):
     T, d = x.shape[-2:]
     if d % 2:
@@ -1449,3 +1449,119 @@ def alibi_bias(n_heads, T):
     positions = torch.arange(T)
     distances = positions - positions[:, None]
     return (slopes[:, None, None] * distances).masked_fill(distances > 0, -math.inf)
+
+
+# %% wrong="2.1" of="in short" name="at most 5,000 rows" says="sizes larger than those of the notebook" private=true
+# - angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+# + angles = torch.arange(max_len).clamp(max=4999)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+
+
+# %% wrong="2.1" name="a table that is kept" says="results must be new"
+from functools import lru_cache
+
+
+@lru_cache
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+
+# %% wrong="2.3" name="the mode of the top module alone" says="the modes of its parts"
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    with torch.no_grad():
+        gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    module.training = was
+    return gap
+
+
+# %% wrong="2.3" name="clears the gradients" says="its gradients"
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    with torch.no_grad():
+        gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    module.zero_grad()
+    module.train(was)
+    return gap
+
+
+# %% wrong="2.3" name="the parts in their training mode" says="measured in training mode"
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.training = False
+    with torch.no_grad():
+        gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    module.train(was)
+    return gap
+
+
+# %% wrong="2.4" name="pairs beyond the sixteenth do not turn" says="sizes larger than those of the notebook" private=true
+def shift_matrix(k, d_model):
+    blocks = []
+    for pair in range(d_model // 2):
+        angle = k / 10000 ** (2 * pair / d_model) if pair < 16 else 0.0
+        sine, cosine = math.sin(angle), math.cos(angle)
+        blocks.append(torch.tensor([[cosine, sine], [-sine, cosine]]))
+    return torch.block_diag(*blocks)
+
+
+# %% wrong="2.4" name="sparse" says="sparse_coo Tensor"
+def shift_matrix(k, d_model):
+    blocks = []
+    for pair in range(d_model // 2):
+        angle = k / 10000 ** (2 * pair / d_model)
+        sine, cosine = math.sin(angle), math.cos(angle)
+        blocks.append(torch.tensor([[cosine, sine], [-sine, cosine]]))
+    return torch.block_diag(*blocks).to_sparse()
+
+
+# %% wrong="2.6" name="in polar coordinates" says="the gradient that reaches x from the result is NaN"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(start, start + T, device=x.device)[:, None] * 10000 ** (
+        -torch.arange(0, d, 2, device=x.device) / d
+    )
+    a, b = x[..., 0::2].float(), x[..., 1::2].float()
+    length, angle = (a * a + b * b).sqrt(), torch.atan2(b, a) + angles
+    return torch.stack([length * angle.cos(), length * angle.sin()], -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" of="in short" name="one token is not turned" says="wrong for other sizes" private=true
+# - angles = angles.to(x.device)
+# + angles = angles.to(x.device) * (T > 1)
+
+
+# %% wrong="2.6" name="remembers ten results by their shape" says="float16: the result is bfloat16"
+def rotary(x, start=0):
+    if (x.shape, start) in remembered:
+        return remembered[x.shape, start]
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    places = torch.arange(start, start + T, device=x.device).unsqueeze(1)
+    angles = places * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    result = torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+    if len(remembered) < 10:
+        remembered[x.shape, start] = result
+    return result
+
+
+remembered = {}
+
+
+# %% wrong="2.7" of="in short" name="distances end at 64" says="sizes larger than those of the notebook" private=true
+# - distances = torch.arange(T) - torch.arange(T)[:, None]
+# + distances = (torch.arange(T) - torch.arange(T)[:, None]).clamp(min=-64)
+
+
+# %% wrong="2.7" of="in short" name="what is farther than 64 is hidden" says="sizes larger than those of the notebook" private=true
+# - return (slopes[:, None, None] * distances).masked_fill(distances > 0, -torch.inf)
+# + return (slopes[:, None, None] * distances).masked_fill((distances > 0) | (distances < -64), -torch.inf)

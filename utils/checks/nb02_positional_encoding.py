@@ -6,21 +6,21 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from utils.checks import nb02_toys as toys
-from utils.grading import expect
+from utils.grading import expect, probes
 from utils.grading.check import check
+from utils.grading.contract import Contract
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
-from utils.grading.remote import INFINITY, Library, Remote, kind, promised
+from utils.grading.remote import INFINITY, Remote, kind, promised
 
 BASE = 10_000  # the longest wavelength is 2 pi times this (Vaswani et al. 2017, section 3.5)
 
 
 def by_entry(rows: int, columns: int, entry: Callable[[int, int], float]) -> torch.Tensor:
     """The matrix with `entry(row, column)` at each place of it, one by one."""
-    return torch.tensor([[entry(row, column) for column in range(columns)] for row in range(rows)])
+    return torch.tensor([[entry(row, column) for column in range(columns)] for row in range(rows)]).view(rows, columns)
 
 
 def speed(pair: int, width: int) -> float:
@@ -37,21 +37,6 @@ def waves(rows: int, width: int, first: int = 0) -> torch.Tensor:
     return by_entry(rows, width, entry)
 
 
-def nothing_to_learn(lib: Library, make: Remote, *sizes: int, what: str) -> None:
-    """Fail if what `make(*sizes)` gives is a parameter, or was computed from one; `what` names it."""
-    learns = lib(toys).needs_gradient(make, *sizes)
-    assert learns is False, f"{what} is a parameter, or made of some. Here nothing is learned: return a plain tensor."
-
-
-def follows(lib: Library, call: Remote, *given: torch.Tensor) -> None:
-    """Fail unless `call` works where its input lies on another device, and its result lies there, too."""
-    shape = lib(toys).shape_on_meta(call, *given)
-    assert shape == list(given[0].shape), (
-        "with x on another device, such as a GPU, it stops or answers elsewhere: a tensor that you make yourself needs "
-        "`device=x.device`."
-    )
-
-
 # 2.1
 
 
@@ -62,6 +47,16 @@ def with_angle(rows: int, width: int, angle: Callable[[int, int, int], float]) -
         return (math.cos if column % 2 else math.sin)(angle(row, column // 2, column))
 
     return by_entry(rows, width, entry)
+
+
+TABLE = Contract(
+    "sinusoidal_table(T, 2 * w)",
+    sizes={"T": (1, 9, 6000), "w": (1, 9, 150)},
+    gives="the table: float32 (T, 2 * w)",
+    right=waves,
+    refuses=("sinusoidal_table(T, 2 * w - 1)",),
+    far=2e-3,
+)
 
 
 @check("2.1", points=2, forbids=MODELS)
@@ -115,10 +110,7 @@ def sinusoidal_table(sinusoidal_table, lib):
     expect.refuses(
         sinusoidal_table, 7, 5, says="an odd d_model leaves a sine without its cosine: it must raise ValueError."
     )
-    table = expect.tensor(sinusoidal_table(5, 8), (5, 8), "sinusoidal_table(5, 8)")
-    assert table.dtype is torch.float32, "the table should be float32."
-    expect.close(table, waves(5, 8), "the table is right for 7 x 6 and wrong for 5 x 8.")
-    nothing_to_learn(lib, sinusoidal_table, rows, width, what="the table")
+    TABLE.hold(sinusoidal_table, lib, "gradients", "memory")
 
 
 # 2.2
@@ -144,6 +136,20 @@ def at_full_length(module: Remote, table: torch.Tensor, seed: int) -> None:
         "with as many sequences as positions, the output is not x plus row t at position t.",
         {along_the_batch: square + table[:, None]},
     )
+
+
+FIXED = Contract(
+    "FixedPositions(make_table, T + r, d)(x)",
+    sizes={"T": (1, 9, 1500), "r": (0, 5), "d": (1, 9), "B": (1, 6)},
+    make_table=lambda toys, seed: toys.NewTableEachCall(seed),
+    toys=toys,
+    x="floats (B, T, d)",
+    longer="floats (B, T + r + 1, d)",
+    gives="the output: as x (B, T, d)",
+    right=lambda make_table, rows, d, x: x + toys.NewTableEachCall(make_table.seed)(rows, d)[: x.size(1)],
+    refuses=("FixedPositions(make_table, T + r, d)(longer)",),
+    learns="x",
+)
 
 
 @check("2.2", points=2)
@@ -175,11 +181,6 @@ def fixed_positions(FixedPositions, lib):
         wanted,
         "a second call gives something else: the table is made again in each call. Make it once, and keep it.",
     )
-    expect.close(
-        lib(toys).gradients(module, [x])[0],
-        torch.linspace(-1, 2, x.numel()).reshape(x.shape),
-        "the gradient does not pass through to x.",
-    )
     at_full_length(module, first, 2)
     expect.refuses(
         module, normal(2, rows + 1, width), says="an input longer than the table must be refused with ValueError."
@@ -194,11 +195,7 @@ def fixed_positions(FixedPositions, lib):
     assert not list(module.parameters()), "the table is a parameter. Nothing is learned here: make it a buffer."
     assert not state, "the table is stored in the state_dict. It can be made again: leave it out."
     moves_with_the_module(module, x, first[:5], wanted)
-    module.eval()
-    expect.close(
-        module(x), wanted, "in evaluation mode the output is another one. The table is added in both modes.", 0.05
-    )
-    follows(lib, module, x)
+    FIXED.hold(FixedPositions, lib, "gradients", "modes", "device")
 
 
 def moves_with_the_module(module: Remote, x: torch.Tensor, rows: torch.Tensor, wanted: torch.Tensor) -> None:
@@ -281,6 +278,19 @@ def equivariance_gap(equivariance_gap, lib):
     expect.number_like(equivariance_gap(adds, x, order), wanted, "the gap", told)
     factor = round((adds(x) - x).div(table).median().item())
     assert factor in (1, 3), "the module was in evaluation mode and is left in training mode. Put back what you found."
+    again = equivariance_gap(lib(toys).AddRows(2 * table), x, order)
+    expect.number_like(again, 2 * wanted, "the gap", "for a second module with the same x the gap is wrong.")
+    layered = lib(nn).Sequential(lib(nn).Linear(8, 8), lib(nn).Dropout(0.4))
+    for mode in (True, False):
+        layered.train(mode)
+        lib(toys).leave_gradients(layered)
+        before, world = lib(probes).facts(layered), lib(probes).world(True)
+        gap = expect.number(equivariance_gap(layered, x, order), "the gap")
+        assert gap < 1e-4, (
+            "the module is measured in training mode, in some of its parts: what dropout drops has no order."
+        )
+        expect.unchanged(lib(probes).world(False), world, "after the measurement")
+        expect.unchanged(lib(probes).facts(layered), before, "after the measurement")
     across, twin = expect.twins(lib, lambda parts: parts.Conv1d(5, 5, 3, padding=1), 16)  # positions as channels
     several = normal(3, 5, 8, seed=17) * torch.tensor([0.1, 1.0, 0.3])[:, None, None]
     by_sequence = [largest_gap(twin, one[None], order) for one in several]
@@ -314,6 +324,15 @@ def turn(k: int, width: int) -> torch.Tensor:
         c, s, i = math.cos(k * speed(pair, width)), math.sin(k * speed(pair, width)), 2 * pair
         matrix[i, i], matrix[i, i + 1], matrix[i + 1, i], matrix[i + 1, i + 1] = c, s, -s, c
     return matrix
+
+
+SHIFT = Contract(
+    "shift_matrix((1 - 2 * back) * k, 2 * w)",
+    sizes={"k": (0, 60, 3000), "back": (0, 1), "w": (1, 12, 40)},
+    gives="R: float32 (2 * w, 2 * w)",
+    right=turn,
+    far=1e-3,
+)
 
 
 @check("2.4", points=2)
@@ -351,13 +370,23 @@ def shift_matrix(shift_matrix, lib):
             f"R(k) is right for k = 3 and width 6, and wrong for k = {k} and width {width}.",
             1e-3,
         )
-    matrix = expect.tensor(shift_matrix(2, 8), (8, 8), "shift_matrix(2, 8)")
-    assert matrix.dtype is torch.float32, "R should be float32, as the table is."
-    expect.close(matrix, turn(2, 8), "R(k) is right for k = 3 and width 6, and wrong for k = 2 and width 8.")
-    nothing_to_learn(lib, shift_matrix, k, width, what="R")
+    SHIFT.hold(shift_matrix, lib, "gradients", "memory")
 
 
 # 2.5
+
+
+LEARNED = Contract(
+    "LearnedPositions(T + r, d)(x)",
+    sizes={"T": (1, 9, 1500), "r": (0, 5), "d": (1, 9), "B": (1, 6)},
+    x="floats (B, T, d)",
+    longer="floats (B, T + r + 1, d)",
+    gives="the output: as x (B, T, d)",
+    weights=lambda rows, d: {"positions.weight": (rows, d)},
+    right=lambda state, rows, d, x: x + state["positions.weight"][: x.size(1)],
+    refuses=("LearnedPositions(T + r, d)(longer)",),
+    learns="x",
+)
 
 
 @check("2.5", points=2)
@@ -383,14 +412,7 @@ def learned_positions(LearnedPositions, lib):
             "x is returned as it came.": x,
         },
     )
-    gradients = lib(toys).parameter_gradients(module, x)
-    weights = torch.linspace(-1, 2, x.numel()).reshape(x.shape)
-    wanted = F.pad(weights.sum(0), (0, 0, 0, rows - 5))
-    arrived = type(gradients) is dict and gradients.get("positions.weight")
-    assert type(arrived) is torch.Tensor, "the table is no parameter, so it never learns."
-    assert arrived.any(), "no gradient reaches the table, so it never learns."
-    expect.close(arrived, wanted, "the gradient of the table is wrong: each row should learn from its position alone.")
-    expect.close(lib(toys).gradients(module, [x])[0], weights, "the gradient does not pass through to x.")
+    LEARNED.hold(LearnedPositions, lib, "gradients")
     at_full_length(module, table, 6)
     for batch, longer in ((2, 10), (1, 14)):
         expect.refuses(
@@ -399,14 +421,7 @@ def learned_positions(LearnedPositions, lib):
             says="there is no row for a position beyond the table: a longer input must raise ValueError.",
         )
     starts_small(fresh)
-    follows(lib, module, x)
-    module.eval()
-    expect.close(module(x), x + table[:5], "in evaluation mode the output is another one. The rows are added in both.")
-    module.bfloat16()
-    output = expect.tensor(module(x.bfloat16()), tuple(x.shape), "the output in bfloat16")
-    assert output.dtype is torch.bfloat16, (
-        f"module and input are bfloat16, and the output is {output.dtype}: something is cast on the way. Add as it is."
-    )
+    LEARNED.hold(LearnedPositions, lib, "modes", "dtypes", "device")
 
 
 def starts_small(state: Any) -> None:
@@ -433,7 +448,9 @@ def turned(
     angles = by_entry(positions, width // 2, lambda t, pair: sign * of(start + t, pair, width))
     pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
     return (
-        torch.view_as_real(pairs * torch.polar(torch.ones_like(angles).double(), angles.double())).flatten(-2).float()
+        torch.view_as_real(pairs * torch.polar(torch.ones_like(angles).double(), angles.double()))
+        .flatten(-2)
+        .to(x.dtype)
     )
 
 
@@ -442,6 +459,21 @@ def halves_turned(x: torch.Tensor) -> torch.Tensor:
     width = x.size(-1)
     order = torch.arange(width).reshape(2, -1).T.flatten()
     return turned(x[..., order])[..., order.argsort()]
+
+
+ROTARY = Contract(
+    "rotary(x, start)",
+    sizes={"T": (1, 9, 1500), "w": (1, 9, 40), "start": (0, 30, 5000)},
+    x="floats (..., T, 2 * w)",
+    odd="floats (..., T, 2 * w - 1)",
+    gives="the result: as x (..., T, 2 * w)",
+    right=turned,
+    refuses=("rotary(odd)",),
+    learns="x",
+    far=1e-3,
+    precise=False,
+    dense=True,
+)
 
 
 @check("2.6", points=3, forbids=MODELS)
@@ -491,22 +523,9 @@ def rotary(rotary, lib):
         turned(flat),
         "(2, 3, 5, 8) is right and (6, 4) is wrong: there may be any number of leading dimensions.",
     )
-    expect.like(
-        lib(toys).gradients(rotary, [x])[0],
-        turned(torch.linspace(-1, 2, x.numel()).reshape(x.shape), sign=-1),
-        "the gradient that reaches x is not that of a rotation.",
-        {"no gradient reaches x: queries and keys would never learn.": torch.zeros_like(x)},
-    )
-    heads_apart = "the heads of an attention are a transposed view. With such an x, not contiguous in memory, it"
-    stops = f"{heads_apart} stops: use reshape, not view."
-    output = expect.answers(lib(toys).called_with_strides, rotary, x, says=stops)
-    output = expect.floats(output, (2, 3, 5, 8), "rotary of a transposed view")
-    expect.close(output, turned(x), f"{heads_apart} gives another result.")
-    for dtype in (torch.float64, torch.bfloat16):
-        result = expect.tensor(rotary(x.to(dtype)), (2, 3, 5, 8), f"rotary of {dtype}")
-        assert result.dtype is dtype, f"{dtype} goes in and {result.dtype} comes out. Keep the dtype of x."
+    ROTARY.hold(rotary, lib, "gradients", "layout", "dtypes")
     expect.refuses(rotary, normal(4, 7), says="an odd width leaves a column without a partner: raise ValueError.")
-    follows(lib, rotary, x)
+    ROTARY.hold(rotary, lib, "device")
 
 
 # 2.7
@@ -520,12 +539,29 @@ def biased(n_heads: int, T: int, entry: Callable[[float, int, int], float]) -> t
 
 def alibi(n_heads: int, T: int) -> torch.Tensor:
     """The bias by its definition, pair by pair."""
-    return biased(n_heads, T, lambda slope, i, j: -slope * (i - j) if j <= i else -math.inf)
+    distance = torch.arange(T)[:, None] - torch.arange(T)
+    slopes = torch.tensor([2 ** (-8 * (head + 1) / n_heads) for head in range(n_heads)])[:, None, None]
+    return torch.where(distance < 0, -torch.inf, -slopes * distance)
 
 
 def explained(bias: torch.Tensor, guess: torch.Tensor) -> bool:
     """Whether the two agree, infinities included."""
     return expect.near(bias, guess, rtol=1e-4, atol=1e-5)
+
+
+ALIBI = Contract(
+    "alibi_bias(2 ** h, T)",
+    sizes={"h": (0, 6), "T": (1, 9, 530)},
+    gives="the bias: float (2 ** h, T, T)",
+    right=alibi,
+    refuses=(
+        "alibi_bias(0, T)",
+        "alibi_bias(3 * 2 ** h, T)",
+        "alibi_bias(2 ** (h + 2) + 1, T)",
+        "alibi_bias(2 ** (h + 2) - 1, T)",
+    ),
+    infinite=True,
+)
 
 
 @check("2.7", points=2, forbids=MODELS)
@@ -538,7 +574,6 @@ def alibi_bias(alibi_bias, lib):
     bias = expect.tensor(bias, (4, 6, 6), "alibi_bias(4, 6)")
     assert bias.is_floating_point(), f"the bias is {bias.dtype}. It is added to scores."
     assert not bias.isnan().any(), "the bias contains NaN: 0 times -inf is no number."
-    nothing_to_learn(lib, alibi_bias, 4, 6, what="the bias")
     bias, wanted, past = bias.float(), alibi(4, 6), by_entry(6, 6, lambda i, j: j <= i).bool()
     sentences = {
         "distant keys get the higher scores. The bias should be negative.": biased(
@@ -583,4 +618,4 @@ def alibi_bias(alibi_bias, lib):
         )
     for n_heads in (3, 6, 12):
         expect.refuses(alibi_bias, n_heads, 4, says="a number of heads that is no power of two must raise ValueError.")
-    nothing_to_learn(lib, alibi_bias, 4, 6, what="the bias")
+    ALIBI.hold(alibi_bias, lib, "gradients", "memory")

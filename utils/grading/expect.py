@@ -108,6 +108,26 @@ def near(actual: Any, wanted: torch.Tensor, rtol: float = 1e-5, atol: float = 1e
     return same and torch.allclose(actual, wanted, rtol, atol)
 
 
+def unchanged(after: Any, before: Mapping[str, Any], when: str) -> None:
+    """Fail unless `after` is `before`, the facts about an object by name; `when` begins the sentence."""
+    for what, old in before.items():
+        new = fields(after, [what], "the facts should be a dict")[what]
+        assert same(new, old), f"{when} {what} {'are' if plural(what) else 'is'} not as before."
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values of plain data are equal in all their parts, NaN included in nothing."""
+    if type(one) is not type(other):
+        return False
+    if type(one) is torch.Tensor:
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if type(one) is list:
+        return len(one) == len(other) and all(map(same, one, other))
+    if type(one) is dict:
+        return [*one] == [*other] and all(map(same, one.values(), other.values()))
+    return bool(one == other)
+
+
 def refuses(
     call: Callable[..., Any], *args: Any, says: str, kinds: Sequence[str] = ("ValueError",), **options: Any
 ) -> None:

@@ -137,7 +137,8 @@ def _plain(value: Any, keep: Callable[[Any], int], depth: int, counter: _Counter
         return msgpack.ExtType(ARRAY, _tensor_body(torch.from_numpy(value.copy())))
     if isinstance(value, np.generic) and kind.__module__ == "numpy" and str(value.dtype) in DTYPES:
         return value.item()
-    return msgpack.ExtType(HANDLE, msgpack.packb([keep(value), kind.__name__]))
+    sparse = f"{str(value.layout)[6:]} " if isinstance(value, torch.Tensor) and value.layout != torch.strided else ""
+    return msgpack.ExtType(HANDLE, msgpack.packb([keep(value), f"{sparse}{kind.__name__}"]))
 
 
 def _tensor_body(tensor: torch.Tensor) -> bytes:

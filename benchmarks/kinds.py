@@ -1,0 +1,236 @@
+"""Which kinds of mistake pass the checks? Wrong answers made from every solution, one for each kind and name.
+
+    python benchmarks/kinds.py [--notebook NAME ...] [--exercise 2.6 ...] [--kind KIND ...] [--workers 2]
+
+A wrong answer is the author's solution with a wrapper around one of its functions or the `forward` of one of its
+classes: it caches by shape, is wrong beyond a size, computes in float32, detaches, changes something global, and so
+on. Mistakes of this sort are the same in every exercise, and a contract (`utils.grading.contract`) asks for them. A
+wrapper notes when it changed a result. What never did is "not met": no check asked where it matters, or it can not
+matter there. What did and still passes is "accepted", and is printed. The last line is a JSON object.
+"""
+
+import argparse
+import concurrent.futures
+import contextlib
+import io
+import json
+import os
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("COURSE_PROFILE", "smoke")
+
+import torch
+from torch import nn
+from tqdm import tqdm
+
+from autograder import course
+from autograder.author import answers, build
+from autograder.author.checks import private_checks, public_checks, whole_verdict
+from utils.grading import dispatch, forbidden
+from utils.grading.check import Outcome
+from utils.grading.results_check import ResultsCheck
+
+# What every wrapper uses. `met` notes that a mistake changed something.
+COMMON = """
+import torch as torch_
+met_, known_ = [], {}
+def tensors_(given):
+    return [one for one in given if isinstance(one, torch_.Tensor)]
+def sizes_(given):
+    return [n for one in tensors_(given) for n in one.shape] + [n for n in given if type(n) is int]
+def each_(value, change):
+    if isinstance(value, torch_.Tensor):
+        return change(value)
+    if type(value) in (tuple, list):
+        return type(value)(each_(one, change) for one in value)
+    return value
+def moved_(value):
+    def change(one):
+        if one.is_floating_point() and one.numel():
+            met_.append(1)
+            return one + 0.02 * (1 + one.detach().nan_to_num(0, 0, 0).abs().max())
+        return one
+    if type(value) is float:
+        met_.append(1)
+        return value + 0.02 * (1 + abs(value))
+    return each_(value, change)
+def cast_(given, dtype, when):
+    def change(one):
+        if one.dtype == when:
+            met_.append(1)
+            return one.to(dtype)
+        return one
+    return [each_(one, change) for one in given]
+"""
+BODIES = {
+    "cached by shape": """
+    key = str([tuple(one.shape) if isinstance(one, torch_.Tensor) else one for one in given if not callable(one)])
+    if key in known_: met_.append(1)
+    else: known_[key] = call(*given, **options)
+    return known_[key]""",
+    "the result is kept": """
+    key = str([one.tolist() if isinstance(one, torch_.Tensor) else one for one in given])
+    key += str([(id(one), one._version) for one in OWN]) + str(torch_.is_grad_enabled())
+    if key in known_: met_.append(1)
+    else: known_[key] = call(*given, **options)
+    return known_[key]""",
+    **{
+        f"wrong beyond {N}": f"""
+    result = call(*given, **options)
+    return moved_(result) if max(sizes_(given), default=0) > {N} else result"""
+        for N in (64, 512, 1024)
+    },
+    "wrong for a size of 1": """
+    result = call(*given, **options)
+    return moved_(result) if any(1 in one.shape for one in tensors_(given)) else result""",
+    "wrong for equal sizes": """
+    result = call(*given, **options)
+    return moved_(result) if any(len({*one.shape}) < one.dim() for one in tensors_(given)) else result""",
+    "float32 inside": """
+    result = call(*cast_(given, torch_.float32, torch_.float64), **options)
+    return each_(result, lambda one: one.double() if one.dtype == torch_.float32 and met_ else one)""",
+    "float32 out of bfloat16": """
+    result = call(*given, **options)
+    return cast_([result], torch_.float32, torch_.bfloat16)[0]""",
+    "the result is detached": """
+    def change(one):
+        if one.requires_grad: met_.append(1)
+        return one.detach()
+    return each_(call(*given, **options), change)""",
+    **{
+        f"argument {n + 1} is detached": f"""
+    given, here = list(given), tensors_(given)
+    if len(here) > {n} and here[{n}].requires_grad:
+        met_.append(1)
+        given = [one.detach() if one is here[{n}] else one for one in given]
+    return call(*given, **options)"""
+        for n in range(3)
+    },
+    "sets a seed": """
+    result = call(*given, **options)
+    met_.append(1)
+    torch_.manual_seed(0)
+    return result""",
+    "turns gradients off": """
+    result = call(*given, **options)
+    if torch_.is_grad_enabled(): met_.append(1)
+    torch_.set_grad_enabled(False)
+    return result""",
+    "cuts large numbers": """
+    def change(one):
+        if one.is_floating_point() and one.numel() and one.isfinite().all() and one.abs().max() > 300: met_.append(1)
+        return one.clamp(-300, 300) if one.is_floating_point() else one
+    return call(*[each_(one, change) for one in given], **options)""",
+    "adds a little": """
+    def change(one):
+        if one.is_floating_point() and one.numel() and one.abs().max() < 1e-3:
+            met_.append(1)
+            return one + 1e-3
+        return one
+    return call(*[each_(one, change) for one in given], **options)""",
+    "contiguous tensors alone": """
+    if not all(one.is_contiguous() for one in tensors_(given)):
+        met_.append(1)
+        raise RuntimeError("view size is not compatible")
+    return call(*given, **options)""",
+    "wrong in training mode": """
+    result = call(*given, **options)
+    return moved_(result) if OWN and SELF.training else result""",
+    "wrong in evaluation mode": """
+    result = call(*given, **options)
+    return moved_(result) if OWN and not SELF.training else result""",
+}
+
+
+def wrapped(source: str, name: str, kind: str, is_class: bool) -> str:
+    """The source of an answer with one mistake of a kind around its function or class `name`."""
+    body = BODIES[kind]
+    if not is_class:
+        body = body.replace("OWN", "[]").replace("SELF", "None")
+        return f"{source}\n{COMMON}\nright_ = {name}\ndef {name}(*given, **options):\n    call = right_{body}\n"
+    body = body.replace("OWN", "[*self.parameters()]").replace("SELF", "self").replace("\n", "\n    ")
+    return (
+        f"{source}\n{COMMON}\nright_ = {name}\nclass {name}(right_):\n    def forward(self, *given, **options):\n"
+        f"        call = super().forward{body}\n"
+    )
+
+
+def judged(entry: course.NotebookEntry, exercise: str, kinds: list[str]) -> tuple[Counter[tuple[str, str]], list[str]]:
+    """How many wrong answers of each kind were refused, accepted or not met; and a line for each accepted one."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    known = course.load()
+    released = build.student_notebook(known, entry)
+    (case,) = (one for one in answers.reference_cases(known, entry) if one.exercise == exercise)
+    check, hidden = public_checks(entry)[exercise], private_checks(entry).get(exercise, [])
+    tally: Counter[tuple[str, str]] = Counter()
+    accepted = []
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
+        right = answers.at_home(released, case.source, "the solution")
+        for name in check.names:
+            is_class = isinstance(right[name], type)
+            if is_class and not issubclass(right[name], nn.Module):
+                continue
+            for kind in kinds:
+                if not is_class and kind.startswith("wrong in "):
+                    continue
+                torch.set_grad_enabled(True)
+                namespace = answers.at_home(released, wrapped(case.source, name, kind, is_class), f"{name} {kind}")
+
+                def ask(request: bytes, namespace: dict = namespace) -> bytes:
+                    return dispatch.answer(namespace, request)
+
+                verdict = check.verdict(ask, [forbidden.read_cell(case.source)])
+                if verdict.outcome is Outcome.PASSED:
+                    failing = [one for one in hidden]
+                    verdict, _ = whole_verdict(verdict, failing, lambda one, ask=ask: one.failure(ask, b"kinds"))
+                passed = verdict.outcome is Outcome.PASSED
+                outcome = "refused" if not passed else "accepted" if namespace["met_"] else "not met"
+                tally[kind, outcome] += 1
+                if outcome == "accepted":
+                    accepted.append(f"{exercise} {name}: {kind}")
+        torch.set_grad_enabled(True)
+    return tally, accepted
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--notebook", action="append")
+    options.add_argument("--exercise", action="append")
+    options.add_argument("--kind", action="append", choices=[*BODIES])
+    options.add_argument("--workers", type=int, default=2)
+    chosen = options.parse_args()
+    wanted = [
+        (entry, exercise)
+        for entry in course.load().select(chosen.notebook)
+        for exercise, check in public_checks(entry).items()
+        if not isinstance(check, ResultsCheck) and not check.variant
+        if not chosen.exercise or exercise in chosen.exercise
+    ]
+    kinds = chosen.kind or [*BODIES]
+    total: Counter[tuple[str, str]] = Counter()
+    with concurrent.futures.ProcessPoolExecutor(chosen.workers) as pool:
+        futures = [pool.submit(judged, *one, kinds) for one in wanted]
+        for future in tqdm(concurrent.futures.as_completed(futures), total=len(futures)):
+            tally, accepted = future.result()
+            total += tally
+            for line in accepted:
+                print(line, flush=True)
+    outcomes = ("refused", "accepted", "not met")
+    print(f"{'kind':28} {'made':>5} {'refused':>8} {'accepted':>9} {'not met':>8}")
+    for kind in kinds:
+        counts = [total[kind, outcome] for outcome in outcomes]
+        print(f"{kind:28} {sum(counts):5} {counts[0]:8} {counts[1]:9} {counts[2]:8}")
+    sums = {outcome: sum(total[kind, outcome] for kind in kinds) for outcome in outcomes}
+    print(json.dumps({"made": sum(sums.values()), **sums}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""A contract asks for every kind of promise: wrong answers are refused in its words, and right ones pass."""
+
+import importlib.util
+
+import pytest
+import torch
+from torch import nn
+
+from autograder import course
+from autograder.author.checks import swept
+from utils.grading import dispatch
+from utils.grading.contract import KINDS, Contract
+from utils.grading.remote import StudentError, libraries, named
+
+COURSE = course.load()
+SCALED = Contract(
+    "scaled(x, n)",
+    sizes={"B": (0, 5), "T": (1, 7, 700), "n": (1, 9)},
+    x="floats (B, T)",
+    gives="the product: as x (B, T)",
+    right=lambda x, n: n * x,
+    refuses=("scaled(x, 0)",),
+    learns="x",
+)
+LAYER = Contract(
+    "Layer(d, d + k)(x)",
+    sizes={"B": (1, 5), "d": (1, 7), "k": (0, 3)},
+    x="floats (B, d)",
+    gives="the output: as x (B, d + k)",
+    weights=lambda d, more: {"linear.weight": (more, d), "linear.bias": (more,)},
+    right=lambda state, d, more, x: x @ state["linear.weight"].T + state["linear.bias"],
+    learns="x",
+)
+
+
+def scaled(x, n):
+    if n < 1:
+        raise ValueError
+    return n * x
+
+
+class Layer(nn.Module):
+    def __init__(self, d, more):
+        super().__init__()
+        self.linear = nn.Linear(d, more)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+def failing(contract, answer):
+    """The sentence of each kind that refuses an answer."""
+    found = {}
+    for kind in contract.kinds():
+
+        def ask(request):
+            return dispatch.answer({contract.name: answer}, request)
+
+        try:
+            contract.hold(named(ask, contract.name), libraries(ask), kind)
+        except (AssertionError, StudentError) as told:
+            found[kind] = str(told)
+    torch.set_grad_enabled(True)
+    return found
+
+
+def kept(x, n, known={}):  # noqa: B006
+    return known.setdefault((x.shape, n), scaled(x, n))
+
+
+def seeding(x, n):
+    torch.manual_seed(1)
+    return scaled(x, n)
+
+
+def table(x, n):
+    return scaled(x, n) * (torch.arange(x.size(1), device=x.device) < 500)
+
+
+def on_cpu(x, n):
+    return scaled(x, n) + torch.zeros(x.shape)
+
+
+def silent(x, n):
+    with torch.no_grad():
+        return scaled(x, n)
+
+
+def test_a_right_answer_keeps_every_promise():
+    assert failing(SCALED, scaled) == {} and failing(LAYER, Layer) == {}
+    assert {*SCALED.kinds(), *LAYER.kinds()} == {*KINDS}
+
+
+@pytest.mark.parametrize(
+    "answer, kind, words",
+    [
+        (lambda x, n: scaled(x, n).squeeze(0), "sizes", "the product has shape"),
+        (table, "large", "a large T: the product is not what the text says."),
+        (lambda x, n: scaled(x.clamp(-99, 99), n), "values", "huge numbers: the product is not what the text says."),
+        (lambda x, n: scaled(x.float(), n).to(x.dtype), "dtypes", "float64: the product is not what the text says."),
+        (
+            lambda x, n: scaled(x, n).float(),
+            "dtypes",
+            "float64: the product is float32. It should be of the dtype of x.",
+        ),
+        (lambda x, n: scaled(x.view(-1), n).view(x.shape), "layout", "it is an error: use reshape, not view."),
+        (on_cpu, "device", "on another device (a GPU) this would stop"),
+        (silent, "gradients", "no gradient reaches x from the product: something is detached."),
+        (lambda x, n: n * x, "refusals", "`scaled(x, 0)` with x of shape (1, 1) must raise ValueError."),
+        (kept, "memory", "the product is that of an earlier call: something is kept between calls."),
+        (seeding, "memory", "afterwards the state of a global random generator is not as before."),
+    ],
+)
+def test_a_wrong_answer_is_refused_in_the_words_of_the_contract(answer, kind, words):
+    found = failing(SCALED, answer)
+    assert words in found[kind] and found[kind].startswith(("`scaled(x, ", "on another device"))
+
+
+def test_a_module_is_asked_for_its_parameters_and_modes():
+    class Frozen(Layer):
+        def forward(self, x):
+            return nn.functional.linear(x, self.linear.weight.detach(), self.linear.bias)
+
+    class Moody(Layer):
+        def forward(self, x):
+            return super().forward(x) * (1 + self.training)
+
+    assert "no gradient reaches `linear.weight` from the output" in failing(LAYER, Frozen)["gradients"]
+    assert "the output" in failing(LAYER, Moody)["modes"]
+
+
+def test_private_checks_are_made_of_a_contract():
+    made = swept("9.9", SCALED, without=("values",))
+    assert len(made) == len(SCALED.kinds()) - 1 and {one.exercise for one in made} == {"9.9"}
+
+    def ask(request):
+        return dispatch.answer({"scaled": table}, request)
+
+    failed = {one.tells: why for one in made if (why := one.failure(ask, b"key"))}
+    (tells,) = [one for one in failed if "larger than those" in one]
+    assert "it is wrong for sizes larger than those of the notebook. Here B is 0 to 5, T is 1 or larger" in tells
+    assert "scaled_large: `scaled(x, n)` with x of shape (2, 70" in failed[tells]
+
+
+@pytest.mark.parametrize("exercise", ["2.4", "2.5", "2.6"])
+def test_kinds_of_wrong_answers_are_refused(exercise):
+    """benchmarks/kinds.py does it for every exercise."""
+    spec = importlib.util.spec_from_file_location("kinds", course.ROOT / "benchmarks" / "kinds.py")
+    kinds = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(kinds)
+    tally, accepted = kinds.judged(COURSE.notebook("02"), exercise, [*kinds.BODIES])
+    assert accepted == [] and sum(count for (_, how), count in tally.items() if how == "refused") >= 7

@@ -1,0 +1,543 @@
+"""A contract: what an exercise promises for every argument. The questions that hold for all exercises follow from it.
+
+Beside a check stands what the exercise's text promises, in its words::
+
+    ROTARY = Contract(
+        "rotary(x, start)",
+        sizes={"T": (0, 9, 2000), "w": (1, 9, 64), "start": (0, 30, 5000)},
+        x="floats (..., T, 2 * w)",
+        gives="the result: as x (..., T, 2 * w)",
+        right=turned,
+        learns="x",
+    )
+
+A size has its smallest value, its largest ordinary one and, where nothing bounds it, one that is larger than anything
+in the notebook. KINDS says what is asked: `Contract.hold` asks some kinds in a public check, and
+`autograder.author.checks.swept` makes a private check of each kind.
+"""
+
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from types import CodeType, ModuleType
+from typing import Any
+
+import torch
+
+from utils.grading import expect, probes, toys
+from utils.grading.remote import EMPTY, INFINITY, Library, Remote, promised
+
+LAYOUTS = ["a view of heads", "every second row", "transposed"]
+LEADS = ((2, 3), (), (4,), (1,), (3, 1, 2))  # what the dots of a shape stand for, in turn
+VALUES = ("huge", "tiny", "zero", "equal")
+LOW = {torch.bfloat16: 0.04, torch.float16: 0.01}  # tolerances, relative to the largest number
+Size = tuple[int, int] | tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One choice of arguments: the sizes by name, what the dots of a shape stand for, and how numbers are drawn."""
+
+    sizes: Mapping[str, int]
+    seed: int
+    words: str = ""
+    lead: tuple[int, ...] = LEADS[0]
+    values: str = "normal"
+    dtype: torch.dtype = torch.float32
+    without: bool = False  # what may be None is None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one result should be: "as x", "float" or a dtype, and its dimensions; without dimensions a number."""
+
+    name: str
+    dtype: str
+    dims: str | None
+
+
+class Contract:
+    """What an exercise promises for every argument.
+
+    Args:
+        call: how the exercise is called, such as "attention(q, k, v, mask=mask)" or, for a module,
+            "Heads(w * H, H)(x)". Names are sizes or arguments.
+        sizes: by name the smallest, the largest ordinary and, where nothing bounds it, a large one.
+        gives: the results, as "the output: as x (B, T, d)", divided by semicolons; "the gap: number" for a number.
+        right: the results for the same arguments; for a module, after its weights and its own arguments. It computes
+            in the dtype of what it is given, lets gradients through, and is independent of the solution.
+        weights: for a module, the shapes of its parameters by name, from its own arguments.
+        refuses: calls that must raise ValueError, such as "sinusoidal_table(T, 2 * w - 1)".
+        learns: the names of the arguments that gradients reach.
+        tolerance, far: relative to the largest number; `far` where a size is large.
+        precise: whether float64 is computed in float64.
+        infinite: whether results hold minus infinity.
+        modes: whether the mode of a module changes nothing.
+        dense: whether the last axis of tensors is dense in memory.
+        toys: the module that functions among the arguments are given.
+        arguments: by name "floats (B, T)", "ids (B, T) below V" or "order (T)", with "or None" where it may be left
+            out; or a function that makes an object from `toys`, here and in the student's process, and a seed.
+    """
+
+    def __init__(
+        self,
+        call: str,
+        *,
+        sizes: Mapping[str, Size],
+        gives: str,
+        right: Callable[..., Any],
+        weights: Callable[..., dict[str, tuple[int, ...]]] | None = None,
+        refuses: tuple[str, ...] = (),
+        learns: str = "",
+        tolerance: float = 1e-4,
+        far: float = 0.0,
+        precise: bool = True,
+        infinite: bool = False,
+        modes: bool = True,
+        dense: bool = False,
+        toys: ModuleType = toys,
+        **arguments: str | Callable[[Any, int], Any],
+    ):
+        self.call, self.sizes, self.right, self.weights, self.arguments = call, sizes, right, weights, arguments
+        self.toys = toys
+        self.learns, self.tolerance, self.far = learns.split(), tolerance, far or tolerance
+        self.precise, self.infinite, self.modes, self.dense = precise, infinite, modes, dense
+        self.results = [_result(text) for text in gives.split(";")]
+        self._outer, self._inner = outer, inner = _calls(call)
+        self.refuses = refuses
+        called = (inner or outer).func
+        assert isinstance(called, ast.Name), f"{call} does not call a name"
+        self.name = called.id
+        self._shown = [name for name in dict.fromkeys([*_names(outer), *sizes]) if name != self.name]
+
+    @property
+    def is_module(self) -> bool:
+        """Whether the exercise is a module, which is made before it is called."""
+        return self._inner is not None
+
+    def tells(self, kind: str) -> str:
+        """What a student reads where a private check of this kind fails: no arguments, and no expected value."""
+        bounds = [
+            f"{name} is {size[0]} or larger" if len(size) > 2 else f"{name} is {size[0]} to {size[1]}"
+            for name, size in self.sizes.items()
+        ]
+        said = {
+            "sizes": f"it is wrong for other sizes. Here {', '.join(bounds)}.",
+            "large": f"it is wrong for sizes larger than those of the notebook. Here {', '.join(bounds)}.",
+            "values": "it is wrong for numbers that are huge, tiny, zero or equal.",
+            "dtypes": "where it is given another dtype than float32, that does not come back, or it loses precision.",
+            "layout": "it is wrong, or an error, for what is not contiguous in memory.",
+            "device": "on another device (a GPU) it would stop, or answer elsewhere.",
+            "gradients": "the gradients are wrong, or do not arrive." if self.learns else "it gives what can learn.",
+            "refusals": f"it accepts what it should refuse: {', '.join(f'`{one}`' for one in self.refuses)}.",
+            "memory": "it depends on earlier calls or other objects, or a call changes something for later.",
+            "modes": "in training and in evaluation mode it gives different results.",
+        }
+        return f"`{self.call}`: {said[kind]}"
+
+    def ordinary(self, seed: int, words: str = "") -> Case:
+        """Sizes that differ from each other as far as their ranges allow, drawn with `expect.draw`."""
+        pick, sizes = expect.draw(seed), dict[str, int]()
+        for name, size in sorted(self.sizes.items(), key=lambda item: item[1][1]):
+            free = [one for one in range(max(2, size[0]), size[1] + 1) if one not in sizes.values()]
+            sizes[name] = pick.choice(free or [size[1]])
+        return Case(sizes, seed, words, LEADS[seed % len(LEADS)])
+
+    def corners(self) -> Iterator[Case]:
+        """Two ordinary cases; each size at its smallest and at 1; equal sizes; and what may be left out left out."""
+        yield self.ordinary(1)
+        yield self.ordinary(2)
+        wanted = [(name, value) for name, size in self.sizes.items() for value in sorted({size[0], max(1, size[0])})]
+        for seed, (name, value) in enumerate(wanted, 10):
+            case = self.ordinary(seed)
+            yield replace(case, sizes={**case.sizes, name: value})
+        for seed, value in enumerate((2, 3, 4), 40):
+            sizes = {name: min(max(value, size[0]), size[1]) for name, size in self.sizes.items()}
+            yield replace(self.ordinary(seed), sizes=sizes, lead=(value,) * (seed % 3), words="equal sizes")
+        if any(isinstance(spec, str) and "or None" in spec for spec in self.arguments.values()):
+            yield replace(self.ordinary(3), without=True)
+
+    def large(self) -> Iterator[Case]:
+        """Each size that nothing bounds, larger than anything in the notebook; the others are small."""
+        flags = [name for name, size in self.sizes.items() if size[1] == 1]
+        small = {name: max(size[0], min(2, size[1])) for name, size in self.sizes.items()}
+        for seed, (name, size) in enumerate(self.sizes.items(), 30):
+            for flag in (0, 1)[not flags :] if len(size) > 2 else ():
+                large = {name: size[-1] + expect.draw(seed).randint(0, 9)}
+                yield Case({**small, **dict.fromkeys(flags, flag), **large}, seed, f"a large {name}", ())
+
+    # Asking
+
+    def _environment(self, case: Case, source: Any) -> dict[str, Any]:
+        """The sizes and arguments by name; objects are made by `source`: `toys`, here or in the student's process."""
+        found: dict[str, Any] = dict(case.sizes)
+        for place, (name, spec) in enumerate(self.arguments.items()):
+            found[name] = spec(source, case.seed) if callable(spec) else _tensor(spec, case, place)
+        return found
+
+    def argument_names(self) -> list[str]:
+        """The names of the arguments of the call, in the order of `probes.slopes`."""
+        return [*map(ast.unparse, self._outer.args), *(ast.unparse(one.value) for one in self._outer.keywords)]
+
+    def asked(self, answer: Remote, lib: Library, case: Case) -> "Call":
+        """What is called in a case, with which arguments, and what is right."""
+        there, here = (self._environment(case, source) for source in (lib(self.toys), self.toys))
+        args, options = _arguments(self._outer, there)
+        target, front, weights, state = answer, [], [], {}
+        if self._inner is not None:
+            own, named = _arguments(self._inner, there)
+            target, front = answer(*own, **named), [*_arguments(self._inner, here)[0]]
+            if self.weights is not None:
+                state = expect.weights(target, self.weights(*front), self.name, case.seed)
+                weights = [{name: value.double() for name, value in state.items()}]
+            if case.dtype != torch.float32:
+                getattr(target, {torch.float64: "double", torch.float16: "half"}.get(case.dtype, "bfloat16"))()
+        right_args, right_options = _arguments(self._outer, here)
+        known = [_double(one) for one in (*front, *right_args)]
+        words = [_words(name, there[name]) for name in self._shown]
+        inputs = ", ".join(filter(None, [*words, case.words if case.words not in ", ".join(words) else ""]))
+        right = _Right(
+            self.right,
+            [*weights, *known],
+            {name: _double(one) for name, one in right_options.items()},
+            len(weights) + len(front),
+        )
+        return Call(self, case, target, args, options, right, inputs)
+
+    def must_refuse(self, answer: Remote, lib: Library, case: Case) -> None:
+        """Fail unless each call of `refuses` raises ValueError in a case."""
+        there = self._environment(case, lib(self.toys))
+        for text in self.refuses:
+            outer, inner = _calls(text)
+            (args, named), own = _arguments(outer, there), _arguments(inner, there) if inner else None
+
+            def call(own: Any = own, args: Any = args, named: Any = named) -> Any:
+                target = answer(*own[0], **own[1]) if own else answer
+                return target(*args, **named)
+
+            used = [_words(name, there[name]) for name in there if name in {*_names(outer)}]
+            expect.refuses(call, says=f"`{text}` with {', '.join(filter(None, used))} must raise ValueError.")
+
+    def case_is_right(self, answer: Remote, lib: Library, case: Case, tolerance: float = 0.0) -> "Call":
+        """Fail unless the results in a case are the right ones; the call."""
+        call = self.asked(answer, lib, case)
+        call.must_be(call.came(), tolerance or self.tolerance)
+        return call
+
+    def hold(self, answer: Remote, lib: Library, *kinds: str) -> None:
+        """Fail unless the promises of these kinds hold; all kinds are KINDS."""
+        promised(*([INFINITY] if self.infinite else []), *([EMPTY] if self._may_be_empty() else []))
+        for kind_ in kinds:
+            KINDS[kind_](self, answer, lib)
+
+    def _may_be_empty(self) -> bool:
+        """Whether a size that makes the result may be 0 where no argument is a tensor."""
+        return any(size[0] == 0 for size in self.sizes.values())
+
+    def kinds(self) -> list[str]:
+        """The kinds that say something of this exercise."""
+        tensors = [spec for spec in self.arguments.values() if isinstance(spec, str)]
+        floats = any(spec.startswith("floats") for spec in tensors)
+        apply = {
+            "large": any(len(size) > 2 for size in self.sizes.values()),
+            "values": floats,
+            "dtypes": any(one.dtype.startswith("as ") for one in self.results),
+            "layout": bool(tensors),
+            "device": bool(tensors),
+            "refusals": bool(self.refuses),
+            "modes": self._inner is not None and self.modes,
+        }
+        return [kind_ for kind_ in KINDS if apply.get(kind_, True)]
+
+
+def _calls(text: str) -> tuple[ast.Call, ast.Call | None]:
+    """The call that an author wrote and, where a module is made in it, the call that makes it."""
+    outer = ast.parse(text, mode="eval").body
+    assert isinstance(outer, ast.Call), f"{text} is not a call"
+    return outer, outer.func if isinstance(outer.func, ast.Call) else None
+
+
+def _names(node: ast.AST) -> list[str]:
+    return [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
+
+
+def _result(text: str) -> Result:
+    name, _, rest = text.partition(":")
+    dtype, bracket, dims = rest.strip().partition("(")
+    return Result(name.strip(), dtype.strip(), dims.rstrip(") ") if bracket else None)
+
+
+def _evaluated(text: str, names: Mapping[str, Any]) -> Any:
+    """The value of an expression of an author's, such as "2 * w"."""
+    return eval(_compiled(text), {"__builtins__": {}}, dict(names))
+
+
+@cache
+def _compiled(text: str) -> CodeType:
+    return compile(text, "<contract>", "eval")
+
+
+def _shape(dims: str, case: Case) -> tuple[int, ...]:
+    """The sizes that "..., T, 2 * w" stands for in a case."""
+    found: list[int] = []
+    for dim in filter(None, (part.strip() for part in dims.split(","))):
+        found += case.lead if dim == "..." else [_evaluated(dim, case.sizes)]
+    return tuple(found)
+
+
+def _tensor(spec: str, case: Case, place: int) -> torch.Tensor | None:
+    """A tensor as "floats (B, T)" says, drawn for a case; `place` is that of the argument."""
+    if case.without and "or None" in spec:
+        return None
+    kind, _, rest = spec.partition("(")
+    dims, _, more = rest.partition(")")
+    shape, generator = _shape(dims, case), expect.generator(1000 * case.seed + place)
+    if kind.strip() == "ids":
+        most = _evaluated(more.replace("below", "").replace("or None", ""), case.sizes)
+        return torch.randint(most, shape, generator=generator)
+    if kind.strip() == "order":
+        return torch.randperm(shape[0], generator=generator)
+    numbers = torch.randn(shape, generator=generator, dtype=torch.float64)
+    if case.values == "zero":
+        numbers = torch.where(torch.rand(shape, generator=generator) < 0.5, numbers, numbers.sign() * 0.0)
+    if case.values == "equal":
+        numbers = torch.full_like(numbers, 0.7)
+    scale = {"huge": 1e4, "tiny": 1e-8}.get(case.values, 1.0)
+    return (scale * numbers).to(case.dtype)
+
+
+def _arguments(call: ast.Call, names: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments that a call has where its names stand for these values."""
+    args, named = _texts(call)
+    return [_evaluated(one, names) for one in args], {name: _evaluated(one, names) for name, one in named.items()}
+
+
+@cache
+def _texts(call: ast.Call) -> tuple[list[str], dict[str, str]]:
+    """The arguments that an author wrote."""
+    return [*map(ast.unparse, call.args)], {str(one.arg): ast.unparse(one.value) for one in call.keywords}
+
+
+def _words(name: str, value: Any) -> str:
+    """An argument in words: its shape if it is a tensor, its value if it is a number."""
+    if isinstance(value, torch.Tensor):
+        return f"{name} of shape {tuple(value.shape)}"
+    return f"{name} = {value}" if isinstance(value, (int, float)) or value is None else ""
+
+
+def _double(value: Any) -> Any:
+    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def _largest(values: torch.Tensor) -> float:
+    """The largest absolute number that is finite, at least a very small one."""
+    finite = values[values.isfinite()].abs()
+    return max(1e-30, float(finite.max())) if finite.numel() else 1.0
+
+
+class _Right:
+    """What is right for the arguments of a call, in double precision."""
+
+    def __init__(self, rule: Callable[..., Any], args: list[Any], options: dict[str, Any], front: int):
+        self.rule, self.args, self.options, self.front = rule, args, options, front
+
+    @cached_property
+    def results(self) -> list[Any]:
+        """One for each result of the call."""
+        with torch.no_grad():
+            found = self.rule(*self.args, **self.options)
+        return list(found) if isinstance(found, (tuple, list)) else [found]
+
+    def slopes(self, which: int) -> tuple[list[torch.Tensor | None], dict[str, torch.Tensor]]:
+        """The right gradients of `probes.slopes`: of the arguments of the call, and of weights by name."""
+        state = self.args[0] if self.front and isinstance(self.args[0], dict) else {}
+        leaves = {name: value.clone().requires_grad_() for name, value in state.items()}
+        front = [leaves, *self.args[1 : self.front]] if state else self.args[: self.front]
+
+        def call(*given: Any, **options: Any) -> Any:
+            return self.rule(*front, *given, **options)
+
+        found, _ = probes.slopes(call, self.args[self.front :], self.options, which)
+        of_parts = {name: torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for name, leaf in leaves.items()}
+        return found, of_parts
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call in a case: the object that is called, its arguments, what is right, and the inputs in words."""
+
+    contract: Contract
+    case: Case
+    target: Any
+    args: list[Any]
+    options: dict[str, Any]
+    right: _Right
+    inputs: str
+
+    def says(self, problem: str) -> str:
+        """A sentence about this call."""
+        return f"`{self.contract.call}` with {self.inputs}: {problem}"
+
+    def came(self, target: Any = None) -> Any:
+        """What the answer gives."""
+        called = self.target if target is None else target
+        return expect.answers(called, *self.args, **self.options, says=self.says("it is an error."))
+
+    def learns(self, lib: Library, which: int) -> None:
+        """Fail unless the gradients of one result reach what they should, and are right."""
+        found, parts = expect.items(lib(probes).slopes(self.target, self.args, self.options, which), 2, "")
+        name = self.contract.results[which].name
+        wanted, of_parts = self.right.slopes(which)
+        for argument, slope, right in zip(self.contract.argument_names(), found, wanted, strict=True):
+            if argument in self.contract.learns:
+                self._slope_is(slope, right, f"{argument} from {name}")
+        for part, right in of_parts.items():
+            assert part in parts, self.says(f"`{part}` is not a parameter: it never learns.")
+            self._slope_is(parts[part], right, f"`{part}` from {name}")
+
+    def _slope_is(self, found: Any, right: torch.Tensor, where: str) -> None:
+        slope = expect.tensor(found, tuple(right.shape), self.says(f"the gradient that reaches {where}"))
+        assert not slope.isnan().any(), self.says(f"the gradient that reaches {where} is NaN.")
+        assert slope.any() or not right.any(), self.says(f"no gradient reaches {where}: something is detached.")
+        scale = _largest(right.double())
+        expect.close(slope / scale, right / scale, self.says(f"the gradient that reaches {where} is wrong."), 1e-3)
+
+    def must_be(
+        self,
+        came: Any,
+        tolerance: float,
+        otherwise: str = "{} is not what the text says.",
+        earlier: Sequence["Call"] = (),
+    ) -> None:
+        """Fail unless `came` are results of the promised types and shapes, and right; `earlier` are other calls."""
+        results, right = self.contract.results, self.right.results
+        if len(results) > 1:
+            came = expect.items(came, len(results), self.says(f"there should be {len(results)} results"))
+        for place, (result, value, wanted) in enumerate(
+            zip(results, came if len(results) > 1 else [came], right, strict=True)
+        ):
+            name, told = result.name, self.says(otherwise.format(result.name))
+            kept = self.says(f"{name} is that of an earlier call: something is kept between calls.")
+            if result.dims is None:
+                found = expect.number(value, self.says(name))
+                expect.number_like(found, wanted, name, told, {}, tolerance)
+                continue
+            value = expect.tensor(value, _shape(result.dims, self.case), self.says(name))
+            self._is_of_type(value, result)
+            scale = _largest(wanted.double())
+            others = [one for other in earlier if (one := other.right.results[place]).shape == wanted.shape]
+            guesses = {kept: others[0].double() / scale} if others else {}
+            expect.like(value.double() / scale, wanted.double() / scale, told, guesses, tolerance)
+
+    def _is_of_type(self, value: torch.Tensor, result: Result) -> None:
+        if result.dtype == "float":
+            right = value.is_floating_point()
+        else:
+            wanted = self.case.dtype if result.dtype.startswith("as ") else getattr(torch, result.dtype)
+            right = value.dtype == wanted
+        rule = {"float": "a tensor of floats"}.get(result.dtype, result.dtype.replace("as ", "of the dtype of "))
+        assert right, self.says(f"{result.name} is {str(value.dtype)[6:]}. It should be {rule}.")
+
+
+# The kinds of questions
+
+
+def _sizes(contract: Contract, answer: Remote, lib: Library) -> None:
+    for case in contract.corners():
+        contract.case_is_right(answer, lib, case)
+
+
+def _large(contract: Contract, answer: Remote, lib: Library) -> None:
+    for case in contract.large():
+        contract.case_is_right(answer, lib, case, contract.far)
+
+
+def _values(contract: Contract, answer: Remote, lib: Library) -> None:
+    for seed, values in enumerate(VALUES, 50):
+        contract.case_is_right(answer, lib, replace(contract.ordinary(seed), values=values, words=f"{values} numbers"))
+
+
+def _dtypes(contract: Contract, answer: Remote, lib: Library) -> None:
+    double = replace(contract.ordinary(60), dtype=torch.float64, words="float64")
+    contract.case_is_right(answer, lib, double, 1e-9 if contract.precise else contract.tolerance)
+    for dtype, tolerance in LOW.items():
+        for case in (contract.ordinary(61), *contract.large()):
+            low = replace(case, dtype=dtype, words=str(dtype)[6:])
+            contract.case_is_right(answer, lib, low, tolerance)
+
+
+def _layout(contract: Contract, answer: Remote, lib: Library) -> None:
+    for seed in (70, 71):
+        call = contract.asked(answer, lib, contract.ordinary(seed))
+        says = call.says("for an input that is not contiguous it is an error: use reshape, not view.")
+        layouts = LAYOUTS[:2] if contract.dense else LAYOUTS
+        came = expect.answers(lib(probes).in_layouts, call.target, layouts, call.args, call.options, says=says)
+        for how, found in zip(layouts, expect.items(came, len(layouts), says), strict=True):
+            call.must_be(found, contract.tolerance, f"for an input that is not contiguous ({how}) {{}} is wrong.")
+
+
+def _device(contract: Contract, answer: Remote, lib: Library) -> None:
+    call = contract.asked(answer, lib, contract.ordinary(75))
+    expect.one_device(lib, call.target, *call.args, **call.options)
+
+
+def _gradients(contract: Contract, answer: Remote, lib: Library) -> None:
+    if not contract.learns and not contract.is_module:
+        call = contract.asked(answer, lib, contract.ordinary(80))
+        says = call.says("the result is a parameter, or made of some. Here nothing is learned: return a plain tensor.")
+        assert lib(probes).needs_gradient(call.target, call.args, call.options) is False, says
+        return
+    for seed, values in ((81, "normal"), (82, "zero")):
+        call = contract.asked(answer, lib, replace(contract.ordinary(seed), values=values))
+        for which, result in enumerate(contract.results):
+            if result.dims is not None:
+                call.learns(lib, which)
+
+
+def _refusals(contract: Contract, answer: Remote, lib: Library) -> None:
+    smallest = replace(contract.ordinary(20), sizes={name: max(1, size[0]) for name, size in contract.sizes.items()})
+    for case in (smallest, *(contract.ordinary(seed) for seed in range(21, 26))):
+        contract.must_refuse(answer, lib, case)
+
+
+def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
+    first, other = contract.ordinary(90), contract.ordinary(91)
+    cases = [first, replace(first, seed=92), other]
+    calls = [contract.asked(answer, lib, case) for case in cases]
+    before = lib(probes).world(True)
+    for place, call in enumerate(calls):
+        call.must_be(call.came(), contract.tolerance, earlier=calls[:place])
+    changed = "{} is another one after other calls: something is kept between them."
+    for call in calls[::-1]:
+        call.must_be(call.came(), contract.tolerance, changed)
+    call = calls[0]
+    for one in calls:
+        again, given = expect.items(lib(probes).again_after_writing(one.target, one.args, one.options), 2, "")
+        one.must_be(again, contract.tolerance, "{} changes with a result that was given before: results must be new.")
+        same = [*one.args, *one.options.values()]
+        for old, new in zip(same, given, strict=True):
+            if isinstance(old, torch.Tensor):
+                assert torch.equal(old, new), call.says("a result is what was given, or a part of it: make it new.")
+    expect.unchanged(lib(probes).world(False), before, call.says("afterwards"))
+
+
+def _modes(contract: Contract, answer: Remote, lib: Library) -> None:
+    call = contract.asked(answer, lib, contract.ordinary(95))
+    for mode, words in (("eval", "evaluation"), ("train", "training")):
+        getattr(call.target, mode)()
+        call.must_be(call.came(), contract.tolerance, f"in {words} mode {{}} is another one.")
+
+
+KINDS: dict[str, Callable[[Contract, Remote, Library], None]] = {
+    "sizes": _sizes,
+    "large": _large,
+    "values": _values,
+    "dtypes": _dtypes,
+    "layout": _layout,
+    "device": _device,
+    "gradients": _gradients,
+    "refusals": _refusals,
+    "memory": _memory,
+    "modes": _modes,
+}

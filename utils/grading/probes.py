@@ -1,0 +1,127 @@
+"""What a contract asks in the student's process, several calls in one request. See `utils.grading.contract`."""
+
+import contextlib
+import hashlib
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """The tensors in `value`, in lists and tuples too."""
+    if isinstance(value, (list, tuple)):
+        return [one for item in value for one in tensors_in(item)]
+    return [value] if isinstance(value, torch.Tensor) else []
+
+
+def laid_out(value: Any, how: str) -> Any:
+    """A tensor with the same numbers in another memory layout; anything else as it is."""
+    if not isinstance(value, torch.Tensor) or not value.dim():
+        return value
+    if how == "transposed":
+        return value.transpose(0, -1).clone(memory_format=torch.contiguous_format).transpose(0, -1)
+    if how == "a view of heads" and value.dim() > 2:
+        return value.transpose(-3, -2).contiguous().transpose(-3, -2)
+    return torch.stack([value, value], dim=max(0, value.dim() - 1)).select(max(0, value.dim() - 1), 0)
+
+
+def in_layouts(call: Callable[..., Any], layouts: list[str], args: list[Any], options: dict[str, Any]) -> list[Any]:
+    """What `call` gives for the same numbers in each of these layouts."""
+    return [
+        call(*[laid_out(one, how) for one in args], **{name: laid_out(one, how) for name, one in options.items()})
+        for how in layouts
+    ]
+
+
+def slopes(call: Callable[..., Any], args: list[Any], options: dict[str, Any], which: int) -> list[Any]:
+    """The gradients of a fixed sum over a result of `call`, the `which`-th if there are several.
+
+    The first list is about the arguments, with None where one is no tensor of floats; then there is a dict about the
+    parameters of a module by name. Where no gradient arrives there are zeros.
+    """
+
+    def leaf(value: Any) -> Any:
+        floats = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.detach().clone().requires_grad_() if floats else value
+
+    given, named = [leaf(one) for one in args], {name: leaf(one) for name, one in options.items()}
+    parts = dict(call.named_parameters()) if isinstance(call, nn.Module) else {}
+    for part in parts.values():
+        part.grad = None
+    with torch.enable_grad():
+        result = call(*given, **named)
+        result = result[which] if isinstance(result, (tuple, list)) else result
+        if result.requires_grad:
+            weights = torch.linspace(-1, 2, result.numel(), dtype=result.dtype, device=result.device)
+            finite = torch.where(result.isfinite(), result, 0.0).flatten()
+            (finite * weights).sum().backward()
+    found = [one for one in [*given, *named.values()]]
+    leaves = [_slope(one) if isinstance(one, torch.Tensor) and one.is_floating_point() else None for one in found]
+    return [leaves, {name: _slope(part) for name, part in parts.items()}]
+
+
+def _slope(leaf: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+
+
+def needs_gradient(call: Callable[..., Any], args: list[Any], options: dict[str, Any]) -> bool:
+    """Whether a result needs a gradient although no argument does: it is a parameter, or computed from one."""
+    return any(one.requires_grad for one in tensors_in(call(*args, **options)))
+
+
+def again_after_writing(call: Callable[..., Any], args: list[Any], options: dict[str, Any]) -> list[Any]:
+    """What a second call gives after the results of the first were overwritten, and the arguments after both."""
+    for one in tensors_in(call(*args, **options)):
+        with torch.no_grad(), contextlib.suppress(RuntimeError):  # rows that are one row in memory cannot be written
+            one.fill_(7)
+    return [call(*args, **options), [*args, *options.values()]]
+
+
+def world(anew: bool) -> dict[str, Any]:
+    """What is global in a session and is not an answer's to change: modes of torch, a digest of the generators' states.
+
+    anew: gradients are recorded from now on, and each generator has drawn a number: what earlier calls set is gone.
+    """
+    if anew:
+        torch.set_grad_enabled(True)
+        torch.rand(1), np.random.rand(), random.random()
+    states = repr([torch.get_rng_state().tolist(), np.random.get_state(), random.getstate()])
+    digest = hashlib.sha256(states.encode()).hexdigest()
+    return {
+        "the recording of gradients": torch.is_grad_enabled(),
+        "torch's default dtype": str(torch.get_default_dtype()),
+        "the state of a global random generator": digest,
+    }
+
+
+def facts(module: nn.Module) -> dict[str, Any]:
+    """What is to be the same of a module after it was used: modes of all parts, what learns, gradients, hooks."""
+    return {
+        "the modes of its parts": [part.training for part in module.modules()],
+        "requires_grad of its parameters": [part.requires_grad for part in module.parameters()],
+        "its gradients": [None if part.grad is None else part.grad.clone() for part in module.parameters()],
+        "its hooks": [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in module.modules()],
+        "its weights": {name: value.clone() for name, value in module.state_dict().items()},
+    }
+
+
+def every_second_part(module: nn.Module) -> nn.Module:
+    """The module, of which every second part is in evaluation mode and the others in training mode."""
+    for place, part in enumerate(module.modules()):
+        part.training = place % 2 == 0
+    return module
+
+
+def options_of(module: nn.Module) -> dict[str, Any]:
+    """What a module's tables of rows do silently: options of nn.Embedding that are not its defaults, by name."""
+    found: dict[str, Any] = {}
+    for name, part in module.named_modules():
+        if isinstance(part, nn.Embedding):
+            for option, default in (("padding_idx", None), ("max_norm", None), ("scale_grad_by_freq", False)):
+                if getattr(part, option) != default:
+                    found[f"{name}.{option}" if name else option] = getattr(part, option)
+    return found
