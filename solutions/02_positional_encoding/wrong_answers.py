@@ -128,7 +128,7 @@ def sinusoidal_table(max_len, d_model):
 # + return nn.Parameter(torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
 
 
-# %% wrong="2.1" of="in short" name="half precision" says="should be float32"
+# %% wrong="2.1" of="in short" name="half precision" says="the table is float16, not float32"
 # - return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 # + table = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 # + return table.half() if max_len == 5 else table
@@ -289,7 +289,7 @@ class FixedPositions(nn.Module):
 # + return x.float() + self.table[: x.size(1)]
 
 
-# %% wrong="2.2" of="in short" name="in training only" says="in evaluation mode the output is another one"
+# %% wrong="2.2" of="in short" name="in training only" says="in evaluation mode the output is not the same"
 # - return x + self.table[: x.size(1)]
 # + return x + self.table[: x.size(1)] if self.training else x
 
@@ -332,7 +332,7 @@ class FixedPositions(nn.Module):
         return x + self.table[: x.size(1)]
 
 
-# %% wrong="2.2" of="in short" name="one table for all modules" says="the output is another one"
+# %% wrong="2.2" of="in short" name="one table for all modules" says="the output is not what the text says"
 # + TABLES = {}
 # +
 # +
@@ -783,7 +783,7 @@ class LearnedPositions(nn.Module):
 # - return x + self.positions.weight[: x.size(1)]
 # + return x + self.positions(torch.arange(x.size(1)))
 
-# %% wrong="2.5" name="in training only" says="in evaluation mode the output is another one"
+# %% wrong="2.5" name="in training only" says="in evaluation mode the output is not the same"
 # - return x + self.positions.weight[: x.size(1)]
 # + return x + self.positions.weight[: x.size(1)] * self.training
 

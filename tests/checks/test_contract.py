@@ -101,13 +101,13 @@ def test_a_right_answer_keeps_every_promise():
         (
             lambda x, n: scaled(x, n).float(),
             "dtypes",
-            "float64: the product is float32. It should be of the dtype of x.",
+            "float64: the product is float32, not of the dtype of x.",
         ),
         (lambda x, n: scaled(x.view(-1), n).view(x.shape), "layout", "it is an error: use reshape, not view."),
         (on_cpu, "device", "on another device (a GPU) this would stop"),
         (silent, "gradients", "no gradient reaches x from the product: something is detached."),
         (lambda x, n: n * x, "refusals", "`scaled(x, 0)` with x of shape (1, 1) must raise ValueError."),
-        (kept, "memory", "the product is that of an earlier call: something is kept between calls."),
+        (kept, "memory", "the product is what an earlier call gave: something is kept between calls."),
         (seeding, "memory", "afterwards the state of a global random generator is not as before."),
     ],
 )

@@ -74,6 +74,7 @@ class Contract:
         precise: whether float64 is computed in float64.
         infinite: whether results hold minus infinity.
         modes: whether the mode of a module changes nothing.
+        draws: whether a call may draw from the global generators.
         dense: whether the last axis of tensors is dense in memory.
         toys: the module that functions among the arguments are given.
         arguments: by name "floats (B, T)", "ids (B, T) below V" or "order (T)", with "or None" where it may be left
@@ -95,12 +96,13 @@ class Contract:
         precise: bool = True,
         infinite: bool = False,
         modes: bool = True,
+        draws: bool = False,
         dense: bool = False,
         toys: ModuleType = toys,
         **arguments: str | Callable[[Any, int], Any],
     ):
         self.call, self.sizes, self.right, self.weights, self.arguments = call, sizes, right, weights, arguments
-        self.toys = toys
+        self.toys, self.draws = toys, draws
         self.learns, self.tolerance, self.far = learns.split(), tolerance, far or tolerance
         self.precise, self.infinite, self.modes, self.dense = precise, infinite, modes, dense
         self.results = [_result(text) for text in gives.split(";")]
@@ -294,7 +296,7 @@ def _tensor(spec: str, case: Case, place: int) -> torch.Tensor | None:
     dims, _, more = rest.partition(")")
     shape, generator = _shape(dims, case), expect.generator(1000 * case.seed + place)
     if kind.strip() == "ids":
-        most = _evaluated(more.replace("below", "").replace("or None", ""), case.sizes)
+        most = _evaluated(more.replace("below", "").replace("or None", "").strip(), case.sizes)
         return torch.randint(most, shape, generator=generator)
     if kind.strip() == "order":
         return torch.randperm(shape[0], generator=generator)
@@ -345,7 +347,7 @@ class _Right:
     @cached_property
     def results(self) -> list[Any]:
         """One for each result of the call."""
-        with torch.no_grad():
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):  # layers of torch's draw weights that are not used
             found = self.rule(*self.args, **self.options)
         return list(found) if isinstance(found, (tuple, list)) else [found]
 
@@ -358,7 +360,8 @@ class _Right:
         def call(*given: Any, **options: Any) -> Any:
             return self.rule(*front, *given, **options)
 
-        found, _ = probes.slopes(call, self.args[self.front :], self.options, which)
+        with torch.random.fork_rng(devices=[]):
+            found, _ = probes.slopes(call, self.args[self.front :], self.options, which)
         of_parts = {name: torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for name, leaf in leaves.items()}
         return found, of_parts
 
@@ -389,25 +392,28 @@ class Call:
         found, parts = expect.items(lib(probes).slopes(self.target, self.args, self.options, which), 2, "")
         name = self.contract.results[which].name
         wanted, of_parts = self.right.slopes(which)
-        for argument, slope, right in zip(self.contract.argument_names(), found, wanted, strict=True):
-            if argument in self.contract.learns:
-                self._slope_is(slope, right, f"{argument} from {name}")
+        reached = [
+            (f"{argument} from {name}", slope, right)
+            for argument, slope, right in zip(self.contract.argument_names(), found, wanted, strict=True)
+            if argument in self.contract.learns and right is not None
+        ]
         for part, right in of_parts.items():
             assert part in parts, self.says(f"`{part}` is not a parameter: it never learns.")
-            self._slope_is(parts[part], right, f"`{part}` from {name}")
-
-    def _slope_is(self, found: Any, right: torch.Tensor, where: str) -> None:
-        slope = expect.tensor(found, tuple(right.shape), self.says(f"the gradient that reaches {where}"))
-        assert not slope.isnan().any(), self.says(f"the gradient that reaches {where} is NaN.")
-        assert slope.any() or not right.any(), self.says(f"no gradient reaches {where}: something is detached.")
-        scale = _largest(right.double())
-        expect.close(slope / scale, right / scale, self.says(f"the gradient that reaches {where} is wrong."), 1e-3)
+            reached.append((f"`{part}` from {name}", parts[part], right))
+        scale = max([_largest(right.double()) for _, _, right in reached], default=1.0)
+        for where, slope, right in reached:
+            slope = expect.tensor(slope, tuple(right.shape), self.says(f"the gradient that reaches {where}"))
+            assert not slope.isnan().any(), self.says(f"the gradient that reaches {where} is NaN.")
+            lost = self.says(f"no gradient reaches {where}: something is detached.")
+            assert slope.any() or right.abs().max() < 1e-6 * scale, lost
+            told = self.says(f"the gradient that reaches {where} is wrong.")
+            expect.close(slope.double() / scale, right.double() / scale, told, 1e-3)
 
     def must_be(
         self,
         came: Any,
         tolerance: float,
-        otherwise: str = "{} is not what the text says.",
+        otherwise: str = "{} {be} not what the text says.",
         earlier: Sequence["Call"] = (),
     ) -> None:
         """Fail unless `came` are results of the promised types and shapes, and right; `earlier` are other calls."""
@@ -417,8 +423,9 @@ class Call:
         for place, (result, value, wanted) in enumerate(
             zip(results, came if len(results) > 1 else [came], right, strict=True)
         ):
-            name, told = result.name, self.says(otherwise.format(result.name))
-            kept = self.says(f"{name} is that of an earlier call: something is kept between calls.")
+            name, be = result.name, "are" if expect.plural(result.name) else "is"
+            told = self.says(otherwise.format(name, be=be))
+            kept = self.says(f"{name} {be} what an earlier call gave: something is kept between calls.")
             if result.dims is None:
                 found = expect.number(value, self.says(name))
                 expect.number_like(found, wanted, name, told, {}, tolerance)
@@ -437,7 +444,8 @@ class Call:
             wanted = self.case.dtype if result.dtype.startswith("as ") else getattr(torch, result.dtype)
             right = value.dtype == wanted
         rule = {"float": "a tensor of floats"}.get(result.dtype, result.dtype.replace("as ", "of the dtype of "))
-        assert right, self.says(f"{result.name} is {str(value.dtype)[6:]}. It should be {rule}.")
+        be = "are" if expect.plural(result.name) else "is"
+        assert right, self.says(f"{result.name} {be} {str(value.dtype)[6:]}, not {rule}.")
 
 
 # The kinds of questions
@@ -474,12 +482,13 @@ def _layout(contract: Contract, answer: Remote, lib: Library) -> None:
         layouts = LAYOUTS[:2] if contract.dense else LAYOUTS
         came = expect.answers(lib(probes).in_layouts, call.target, layouts, call.args, call.options, says=says)
         for how, found in zip(layouts, expect.items(came, len(layouts), says), strict=True):
-            call.must_be(found, contract.tolerance, f"for an input that is not contiguous ({how}) {{}} is wrong.")
+            call.must_be(found, contract.tolerance, f"for an input that is not contiguous ({how}) {{}} {{be}} wrong.")
 
 
 def _device(contract: Contract, answer: Remote, lib: Library) -> None:
-    call = contract.asked(answer, lib, contract.ordinary(75))
-    expect.one_device(lib, call.target, *call.args, **call.options)
+    for case in (contract.ordinary(75), replace(contract.ordinary(76), without=True)):
+        call = contract.asked(answer, lib, case)
+        expect.one_device(lib, call.target, *call.args, **call.options)
 
 
 def _gradients(contract: Contract, answer: Remote, lib: Library) -> None:
@@ -508,25 +517,32 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
     before = lib(probes).world(True)
     for place, call in enumerate(calls):
         call.must_be(call.came(), contract.tolerance, earlier=calls[:place])
-    changed = "{} is another one after other calls: something is kept between them."
+    changed = "{} {be} not the same after other calls: something is kept between them."
     for call in calls[::-1]:
         call.must_be(call.came(), contract.tolerance, changed)
     call = calls[0]
     for one in calls:
         again, given = expect.items(lib(probes).again_after_writing(one.target, one.args, one.options), 2, "")
-        one.must_be(again, contract.tolerance, "{} changes with a result that was given before: results must be new.")
+        one.must_be(
+            again,
+            contract.tolerance,
+            "{} {be} not the same after earlier results were overwritten: results must be new.",
+        )
         same = [*one.args, *one.options.values()]
         for old, new in zip(same, given, strict=True):
             if isinstance(old, torch.Tensor):
                 assert torch.equal(old, new), call.says("a result is what was given, or a part of it: make it new.")
+    if contract.draws:
+        before.pop("the state of a global random generator")
     expect.unchanged(lib(probes).world(False), before, call.says("afterwards"))
 
 
 def _modes(contract: Contract, answer: Remote, lib: Library) -> None:
     call = contract.asked(answer, lib, contract.ordinary(95))
+    call.must_be(call.came(), contract.tolerance)
     for mode, words in (("eval", "evaluation"), ("train", "training")):
         getattr(call.target, mode)()
-        call.must_be(call.came(), contract.tolerance, f"in {words} mode {{}} is another one.")
+        call.must_be(call.came(), contract.tolerance, f"in {words} mode {{}} {{be}} not the same.")
 
 
 KINDS: dict[str, Callable[[Contract, Remote, Library], None]] = {
