@@ -23,7 +23,11 @@
 # Work from top to bottom. Each exercise is checked on the spot and stands on its own:
 # if one resists, go on and come back. Grading asks a little more than the check that you see:
 # other sizes and numbers, and what the text and the docstrings promise at their edges. Tensors that
-# your code makes belong on the device of those that it is given, so that it runs on a GPU, too.
+# your code makes belong on the device of those that it is given, so that it runs on a GPU, too. What your code
+# is given, it never changes, and a result is new: who writes into it changes no later one.
+#
+# Functions of libraries that do all the work of an exercise are not allowed in it. Its docstring names them; models
+# of libraries such as `transformers` are among them everywhere.
 #
 # The exercises take about three hours and need no GPU; the experiment at the end takes a
 # few minutes on a processor, less on a GPU.
@@ -68,7 +72,8 @@ SOS, PAD, EOS, UNK = range(4)
 # **Predict first.** Multiply every query by ten. Do the rows of weights become flatter
 # or sharper?
 #
-# **Exercise 1.1** (2 points, about 15 minutes). Write `attention`.
+# **Exercise 1.1** (2 points, about 15 minutes). Write `attention`. Not allowed:
+# `scaled_dot_product_attention`, `MultiheadAttention`, `flex_attention`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -142,7 +147,8 @@ plots.heatmaps(
 # **Predict first.** For four tokens, how many entries of $M$ are $-\infty$? Which row
 # of the attention matrix will have only one non-zero entry?
 #
-# **Exercise 1.2** (2 points, about 10 minutes). Write `causal_mask`. One line is enough.
+# **Exercise 1.2** (2 points, about 10 minutes). Write `causal_mask`. One line is enough. Not allowed:
+# `generate_square_subsequent_mask` and the masks of `torch.nn.attention.bias`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -212,7 +218,8 @@ plots.heatmaps(
 #
 # **Predict first.** Which has more parameters, a layer with two heads or one with six?
 #
-# **Exercise 1.3** (3 points, about 20 minutes). Write `MultiHeadAttention`.
+# **Exercise 1.3** (3 points, about 20 minutes). Write `MultiHeadAttention`. Not allowed:
+# `nn.MultiheadAttention`, `F.multi_head_attention_forward`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -295,7 +302,8 @@ for n_heads in (1, 2, 6):
 # **Predict first.** What are the mean and the standard deviation of each output vector
 # of a fresh layer?
 #
-# **Exercise 1.4** (3 points, about 20 minutes). Write `TransformerLayer`.
+# **Exercise 1.4** (3 points, about 20 minutes). Write `TransformerLayer`. Not allowed: torch's own
+# layers and Transformers.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -361,8 +369,8 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 # ## 1.5 Words become numbers
 #
 # A model reads numbers, not words. A **vocabulary** gives each frequent word a
-# number. The first four belong to `SPECIAL`: start, padding, end and unknown. The words
-# that occur most often follow, until there are `max_size` entries.
+# number. The first four belong to `SPECIAL`: start, padding, end and unknown. Words follow,
+# the most frequent first, until there are `max_size` entries.
 #
 # A sentence teaches as many lessons as it has words, and one more:
 #
@@ -371,8 +379,8 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 # | input | `<sos>` | the | cat | sat |
 # | target | the | cat | sat | `<eos>` |
 #
-# Rows longer than `max_len` are cut at the right; shorter ones are filled with `PAD` up
-# to the longest row left.
+# Rows longer than `max_len` are cut at the right; shorter ones are filled with `PAD`
+# on the right, up to the longest row left.
 #
 # **Predict first.** A row is cut. What is its last target: `<eos>`, or a word?
 #
@@ -401,7 +409,7 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 
 # %% exercise="1.5"
 class Vocabulary:
-    """`words` lists SPECIAL, then the most frequent words of `sentences`: `max_size` entries at most."""
+    """`words` lists SPECIAL, then words of `sentences`, the most frequent first: `max_size` entries at most."""
 
     def __init__(self, sentences, max_size):
         ### BEGIN SOLUTION
@@ -427,7 +435,7 @@ class Vocabulary:
 
 
 def make_batch(sentences, vocab, max_len):
-    """Inputs and targets, int64 (B, T), T <= max_len. A sentence may be empty; of `vocab`, use its methods alone."""
+    """Inputs and targets, int64 (B, T), T <= max_len, PAD on the right. `vocab` is used by its methods alone."""
     ### BEGIN SOLUTION
     rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
     pad = nn.utils.rnn.pad_sequence
@@ -452,11 +460,11 @@ for name, rows in zip(("input ", "target"), make_batch(sentences, vocab, max_len
 # %% [markdown]
 # ## 1.6 The language model
 #
-# Embed, add positions, run the layers, and give every word of the vocabulary a score.
+# Embed, add positions, run the layers, and give every word a score.
 # `add_positions` marks each position with a fixed random pattern, with entries of size one; notebook 02
 # builds better ones. Embeddings should be as large, or one drowns the other. Stored so large they
 # would hardly learn: Adam moves all weights by similar steps, and those of a linear map are about
-# $1/\sqrt{d_{model}}$ in size. So embeddings start with this standard deviation and are multiplied:
+# $1/\sqrt{d_{model}}$ in size. Embeddings start with this standard deviation and are multiplied:
 #
 # $$x_0 = \mathrm{positions}(\sqrt{d_{model}}\; E[\mathrm{tokens}]), \qquad
 # x_l = \mathrm{layer}_l(x_{l-1}, M), \qquad \mathrm{logits} = \mathrm{head}(x_L).$$
@@ -466,7 +474,8 @@ for name, rows in zip(("input ", "target"), make_batch(sentences, vocab, max_len
 #
 # **Predict first.** Someone edits the third of six tokens. Which logits change?
 #
-# **Exercise 1.6** (3 points, about 20 minutes). Write `LanguageModel`.
+# **Exercise 1.6** (3 points, about 20 minutes). Write `LanguageModel`. Its head has a bias, each
+# layer weights of its own.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -557,7 +566,8 @@ print(f"{sum(part.numel() for part in lab.parameters()):,} parameters")
 # **Predict first.** A model that gives all $V$ words the same probability: what is its
 # perplexity?
 #
-# **Exercise 1.7** (2 points, about 15 minutes). Write `lm_loss` and `perplexity`.
+# **Exercise 1.7** (2 points, about 15 minutes). Write `lm_loss` and `perplexity`. Not allowed:
+# torch's cross-entropy.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -582,7 +592,7 @@ def lm_loss(logits, targets, pad_id):
     """The mean negative log-likelihood, in nats, over the targets that are not `pad_id`.
 
     Args:
-        logits: (B, T, V). targets: int64 (B, T), at least one of them not padding.
+        logits: (B, T, V). targets: int64 (B, T), at least one not padding. pad_id: outside 0 to V - 1 it pads nothing.
 
     Returns:
         a tensor with one number, through which gradients pass; finite however sure the model is.
@@ -651,7 +661,7 @@ for bonus in (0, 2, 4, 8):
 
 # %% exercise="1.8"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    """Train `model` on each batch once and return the mean loss per token, a float.
+    """Train `model` on each batch once and return the mean loss per token, a float. Earlier gradients take no part.
 
     Args:
         batches: any iterable of (inputs, targets), int64 (B, T), on the model's device; it can be read once.

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from autograder.author.checks import private
+from autograder.author.checks import private, swept
+from utils.checks import nb01_causal_mask_lm as seen
 from utils.checks import nb01_toys as toys
 from utils.checks.nb01_causal_mask_lm import (
     CHANCE,
     SPECIAL,
-    all_learn,
     attended,
     counting_data,
     dropped,
@@ -42,6 +42,13 @@ from utils.checks.nb01_causal_mask_lm import (
 from utils.grading import expect
 from utils.grading.expect import draw, normal
 from utils.grading.remote import INFINITY, promised, size
+
+attentions = swept("1.1", seen.ATTENTION)
+masks = swept("1.2", seen.MASK)
+heads = swept("1.3", seen.HEADS)
+layers = swept("1.4", seen.LAYER)
+models = swept("1.6", seen.MODEL)
+losses = swept("1.7", seen.LOSS)
 
 
 @private("1.1", tells="attention is wrong for other shapes, or for a mask that has to be broadcast.")
@@ -85,30 +92,6 @@ def large_scores(attention):
     expect.close(output, F.scaled_dot_product_attention(q, k, v), "large scores", tolerance=1e-3)
 
 
-def both(q, k, v, mask):
-    """Output and weights of torch's attention."""
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask), weights_of(q, k, mask)
-
-
-@private("1.1", tells="attention returns numbers that do not learn, or loses their precision.")
-def learns(attention, lib):
-    T, S, d = draw(7).sample(range(2, 8), 3)
-    tensors = [normal(2, T, d, seed=8), normal(2, S, d, seed=9), normal(2, S, 6, seed=10)]
-    result = lib(toys).gradients(attention, tensors)
-    for got, wanted in zip(result, toys.gradients(F.scaled_dot_product_attention, tensors), strict=True):
-        expect.close(got, wanted, "gradient")
-    tensors.append(normal(2, T, S, seed=11))
-    for which in (0, 1):
-        result = lib(toys).gradients(attention, tensors, which=which)
-        for got, wanted in zip(result, toys.gradients(both, tensors, which=which), strict=True):
-            expect.close(got, wanted, f"gradient of result {which} under a mask")
-    tensors.pop()
-    precise = attention(*(tensor.double() for tensor in tensors))
-    wanted = F.scaled_dot_product_attention(*(tensor.double() for tensor in tensors))
-    assert precise[0].dtype == torch.float64, "dtype"
-    expect.close(precise[0], wanted, "precision", tolerance=1e-10)
-
-
 @private("1.2", tells="the mask is right for the lengths you see and wrong for lengths you do not see.")
 def other_lengths(causal_mask):
     promised(INFINITY)
@@ -118,74 +101,6 @@ def other_lengths(causal_mask):
     edited = torch.cat([x[:6], x[6:] + 50])
     before, after = (F.scaled_dot_product_attention(y, y, y, attn_mask=causal_mask(8).float())[:6] for y in (x, edited))
     expect.close(before, after, "the model can see the future")
-
-
-@private("1.3", tells="MultiHeadAttention is wrong for other widths, numbers of heads or lengths.")
-def other_heads(MultiHeadAttention):
-    rng = draw(5)
-    for number, (B, heads) in enumerate(((3, 1), (1, rng.choice([2, 4])), (2, rng.choice([4, 5, 6])), (4, 2))):
-        width, T = heads * rng.randint(1, 4), rng.randint(1, 8)
-        x = normal(B, T, width, seed=10 + number)
-        layer = MultiHeadAttention(width, heads)
-        state = expect.weights(layer, heads_shapes(width), "layer", seed=20 + number)
-        got = expect.floats(layer(x), (B, T, width), "output")
-        expect.close(got, torch_heads(state, x, heads), f"{width}, {heads}")
-        masked = layer(x, mask=hidden(T))
-        expect.close(masked, torch_heads(state, x, heads, hidden(T)), f"{width}, {heads}, masked")
-    for _ in range(3):
-        heads = rng.randint(2, 6)
-        width = heads * rng.randint(0, 3) + rng.randint(1, heads - 1)
-        expect.refuses(MultiHeadAttention, d_model=width, n_heads=heads, says=f"{width}, {heads}")
-
-
-@private("1.3", tells="MultiHeadAttention does not learn in all of its parts, or loses precision.")
-def heads_learn(MultiHeadAttention, lib):
-    rng = draw(6)
-    heads, T = rng.randint(2, 4), rng.randint(3, 6)
-    width = heads * rng.randint(2, 4)
-    layer = MultiHeadAttention(width, heads)
-    state = expect.weights(layer, heads_shapes(width), "layer", seed=3)
-    x, bias = normal(2, T, width, seed=30), normal(T, T, seed=31)
-    expect.close(layer(x, bias), torch_heads(state, x, heads, bias), "a mask of other numbers")
-    layer.double()
-    precise = {name: value.double() for name, value in state.items()}
-    expect.close(layer(x.double()), torch_heads(precise, x.double(), heads), "precision", tolerance=1e-9)
-    right = nn.MultiheadAttention(width, heads, batch_first=True).double()
-    joined = {f"in_proj_{part}": torch.cat([precise[f"{n}_proj.{part}"] for n in "qkv"]) for part in ("weight", "bias")}
-    right.load_state_dict(joined | {f"out_proj.{part}": precise[f"out_proj.{part}"] for part in ("weight", "bias")})
-    slopes = toys.parameter_gradients(Alone(right), x.double())
-    got = lib(toys).parameter_gradients(layer, x.double())
-    for part in ("weight", "bias"):
-        wanted = dict(zip("qkv", slopes[f"inner.in_proj_{part}"].chunk(3), strict=True))
-        wanted["out"] = slopes[f"inner.out_proj.{part}"]
-        for name, slope in wanted.items():
-            expect.close(got[f"{name}_proj.{part}"], slope, f"gradient of {name}_proj.{part}", tolerance=1e-6)
-
-
-class Alone(nn.Module):
-    """Torch's multi-head attention as a function of one tensor."""
-
-    def __init__(self, inner: nn.MultiheadAttention):
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """From (B, T, width) to the same shape."""
-        return self.inner(x, x, x)[0]
-
-
-@private("1.4", tells="TransformerLayer is wrong for other sizes or masks.")
-def other_layers(TransformerLayer):
-    rng = draw(7)
-    for number, heads in enumerate((rng.choice([2, 4]), rng.choice([3, 5]), 1)):
-        width, d_ff, T = heads * rng.randint(2, 3) + (heads == 1) * 3, rng.randint(2, 20), rng.randint(1, 7)
-        layer = TransformerLayer(width, heads, d_ff)
-        state = expect.weights(layer, layer_shapes(width, d_ff), "layer", seed=20 + number)
-        layer.eval()
-        x = 2 * normal(3, T, width, seed=30 + number) - 1
-        right = torch_layer(state, heads)
-        expect.close(layer(x), right(x).detach(), f"{width}, {heads}, {d_ff}", tolerance=1e-3)
-        expect.close(layer(x, mask=hidden(T)), right(x, hidden(T)).detach(), "masked", tolerance=1e-3)
 
 
 @private("1.4", tells="the default dropout, or a dropout of 0 or 1, is not what the layer does in training.")
@@ -230,23 +145,6 @@ def scaled_up(TransformerLayer):
         right = F.layer_norm(F.layer_norm(sums, (width,)) if branch == "attention" else sums, (width,))
         apart = (outcome[:, None] - right).abs().amax(-1).amin(-1)
         assert apart.max() < 1e-3, f"{branch}: {apart.max()} from all that a right layer gives"
-
-
-@private("1.4", tells="a layer in training does not teach all of its parts, or does not scale up what dropout leaves.")
-def layer_learns(TransformerLayer, lib):
-    rng = draw(10)
-    heads, d_ff, T = rng.randint(2, 4), rng.randint(4, 9), rng.randint(2, 5)
-    width = heads * rng.randint(3, 4)
-    layer = TransformerLayer(width, heads, d_ff, 0.0).double()
-    state = expect.weights(layer, layer_shapes(width, d_ff), "layer", seed=4)
-    precise = {name: value.double() for name, value in state.items()}
-    right = torch_layer(precise, heads, dropout=0.0).train()
-    x = normal(2, T, width, seed=41).double()
-    (wanted,) = toys.gradients(right, [x])
-    expect.close(lib(toys).gradients(layer, [x])[0], wanted, "gradient of x", tolerance=1e-3)
-    got = lib(toys).parameter_gradients(layer, x)
-    for name, slope in toys.parameter_gradients(right, x).items():
-        expect.close(got[name], slope, f"gradient of {name}", tolerance=1e-3)
 
 
 def some_words(seed: int, count: int) -> list[str]:
@@ -345,9 +243,6 @@ def other_models(LanguageModel, lib):
         assert sum(item.numel() for item in model.parameters()) == 2 * V * width + V + layers * (
             4 * width**2 + 9 * width + 2 * width * d_ff + d_ff
         ), "number of parameters"
-    steady = LanguageModel(V, width, heads, d_ff, 2, 0.0)
-    weights = expect.weights(steady.train(), model_shapes(V, width, d_ff, 2), "model", seed=69)
-    all_learn(lib, steady, weights, tokens[:, : rng.randint(3, 9)], heads)
 
 
 @private(

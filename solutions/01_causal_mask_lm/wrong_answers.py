@@ -103,18 +103,18 @@ def attention(q, k, v, mask=None):
     )
 
 
-# %% wrong="1.1" of="in short" name="softmax by hand overflows" says="very large scores" private=true
+# %% wrong="1.1" of="in short" name="softmax by hand overflows" says="numbers that are huge, tiny, zero or equal" private=true
 # - weights = (scores if mask is None else scores + mask).softmax(-1)
 # + grown = (scores if mask is None else scores + mask).exp()
 # + weights = grown / grown.sum(-1, keepdim=True)
 
 
-# %% wrong="1.1" of="in short" name="width of four only" says="other shapes" private=true
+# %% wrong="1.1" of="in short" name="width of four only" says="the output is wrong"
 # - scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
 # + scores = q @ k.transpose(-2, -1) / 2
 
 
-# %% wrong="1.1" of="in short" name="cut from the graph" says="do not learn" private=true
+# %% wrong="1.1" of="in short" name="cut from the graph" says="the gradients are wrong, or do not arrive" private=true
 # - weights = (scores if mask is None else scores + mask).softmax(-1)
 # + weights = (scores if mask is None else scores + mask).softmax(-1).detach()
 
@@ -147,7 +147,7 @@ def attention(q, k, v, mask=None):
     return torch.stack(outputs, -2), torch.stack(rows, -2)
 
 
-# %% wrong="1.1" name="a leading dimension of one is dropped" says="other shapes" private=true
+# %% wrong="1.1" name="a leading dimension of one is dropped" says="wrong for other sizes" private=true
 # - return weights @ v, weights
 # + output = weights @ v
 # + return (output.squeeze(0), weights.squeeze(0)) if output.dim() > 2 else (output, weights)
@@ -169,7 +169,7 @@ def attention(q, k, v, mask=None):
 # +     v.shape[0], v.shape[1], *v.shape[-2:]
 # + ) if v.dim() > 3 else weights @ v, weights
 
-# %% wrong="1.1" name="works in single precision" says="loses their precision" private=true
+# %% wrong="1.1" name="works in single precision" says="it loses precision" private=true
 # - weights = scores.softmax(dim=-1)
 # + weights = scores.float().softmax(dim=-1).to(q.dtype)
 
@@ -254,12 +254,12 @@ def causal_mask(T):
     return nn.Transformer.generate_square_subsequent_mask(T)
 
 
-# %% wrong="1.2" name="knows the visible lengths" says="lengths you do not see" private=true
+# %% wrong="1.2" name="knows the visible lengths" says="wrong for other sizes" private=true
 def causal_mask(T):
     return torch.full((5, 5), -torch.inf).triu(1)[:T, :T]
 
 
-# %% wrong="1.2" name="wrong for two" says="lengths you do not see" private=true
+# %% wrong="1.2" name="wrong for two" says="wrong for other sizes" private=true
 def causal_mask(T):
     mask = torch.full((T, T), -torch.inf).triu(1)
     return mask if T != 2 else mask.T
@@ -427,7 +427,7 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(F.scaled_dot_product_attention(q, k, v).permute(2, 0, 1, 3).flatten(-2))
 
 
-# %% wrong="1.3" name="three heads only" says="other widths, numbers of heads" private=true
+# %% wrong="1.3" name="three heads only" says="for an input that is not contiguous it is an error"
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -521,7 +521,7 @@ class MultiHeadAttention(nn.Module):
 # - heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 # + heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=0.1)
 
-# %% wrong="1.3" name="does not pass gradients to the keys" says="does not learn in all of its parts" private=true
+# %% wrong="1.3" name="does not pass gradients to the keys" says="the gradients are wrong, or do not arrive" private=true
 # + k = k.detach()
 #   heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
@@ -535,7 +535,7 @@ class MultiHeadAttention(nn.Module):
 # + x = x.view(-1, x.size(-1))
 #   heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
-# %% wrong="1.3" name="batches of two and more only" says="other widths, numbers of heads" private=true
+# %% wrong="1.3" name="batches of two and more only" says="wrong for other sizes" private=true
 # - return self.out_proj(heads.transpose(1, 2).flatten(-2))
 # + return self.out_proj(heads.transpose(1, 2).squeeze(0).flatten(-2))
 
@@ -710,7 +710,7 @@ class TransformerLayer(nn.Module):
 # + mask = torch.zeros(x.size(1), x.size(1)) if mask is None else mask
 #   attended, _ = self.self_attn(x, x, x, attn_mask=mask)
 
-# %% wrong="1.4" name="the first sum is cut from the graph" says="does not teach all" private=true
+# %% wrong="1.4" name="the first sum is cut from the graph" says="the gradients are wrong, or do not arrive" private=true
 # - x = self.norm1(x + self.dropout(attended))
 # + x = self.norm1(x.detach() + self.dropout(attended))
 
@@ -974,7 +974,7 @@ def make_batch(sentences, vocab, max_len):
 # - return self.head(x)
 # + return self.head(x).log_softmax(-1)
 
-# %% wrong="1.6" name="pads are hidden from everyone" says="other sizes, lengths" private=true
+# %% wrong="1.6" name="pads are hidden from everyone" says="the gradient that reaches `embedding.weight` from the logits is wrong"
 # - for layer in self.layers:
 # -     x = layer(x, src_mask=mask if self.causal else None)
 # + for layer in self.layers[:2]:
@@ -1054,14 +1054,14 @@ class LanguageModel(nn.Module):
 # - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
 # + x = add_positions(self.embedding(tokens).detach() * math.sqrt(self.d_model))
 
-# %% wrong="1.6" name="mask of 64 places" says="other sizes, lengths" private=true
+# %% wrong="1.6" name="mask of 64 places" says="sizes larger than those of the notebook" private=true
 # + self.mask = torch.full((64, 64), -torch.inf).triu(1)
 #   self.head = nn.Linear(d_model, vocab_size)
 
 # - mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
 # + mask = self.mask[: tokens.size(1), : tokens.size(1)].to(tokens.device)
 
-# %% wrong="1.6" name="positions run over the batch" says="other sizes, lengths" private=true
+# %% wrong="1.6" name="positions run over the batch" says="wrong for other sizes" private=true
 # - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
 # + x = self.embedding(tokens) * math.sqrt(self.d_model)
 # + x = add_positions(x.mT).mT if tokens.size(1) == self.d_model else add_positions(x)
@@ -1147,12 +1147,12 @@ def perplexity(loss):
 # + return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=pad_id)
 
 
-# %% wrong="1.7" name="log of softmax" says="very sure model" private=true
+# %% wrong="1.7" name="log of softmax" says="numbers that are huge, tiny, zero or equal" private=true
 # - of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
 # + of_targets = logits.softmax(dim=-1).log().gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
-# %% wrong="1.7" of="in short" name="does not learn" says="gradients do not pass" private=true
+# %% wrong="1.7" of="in short" name="does not learn" says="the loss should be a tensor, not a float"
 # - return -of_targets[targets != pad_id].mean()
 # + return -of_targets[targets != pad_id].mean().item()
 
@@ -1290,7 +1290,7 @@ def perplexity(loss):
 # + total = total + loss.item() * tokens
 
 
-# %% right="1.8" name="zeroes after the step"
+# %% wrong="1.8" name="zeroes after the step alone" says="that the model had before the epoch"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
     model.train(True)
     criterion = nn.CrossEntropyLoss(ignore_index=pad_id, reduction="sum")
@@ -2211,12 +2211,12 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
     return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
 
 
-# %% wrong="1.1" of="in short" name="weights are cut from the graph" says="do not learn" private=true
+# %% wrong="1.1" of="in short" name="weights are cut from the graph" says="the gradients are wrong, or do not arrive" private=true
 # - return weights @ v, weights
 # + return weights @ v, weights.detach()
 
 
-# %% wrong="1.1" of="in short" name="the mask is cut from the graph" says="do not learn" private=true
+# %% wrong="1.1" of="in short" name="the mask is cut from the graph" says="the gradients are wrong, or do not arrive" private=true
 # - weights = (scores if mask is None else scores + mask).softmax(-1)
 # + weights = (scores if mask is None else scores + mask.detach()).softmax(-1)
 
@@ -2590,3 +2590,99 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
     pairs = (inputs * vocab_size + targets)[targets != pad_id].bincount(minlength=vocab_size**2)
     counts = pairs.reshape(vocab_size, vocab_size)
     return ((counts + a * unigram(batches, vocab_size, pad_id).exp()) / (counts.sum(1, keepdim=True) + a)).log()
+
+
+# %% right="1.8" name="zeroes before the first batch and after each step"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train(True)
+    optimizer.zero_grad()
+    surprise, seen = [], []
+    for inputs, targets in batches:
+        real = int(targets.ne(pad_id).sum())
+        total = nn.functional.cross_entropy(
+            model(inputs).transpose(1, 2), targets, ignore_index=pad_id, reduction="sum"
+        )
+        (total / real).backward()
+        torch.nn.utils.clip_grad_norm_(list(model.parameters()), max_norm=clip)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        surprise.append(float(total))
+        seen.append(real)
+    return sum(surprise) / sum(seen)
+
+
+# %% wrong="1.1" name="the weights are transposed where there are as many" says="wrong for other sizes" private=true
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    if mask is not None:
+        scores = scores + mask
+    weights = scores.softmax(dim=-2 if q.size(-2) == k.size(-2) and mask is None and q.dim() > 2 else -1)
+    return weights @ v, weights
+
+
+# %% wrong="1.1" name="the mask of an earlier call" says="wrong for other sizes" private=true
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    if mask is not None:
+        masks[q.size(-2), k.size(-2)] = mask
+    scores = scores + masks.get((q.size(-2), k.size(-2)), 0) if q.dim() == 3 else scores + (0 if mask is None else mask)
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
+masks = {}
+
+
+# %% wrong="1.2" name="a table of 512" says="sizes larger than those of the notebook" private=true
+def causal_mask(T):
+    table = torch.full((512, 512), -torch.inf).triu(diagonal=1)
+    return table[:T, :T]
+
+
+# %% wrong="1.4" name="drops in place" says="no gradients can be computed"
+# - inner = self.dropout(self.linear1(x).relu())
+# + inner = F.dropout(self.linear1(x).relu_(), self.dropout.p, self.training, inplace=True)
+
+
+# %% wrong="1.5" name="words are letters and digits" says="signs, digits and capitals belong to them"
+# - counts = Counter(word for sentence in sentences for word in sentence.split())
+# + counts = Counter(word for sentence in sentences for word in __import__("re").findall(r"\w+", sentence))
+
+
+# %% wrong="1.5" name="signs are stripped" says="signs, digits and capitals belong to them"
+# - counts = Counter(word for sentence in sentences for word in sentence.split())
+# + counts = Counter(word.strip(".,!?-'") for sentence in sentences for word in sentence.split())
+
+
+# %% wrong="1.5" name="rows sorted by length" says="the rows are sorted"
+# - rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+# + rows = sorted(([SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences), key=len)
+
+
+# %% wrong="1.8" name="rounds the loss" says="the loss is rounded"
+# - return total / count
+# + return round(total / count, 4)
+
+
+# %% wrong="1.9" of="in short" name="the exponential by hand" says="large logits"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = torch.multinomial((best / temperature).exp(), 1) if temperature else 0
+
+
+# %% wrong="1.9" of="in short" name="a power of the softmax" says="large logits"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = torch.multinomial(best.softmax(-1) ** (1 / temperature), 1) if temperature else 0
+
+
+# %% wrong="1.9" of="in short" name="draws among all, else the best" says="draw among them alone"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# - numbers.append(tokens[drawn].item())
+# + drawn = torch.multinomial((logits / temperature).softmax(-1), 1) if temperature else tokens[:1]
+# + numbers.append(drawn.item() if drawn in tokens else tokens[0].item())
+
+
+# %% wrong="1.9" of="in short" name="the place among the best" says="the place of a token among the best"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# - numbers.append(tokens[drawn].item())
+# + drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + numbers.append(int(drawn))

@@ -148,6 +148,7 @@ class Contract:
 
     def corners(self) -> Iterator[Case]:
         """Two ordinary cases; each size at its smallest and at 1; equal sizes; and what may be left out left out."""
+        optional = any(isinstance(spec, str) and "or None" in spec for spec in self.arguments.values())
         yield self.ordinary(1)
         yield self.ordinary(2)
         wanted = [(name, value) for name, size in self.sizes.items() for value in sorted({size[0], max(1, size[0])})]
@@ -156,8 +157,11 @@ class Contract:
             yield replace(case, sizes={**case.sizes, name: value})
         for seed, value in enumerate((2, 3, 4), 40):
             sizes = {name: min(max(value, size[0]), size[1]) for name, size in self.sizes.items()}
-            yield replace(self.ordinary(seed), sizes=sizes, lead=(value,) * (seed % 3), words="equal sizes")
-        if any(isinstance(spec, str) and "or None" in spec for spec in self.arguments.values()):
+            equal = replace(self.ordinary(seed), sizes=sizes, lead=(value,) * (seed % 3), words="equal sizes")
+            yield equal
+            if optional:
+                yield replace(equal, without=True)
+        if optional:
             yield replace(self.ordinary(3), without=True)
 
     def large(self) -> Iterator[Case]:
@@ -469,10 +473,9 @@ def _values(contract: Contract, answer: Remote, lib: Library) -> None:
 def _dtypes(contract: Contract, answer: Remote, lib: Library) -> None:
     double = replace(contract.ordinary(60), dtype=torch.float64, words="float64")
     contract.case_is_right(answer, lib, double, 1e-9 if contract.precise else contract.tolerance)
-    for dtype, tolerance in LOW.items():
-        for case in (contract.ordinary(61), *contract.large()):
-            low = replace(case, dtype=dtype, words=str(dtype)[6:])
-            contract.case_is_right(answer, lib, low, tolerance)
+    cases = [(dtype, contract.ordinary(61)) for dtype in LOW]
+    for dtype, case in [*cases, *((torch.bfloat16, case) for case in contract.large())]:
+        contract.case_is_right(answer, lib, replace(case, dtype=dtype, words=str(dtype)[6:]), LOW[dtype])
 
 
 def _layout(contract: Contract, answer: Remote, lib: Library) -> None:
