@@ -51,8 +51,14 @@ def test_what_is_of_another_kind_is_named():
     assert says(expect.of_type, True, int, "n should be an int") == "n should be an int, not a bool."
 
 
+class TooSmall(ValueError):
+    """An exception of a student's own: it is a ValueError."""
+
+
 def test_what_must_be_refused_and_what_must_not():
     def picky(number, low=0):
+        if number < low - 50:
+            raise TooSmall
         if number < low:
             raise ValueError("too small")
         if number > 9:
@@ -63,6 +69,8 @@ def test_what_must_be_refused_and_what_must_not():
 
     call = asked(picky=picky)
     assert says(expect.refuses, call, 1, low=2, says="refuse it.") is None
+    assert says(expect.refuses, call, -60, says="refuse it.") is None
+    assert says(expect.refuses, call, -60, says="refuse it.", kinds=("KeyError",)) == "refuse it. It raised TooSmall."
     assert says(expect.refuses, call, 1, says="refuse it.") == "refuse it."
     assert says(expect.refuses, call, 10, says="refuse it.") == "refuse it. It raised KeyError."
     assert says(expect.refuses, call, 10, says="refuse it.", kinds=("KeyError",)) is None

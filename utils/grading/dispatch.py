@@ -183,6 +183,7 @@ def describe(error: BaseException) -> dict[str, Any]:
     last = frames[-1] if frames else None
     return {
         "type": type(error).__name__,
+        "kinds": [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"],
         "message": str(error)[:MAX_MESSAGE],
         "line": (linecache.getline(last.filename, last.lineno or 0).strip() or last.line or "")[:200] if last else "",
         "number": last.lineno if last else 0,

@@ -96,9 +96,18 @@ def promised(*kinds: str) -> None:
 class StudentError(Exception):
     """The student's code raised, or what it gave back is not data. Says so in their words."""
 
-    def __init__(self, message: str, type_name: str = "", line: str = "", number: int = 0, blank: bool = False):
+    def __init__(
+        self,
+        message: str,
+        type_name: str = "",
+        line: str = "",
+        number: int = 0,
+        blank: bool = False,
+        kinds: Sequence[str] = (),
+    ):
         super().__init__(message)
         self.type_name, self.line, self.number, self.blank = type_name, line, number, blank
+        self.kinds = {type_name, *kinds}  # the exception's class, and Python's own classes that it inherits from
 
     @property
     def ends_check(self) -> bool:
@@ -177,12 +186,14 @@ class Remote:
                 return value
             case {"error": {"type": str(name), "message": str(text), "line": str(line)} as error}:
                 missing, number, blank = error.get("missing"), error.get("number"), error.get("blank")
+                given = error.get("kinds")
+                kinds = [kind for kind in given if type(kind) is str] if type(given) is list else []
                 if missing in PACKAGES and importlib.util.find_spec(missing) is None:  # not the kernel's word alone
                     raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
                 if error.get("course") is True:
                     raise StudentError(f"cannot be checked here: {text[:1000]}")
                 raise StudentError(
-                    text[:1000], name[:100], line[:200], number if type(number) is int else 0, blank is True
+                    text[:1000], name[:100], line[:200], number if type(number) is int else 0, blank is True, kinds
                 )
         raise StudentError("what your code returned is not plain data")
 
