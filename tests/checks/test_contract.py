@@ -108,7 +108,7 @@ def test_a_right_answer_keeps_every_promise():
         (silent, "gradients", "no gradient reaches x from the product: something is detached."),
         (lambda x, n: n * x, "refusals", "`scaled(x, 0)` with x of shape (1, 1) must raise ValueError."),
         (kept, "memory", "the product is what an earlier call gave: something is kept between calls."),
-        (seeding, "memory", "afterwards the state of a global random generator is not as before."),
+        (seeding, "memory", "afterwards the state of the global random generator of torch is not as before."),
     ],
 )
 def test_a_wrong_answer_is_refused_in_the_words_of_the_contract(answer, kind, words):
@@ -127,6 +127,29 @@ def test_a_module_is_asked_for_its_parameters_and_modes():
 
     assert "no gradient reaches `linear.weight` from the output" in failing(LAYER, Frozen)["gradients"]
     assert "the output" in failing(LAYER, Moody)["modes"]
+
+
+def test_a_number_may_be_asked_for_and_arguments_may_be_named_or_left_out():
+    summed = Contract(
+        "summed(x, offset=offset)",
+        sizes={"B": (1, 6), "T": (1, 9)},
+        x="floats (B, T)",
+        offset="floats (T) or None",
+        gives="the sum: number",
+        right=lambda x, offset: float((x if offset is None else x + offset).sum()),
+    )
+
+    def right(x, offset=None):
+        return float((x if offset is None else x + offset).sum())
+
+    def without(x, offset=None):
+        return float(x.sum())
+
+    def always(x, offset=None):
+        return float((x + offset).sum())
+
+    sizes = {name: failing(summed, answer).get("sizes", "") for name, answer in locals().items() if name != "summed"}
+    assert sizes["right"] == "" and "offset of shape" in sizes["without"] and "offset = None" in sizes["always"]
 
 
 def test_private_checks_are_made_of_a_contract():

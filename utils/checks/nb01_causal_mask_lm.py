@@ -15,10 +15,10 @@ from torch.nn import functional as F
 from utils.checks import nb01_toys as toys
 from utils.grading import expect
 from utils.grading.check import check
-from utils.grading.contract import Contract
+from utils.grading.contract import Contract, world_kept
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
-from utils.grading.remote import INFINITY, Library, Remote, kind, promised, read, size
+from utils.grading.remote import INFINITY, Library, Remote, kind, name_of, promised, read, size
 from utils.positions import add_positions
 
 
@@ -843,7 +843,8 @@ def lm_loss(lm_loss, perplexity, lib):
         },
     )
     LOSS.hold(lm_loss, lib, "layout", "device", "gradients")
-    value = expect.number(perplexity(2.0), "the perplexity")
+    with world_kept(lib, "after perplexity"):
+        value = expect.number(perplexity(2.0), "the perplexity")
     assert abs(value - 4) > 1e-3, "the perplexity is a power of two. A loss in nats asks for a power of e."
     expect.close(value, math.e**2, "the perplexity is not the exponential of the loss.")
 
@@ -919,7 +920,9 @@ def train_epoch(train_epoch, lib):
     model = lib(toys).Bigram(table, bias)
     model.eval()
     lib(toys).leave_gradients(model)
-    loss = train_epoch(model, batches, lib(torch.optim).SGD(model.parameters(), lr=lr), clip)
+    rule = lib(torch.optim).SGD(model.parameters(), lr=lr)
+    with world_kept(lib, "after train_epoch"):
+        loss = train_epoch(model, batches, rule, clip)
     state = model.state_dict()
     got = torch.cat([state["table"].flatten(), state["bias"]])
 
@@ -1153,7 +1156,8 @@ def generate(generate, lib):
     prompt = [3, 8, 5]
     model = lib(toys).TableModel(table)
     model.train()
-    first = numbers_of(generate(model, prompt, 6, temperature=0), prompt)
+    with world_kept(lib, "after generate", draws=True):
+        first = numbers_of(generate(model, prompt, 6, temperature=0), prompt)
     assert len(first) - 3 <= 6, f"asked for at most 6 new tokens, generate wrote {len(first) - 3}."
     assert len(first) - 3 == 6, f"generate wrote {len(first) - 3} new tokens. It should write 6: no eos_id comes."
     wanted = greedy(table, prompt, 6, 2)
@@ -1282,6 +1286,9 @@ def counting(unigram, bigram, lib):
     right = shares_are_counted(unigram, V, batches)
     table_is_counted(bigram, V, a, batches, right)
     default = logs(bigram(batches, V), (V, V), "what bigram returns")
+    for call in (unigram, bigram):
+        with world_kept(lib, f"after {name_of(call)}"):
+            call(batches, V)
     pairs, prior = pairs_of(batches), 30 * right.exp()
     again = "a second call with the same batches gives something else: keep nothing between calls."
     twice = {again: log_table([*pairs, *pairs], V, prior)}

@@ -18,6 +18,7 @@ in the notebook. KINDS says what is asked: `Contract.hold` asks some kinds in a 
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from types import CodeType, ModuleType
@@ -77,8 +78,8 @@ class Contract:
         draws: whether a call may draw from the global generators.
         dense: whether the last axis of tensors is dense in memory.
         toys: the module that functions among the arguments are given.
-        arguments: by name "floats (B, T)", "ids (B, T) below V" or "order (T)", with "or None" where it may be left
-            out; or a function that makes an object from `toys`, here and in the student's process, and a seed.
+        arguments: by name "floats (B, T)" or "ids (B, T) below V", with "or None" where it may be left out; or a
+            function that makes an object from `toys`, here and in the student's process, and a seed.
     """
 
     def __init__(
@@ -169,7 +170,9 @@ class Contract:
         flags = [name for name, size in self.sizes.items() if size[1] == 1]
         small = {name: max(size[0], min(2, size[1])) for name, size in self.sizes.items()}
         for seed, (name, size) in enumerate(self.sizes.items(), 30):
-            for flag in (0, 1)[not flags :] if len(size) > 2 else ():
+            if len(size) == 2:
+                continue
+            for flag in (0, 1) if flags else (0,):
                 large = {name: size[-1] + expect.draw(seed).randint(0, 9)}
                 yield Case({**small, **dict.fromkeys(flags, flag), **large}, seed, f"a large {name}", ())
 
@@ -302,8 +305,6 @@ def _tensor(spec: str, case: Case, place: int) -> torch.Tensor | None:
     if kind.strip() == "ids":
         most = _evaluated(more.replace("below", "").replace("or None", "").strip(), case.sizes)
         return torch.randint(most, shape, generator=generator)
-    if kind.strip() == "order":
-        return torch.randperm(shape[0], generator=generator)
     numbers = torch.randn(shape, generator=generator, dtype=torch.float64)
     if case.values == "zero":
         numbers = torch.where(torch.rand(shape, generator=generator) < 0.5, numbers, numbers.sign() * 0.0)
@@ -452,6 +453,19 @@ class Call:
         assert right, self.says(f"{result.name} {be} {str(value.dtype)[6:]}, not {rule}.")
 
 
+@contextmanager
+def world_kept(lib: Library, when: str, draws: bool = False) -> Iterator[None]:
+    """Fail at its end if what is global in the student's session has changed within; `when` begins the sentence.
+
+    draws: what is within may draw from the global generators.
+    """
+    before = lib(probes).world(True)
+    yield
+    if draws:
+        before = {what: old for what, old in before.items() if "generator" not in what}
+    expect.unchanged(lib(probes).world(False), before, when)
+
+
 # The kinds of questions
 
 
@@ -517,9 +531,10 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
     first, other = contract.ordinary(90), contract.ordinary(91)
     cases = [first, replace(first, seed=92), other]
     calls = [contract.asked(answer, lib, case) for case in cases]
-    before = lib(probes).world(True)
     for place, call in enumerate(calls):
-        call.must_be(call.came(), contract.tolerance, earlier=calls[:place])
+        with world_kept(lib, call.says("afterwards"), contract.draws):
+            came = call.came()
+        call.must_be(came, contract.tolerance, earlier=calls[:place])
     changed = "{} {be} not the same after other calls: something is kept between them."
     for call in calls[::-1]:
         call.must_be(call.came(), contract.tolerance, changed)
@@ -536,8 +551,13 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
             if isinstance(old, torch.Tensor):
                 assert torch.equal(old, new), call.says("a result is what was given, or a part of it: make it new.")
     if contract.draws:
-        before.pop("the state of a global random generator")
-    expect.unchanged(lib(probes).world(False), before, call.says("afterwards"))
+        states = []
+        for _ in range(2):
+            lib(probes).world(True)
+            call.came()
+            states.append(lib(probes).world(False))
+        for what, state in states[0].items():
+            assert "generator" not in what or states[1][what] != state, call.says(f"it sets {what}.")
 
 
 def _modes(contract: Contract, answer: Remote, lib: Library) -> None:

@@ -89,12 +89,14 @@ def world(anew: bool) -> dict[str, Any]:
     if anew:
         torch.set_grad_enabled(True)
         torch.rand(1), np.random.rand(), random.random()
-    states = repr([torch.get_rng_state().tolist(), np.random.get_state(), random.getstate()])
-    digest = hashlib.sha256(states.encode()).hexdigest()
+    states = {"torch": torch.get_rng_state().tolist(), "NumPy": np.random.get_state(), "Python": random.getstate()}
     return {
         "the recording of gradients": torch.is_grad_enabled(),
         "torch's default dtype": str(torch.get_default_dtype()),
-        "the state of a global random generator": digest,
+        **{
+            f"the state of the global random generator of {name}": hashlib.sha256(repr(state).encode()).hexdigest()
+            for name, state in states.items()
+        },
     }
 
 
@@ -107,21 +109,3 @@ def facts(module: nn.Module) -> dict[str, Any]:
         "its hooks": [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in module.modules()],
         "its weights": {name: value.clone() for name, value in module.state_dict().items()},
     }
-
-
-def every_second_part(module: nn.Module) -> nn.Module:
-    """The module, of which every second part is in evaluation mode and the others in training mode."""
-    for place, part in enumerate(module.modules()):
-        part.training = place % 2 == 0
-    return module
-
-
-def options_of(module: nn.Module) -> dict[str, Any]:
-    """What a module's tables of rows do silently: options of nn.Embedding that are not its defaults, by name."""
-    found: dict[str, Any] = {}
-    for name, part in module.named_modules():
-        if isinstance(part, nn.Embedding):
-            for option, default in (("padding_idx", None), ("max_norm", None), ("scale_grad_by_freq", False)):
-                if getattr(part, option) != default:
-                    found[f"{name}.{option}" if name else option] = getattr(part, option)
-    return found
