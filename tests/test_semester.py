@@ -1,7 +1,8 @@
 """A semester in one piece, from the release to the last export, with the right scores after each step.
 
-Two students work on a hub with nbgrader's exchange, four on Canvas. What happens: marks by hand, feedback, work that is
-late with and without an extension, a newer version of a check in mid-term, an appeal, and a student who is erased.
+Two students work on a hub with nbgrader's exchange, four on Canvas, two in a team. What happens: marks by hand,
+feedback, late work with and without an extension, a newer version of a check in mid-term, an appeal, and a student
+who is erased.
 """
 
 import csv
@@ -28,6 +29,7 @@ from autograder.grading.grading_record import load_record
 
 USERS = {"ada": 54_331, "bo": 54_332}  # those who have an account on the hub
 STUDENTS = ("ada", "bo", "cy", "di")
+TEAM, TEAMS = "Red_Fox", "team,student,notebook\nRed Fox,cy,01\nRed Fox,di,01\n"
 CLASS = """\
 id,first_name,last_name,email,platform_ids
 ada,Ada,Lovelace,ada@uni.example,101
@@ -59,16 +61,17 @@ class Semester:
         return " ".join(ended.output.split())
 
     def recorded(self, entry):
-        """The points of the checks by student, as recorded."""
-        return {one: record.score for one in STUDENTS if (record := load_record(self.known, entry, one))}
+        """The points of the checks by student or team, as recorded."""
+        return {one: record.score for one in (*STUDENTS, TEAM) if (record := load_record(self.known, entry, one))}
 
     def exported(self):
         """What Canvas would get: by student the total of each notebook, "" where there is none."""
         self.run("export", "--format", "canvas", "--to", self.folder / "canvas.csv")
         with (self.folder / "canvas.csv").open(newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.DictReader(file) if row["SIS User ID"]]
-        assert all(row["ID"] in ("", str(101 + STUDENTS.index(row["SIS User ID"]))) for row in rows)
-        return {row["SIS User ID"]: tuple(row.get(entry.name, "") for entry in self.known.notebooks) for row in rows}
+            rows = {row["SIS User ID"]: row for row in csv.DictReader(file) if row["SIS User ID"]}
+        assert all(rows[student]["ID"] in ("", str(101 + STUDENTS.index(student))) for student in rows)
+        names = [entry.name for entry in self.known.notebooks]
+        return {student: tuple(rows.get(student, {}).get(name, "") for name in names) for student in STUDENTS}
 
     def marked(self, entry, student, cell, score, comment=""):
         """Give a mark as formgrader does."""
@@ -126,11 +129,11 @@ def the_first_notebook_on_the_hub(semester, hub):
     assert semester.recorded(entry) == {"ada": whole, "bo": few}
     shown = semester.run("status", "01")
     assert "nothing is handed in by cy, di" in shown and "1 written answers of 1 hand-ins wait" in shown
-    nothing = {"cy": ("", ""), "di": ("", "")}
-    assert semester.exported() == {"ada": ("", ""), "bo": (f"{few}", "")} | nothing, "ada's mark waits for a person"
+    nobody = dict.fromkeys(STUDENTS, ("", ""))
+    assert semester.exported() == nobody | {"bo": (f"{few}", "")}, "ada's mark waits for a person"
 
     semester.marked(entry, "ada", "written_1_W1", 1.5, "The evidence is missing.")
-    assert semester.exported() == {"ada": (f"{whole + 1.5}", ""), "bo": (f"{few}", "")} | nothing
+    assert semester.exported() == nobody | {"ada": (f"{whole + 1.5}", ""), "bo": (f"{few}", "")}
     semester.run("feedback", "01")
     steps = [("", known.tree, ["release_feedback", entry.name, given[0]])]
     hub_users.do(
@@ -185,7 +188,7 @@ def the_second_notebook_on_canvas(semester):
 
 
 def a_newer_version_in_mid_term(semester, monkeypatch):
-    """A check becomes stricter: what was published stays, what comes after it is judged by it."""
+    """A check becomes stricter: what was published stays; a team's submission, which comes later, is judged by it."""
     entry, maker = semester.first, semester.makers[semester.first.name]
     before, book, read = semester.recorded(entry), semester.exported(), Path.read_text
     module, check = f"nb{entry.name}.py", checks.public_checks(entry)["1.1"]
@@ -198,6 +201,7 @@ def a_newer_version_in_mid_term(semester, monkeypatch):
         Path, "read_text", lambda path, *given, **named: read(path, *given, **named) + more * (path.name == module)
     )
     monkeypatch.setattr(check, "asserts", attention)
+    (semester.known.tree / "teams.csv").write_text(TEAMS)
     mail = semester.folder / "mail" / f"{entry.name}.ipynb"
     course_tree.write(mail, maker.file(solved=[*maker.points]))
     semester.run("collect", mail.parent, "--student", "cy")
@@ -205,9 +209,10 @@ def a_newer_version_in_mid_term(semester, monkeypatch):
     for student in ("ada", "bo"):
         assert f"{student} 1.1 2 0 Exercise 1.1: {STRICTER}" in shown
     assert "Nothing of this is recorded: 2 hand-ins would have other verdicts" in shown
-    whole = sum(maker.points.values())
-    assert semester.recorded(entry) == before | {"cy": whole - 2}
-    assert semester.exported() == book | {"cy": (f"{whole - 2}", book["cy"][1])}
+    score = sum(maker.points.values()) - 2
+    assert semester.recorded(entry) == before | {TEAM: score}, "one submission and one grading for both"
+    both = {student: (f"{score}", book[student][1]) for student in ("cy", "di")}
+    assert semester.exported() == book | both
 
 
 def an_appeal(semester):
@@ -234,7 +239,7 @@ def an_appeal(semester):
 
 
 def a_student_is_erased(semester):
-    """Nothing of di is left but a receipt that names nobody; the others' scores are as they were."""
+    """Nothing of di is left but a receipt that names nobody; the others' scores are as they were, the team's too."""
     known, book = semester.known, semester.exported()
     semester.run("remove", "--student", "di", "--all", "--erase", "--yes", "--reason", "asked to")
     (receipt,) = (known.tree / "receipts").iterdir()
@@ -244,7 +249,8 @@ def a_student_is_erased(semester):
         path for path in known.tree.rglob("*") if path.is_file() and any(word in path.read_bytes() for word in words)
     ]
     assert not held and not [*known.tree.glob("*/di")]
-    assert semester.exported() == {one: row for one, row in book.items() if one != "di"}
+    assert semester.exported() == book | {"di": ("", "")}
+    assert (known.tree / "teams.csv").read_text() == TEAMS.replace("Red Fox,di,01\n", "")
     semester.run("export", "--to", semester.folder / "grades.csv")
     with (semester.folder / "grades.csv").open(newline="") as file:
         assert {row["student"] for row in csv.DictReader(file)} == {"ada", "bo", "cy"}
