@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from autograder.course import Course, CourseError, NotebookEntry, cell_id, exercise_of
+from autograder.cells import cell_id, exercise_of
+from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, journal, mark_log, teams
 from autograder.gradebook.journal import Event
 from autograder.grading import history

@@ -17,7 +17,8 @@ from nbformat import NotebookNode
 
 from autograder.author import answers, build
 from autograder.author.checks import public_checks
-from autograder.course import Course, CourseError, NotebookEntry, exercise_of, folder_of
+from autograder.cells import exercise_of
+from autograder.course import Course, CourseError, NotebookEntry, folder_of
 from utils.experiments import student
 from utils.experiments.experiment import DIGITS, Experiment, Metric, Run, dumps, parse, path_of, score
 from utils.experiments.runs import RECORDED_SEEDS, run_seeds

@@ -52,7 +52,8 @@ from tqdm import tqdm
 
 from autograder import course
 from autograder.author import build, checks, proof, record_runs
-from autograder.course import NotebookEntry, cell_id
+from autograder.cells import cell_id
+from autograder.course import NotebookEntry
 from utils import files
 from utils.experiments import profiles
 from utils.experiments.experiment import Experiment, Run

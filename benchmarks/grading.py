@@ -42,7 +42,7 @@ sys.path.insert(0, str(ROOT))
 
 from autograder import course, synthetic
 from autograder.author import build
-from autograder.course import exercise_of
+from autograder.cells import exercise_of
 from autograder.gradebook import course_tree
 from autograder.grading import judge
 from autograder.grading.grading_record import HandIn, handed_in, students_of

@@ -69,7 +69,7 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
 
     from autograder import synthetic
     from autograder.author import build
-    from autograder.course import cell_id
+    from autograder.cells import cell_id
     from autograder.gradebook import course_tree
     from autograder.grading.grading_record import GRADED, GradedVerdict, Record
     from autograder.intake import restore

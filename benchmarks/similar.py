@@ -21,7 +21,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from autograder import course as courses
 from autograder.author import answers, build
-from autograder.course import Course, NotebookEntry, exercise_of
+from autograder.cells import exercise_of
+from autograder.course import Course, NotebookEntry
 from autograder.similarity.similar import Compared
 
 SOLUTION = 0.4  # the chance that an exercise is answered as the author does; else each other answer is as likely

@@ -20,7 +20,7 @@ import pytest
 import sqlalchemy
 
 from autograder import course, synthetic
-from autograder.course import cell_id
+from autograder.cells import cell_id
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import fingerprints, grade
 from autograder.grading.grading_record import GRADED, GradedVerdict, Record, jobs

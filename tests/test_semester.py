@@ -23,7 +23,8 @@ from typer.testing import CliRunner
 
 from autograder import cli, synthetic
 from autograder.author import checks
-from autograder.course import Late, cell_id
+from autograder.cells import cell_id
+from autograder.course import Late
 from autograder.gradebook import course_tree, journal
 from autograder.grading.grading_record import load_record
 

@@ -48,7 +48,8 @@ from typing import TYPE_CHECKING, Any
 from nbformat import NotebookNode
 
 from autograder.author import build, edits
-from autograder.course import Course, CourseError, NotebookEntry, exercise_of, folder_of, is_stretch
+from autograder.cells import exercise_of, is_stretch
+from autograder.course import Course, CourseError, NotebookEntry, folder_of
 from utils import variants
 
 SOMEBODY = "Ada Lovelace"  # whose numbers an exercise has, where it has a student's own

@@ -23,17 +23,8 @@ from typing import TYPE_CHECKING
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.course import (
-    CHECKS,
-    FOLDER,
-    Course,
-    CourseError,
-    NotebookEntry,
-    cell_id,
-    exercise_of,
-    folder_of,
-    is_stretch,
-)
+from autograder.cells import cell_id, exercise_of, is_stretch
+from autograder.course import CHECKS, FOLDER, Course, CourseError, NotebookEntry, folder_of
 from utils import files
 
 if TYPE_CHECKING:  # brings torch

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from nbformat import NotebookNode
 
 from autograder.author import build
-from autograder.course import FOLDER, Course, NotebookEntry, exercise_of
+from autograder.cells import exercise_of
+from autograder.course import FOLDER, Course, NotebookEntry
 from utils import files
 
 README = FOLDER / "README.md"

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autograder import html_cleaning, local_settings
-from autograder.course import FOLDER, Course, CourseError, NotebookEntry, exercise_of
+from autograder.cells import exercise_of
+from autograder.course import FOLDER, Course, CourseError, NotebookEntry
 from autograder.gradebook import safe_names
 from utils.files import write
 

@@ -11,7 +11,8 @@ import nbformat
 from tqdm import tqdm
 
 from autograder import html_cleaning
-from autograder.course import Course, CourseError, NotebookEntry, cell_id
+from autograder.cells import cell_id
+from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, extensions, journal, roster
 from autograder.grading import frozen, history, worker
 from autograder.grading.dependencies import Dependencies

@@ -19,7 +19,8 @@ from nbformat.v4 import new_code_cell, new_output
 from autograder import html_cleaning, limited
 from autograder.author.answers import preamble
 from autograder.author.checks import PrivateCheck, private_checks, public_checks, whole_verdict
-from autograder.course import Course, cell_id, exercise_of
+from autograder.cells import cell_id, exercise_of
+from autograder.course import Course
 from autograder.grading import fingerprints
 from autograder.grading.grading_record import GradedVerdict, HandIn
 from autograder.intake.run_files import unpack

@@ -9,7 +9,8 @@ import nbformat
 
 from autograder import html_cleaning, pictures
 from autograder.author import build
-from autograder.course import Course, NotebookEntry, cell_id
+from autograder.cells import cell_id
+from autograder.course import Course, NotebookEntry
 from autograder.grading.fingerprints import released as release_of
 from autograder.grading.grading_record import GRADED, UNGRADABLE, HandIn, Record
 from autograder.intake import restore

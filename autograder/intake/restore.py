@@ -20,7 +20,7 @@ from nbformat.v4 import new_output
 
 from autograder import html_cleaning, limited, pictures
 from autograder.author.answers import preamble
-from autograder.course import exercise_of
+from autograder.cells import exercise_of
 from autograder.intake import reading
 from autograder.intake.embedded import Picture
 from autograder.intake.reading import LOOK, MAX_CELLS, Ungradable

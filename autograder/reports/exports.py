@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import TextIO
 
 from autograder import html_cleaning
-from autograder.course import Course, CourseError, NotebookEntry, Total, exercise_of
+from autograder.cells import exercise_of
+from autograder.course import Course, CourseError, NotebookEntry, Total
 from autograder.gradebook import extensions, marks, roster, teams
 from autograder.gradebook.marks import Marked
 from autograder.gradebook.roster import Student

@@ -13,7 +13,8 @@ import msgpack
 from tqdm import tqdm
 
 from autograder import html_cleaning, limited, pictures
-from autograder.course import Course, CourseError, NotebookEntry, exercise_of
+from autograder.cells import exercise_of
+from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, extensions, marks, teams
 from autograder.gradebook.marks import Marked
 from autograder.grading import history

@@ -27,7 +27,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from autograder import html_cleaning, pictures
-from autograder.course import exercise_of
+from autograder.cells import exercise_of
 from autograder.reports.layout import duration
 from utils.grading.verdict import legible
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autograder.course import Course, NotebookEntry, exercise_of
+from autograder.cells import exercise_of
+from autograder.course import Course, NotebookEntry
 from autograder.gradebook import course_tree, extensions, teams
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading.cache import cached

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from autograder.course import Course, CourseError, NotebookEntry, exercise_of
+from autograder.cells import exercise_of
+from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, extensions, marks, teams
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading.cache import cached

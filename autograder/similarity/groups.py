@@ -16,7 +16,8 @@ from markupsafe import Markup
 from pydantic import TypeAdapter
 
 from autograder import html_cleaning
-from autograder.course import Course, CourseError, NotebookEntry, exercise_of
+from autograder.cells import exercise_of
+from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import by_hand, course_tree, marks
 from autograder.gradebook.by_hand import HandMark
 from autograder.gradebook.pseudonyms import Names

@@ -17,7 +17,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from autograder.course import Course, CourseError, NotebookEntry, exercise_of
+from autograder.cells import exercise_of
+from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, teams
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading.grading_record import GRADED, load_record, students_of

@@ -14,7 +14,7 @@ from helpers import keep_runs
 
 from autograder import course
 from autograder.author import build, checks
-from autograder.course import cell_id
+from autograder.cells import cell_id
 from utils.experiments import rte
 from utils.experiments.runs import load_runs
 from utils.experiments.seed_table import SeedTable, compare

@@ -8,7 +8,8 @@ import pytest
 
 from autograder import course, synthetic
 from autograder.author import build, checks
-from autograder.course import CourseError, cell_id, folder_of
+from autograder.cells import cell_id
+from autograder.course import CourseError, folder_of
 from autograder.gradebook import course_tree
 from autograder.grading import fingerprints, judge
 from autograder.grading.grading_record import HandIn

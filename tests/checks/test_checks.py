@@ -9,7 +9,7 @@ import pytest
 
 from autograder import course, synthetic
 from autograder.author import answers, build, checks, proof
-from autograder.course import exercise_of
+from autograder.cells import exercise_of
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
 from utils.grading.results_check import ResultsCheck

@@ -15,7 +15,8 @@ from helpers import copied
 from autograder import course, synthetic
 from autograder.author import answers, build, checks
 from autograder.author import parts as authors_parts
-from autograder.course import CourseError, cell_id
+from autograder.cells import cell_id
+from autograder.course import CourseError
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import grade
 from autograder.grading.grading_record import RECORD, load_record, verdict_path

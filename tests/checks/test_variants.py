@@ -13,7 +13,7 @@ from helpers import copied
 
 from autograder import course, synthetic
 from autograder.author import answers, build, release
-from autograder.course import cell_id
+from autograder.cells import cell_id
 from autograder.gradebook import course_tree, roster
 from autograder.grading import grade
 from autograder.grading.grading_record import RECORD, jobs, load_record

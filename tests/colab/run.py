@@ -128,7 +128,7 @@ def session(entry, base: Path, made: Path, content: Path, given: dict[str, str])
         AssertionError, CellExecutionError: it does not run whole, or not as it must.
     """
     from autograder.author.checks import public_checks
-    from autograder.course import cell_id
+    from autograder.cells import cell_id
     from utils.grading.results_check import ResultsCheck
     from utils.setup import REPLACED
 

@@ -13,7 +13,7 @@ from helpers import copied
 
 from autograder import course, synthetic
 from autograder.author import answers, checks
-from autograder.course import exercise_of
+from autograder.cells import exercise_of
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import grade
 from autograder.grading import judge as judging

@@ -23,7 +23,7 @@ from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
 from autograder import course, synthetic
-from autograder.course import cell_id
+from autograder.cells import cell_id
 from autograder.gradebook import course_tree
 from autograder.grading import grade, run_lock
 from autograder.grading.grading_record import GRADED, RECORD, UNGRADABLE, Record, load_record

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from autograder import cli, course, synthetic
 from autograder.author import build, checks
-from autograder.course import CourseError, cell_id
+from autograder.cells import cell_id
+from autograder.course import CourseError
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import fingerprints, grade, judge
 from autograder.grading.grading_record import UNGRADABLE, Record, jobs, load_record

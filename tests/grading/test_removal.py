@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from autograder import cli, course
 from autograder.author import build
-from autograder.course import exercise_of
+from autograder.cells import exercise_of
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import grade, removal, run_lock
 from autograder.grading.grading_record import GRADED, GradedVerdict, Record, known_students, verdict_path

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from autograder import cli
 from autograder.author import checks
-from autograder.course import cell_id
+from autograder.cells import cell_id
 from autograder.gradebook import course_tree, gradebook_writer, journal
 from autograder.grading import frozen, grade, history
 from autograder.grading.grading_record import Options, jobs, load_record

@@ -10,7 +10,7 @@ from nbgrader.utils import determine_grade
 
 from autograder import course
 from autograder.author import answers, build
-from autograder.course import cell_id
+from autograder.cells import cell_id
 from autograder.grading.grading_record import GRADED, Job, Record, noted_flags
 from autograder.intake import restore
 from autograder.intake.reading import LOOK

@@ -13,7 +13,7 @@ from nbformat.v4 import new_output
 
 from autograder import course, html_cleaning
 from autograder.author import answers, build
-from autograder.course import cell_id
+from autograder.cells import cell_id
 from autograder.intake import reading, restore
 from autograder.intake.restore import Ungradable
 

@@ -33,7 +33,7 @@ import pytest
 from autograder import course, synthetic
 from autograder.author import build, release
 from autograder.author.answers import preamble
-from autograder.course import cell_id
+from autograder.cells import cell_id
 from autograder.gradebook import course_tree
 from autograder.grading import grade
 from autograder.grading.grading_record import GRADED, RECORD

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from autograder import cli, course
 from autograder.author import answers, build
-from autograder.course import CourseError, exercise_of
+from autograder.cells import exercise_of
+from autograder.course import CourseError
 from autograder.gradebook import course_tree
 from autograder.gradebook.pseudonyms import Names
 from autograder.similarity import similar
