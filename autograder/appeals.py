@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from autograder.cells import cell_id, exercise_of
+from autograder.cells import CellRole, cell_id, exercise_of, role_of
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, journal, mark_log, teams
 from autograder.gradebook.journal import Event
@@ -78,7 +78,7 @@ def case_of(course: Course, student: str, exercise: str, ask: bool = True) -> Ca
     """
     entry = course.notebook(exercise.split(".")[0])
     cells = json.loads(course_tree.release_text(course, entry))["cells"]
-    known = [exercise_of(cell["id"]) for cell in cells if cell["id"].startswith(("check_", "written_"))]
+    known = [exercise_of(cell["id"]) for cell in cells if role_of(cell["id"]) in (CellRole.CHECK, CellRole.WRITTEN)]
     if exercise not in known:
         raise CourseError(f"{entry.name} has no exercise {exercise}; it has {', '.join(known)}")
     known_students(course, [entry], [student])
@@ -88,7 +88,7 @@ def case_of(course: Course, student: str, exercise: str, ask: bool = True) -> Ca
     if record is None:
         raise CourseError(f"{student}'s {entry.name} is not graded yet: `autograder grade {entry.number}` comes first")
     changes = mark_log.changes(course_tree.database(course))
-    names = {cell_id(role, exercise) for role in ("check", "exercise", "written")}
+    names = {cell_id(role, exercise) for role in (CellRole.CHECK, CellRole.EXERCISE, CellRole.WRITTEN)}
     case = Case(
         student,
         entry,
@@ -227,11 +227,11 @@ def _versions(course: Course, entry: NotebookEntry, student: str) -> Iterator[di
 def _question(cells: list[dict[str, Any]], entry: NotebookEntry, exercise: str) -> str:
     """The text before an exercise as it was released, and what its checks say of themselves."""
     text: list[str] = []
-    names = {cell_id(role, exercise) for role in ("exercise", "written")}
+    names = {cell_id(role, exercise) for role in (CellRole.EXERCISE, CellRole.WRITTEN)}
     for cell in cells:
         if cell["id"] in names:
             break
-        if cell["id"].startswith(("check_", "written_", "exercise_")):
+        if role_of(cell["id"]) in (CellRole.CHECK, CellRole.WRITTEN, CellRole.EXERCISE):
             text = []
         elif cell["cell_type"] == "markdown":
             text.append("".join(cell["source"]).strip())
@@ -247,7 +247,7 @@ def _question(cells: list[dict[str, Any]], entry: NotebookEntry, exercise: str) 
 
 def _answer(course: Course, entry: NotebookEntry, student: str, exercise: str) -> str:
     path = course_tree.place(course, "autograded", entry, student)
-    names = {cell_id(role, exercise) for role in ("exercise", "written")}
+    names = {cell_id(role, exercise) for role in (CellRole.EXERCISE, CellRole.WRITTEN)}
     cells = json.loads(path.read_text())["cells"] if path.exists() else []
     return "\n\n".join("".join(cell["source"]) for cell in cells if cell.get("id") in names)
 

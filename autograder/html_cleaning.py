@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import nh3
 
 from autograder import limited
+from autograder.cells import CellRole, role_of
 from autograder.pictures import SHOWN as PICTURE
 from utils.grading.verdict import legible
 
@@ -176,7 +177,7 @@ def fit(notebook: "NotebookNode") -> int:
             cell.source = f"{cell.source[:CUT]}\n# ... and {len(cell.source) - CUT:,} more characters"
             dropped += 1
         if "outputs" in cell:
-            fitting = room.fitting(cell.outputs, always=cell.id.startswith("check_"))  # those hold the score
+            fitting = room.fitting(cell.outputs, always=role_of(cell.id) is CellRole.CHECK)  # those hold the score
             dropped += len(cell.outputs) - len(fitting)
             cell.outputs = fitting
     return dropped

@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 
 from autograder.author import answers, build
 from autograder.author.checks import public_checks
-from autograder.cells import exercise_of
+from autograder.cells import CellRole, exercise_of, role_of
 from autograder.course import Course, CourseError, NotebookEntry, folder_of
 from utils.experiments import student
 from utils.experiments.experiment import DIGITS, Experiment, Metric, Run, dumps, parse, path_of, score
@@ -200,9 +200,9 @@ class Maker:
         given = {number: self.reference[number] for number in (self.points if solved is None else solved)}
         given |= instead or {}
         for cell in notebook.cells:
-            if cell.id.startswith("exercise_"):
+            if role_of(cell.id) is CellRole.EXERCISE:
                 cell.source = given.get(exercise_of(cell.id), cell.source)
-            if cell.id.startswith("written_") and solved is None:
+            if role_of(cell.id) is CellRole.WRITTEN and solved is None:
                 cell.source = "My answer, for a person to read."
         if change:
             change(notebook)
@@ -210,13 +210,13 @@ class Maker:
 
     def give_up(self, notebook: NotebookNode) -> None:
         """Answer nothing, and say so: what equals the release would not count as handed in."""
-        first = next(cell for cell in notebook.cells if cell.id.startswith("exercise_"))
+        first = next(cell for cell in notebook.cells if role_of(cell.id) is CellRole.EXERCISE)
         first.source += "\n# I do not know where to begin."
 
     def shuffle(self, notebook: NotebookNode) -> None:
         """Delete, duplicate, retype and move graded cells, as students do by accident; each another one."""
-        checks = [cell for cell in notebook.cells if cell.id.startswith("check_")]
-        exercises = [cell for cell in notebook.cells if cell.id.startswith("exercise_")]
+        checks = [cell for cell in notebook.cells if role_of(cell.id) is CellRole.CHECK]
+        exercises = [cell for cell in notebook.cells if role_of(cell.id) is CellRole.EXERCISE]
         twin = nbformat.from_dict(dict(exercises[0], id="twin"))
         notebook.cells.insert(notebook.cells.index(exercises[0]), twin)
         for place, cell in enumerate(checks):
@@ -237,10 +237,10 @@ class Maker:
 
     def cheat(self, notebook: NotebookNode) -> None:
         """Patch and forge everything within reach, and answer nothing."""
-        first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
+        first = next(index for index, cell in enumerate(notebook.cells) if role_of(cell.id) is CellRole.EXERCISE)
         notebook.cells.insert(first, nbformat.v4.new_code_cell(CHEAT))
         for cell in notebook.cells:
-            if cell.id.startswith("check_"):
+            if role_of(cell.id) is CellRole.CHECK:
                 cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": "2.0"}, execution_count=1)]
                 cell.metadata.nbgrader.points = 100
 

@@ -52,7 +52,7 @@ from tqdm import tqdm
 
 from autograder import course
 from autograder.author import build, checks, proof, record_runs
-from autograder.cells import cell_id
+from autograder.cells import CellRole, cell_id
 from autograder.course import NotebookEntry
 from utils import files
 from utils.experiments import profiles
@@ -167,7 +167,7 @@ def notebook_of(entry: NotebookEntry) -> Row:
         if cell.cell_type == "code"
     }
     wanted = {
-        cell_id("check", number): 0 if isinstance(check, ResultsCheck) else check.points
+        cell_id(CellRole.CHECK, number): 0 if isinstance(check, ResultsCheck) else check.points
         for number, check in checks.public_checks(entry).items()
     }
     missed = [name for name, points in wanted.items() if f"passed ({points:g} point" not in printed[name]]

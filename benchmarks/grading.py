@@ -42,7 +42,7 @@ sys.path.insert(0, str(ROOT))
 
 from autograder import course, synthetic
 from autograder.author import build
-from autograder.cells import exercise_of
+from autograder.cells import NOT_RUN, CellRole, exercise_of, role_of
 from autograder.gradebook import course_tree
 from autograder.grading import judge
 from autograder.grading.grading_record import HandIn, handed_in, students_of
@@ -92,10 +92,10 @@ def stock_course(known: course.Course, entry: course.NotebookEntry, folder: Path
     shim = nbformat.v4.new_code_cell(SHIM.format(root=str(ROOT), source=private))
     shim.id, shim.metadata = "shim", {"nbgrader": build.locked_metadata("shim")}
     for cell in notebook.cells:
-        if cell.id.startswith("check_"):
+        if role_of(cell.id) is CellRole.CHECK:
             exercise = exercise_of(cell.id)
             cell.source = HIDDEN.format(line=cell.source, exercise=exercise)
-    kept = [cell for cell in notebook.cells if "experiment" not in cell.metadata.get("tags", [])]
+    kept = [cell for cell in notebook.cells if NOT_RUN not in cell.metadata.get("tags", [])]
     setup = next(index for index, cell in enumerate(kept) if cell.id == "setup")
     notebook.cells = [*kept[: setup + 1], shim, *kept[setup + 1 :]]
     course_tree.write(folder / "source" / entry.name / f"{entry.name}.ipynb", build.write(notebook))
@@ -121,7 +121,7 @@ def hand_in(students: dict[str, bytes], entry: course.NotebookEntry, folder: Pat
     for student, text in students.items():
         if shim:
             notebook = nbformat.reads(text.decode(), as_version=4)
-            kept = [cell for cell in notebook.cells if "experiment" not in cell.metadata.get("tags", [])]
+            kept = [cell for cell in notebook.cells if NOT_RUN not in cell.metadata.get("tags", [])]
             released = nbformat.read(folder / "release" / entry.name / f"{entry.name}.ipynb", as_version=4)
             notebook.cells = [next(cell for cell in released.cells if cell.id == "shim"), *kept]
             text = nbformat.writes(notebook).encode()

@@ -12,6 +12,7 @@ root where `ip` is installed, four dask workers in network namespaces with addre
 which one is cut off in the middle; what has no record at the end is lost.
 
 The last line is a JSON object; `cost_growth` is the cost at the largest size over that at the smallest
+from autograder.cells import CellRole, GRADED, cell_id
 from 100 on.
 """
 
@@ -69,7 +70,7 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
 
     from autograder import synthetic
     from autograder.author import build
-    from autograder.cells import cell_id
+    from autograder.cells import CellRole, cell_id
     from autograder.gradebook import course_tree
     from autograder.grading.grading_record import GRADED, GradedVerdict, Record
     from autograder.intake import restore
@@ -83,7 +84,7 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
     notebook, _ = restore.restore(restore.read(text, known.limits.notebook_mb), release)
     done = Record("", entry.name, GRADED)
     for number, points in course_tree.exercises(known, entry).items():
-        cell = next(cell for cell in notebook.cells if cell.id == cell_id("check", number))
+        cell = next(cell for cell in notebook.cells if cell.id == cell_id(CellRole.CHECK, number))
         cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": f"{points:g}"})]
         done.verdicts.append(GradedVerdict(number, points, Outcome.PASSED))
     (folder / CANNED).write_text(json.dumps([dataclasses.asdict(done), build.write(notebook), wait]))

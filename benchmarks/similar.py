@@ -21,7 +21,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from autograder import course as courses
 from autograder.author import answers, build
-from autograder.cells import exercise_of
+from autograder.cells import CellRole, exercise_of, role_of
 from autograder.course import Course, NotebookEntry
 from autograder.similarity.similar import Compared
 
@@ -89,7 +89,7 @@ def planted(found: dict[str, dict[str, str]], copies: int, draw: random.Random) 
 def released(course: Course, entry: NotebookEntry) -> dict[str, str]:
     """What students get of each exercise."""
     cells = build.student_notebook(course, entry).cells
-    return {exercise_of(cell.id): cell.source for cell in cells if cell.id.startswith("exercise_")}
+    return {exercise_of(cell.id): cell.source for cell in cells if role_of(cell.id) is CellRole.EXERCISE}
 
 
 def places(course: Course, entry: NotebookEntry, count: int, copies: int, seed: int) -> list[int]:

@@ -20,7 +20,7 @@ import pytest
 import sqlalchemy
 
 from autograder import course, synthetic
-from autograder.cells import cell_id
+from autograder.cells import CellRole, cell_id
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import fingerprints, grade
 from autograder.grading.grading_record import GRADED, GradedVerdict, Record, jobs
@@ -129,7 +129,7 @@ def canned(known, student="ada", solved=None):
     notebook, _ = restore.restore(restore.read(text, 20), fingerprints.released(job.release))
     done = Record(student, entry.name, GRADED)
     for number, points in course_tree.exercises(known, entry).items():
-        cell = next(cell for cell in notebook.cells if cell.id == cell_id("check", number))
+        cell = next(cell for cell in notebook.cells if cell.id == cell_id(CellRole.CHECK, number))
         cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": f"{points:g}"})]
         done.verdicts.append(GradedVerdict(number, points, Outcome.PASSED))
     return job, done, nbformat.writes(notebook)

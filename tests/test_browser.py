@@ -13,6 +13,7 @@ from helpers import CHROMIUM_ARGUMENTS as ARGUMENTS
 
 from autograder import course, synthetic
 from autograder.author import answers, build, release
+from autograder.cells import CellRole, role_of
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import grade
 from autograder.grading.grading_record import UNGRADABLE, Record, jobs, load_record
@@ -223,12 +224,12 @@ def hostile_class(built, tmp_path_factory):
     known = copied(built, tmp_path_factory.mktemp("pages"))
 
     def change(notebook):
-        first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
+        first = next(index for index, cell in enumerate(notebook.cells) if role_of(cell.id) is CellRole.EXERCISE)
         notebook.cells.insert(first, nbformat.v4.new_code_cell(HOSTILE))
         notebook.cells += [nbformat.v4.new_markdown_cell(LINKS), nbformat.v4.new_raw_cell(LINKS)]
         notebook.cells += [nbformat.v4.new_markdown_cell(line) for line in LINKS.splitlines() if line]
         for cell in notebook.cells:
-            if cell.id.startswith("written_"):
+            if role_of(cell.id) is CellRole.WRITTEN:
                 cell.source = LINKS
         own = next(
             cell

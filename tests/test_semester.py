@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from autograder import cli, synthetic
 from autograder.author import checks
-from autograder.cells import cell_id
+from autograder.cells import CellRole, cell_id
 from autograder.course import Late
 from autograder.gradebook import course_tree, journal
 from autograder.grading.grading_record import load_record
@@ -225,7 +225,7 @@ def an_appeal(semester):
         assert archive.read("explanation.txt").decode().splitlines()[0] == f"bo, {entry.name}, exercise 1.3"
         (verdict,) = [one for one in json.loads(archive.read("verdict.json"))["verdicts"] if one["exercise"] == "1.3"]
         assert (verdict["points"], verdict["outcome"]) == (3, "not attempted yet")
-    semester.marked(entry, "bo", cell_id("check", "1.3"), 1)
+    semester.marked(entry, "bo", cell_id(CellRole.CHECK, "1.3"), 1)
     assert semester.exported() == book | {"bo": (f"{float(book['bo'][0]) + 1:g}", book["bo"][1])}
     assert re.search(r"score None -> 1(\.0)? ", semester.run("explain", "bo", "1.3", "--no-ask"))
     book = semester.exported()

@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Any
 from nbformat import NotebookNode
 
 from autograder.author import build, edits
-from autograder.cells import exercise_of, is_stretch
+from autograder.cells import CellRole, exercise_of, is_stretch, role_of
 from autograder.course import Course, CourseError, NotebookEntry, folder_of
 from utils import variants
 
@@ -145,13 +145,13 @@ def reference_cases(course: Course, entry: NotebookEntry, stretch: bool = False)
     return [
         AnswerCase(exercise_of(cell.id), "the solution", cell.source)
         for cell in cells
-        if cell.id.startswith("stretch_" if stretch else "exercise_")
+        if role_of(cell.id) is (CellRole.STRETCH if stretch else CellRole.EXERCISE)
     ]
 
 
 def preamble(notebook: NotebookNode) -> list[NotebookNode]:
     """The code cells before the first exercise: the imports that every exercise may count on."""
-    first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
+    first = next(index for index, cell in enumerate(notebook.cells) if role_of(cell.id) is CellRole.EXERCISE)
     return [cell for cell in notebook.cells[:first] if cell.cell_type == "code" and cell.id != "setup"]
 
 

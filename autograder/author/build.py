@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.cells import cell_id, exercise_of, is_stretch
+from autograder.cells import NOT_RUN, CellRole, cell_id, exercise_of, is_stretch, role_of
 from autograder.course import CHECKS, FOLDER, Course, CourseError, NotebookEntry, folder_of
 from utils import files
 
@@ -31,9 +31,7 @@ if TYPE_CHECKING:  # brings torch
     from utils.grading.check import Check
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-ROLES = ("exercise", "check", "written", "stretch")
-STRETCH_CHECK = "stretchcheck"  # the role of the cell below a stretch exercise, which nothing grades
-NOT_GRADED = "experiment"  # the tag of cells that grading does not run
+MARKED = (CellRole.EXERCISE, CellRole.CHECK, CellRole.WRITTEN, CellRole.STRETCH)  # roles that a marker of a cell states
 COLAB = "https://colab.research.google.com/github/{path}/blob/main/notebooks/{name}.ipynb"
 BADGE = "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({url})"
 FAILED = (
@@ -77,7 +75,7 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     notebook.cells.insert(0, nbformat.v4.new_markdown_cell(badge))
     section, count = "start", 0
     for cell in notebook.cells:
-        marker = {role: cell.metadata.pop(role) for role in ROLES if role in cell.metadata}
+        marker = {role: cell.metadata.pop(role) for role in MARKED if role in cell.metadata}
         cell.metadata.pop("lines_to_next_cell", None)
         if "setup" in cell.metadata.get("tags", []):
             needs = cell.metadata.pop("needs", "").split()
@@ -88,20 +86,22 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
             cell.metadata.nbgrader = locked_metadata("setup")
         elif marker:
             ((role, exercise),) = marker.items()
-            role = STRETCH_CHECK if role == "check" and is_stretch(exercise) else role
+            role = CellRole.STRETCH_CHECK if role is CellRole.CHECK and is_stretch(exercise) else role
             cell.id = cell_id(role, exercise)
             if section != exercise:  # an exercise and its check are one section
                 section, count = exercise, 0
             if is_stretch(exercise):  # no cell of the gradebook: without nbgrader's metadata
-                cell.metadata.tags = [NOT_GRADED]
+                cell.metadata.tags = [NOT_RUN]
             else:
                 cell.metadata.nbgrader = _graded(cell, role, exercise, worth, source)
         else:  # numbered within its section, so that an insertion elsewhere moves no id
-            cell.id = f"{cell_id('after', section)}_{count:02d}"
+            cell.id = f"{cell_id(CellRole.AFTER, section)}_{count:02d}"
             count += 1
         cell.metadata.id = cell.id  # Colab keeps this one and drops the other
-    wanted = {cell_id(role, number) for number in worth for role in ("exercise", "check")}
-    wanted |= {cell_id(role, number) for number in stretch_checks(entry) for role in ("stretch", STRETCH_CHECK)}
+    wanted = {cell_id(role, number) for number in worth for role in (CellRole.EXERCISE, CellRole.CHECK)}
+    wanted |= {
+        cell_id(role, number) for number in stretch_checks(entry) for role in (CellRole.STRETCH, CellRole.STRETCH_CHECK)
+    }
     _must_fit(notebook, entry, wanted, source)
     notebook.metadata = NotebookNode(
         {"kernelspec": KERNEL, "language_info": {"name": "python"}, "accelerator": "GPU", "colab": {"provenance": []}}
@@ -158,18 +158,18 @@ def locked_metadata(grade_id: str) -> dict:
     return {"grade_id": grade_id, "schema_version": 3, "grade": False, "solution": False, "locked": True, "task": False}
 
 
-def _graded(cell: NotebookNode, role: str, exercise: str, worth: dict[str, float], source: Path) -> dict:
+def _graded(cell: NotebookNode, role: CellRole, exercise: str, worth: dict[str, float], source: Path) -> dict:
     """nbgrader metadata of an exercise, of its check, or of a written answer."""
     metadata = locked_metadata(cell.id) | {
-        "locked": role == "check",
-        "solution": role != "check",
-        "grade": role != "exercise",
+        "locked": role is CellRole.CHECK,
+        "solution": role is not CellRole.CHECK,
+        "grade": role is not CellRole.EXERCISE,
     }
-    if role == "check":
+    if role is CellRole.CHECK:
         if exercise not in worth:
             raise CourseError(f"{source}: there is no check for exercise {exercise} in utils/checks/")
         metadata["points"] = worth[exercise]
-    if role == "written":
+    if role is CellRole.WRITTEN:
         metadata["points"] = float(cell.metadata.pop("points"))
     return metadata
 
@@ -268,10 +268,10 @@ def _order(number: str) -> list[tuple[bool, int]]:
 def _must_fit(notebook: NotebookNode, entry: NotebookEntry, wanted: set[str], source: Path) -> None:
     ids = [cell.id for cell in notebook.cells]
     for cell in notebook.cells:
-        answered = cell.id.startswith("stretch_") or cell.metadata.get("nbgrader", {}).get("solution")
+        answered = role_of(cell.id) is CellRole.STRETCH or cell.metadata.get("nbgrader", {}).get("solution")
         if "BEGIN SOLUTION" in cell.source and not answered:
             raise CourseError(f"{source}: there is a solution in cell {cell.id}, which is no exercise")
-        if cell.id.startswith("stretch") and cell.id not in wanted:
+        if role_of(cell.id) in (CellRole.STRETCH, CellRole.STRETCH_CHECK) and cell.id not in wanted:
             raise CourseError(f"{source}: there is no check of {exercise_of(cell.id)} in utils/checks/")
     twice = {name for name in ids if ids.count(name) > 1}
     if twice or not wanted <= {*ids} or "setup" not in ids:

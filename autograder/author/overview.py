@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from nbformat import NotebookNode
 
 from autograder.author import build
-from autograder.cells import exercise_of
+from autograder.cells import CellRole, exercise_of, role_of
 from autograder.course import FOLDER, Course, NotebookEntry
 from utils import files
 
@@ -99,7 +99,7 @@ def _defined(notebook: NotebookNode) -> dict[str, str]:
     return {
         node.name: exercise_of(cell.id)
         for cell in notebook.cells
-        if cell.id.startswith("exercise_")
+        if role_of(cell.id) is CellRole.EXERCISE
         for node in ast.parse(cell.source).body
         if isinstance(node, (ast.FunctionDef, ast.ClassDef))
     }

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from autograder.author import build
+from autograder.cells import CellRole, role_of
 from autograder.course import Course, CourseError, NotebookEntry
 from utils.experiments.experiment import Experiment
 from utils.experiments.runs import RECORDED_SEEDS, run_seeds
@@ -62,7 +63,7 @@ def of_solution(course: Course, entry: NotebookEntry, profile: str) -> Mapping[s
     cells = [
         (cell.id, ast.parse(cell.source))
         for cell in build.solution_notebook(course, entry).cells
-        if cell.cell_type == "code" and cell.id != "setup" and not cell.id.startswith("check_")
+        if cell.cell_type == "code" and cell.id != "setup" and role_of(cell.id) is not CellRole.CHECK
     ]
     namespace: dict = {"__name__": "__main__"}
     if any(_states(statement) for _, tree in cells for statement in tree.body):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autograder import html_cleaning, local_settings
-from autograder.cells import exercise_of
+from autograder.cells import CellRole, exercise_of, role_of
 from autograder.course import FOLDER, Course, CourseError, NotebookEntry
 from autograder.gradebook import safe_names
 from utils.files import write
@@ -333,7 +333,7 @@ def release_notebook(course: Course, entry: NotebookEntry) -> "NotebookNode":
 def exercises(course: Course, entry: NotebookEntry) -> dict[str, float]:
     """The exercises of a released notebook that the judge grades, with their points."""
     cells = json.loads(release_text(course, entry))["cells"]
-    graded = {cell["id"]: cell["metadata"]["nbgrader"] for cell in cells if cell["id"].startswith("check_")}
+    graded = {cell["id"]: cell["metadata"]["nbgrader"] for cell in cells if role_of(cell["id"]) is CellRole.CHECK}
     return {exercise_of(name): about["points"] for name, about in graded.items()}
 
 
@@ -343,14 +343,14 @@ def points_of(course: Course, entry: NotebookEntry) -> dict[str, float]:
     return {
         exercise_of(cell["id"]): cell["metadata"]["nbgrader"]["points"]
         for cell in cells
-        if cell["id"].startswith(("check_", "written_"))
+        if role_of(cell["id"]) in (CellRole.CHECK, CellRole.WRITTEN)
     }
 
 
 def points_by_hand(course: Course, entry: NotebookEntry) -> float:
     """The points of a released notebook's written answers, which a person gives."""
     cells = json.loads(release_text(course, entry))["cells"]
-    return sum(cell["metadata"]["nbgrader"]["points"] for cell in cells if cell["id"].startswith("written_"))
+    return sum(cell["metadata"]["nbgrader"]["points"] for cell in cells if role_of(cell["id"]) is CellRole.WRITTEN)
 
 
 def nbgrader_api(course: Course) -> "NbGraderAPI":

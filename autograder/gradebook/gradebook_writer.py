@@ -32,6 +32,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from autograder import html_cleaning
 from autograder.author import build
+from autograder.cells import CellRole, role_of
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import by_hand, course_tree, extensions, mark_log, marks, revision, roster, safe_names, teams
 from autograder.gradebook.by_hand import HandMark
@@ -102,7 +103,7 @@ class Recorder:
         note.id = "ungradable"
         notebook.cells = [note, *notebook.cells]
         for cell in notebook.cells:
-            if cell.id.startswith("check_"):
+            if role_of(cell.id) is CellRole.CHECK:
                 text = {"text/plain": "0"}
                 cell.outputs = [nbformat.v4.new_output("execute_result", data=text, execution_count=None)]
         self.record(entry, student, build.write(notebook))

@@ -31,10 +31,10 @@ from nbgrader.utils import notebook_hash
 from traitlets.config import Application
 
 from autograder import course as courses
+from autograder.cells import CellRole, role_of
 from autograder.course import CourseError
 from autograder.gradebook import by_hand, course_tree
 
-WRITTEN = "written_"
 FOR_MARKERS = "**For you alone: an answer, and the mark scheme**"
 FORMGRADER = "nbgrader.server_extensions.formgrader"
 PRINTED = ("assignment_id", "notebook_id", "student", "first_name", "last_name", "notebook_path")  # as they are
@@ -102,7 +102,7 @@ class Shown(Preprocessor):
             return nb, resources
         source = Path(resources["metadata"]["path"]).parents[2] / "source" / resources["assignment_id"]
         written = nbformat.read(source / f"{resources['notebook_id']}.ipynb", as_version=4).cells
-        schemes = {cell.id: cell.source for cell in written if cell.id.startswith(WRITTEN)}
+        schemes = {cell.id: cell.source for cell in written if role_of(cell.id) is CellRole.WRITTEN}
         cells = []
         for cell in nb.cells:
             cells.append(cell)

@@ -11,7 +11,7 @@ import nbformat
 from tqdm import tqdm
 
 from autograder import html_cleaning
-from autograder.cells import cell_id
+from autograder.cells import CellRole, cell_id, role_of
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, extensions, journal, roster
 from autograder.grading import frozen, history, worker
@@ -368,7 +368,7 @@ def keep(course: Course, recorder: "Recorder", job: Job, done: Record, notebook:
     done.graded_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     done.named = names_digest(job.names)
     if done.status == GRADED:
-        cells = {cell_id("check", number) for number in job.only} if job.only else None
+        cells = {cell_id(CellRole.CHECK, number) for number in job.only} if job.only else None
         recorder.record(entry, student, notebook, not same, cells)
     elif not done.retry:
         recorder.refuse(entry, student, released(job.release), done.reason)
@@ -398,8 +398,8 @@ def _restore(course: Course, recorder: "Recorder", entries: list[NotebookEntry],
         for job in settled:
             if job.entry != entry or job.known is None:
                 continue
-            rows = {cell_id("check", one.exercise): one.score for one in job.known.verdicts}
-            has = {name: mark for name, mark in scores.get(job.student, {}).items() if name.startswith("check_")}
+            rows = {cell_id(CellRole.CHECK, one.exercise): one.score for one in job.known.verdicts}
+            has = {name: mark for name, mark in scores.get(job.student, {}).items() if role_of(name) is CellRole.CHECK}
             if job.known.status != GRADED:
                 if not has:
                     recorder.refuse(entry, job.student, released(job.release), job.known.reason)
@@ -418,7 +418,7 @@ def _scores(text: str) -> dict[str, float] | None:
     found = {}
     try:
         for cell in nbformat.v4.reads(text).cells:
-            if cell.id.startswith("check_") and cell.get("outputs"):
+            if role_of(cell.id) is CellRole.CHECK and cell.get("outputs"):
                 found[cell.id] = float(cell.outputs[-1].data["text/plain"])
     except (ValueError, LookupError, AttributeError, TypeError):
         return None

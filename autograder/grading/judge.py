@@ -19,7 +19,7 @@ from nbformat.v4 import new_code_cell, new_output
 from autograder import html_cleaning, limited
 from autograder.author.answers import preamble
 from autograder.author.checks import PrivateCheck, private_checks, public_checks, whole_verdict
-from autograder.cells import cell_id, exercise_of
+from autograder.cells import NOT_RUN, CellRole, cell_id, exercise_of, role_of
 from autograder.course import Course
 from autograder.grading import fingerprints
 from autograder.grading.grading_record import GradedVerdict, HandIn
@@ -34,7 +34,6 @@ from utils.grading.verdict import Outcome, Verdict, legible
 
 MAX_KERNELS = 43  # two for each exercise of the longest notebook, SECOND_CHANCES more; all share the notebook's time
 SECOND_CHANCES = 3  # the machine kills few kernels, and a hand-in that kills its own soon has had them
-SKIPPED = "experiment"
 # What a definition may be wrapped in, and inherit from, without an effect on what others define.
 DECORATORS = {"cache", "classmethod", "dataclass", "inference_mode", "lru_cache", "no_grad", "property", "staticmethod"}
 BASES = {"object", "Exception", "ValueError", "nn.Module", "torch.nn.Module"}
@@ -274,7 +273,7 @@ class _Released:
 
 def _beginning(notebook: NotebookNode) -> list[NotebookNode]:
     """The cells before the first exercise."""
-    return list(itertools.takewhile(lambda cell: not cell.id.startswith("exercise_"), notebook.cells))
+    return list(itertools.takewhile(lambda cell: role_of(cell.id) is not CellRole.EXERCISE, notebook.cells))
 
 
 class CellReader:
@@ -322,10 +321,10 @@ def _sections(notebook: NotebookNode) -> Iterator[tuple[str, list[NotebookNode]]
     """The cells up to each graded cell, with the exercise that it grades; last those after all of them."""
     cells: list[NotebookNode] = []
     for cell in notebook.cells:
-        if cell.id.startswith("exercise_"):  # what came before belongs to no exercise
+        if role_of(cell.id) is CellRole.EXERCISE:  # what came before belongs to no exercise
             yield "", cells
             cells = []
-        if cell.id.startswith("check_"):
+        if role_of(cell.id) is CellRole.CHECK:
             yield exercise_of(cell.id), cells
             cells = []
         else:
@@ -334,12 +333,12 @@ def _sections(notebook: NotebookNode) -> Iterator[tuple[str, list[NotebookNode]]
 
 
 def _graded(notebook: NotebookNode, exercise: str) -> NotebookNode:
-    name = cell_id("check", exercise)
+    name = cell_id(CellRole.CHECK, exercise)
     return next(cell for cell in notebook.cells if cell.id == name)
 
 
 def _runs(cell: NotebookNode) -> bool:
-    return cell.cell_type == "code" and SKIPPED not in cell.metadata.get("tags", [])
+    return cell.cell_type == "code" and NOT_RUN not in cell.metadata.get("tags", [])
 
 
 def _examine(

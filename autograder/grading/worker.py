@@ -9,7 +9,7 @@ import nbformat
 
 from autograder import html_cleaning, pictures
 from autograder.author import build
-from autograder.cells import cell_id
+from autograder.cells import CellRole, cell_id
 from autograder.course import Course, NotebookEntry
 from autograder.grading.fingerprints import released as release_of
 from autograder.grading.grading_record import GRADED, UNGRADABLE, HandIn, Record
@@ -52,7 +52,7 @@ def grade_one(course: Course, hand_in: HandIn, trusted: bool = False, server: st
         fresh = {cell.id: cell for cell in notebook.cells}
         notebook = nbformat.reads(hand_in.stored, as_version=4)
         for number in only:
-            name = cell_id("check", number)
+            name = cell_id(CellRole.CHECK, number)
             stored = next(cell for cell in notebook.cells if cell.id == name)
             stored.outputs, stored.metadata = fresh[name].outputs, fresh[name].metadata  # its points may be others now
         write_scoreboard(notebook, done.verdicts)

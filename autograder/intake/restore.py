@@ -20,7 +20,7 @@ from nbformat.v4 import new_output
 
 from autograder import html_cleaning, limited, pictures
 from autograder.author.answers import preamble
-from autograder.cells import exercise_of
+from autograder.cells import CellRole, exercise_of, role_of, with_score
 from autograder.intake import reading
 from autograder.intake.embedded import Picture
 from autograder.intake.reading import LOOK, MAX_CELLS, Ungradable
@@ -159,7 +159,7 @@ def _match(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> s
     _by_neighbours(cells, lost(), release, taken, take, remarks)
     if found:
         remarks.append(f"{len(found)} graded cells had lost their ids: found by their text, names or neighbours")
-    if not any(name.startswith("exercise_") for name in taken):
+    if not any(role_of(name) is CellRole.EXERCISE for name in taken):
         raise Ungradable("this is another notebook: not one of its exercise cells is there")
     return elsewhere - taken.keys()
 
@@ -169,7 +169,7 @@ def _by_definition(lost: list[_Handed], missing: list[NotebookNode], take: Calla
 
     Answers with the exercises whose names are defined in cells that are other answers, or in several.
     """
-    asked = [cell for cell in missing if cell.id.startswith(("exercise_", "stretch_"))]
+    asked = [cell for cell in missing if role_of(cell.id) in (CellRole.EXERCISE, CellRole.STRETCH)]
     code = [cell for cell in lost if cell.cell_type == "code"] if asked else []
     if not code:
         return set()
@@ -205,10 +205,10 @@ def _by_neighbours(
     place = {cell.match: number for number, cell in enumerate(cells) if cell.match}
     for number, source in enumerate(release.cells):
         name = source.id
-        if name in taken or not name.startswith(("exercise_", "written_")):
+        if name in taken or role_of(name) not in (CellRole.EXERCISE, CellRole.WRITTEN):
             continue
         before, after = order[number - 1] if number else "", next(iter(order[number + 1 :]), "")
-        if name.startswith("written_"):
+        if role_of(name) is CellRole.WRITTEN:
             first = place.get(before, len(cells))
             last = min((there for there in place.values() if there > first), default=len(cells))
             texts = [cell for cell in cells[first + 1 : last] if id(cell) in free and cell.cell_type != "code"]
@@ -220,7 +220,7 @@ def _by_neighbours(
             beside = [cell for cell in beside if cell.source.strip()]
             begin = order.index(cells[first].match) + 1 if first >= 0 else 0
             end = order.index(cells[last].match) if last < len(cells) else len(order)
-            asked = [one for one in order[begin:end] if one.startswith("exercise_") and one not in taken]
+            asked = [one for one in order[begin:end] if role_of(one) is CellRole.EXERCISE and one not in taken]
             is_known = before in place or order[end:][:1] == [after]  # anything of this section
             if beside and not (is_known and asked == [name]):
                 remarks.append(
@@ -256,7 +256,7 @@ def _written_elsewhere(cells: list[_Handed], release: NotebookNode, remarks: lis
     used: set[int] = set()  # no text answers two questions
     for number, source in enumerate(release.cells):
         name, asked = source.id, order[number - 1] if number else ""
-        if not name.startswith("written_"):
+        if role_of(name) is not CellRole.WRITTEN:
             continue
         at = {cell.match: place for place, cell in enumerate(cells) if cell.match}
         answered = cells[at[name]] if name in at else None
@@ -299,15 +299,15 @@ def _answers_below(cells: list[_Handed], release: NotebookNode, remarks: list[st
     blank = {
         cell.match: place
         for place, cell in enumerate(cells)
-        if cell.match.startswith("exercise_") and cell.source == released[cell.match].source
+        if role_of(cell.match) is CellRole.EXERCISE and cell.source == released[cell.match].source
     }
     own = [(place, cell) for place, cell in enumerate(cells) if not cell.match and cell.cell_type == "code"]
     if not blank or not own:
         return
     theirs, ours = _defines([cell.source for _, cell in own]), _defines([released[name].source for name in blank])
-    checks = {cell.match: place for place, cell in enumerate(cells) if cell.match.startswith("check_")}
+    checks = {cell.match: place for place, cell in enumerate(cells) if role_of(cell.match) is CellRole.CHECK}
     for (name, place), some in zip(blank.items(), ours, strict=True):
-        end = checks.get(name.replace("exercise_", "check_"), place)
+        end = checks.get(with_score(name), place)
         if some and any(there > end and some <= names for (there, _), names in zip(own, theirs, strict=True)):
             remarks.append(
                 f"{LOOK}the cell of exercise {exercise_of(name)} is as released, and a cell further down defines its "

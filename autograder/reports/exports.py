@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TextIO
 
 from autograder import html_cleaning
-from autograder.cells import exercise_of
+from autograder.cells import CellRole, exercise_of, role_of
 from autograder.course import Course, CourseError, NotebookEntry, Total
 from autograder.gradebook import extensions, marks, roster, teams
 from autograder.gradebook.marks import Marked
@@ -287,7 +287,7 @@ def _columns(
 
 def _order(cell: str) -> tuple[bool, list[int]]:
     """Exercises by number, written answers behind them."""
-    return cell.startswith("written_"), [int(part) for part in re.findall(r"\d+", cell)]
+    return role_of(cell) is CellRole.WRITTEN, [int(part) for part in re.findall(r"\d+", cell)]
 
 
 def _notes(

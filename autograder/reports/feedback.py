@@ -13,7 +13,7 @@ import msgpack
 from tqdm import tqdm
 
 from autograder import html_cleaning, limited, pictures
-from autograder.cells import exercise_of
+from autograder.cells import CellRole, exercise_of, role_of, with_score
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, extensions, marks, teams
 from autograder.gradebook.marks import Marked
@@ -102,7 +102,7 @@ def _about(course: Course, entry: NotebookEntry, student: str, marked: Marked) -
     record = load_record(course, entry, student)
     # What looks odd in a student's runs is for a person, who then decides.
     of_runs = tuple(f"exercise {number}: " for number in entry.exercises_of_runs)
-    empty = [exercise_of(name) for name in marked.untouched if name.startswith("written_")]
+    empty = [exercise_of(name) for name in marked.untouched if role_of(name) is CellRole.WRITTEN]
     said: dict[str, tuple] = dict.fromkeys(empty, ("blank", "no answer", []))
     granted, people = extensions.extensions(course), teams.recipients(course, entry, student)
     excused = bool(people) and all(extensions.is_excused(course, entry, one, granted) for one in people)
@@ -118,7 +118,7 @@ def _about(course: Course, entry: NotebookEntry, student: str, marked: Marked) -
             name: {"score": one.score, "points": one.points, "state": _state(one)}
             for name, one in sorted(marked.marks.items())
         },
-        "comments": {name.replace("exercise_", "check_"): said for name, said in sorted(marked.comments.items())},
+        "comments": {with_score(name): said for name, said in sorted(marked.comments.items())},
         "penalty": marked.penalty,
         "late_seconds": record.late_seconds if record else 0.0,
         "reason": record.reason if record else "",

@@ -27,12 +27,12 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from autograder import html_cleaning, pictures
-from autograder.cells import exercise_of
+from autograder.cells import CellRole, exercise_of, role_of, with_score
 from autograder.reports.layout import duration
 from utils.grading.verdict import legible
 
 TEMPLATE = Path(__file__).with_name("feedback.html.jinja")
-ROLES = ("exercise_", "written_")
+ANSWERS = (CellRole.EXERCISE, CellRole.WRITTEN)
 SCOREBOARD = "scoreboard(checks)"  # its table says again what the page says
 LEXER, FORMATTER = PythonLexer(stripnl=False), HtmlFormatter(nowrap=True)
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -89,7 +89,7 @@ def render(about: dict[str, Any]) -> str:
         cells = json.loads(about["notebook"])["cells"]
         sections = _answers(cells, release)
         for cell in cells:  # without a record
-            if cell["id"].startswith("check_"):
+            if role_of(cell["id"]) is CellRole.CHECK:
                 number = exercise_of(cell["id"])
                 said.setdefault(number, ("", _printed(cell).removeprefix(f"Exercise {number}: "), []))
     shown = {name for section in sections for name in section.names}
@@ -101,7 +101,7 @@ def render(about: dict[str, Any]) -> str:
         outcome, sentence, parts = said.get(exercise_of(name), ("", "", []))
         exercises.append(
             {
-                "kind": "Question" if name.startswith("written_") else "Exercise",
+                "kind": "Question" if role_of(name) is CellRole.WRITTEN else "Exercise",
                 "number": exercise_of(name),
                 "title": title,
                 "mark": mark,
@@ -175,9 +175,9 @@ def _released(text: str) -> _Released:
         if cell["cell_type"] == "markdown" and (headings := HEADING.findall(source)):
             heading = headings[-1]
         found.sources[name], found.headings[name] = source, heading
-        if name.startswith(("check_", "written_")):
+        if role_of(name) in (CellRole.CHECK, CellRole.WRITTEN):
             found.exercises[name] = heading.removeprefix(exercise_of(name)).strip()
-        if name.startswith("written_"):
+        if role_of(name) is CellRole.WRITTEN:
             begins = QUESTION.search(before)
             found.questions[name] = before[begins.start() :] if begins else before
             words = before[begins.end() :] if begins else before
@@ -196,8 +196,8 @@ def _answers(cells: list[dict[str, Any]], release: _Released) -> list[_Section]:
         heading = release.headings.get(name, heading)
         section = sections.setdefault(heading, _Section(heading))
         html = _cell(cell, release, prose)
-        if html and name.startswith(ROLES) and name in release.sources:
-            section.names.append(name.replace("exercise_", "check_"))
+        if html and role_of(name) in ANSWERS and name in release.sources:
+            section.names.append(with_score(name))
             html = f'<div id="{section.names[-1]}">\n{html}\n</div>'
         if html:
             section.cells.append(html)
@@ -208,12 +208,12 @@ def _cell(cell: dict[str, Any], release: _Released, prose: "_Prose") -> str:
     """A cell as HTML: its text if it is the student's, and its outputs; "" if there is nothing to show."""
     name, kind, source = cell["id"], cell["cell_type"], _text(cell["source"])
     theirs = source != release.sources.get(name)
-    if name.startswith("check_") or source.strip() == SCOREBOARD or name == "ungradable":
+    if role_of(name) is CellRole.CHECK or source.strip() == SCOREBOARD or name == "ungradable":
         return ""
     if kind == "code":
         shown = [_code(source)] if theirs and source.strip() else []
         return "\n".join([*shown, *filter(None, map(_output, cell.get("outputs", ())))])
-    if kind == "markdown" and name.startswith("written_") and name in release.sources:
+    if kind == "markdown" and role_of(name) is CellRole.WRITTEN and name in release.sources:
         answer = prose.html(source, cell.get("attachments")) if theirs else "<p>No answer.</p>"
         return f'<div class="asked">{prose.html(release.questions[name])}</div>\n{answer}'
     if not theirs or not source.strip():

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from autograder.cells import CellRole, role_of
 from autograder.course import Course, NotebookEntry
 from autograder.gradebook import course_tree, extensions, marks, roster, teams
 from autograder.gradebook.extensions import EXCUSED
@@ -99,7 +100,7 @@ def disagreements(course: Course, entry: NotebookEntry) -> dict[str, str]:
         stated = load_record(course, entry, student)
         if stated is None or stated.retry:
             continue
-        book = sum(score or 0 for name, score in theirs.items() if name.startswith("check_"))
+        book = sum(score or 0 for name, score in theirs.items() if role_of(name) is CellRole.CHECK)
         if abs(book - stated.score) > 1e-6:
             found[student] = f"the gradebook says {book:g} points, the verdict {stated.score:g}: run `autograder grade`"
     return found

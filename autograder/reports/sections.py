@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from autograder.cells import exercise_of
+from autograder.cells import CellRole, exercise_of, role_of
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, extensions, marks, teams
 from autograder.gradebook.pseudonyms import Names
@@ -133,7 +133,7 @@ def _written(course: Course, entry: NotebookEntry, scores: dict[str, float]) -> 
         marked = marks.marked(gradebook, entry) if gradebook else {}
     marked = {student: marked[student] for student in students_of(course, entry) if student in marked}
     rows = []
-    for cell in sorted({cell for one in marked.values() for cell in one.marks if cell.startswith("written_")}):
+    for cell in sorted({cell for one in marked.values() for cell in one.marks if role_of(cell) is CellRole.WRITTEN}):
         theirs = {student: one.marks[cell] for student, one in marked.items() if cell in one.marks}
         done = {student: mark for student, mark in theirs.items() if mark.by_hand and not mark.waits}
         both = [(mark.score, scores[student]) for student, mark in done.items() if student in scores]

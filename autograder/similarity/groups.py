@@ -16,7 +16,7 @@ from markupsafe import Markup
 from pydantic import TypeAdapter
 
 from autograder import html_cleaning
-from autograder.cells import exercise_of
+from autograder.cells import CellRole, exercise_of, role_of
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import by_hand, course_tree, marks
 from autograder.gradebook.by_hand import HandMark
@@ -134,7 +134,7 @@ def question_of(course: Course, question: str) -> tuple[NotebookEntry, str]:
 def questions(course: Course, entry: NotebookEntry) -> dict[str, str]:
     """The written questions of a released notebook, 1.W1 for example, and the ids of their cells."""
     cells = json.loads(course_tree.release_text(course, entry))["cells"]
-    return {exercise_of(cell["id"]): cell["id"] for cell in cells if cell["id"].startswith("written_")}
+    return {exercise_of(cell["id"]): cell["id"] for cell in cells if role_of(cell["id"]) is CellRole.WRITTEN}
 
 
 def answers(course: Course, question: str, students: Collection[str] | None = None) -> tuple[list[Answer], float, int]:

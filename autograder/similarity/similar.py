@@ -17,7 +17,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from autograder.cells import exercise_of
+from autograder.cells import CellRole, exercise_of, role_of
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, teams
 from autograder.gradebook.pseudonyms import Names
@@ -173,7 +173,9 @@ def _answers(notebook: str) -> dict[str, str]:
     """The exercise cells of a notebook that we wrote."""
     cells = json.loads(notebook)["cells"]
     return {
-        exercise_of(one["id"]): "".join(one["source"]) for one in cells if one.get("id", "").startswith("exercise_")
+        exercise_of(one["id"]): "".join(one["source"])
+        for one in cells
+        if role_of(one.get("id", "")) is CellRole.EXERCISE
     }
 
 

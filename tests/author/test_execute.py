@@ -14,7 +14,7 @@ from helpers import keep_runs
 
 from autograder import course
 from autograder.author import build, checks
-from autograder.cells import cell_id
+from autograder.cells import CellRole, cell_id
 from utils.experiments import rte
 from utils.experiments.runs import load_runs
 from utils.experiments.seed_table import SeedTable, compare
@@ -48,9 +48,9 @@ def test_the_solution_runs_whole_and_passes_every_check(entry, monkeypatch, tmp_
     }
     for number, check in checks.public_checks(entry).items():
         points = 0 if isinstance(check, ResultsCheck) else check.points  # runs of the size smoke earn nothing
-        assert f"Exercise {number}: passed ({points:g} point" in printed[cell_id("check", number)]
+        assert f"Exercise {number}: passed ({points:g} point" in printed[cell_id(CellRole.CHECK, number)]
     for number in checks.stretch_checks(entry):
-        assert f"Exercise {number}: passed (not graded)" in printed[cell_id("stretchcheck", number)]
+        assert f"Exercise {number}: passed (not graded)" in printed[cell_id(CellRole.STRETCH_CHECK, number)]
     if entry.has_experiments:
         assert (desk / f"{entry.name}.zip").exists()
     for experiment, seeds, files in kept:

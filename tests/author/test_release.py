@@ -12,6 +12,7 @@ import pytest
 
 from autograder import course, synthetic
 from autograder.author import answers, build, checks, release
+from autograder.cells import CellRole, role_of
 from autograder.grading import fingerprints
 
 COURSE = course.load()
@@ -154,9 +155,9 @@ def opened(released, tmp_path_factory):
     scripts, folder = {}, tmp_path_factory.mktemp("said")
     for entry in COURSE.notebooks:
         notebook = nbformat.read(released / "notebooks" / f"{entry.name}.ipynb", as_version=4)
-        first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
+        first = next(index for index, cell in enumerate(notebook.cells) if role_of(cell.id) is CellRole.EXERCISE)
         cells = [cell.source for cell in notebook.cells[:first] if cell.cell_type == "code"]
-        check = next(cell for cell in notebook.cells if cell.id.startswith("check_"))
+        check = next(cell for cell in notebook.cells if role_of(cell.id) is CellRole.CHECK)
         scripts[str(folder / entry.name)] = "\n".join([*cells, notebook.cells[first].source, check.source])
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     call = [sys.executable, "-c", OPEN]

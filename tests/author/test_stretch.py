@@ -8,10 +8,10 @@ import pytest
 
 from autograder import course, synthetic
 from autograder.author import build, checks
-from autograder.cells import cell_id
+from autograder.cells import NOT_RUN, CellRole, cell_id, role_of
 from autograder.course import CourseError, folder_of
 from autograder.gradebook import course_tree
-from autograder.grading import fingerprints, judge
+from autograder.grading import fingerprints
 from autograder.grading.grading_record import HandIn
 from autograder.grading.worker import grade_one
 from utils.grading.check import CheckFailed, check, checks_of, scoreboard, stretch, stretches_of
@@ -32,9 +32,9 @@ def test_they_are_released_without_answer_and_without_points(entry):
     cells = {cell.id: cell for cell in released.cells if cell.id.startswith("stretch")}
     assert {*cells} == names(entry) and len(cells) > 1
     for name, cell in cells.items():
-        assert "nbgrader" not in cell.metadata and cell.metadata.tags == [judge.SKIPPED]
-        assert not name.startswith("stretch_") or "NotImplementedError" in cell.source
-    points = sum(cell.metadata.nbgrader.points for cell in released.cells if cell.id.startswith("check_"))
+        assert "nbgrader" not in cell.metadata and cell.metadata.tags == [NOT_RUN]
+        assert role_of(name) is not CellRole.STRETCH or "NotImplementedError" in cell.source
+    points = sum(cell.metadata.nbgrader.points for cell in released.cells if role_of(cell.id) is CellRole.CHECK)
     assert points == sum(check.points for check in checks.public_checks(entry).values())
 
 
@@ -52,7 +52,7 @@ def test_the_gradebook_knows_none_and_its_release_holds_no_answer(tree):
         (notebook,) = gradebook.find_assignment(ENTRY.name).notebooks
         kinds = (notebook.grade_cells, notebook.solution_cells, notebook.task_cells, notebook.source_cells)
         known = {cell.name for cells in kinds for cell in cells}
-    assert cell_id("check", next(iter(checks.public_checks(ENTRY)))) in known and not known & names(ENTRY)
+    assert cell_id(CellRole.CHECK, next(iter(checks.public_checks(ENTRY)))) in known and not known & names(ENTRY)
     assert course_tree.exercises(tree, ENTRY).keys() == checks.public_checks(ENTRY).keys()
     released = {cell.id: cell.source for cell in course_tree.release_notebook(tree, ENTRY).cells}
     assert released == {cell.id: cell.source for cell in build.student_notebook(tree, ENTRY).cells}
@@ -61,11 +61,11 @@ def test_the_gradebook_knows_none_and_its_release_holds_no_answer(tree):
 @pytest.mark.parametrize("lost", [False, True], ids=["as handed in", "without ids"])
 def test_grading_runs_none(tree, lost):
     notebook = nbformat.reads(synthetic.Maker(tree, ENTRY).file(solved=()), as_version=4)
-    source = next(cell.source for cell in notebook.cells if cell.id.startswith("stretch_"))
+    source = next(cell.source for cell in notebook.cells if role_of(cell.id) is CellRole.STRETCH)
     assert source.count("    raise NotImplementedError") == 1
     for cell in notebook.cells:
         if cell.id in names(ENTRY):
-            cell.source = f"{source}\n    # mine\n\n\n{MINE}" if cell.id.startswith("stretch_") else cell.source
+            cell.source = f"{source}\n    # mine\n\n\n{MINE}" if role_of(cell.id) is CellRole.STRETCH else cell.source
     if lost:
         for number, cell in enumerate(notebook.cells):
             cell.id, cell.metadata = f"colab{number}", nbformat.NotebookNode()

@@ -9,7 +9,7 @@ import pytest
 
 from autograder import course, synthetic
 from autograder.author import answers, build, checks, proof
-from autograder.cells import exercise_of
+from autograder.cells import CellRole, exercise_of, role_of
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
 from utils.grading.results_check import ResultsCheck
@@ -45,7 +45,7 @@ BLANKS = [
     parameters(entry, number, number, cell.source, name=number)
     for entry in COURSE.notebooks
     for cell in RELEASED[entry.name].cells
-    if cell.id.startswith(("exercise_", "stretch_"))
+    if role_of(cell.id) in (CellRole.EXERCISE, CellRole.STRETCH)
     for number in [exercise_of(cell.id)]
 ]
 

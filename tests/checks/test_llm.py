@@ -9,6 +9,7 @@ import torch
 
 from autograder import course
 from autograder.author import answers, build
+from autograder.cells import CellRole, role_of
 from data import smollm
 from utils.checks import nb14_toys as toys
 from utils.checks import nb14_your_own_llm as checks
@@ -25,7 +26,7 @@ def own():
     notebook, space = build.solution_notebook(COURSE, ENTRY), {}
     student = build.student_notebook(COURSE, ENTRY)
     for cell in notebook.cells:
-        if cell.id.startswith("exercise_") or cell.source.startswith("def assemble"):
+        if role_of(cell.id) is CellRole.EXERCISE or cell.source.startswith("def assemble"):
             space |= answers.at_home(student, cell.source, cell.id) if not space else {}
             exec(cell.source, space)
     return space
@@ -96,7 +97,7 @@ def test_the_greedy_text_is_the_librarys_with_cache_and_without(pair, own):
 def test_guesses_of_a_draft_change_nothing(pair, own):
     mine, _ = pair
     notebook = build.solution_notebook(COURSE, ENTRY)
-    (cell,) = [cell for cell in notebook.cells if cell.id.startswith("stretch_")]
+    (cell,) = [cell for cell in notebook.cells if role_of(cell.id) is CellRole.STRETCH]
     space = {"torch": torch}
     exec(cell.source, space)
     draft, prompt = loaded(own, llama.tiny(seed=2)), IDS[1, :4].tolist()

@@ -15,7 +15,7 @@ from helpers import copied
 from autograder import course, synthetic
 from autograder.author import answers, build, checks
 from autograder.author import parts as authors_parts
-from autograder.cells import cell_id
+from autograder.cells import CellRole, cell_id
 from autograder.course import CourseError
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import grade
@@ -443,7 +443,7 @@ def test_what_is_said_of_each(graded):
 def test_gradebook_graded_notebook_and_record_hold_the_points(tree, graded):
     with gradebook_writer.open_recorder(tree) as recorder:
         for student, (score, _) in ANSWERS.items():
-            name = cell_id("check", NUMBER)
+            name = cell_id(CellRole.CHECK, NUMBER)
             assert recorder.gradebook.find_grade(name, ENTRY.name, ENTRY.name, student).auto_score == score
             text = course_tree.place(tree, "autograded", ENTRY, student).read_text()
             cells = {cell.id: cell for cell in nbformat.reads(text, as_version=4).cells}

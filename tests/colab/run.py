@@ -128,7 +128,7 @@ def session(entry, base: Path, made: Path, content: Path, given: dict[str, str])
         AssertionError, CellExecutionError: it does not run whole, or not as it must.
     """
     from autograder.author.checks import public_checks
-    from autograder.cells import cell_id
+    from autograder.cells import CellRole, cell_id
     from utils.grading.results_check import ResultsCheck
     from utils.setup import REPLACED
 
@@ -154,7 +154,7 @@ def session(entry, base: Path, made: Path, content: Path, given: dict[str, str])
     printed = {cell.id: _text(cell) for cell in notebook.cells if cell.cell_type == "code"}
     checks = public_checks(entry)
     for number, check in checks.items():
-        said = printed[cell_id("check", number)]
+        said = printed[cell_id(CellRole.CHECK, number)]
         points = 0 if isinstance(check, ResultsCheck) else check.points  # runs of the size smoke earn nothing
         assert f"Exercise {number}: passed ({points:g} point" in said, f"{number}: {said}"
     installs = "ready(" in setup.source

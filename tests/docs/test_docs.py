@@ -19,6 +19,7 @@ from autograder import cli, course
 from autograder.any_course import compare
 from autograder.author import answers, build, overview
 from autograder.author import checks as authors_checks
+from autograder.cells import CellRole, role_of
 from autograder.cli import old_spelling
 from utils.checks import nb02_positional_encoding
 from utils.grading import dispatch, forbidden
@@ -87,7 +88,7 @@ def workplace(tmp_path_factory):
     (entry,) = known.notebooks
     (folder / "here/downloads").mkdir(parents=True)
     notebook = build.student_notebook(known, entry)
-    next(cell for cell in notebook.cells if cell.id.startswith("exercise_")).source += "\n# A try."
+    next(cell for cell in notebook.cells if role_of(cell.id) is CellRole.EXERCISE).source += "\n# A try."
     with zipfile.ZipFile(folder / "here/downloads/canvas.zip", "w") as archive:
         archive.writestr(f"loveada_1_88_{entry.name}.ipynb", build.write(notebook))
     compare.documentation(folder / "cs101")

@@ -15,6 +15,7 @@ from matplotlib.colors import to_rgba
 
 from autograder import course
 from autograder.author import build
+from autograder.cells import CellRole, role_of
 from utils import plots
 
 COURSE = course.load()
@@ -27,7 +28,12 @@ def shown(number):
     with contextlib.redirect_stdout(io.StringIO()) as text:
         for cell in build.solution_notebook(COURSE, entry).cells:
             skipped = cell.cell_type != "code" or "experiment" in cell.metadata.get("tags", [])
-            if skipped or cell.id == "setup" or cell.id.startswith("check_") or cell.source.startswith("scoreboard("):
+            if (
+                skipped
+                or cell.id == "setup"
+                or role_of(cell.id) is CellRole.CHECK
+                or cell.source.startswith("scoreboard(")
+            ):
                 continue
             body = ast.parse(cell.source).body
             last = body.pop() if body and isinstance(body[-1], ast.Expr) else None

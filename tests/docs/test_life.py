@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from autograder import cli, course, doctor, new_course, synthetic
 from autograder.author import build
+from autograder.cells import CellRole, role_of
 from autograder.doctor import State
 from autograder.gradebook import course_tree
 from autograder.grading import grade
@@ -104,9 +105,11 @@ def test_a_translation_is_built_and_submissions_in_either_language_fit(settings,
     assert "# 1. Ein Sprachmodell, das nicht vorausschauen darf" in german
     english = synthetic.Maker(course.load(), course.load().notebook("01")).file()
     answered, _ = restore.restore(restore.read(english, 20), released)
-    assert {cell.id for cell in answered.cells} >= {cell.id for cell in released.cells if cell.id.startswith("check_")}
+    assert {cell.id for cell in answered.cells} >= {
+        cell.id for cell in released.cells if role_of(cell.id) is CellRole.CHECK
+    }
     right = {cell.id: cell.source for cell in build.solution_notebook(known, known.notebooks[0]).cells}
-    assert all(cell.source == right[cell.id] for cell in answered.cells if cell.id.startswith("exercise_"))
+    assert all(cell.source == right[cell.id] for cell in answered.cells if role_of(cell.id) is CellRole.EXERCISE)
 
 
 def settings_of(tree):

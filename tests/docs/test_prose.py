@@ -8,6 +8,7 @@ import pytest
 
 from autograder import course
 from autograder.author import build
+from autograder.cells import CellRole, role_of
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
@@ -46,7 +47,7 @@ def test_code_cells_are_short(entry):
 def test_the_first_exercise_comes_early(entry):
     before = []
     for cell in cells(entry)[1:]:  # the badge is no cell that anyone reads
-        if cell.id.startswith("exercise_"):
+        if role_of(cell.id) is CellRole.EXERCISE:
             break
         before.append(cell)
     assert len([cell for cell in before if cell.id != "setup"]) <= 5
@@ -60,7 +61,7 @@ def test_each_exercise_is_introduced_in_60_to_120_words(entry):
         if re.match(r"##? ", cell.source) and cell.cell_type == "markdown":
             count = 0
         count += len(re.sub(r"^#+ .*$", "", prose(cell), flags=re.M).split())
-        if cell.id.startswith(("exercise_", "stretch_")):
+        if role_of(cell.id) in (CellRole.EXERCISE, CellRole.STRETCH):
             words[cell.id] = count
     assert {name: count for name, count in words.items() if not 60 <= count <= 120} == {}
 
@@ -94,8 +95,8 @@ def test_every_exercise_has_hints_and_a_prediction(entry):
     for cell in cells(entry):
         if cell.cell_type == "markdown":
             before += cell.source
-        elif cell.id.startswith(("exercise_", "stretch_")):
-            price = "not graded" if cell.id.startswith("stretch_") else r"\d+ points?"
+        elif role_of(cell.id) in (CellRole.EXERCISE, CellRole.STRETCH):
+            price = "not graded" if role_of(cell.id) is CellRole.STRETCH else r"\d+ points?"
             assert before.count("<details><summary>Hint") >= 2, cell.id
             assert "**Predict first.**" in before and re.search(rf"\({price}, about \d+ minutes\)", before), cell.id
             before = ""

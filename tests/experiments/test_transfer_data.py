@@ -11,6 +11,7 @@ from torch import nn
 
 from autograder import course
 from autograder.author import build
+from autograder.cells import CellRole, role_of
 from data import lab_checkpoint, reviews, smollm
 from utils.experiments import transfer
 from utils.experiments.experiment import Run, dumps, parse
@@ -152,7 +153,7 @@ def test_gpu_profile_runs_on_fabricated_files(lab, monkeypatch):
     monkeypatch.setattr(transfer, "size", lambda *asked: few)
     namespace = {"__name__": "__main__"}
     for cell in build.solution_notebook(course.load(), ENTRY).cells:
-        if cell.cell_type == "code" and cell.id != "setup" and not cell.id.startswith("check_"):
+        if cell.cell_type == "code" and cell.id != "setup" and role_of(cell.id) is not CellRole.CHECK:
             exec(compile(cell.source, cell.id, "exec"), namespace)
             if "runs" in namespace:
                 break

@@ -18,6 +18,7 @@ from traitlets.config import Config
 from autograder import course as courses
 from autograder import synthetic
 from autograder.author import build
+from autograder.cells import CellRole, role_of
 from autograder.gradebook import course_tree
 from autograder.grading import grade
 from autograder.grading.grading_record import load_record, students_of
@@ -118,7 +119,7 @@ def attacked(built, tmp_path_factory):
         notebook.cells.insert(3, nbformat.v4.new_code_cell(ATTACK))
         notebook.cells.insert(3, nbformat.v4.new_markdown_cell(MARKDOWN))
         for cell in notebook.cells:
-            if cell.id.startswith("exercise_"):
+            if role_of(cell.id) is CellRole.EXERCISE:
                 cell.source = "raise ValueError(\"<script>document.title='owned'</script>\")"
 
     course_tree.write(

@@ -12,6 +12,7 @@ import pytest
 from helpers import canned, keep, outcome
 
 from autograder import cli, doctor, synthetic
+from autograder.cells import CellRole, role_of
 from autograder.gradebook import course_tree, gradebook_writer, journal, mark_log
 from autograder.gradebook.by_hand import HandMark
 from autograder.grading import errors, grade, removal
@@ -104,7 +105,7 @@ def test_the_whole_way_on_a_server(elsewhere, tmp_path):
     assert grade.grade(elsewhere, [entry]) == records and outcome(elsewhere) == once
     with gradebook_writer.open_recorder(elsewhere) as recorder:
         marks = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades
-        mine = next(mark for mark in marks if mark.name.startswith("written_"))
+        mine = next(mark for mark in marks if role_of(mark.name) is CellRole.WRITTEN)
         mine.manual_score, mine.needs_manual_grade = 1.5, False
         recorder.gradebook.db.commit()
     grade.grade(elsewhere, [entry], again=True)

@@ -17,6 +17,7 @@ from helpers import copied, jupyter
 
 from autograder import course, synthetic
 from autograder.author import build
+from autograder.cells import CellRole, role_of
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import grade
 from autograder.grading.grading_record import load_record, students_of
@@ -59,7 +60,7 @@ def hostile(source):
     """A change of a hand-in: `source` runs in its first exercise, and nothing is answered."""
 
     def change(notebook):
-        first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
+        first = next(index for index, cell in enumerate(notebook.cells) if role_of(cell.id) is CellRole.EXERCISE)
         notebook.cells.insert(first, nbformat.v4.new_code_cell(source))
 
     return change
@@ -109,7 +110,7 @@ def scores(known):
     for student in students_of(known, FIRST):
         stated = load_record(known, FIRST, student)
         rows = table[(table.student == student) & ~table.needs_manual_grade]
-        book = sum(mark or 0 for name, mark in marks.get(student, {}).items() if name.startswith("check_"))
+        book = sum(mark or 0 for name, mark in marks.get(student, {}).items() if role_of(name) is CellRole.CHECK)
         found[student] = (book, stated and stated.score, rows.score.sum(), states["graded"].get(student))
     return found
 

@@ -12,6 +12,7 @@ from nbgrader.api import Gradebook
 from typer.testing import CliRunner
 
 from autograder import appeals, cli, course
+from autograder.cells import CellRole, role_of
 from autograder.course import CourseError, Late
 from autograder.gradebook import course_tree, extensions, gradebook_writer, teams
 from autograder.grading import copied_runs, erasure, lateness, removal
@@ -70,7 +71,7 @@ def mark(known, submitter, score):
     """Give the written answer of a submission points, as formgrader does."""
     with gradebook_writer.open_recorder(known) as recorder:
         book = recorder.gradebook.find_submission_notebook(NAME, NAME, submitter)
-        (found,) = [mark for mark in book.grades if mark.name.startswith("written_")]
+        (found,) = [mark for mark in book.grades if role_of(mark.name) is CellRole.WRITTEN]
         found.manual_score, found.needs_manual_grade = score, False
         recorder.gradebook.db.commit()
 

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from autograder import cli, course
 from autograder.author import build
+from autograder.cells import CellRole, role_of
 from autograder.gradebook import course_tree, extensions, gradebook_writer, stock
 from autograder.grading import grade, lateness
 from autograder.grading.grading_record import GRADED, GradedVerdict, Record, load_record, verdict_path
@@ -179,7 +180,7 @@ def late_class(fresh):
     entry, due = known.notebooks[0], known.notebooks[0].deadline
     text = course_tree.release_notebook(known, entry)
     for cell in text.cells:
-        if cell.id.startswith("check_"):
+        if role_of(cell.id) is CellRole.CHECK:
             data = {"text/plain": f"{cell.metadata.nbgrader.points}"}
             cell.outputs = [nbformat.v4.new_output("execute_result", data=data, execution_count=None)]
     points = sum(course_tree.exercises(known, entry).values())
@@ -242,7 +243,7 @@ def test_late_hand_ins_lose_the_same_everywhere(late_class, monkeypatch):
     # a person's marks count, too, and so does an extension that is granted later
     with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         marks = gradebook.find_submission_notebook(entry.name, entry.name, "cy").grades
-        next(mark for mark in marks if mark.name.startswith("written_")).manual_score = 2
+        next(mark for mark in marks if role_of(mark.name) is CellRole.WRITTEN).manual_score = 2
         gradebook.db.commit()
         assert gradebook.find_student("cy").last_name == "Vance"
     with (known.tree / "extensions.csv").open("a") as file:
@@ -273,7 +274,7 @@ def test_what_is_settled_is_left_alone_until_something_changes(late_class, monke
     lateness.settle(known, entries)
     with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         marks = gradebook.find_submission_notebook(entries[0].name, entries[0].name, "cy").grades
-        next(mark for mark in marks if mark.name.startswith("written_")).manual_score = 2
+        next(mark for mark in marks if role_of(mark.name) is CellRole.WRITTEN).manual_score = 2
         gradebook.db.commit()
     before = load_record(known, entries[0], "cy").penalty
     lateness.settle(known, entries)

@@ -13,7 +13,7 @@ from helpers import copied
 
 from autograder import course, synthetic
 from autograder.author import answers, checks
-from autograder.cells import exercise_of
+from autograder.cells import CellRole, exercise_of, role_of
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import grade
 from autograder.grading import judge as judging
@@ -116,11 +116,11 @@ def test_the_gradebook_says_what_the_verdicts_say(demo_run):
                 stated = load_record(known, entry, student)
                 scores = {one.exercise: one.score for one in stated.verdicts}
                 for mark in marks:
-                    if mark.name.startswith("check_"):
+                    if role_of(mark.name) is CellRole.CHECK:
                         assert mark.auto_score == scores.get(exercise_of(mark.name), 0)
                         assert not mark.needs_manual_grade
                     elif student == "Ada_Perfect":  # the written answers wait for a person
-                        assert mark.name.startswith("written_")
+                        assert role_of(mark.name) is CellRole.WRITTEN
 
 
 def test_grading_again_runs_nothing_and_changes_nothing(demo_run, monkeypatch):
@@ -152,14 +152,14 @@ def test_a_changed_hand_in_is_graded_anew_and_manual_scores_stay(workshop):
     assert grade.grade(workshop, [FIRST])[0].score == 0
     with gradebook_writer.open_recorder(workshop) as recorder:
         marks = recorder.gradebook.find_submission_notebook(FIRST.name, FIRST.name, "ada").grades
-        next(mark for mark in marks if mark.name.startswith("written_")).manual_score = 1.5
+        next(mark for mark in marks if role_of(mark.name) is CellRole.WRITTEN).manual_score = 1.5
         recorder.gradebook.db.commit()
     hand_in(workshop, FIRST, "ada", maker.file())
     done = grade.grade(workshop, [FIRST])[0]
     assert done.score == done.points
     with gradebook_writer.open_recorder(workshop) as recorder:
         marks = recorder.gradebook.find_submission_notebook(FIRST.name, FIRST.name, "ada").grades
-        assert next(mark for mark in marks if mark.name.startswith("written_")).manual_score == 1.5
+        assert next(mark for mark in marks if role_of(mark.name) is CellRole.WRITTEN).manual_score == 1.5
 
 
 def patterns(numbers):

@@ -23,7 +23,7 @@ from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
 from autograder import course, synthetic
-from autograder.cells import cell_id
+from autograder.cells import CellRole, cell_id
 from autograder.gradebook import course_tree
 from autograder.grading import grade, run_lock
 from autograder.grading.grading_record import GRADED, RECORD, UNGRADABLE, Record, load_record
@@ -135,7 +135,7 @@ def test_killed_at_many_more_moments_it_ends_with_the_same(built, tmp_path):
         for place, one in enumerate(done.verdicts):
             if chance.random() < 0.3:
                 done.verdicts[place] = dataclasses.replace(one, outcome=Outcome.WRONG)
-                name = cell_id("check", one.exercise)
+                name = cell_id(CellRole.CHECK, one.exercise)
                 next(cell for cell in book.cells if cell.id == name).outputs[-1].data["text/plain"] = "0"
         if chance.random() < 0.1:
             done, notebook = Record(student, job.entry.name, UNGRADABLE, "the file is empty"), ""

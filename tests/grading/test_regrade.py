@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from autograder import cli, course, synthetic
 from autograder.author import build, checks
-from autograder.cells import cell_id
+from autograder.cells import CellRole, cell_id, role_of
 from autograder.course import CourseError
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import fingerprints, grade, judge
@@ -36,7 +36,7 @@ def graded(fresh):
             if student == "cy" or (student == "bo" and one.exercise == first):
                 outcome = Outcome.BLANK if student == "cy" else Outcome.WRONG
                 done.verdicts[place] = dataclasses.replace(one, outcome=outcome)
-                name = cell_id("check", one.exercise)
+                name = cell_id(CellRole.CHECK, one.exercise)
                 cell = next(cell for cell in book.cells if cell.id == name)
                 cell.outputs[-1].data["text/plain"] = "0"
         with gradebook_writer.open_recorder(fresh) as recorder:
@@ -54,10 +54,10 @@ def mark(known, student, name):
 def test_one_exercise_is_judged_again_and_all_else_stays(graded):
     (entry,) = graded.notebooks
     first, second = numbers(graded)[:2]
-    cell, written = cell_id("check", first), None
+    cell, written = cell_id(CellRole.CHECK, first), None
     with gradebook_writer.open_recorder(graded) as recorder:
         for one in recorder.gradebook.find_submission_notebook(entry.name, entry.name, "bo").grades:
-            if one.name.startswith("written_"):
+            if role_of(one.name) is CellRole.WRITTEN:
                 written, one.manual_score, one.needs_manual_grade = one.name, 1.5, False
         recorder.gradebook.db.commit()
     cy = load_record(graded, entry, "cy")
@@ -74,7 +74,7 @@ def test_one_exercise_is_judged_again_and_all_else_stays(graded):
     assert load_record(graded, entry, "cy").verdicts == cy.verdicts
     stored = nbformat.read(course_tree.place(graded, "autograded", entry, "bo"), as_version=4)
     outputs = {one.id: one.get("outputs") for one in stored.cells}
-    assert "passed" in outputs[cell][0].text and len(outputs[cell_id("check", second)]) == 1
+    assert "passed" in outputs[cell][0].text and len(outputs[cell_id(CellRole.CHECK, second)]) == 1
 
 
 def test_a_check_that_gives_more_points_asks_for_a_new_tree_and_then_gives_them(graded, monkeypatch):
@@ -82,7 +82,7 @@ def test_a_check_that_gives_more_points_asks_for_a_new_tree_and_then_gives_them(
     first = numbers(graded)[0]
     with gradebook_writer.open_recorder(graded) as recorder:
         rows = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "bo").grades
-        (written, *_) = [one for one in rows if one.name.startswith("written_")]
+        (written, *_) = [one for one in rows if role_of(one.name) is CellRole.WRITTEN]
         written.manual_score, written.needs_manual_grade, name = 1.5, False, written.name
         recorder.gradebook.db.commit()
     before = {student: load_record(graded, entry, student) for student in ("ada", "bo", "cy")}
@@ -100,7 +100,7 @@ def test_a_check_that_gives_more_points_asks_for_a_new_tree_and_then_gives_them(
     course_tree.build_tree(graded)
     pairs = grade.regrade(graded, [entry], [first])
     assert [after.verdicts[0].score for _, after in pairs] == [check.points] * 2
-    assert mark(graded, "bo", cell_id("check", first)) == (check.points, None, False)
+    assert mark(graded, "bo", cell_id(CellRole.CHECK, first)) == (check.points, None, False)
     assert mark(graded, "bo", name) == (None, 1.5, False)
 
 
@@ -115,7 +115,7 @@ def test_what_the_grader_fails_on_keeps_its_verdicts(graded, monkeypatch):
     monkeypatch.setattr(judge, "judge", failing)
     (_, after), _ = grade.regrade(graded, [entry], [first])
     assert after.status == UNGRADABLE and load_record(graded, entry, "ada") == before
-    assert mark(graded, "ada", cell_id("check", first))[0] == before.verdicts[0].score
+    assert mark(graded, "ada", cell_id(CellRole.CHECK, first))[0] == before.verdicts[0].score
 
 
 def test_a_question_more_leaves_a_notebook_with_marks_as_it_was(graded, monkeypatch):

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from autograder import cli, course
 from autograder.author import build
-from autograder.cells import exercise_of
+from autograder.cells import CellRole, exercise_of, role_of
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import grade, removal, run_lock
 from autograder.grading.grading_record import GRADED, GradedVerdict, Record, known_students, verdict_path
@@ -27,10 +27,10 @@ def known(fresh, monkeypatch):
     entry = fresh.notebooks[0]
     notebook = course_tree.release_notebook(fresh, entry)
     for cell in notebook.cells:
-        if cell.id.startswith("check_"):
+        if role_of(cell.id) is CellRole.CHECK:
             data = {"text/plain": f"{cell.metadata.nbgrader.points}"}
             cell.outputs = [nbformat.v4.new_output("execute_result", data=data, execution_count=None)]
-        if cell.id.startswith("written_"):
+        if role_of(cell.id) is CellRole.WRITTEN:
             cell.source = "because"
     points = sum(course_tree.exercises(fresh, entry).values())
     with gradebook_writer.open_recorder(fresh) as recorder:
@@ -107,7 +107,7 @@ def test_what_was_removed_by_hand_or_graded_past_us_is_said(known):
     shutil.rmtree(known.tree / "submitted" / "Copie_de")
     with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         marks = gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades
-        next(mark for mark in marks if mark.name.startswith("check_")).auto_score = 99
+        next(mark for mark in marks if role_of(mark.name) is CellRole.CHECK).auto_score = 99
         gradebook.db.commit()
     found = progress.disagreements(known, entry)
     assert "the hand-in is gone: `autograder remove Copie_de 01 --yes`" in found["Copie_de"]
@@ -124,7 +124,7 @@ def test_what_was_removed_by_hand_or_graded_past_us_is_said(known):
 
 def test_what_waits_for_a_person_is_counted(known):
     entry = known.notebooks[0]
-    each = sum(cell.id.startswith("written_") for cell in course_tree.release_notebook(known, entry).cells)
+    each = sum(role_of(cell.id) is CellRole.WRITTEN for cell in course_tree.release_notebook(known, entry).cells)
     assert each and progress.to_mark(known, entry) == {"Copie_de": each, "ada": each}
     told = f"{2 * each} written answers of 2 hand-ins wait for a person"
     assert told in report.write_report(known, [entry]).read_text()
@@ -137,7 +137,9 @@ def test_what_waits_for_a_person_is_counted(known):
 
 def test_an_answer_that_nobody_marked_is_not_graded_yet(known):
     entry = known.notebooks[0]
-    names = [cell.id for cell in course_tree.release_notebook(known, entry).cells if cell.id.startswith("written_")]
+    names = [
+        cell.id for cell in course_tree.release_notebook(known, entry).cells if role_of(cell.id) is CellRole.WRITTEN
+    ]
     path = course_tree.place(known, "feedback", entry, "ada").with_suffix(".html")
     assert path.read_text().count("not graded yet, of") == len(names)
     with Gradebook(course_tree.database(known), known.course_id) as gradebook:

@@ -7,6 +7,7 @@ import nbformat
 import pytest
 
 from autograder import course, html_cleaning, synthetic
+from autograder.cells import CellRole, role_of
 from autograder.grading import judge
 from autograder.grading.grading_record import HandIn, key_of
 from autograder.intake import restore
@@ -42,7 +43,7 @@ def judged(entry, answers, before, after, key, student):
     known = COURSE.model_copy(update={"limits": limits})
     maker = synthetic.Maker(known, entry)
     notebook, _ = restore.restore(restore.read(maker.file(answers), 20), maker.released)
-    first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
+    first = next(index for index, cell in enumerate(notebook.cells) if role_of(cell.id) is CellRole.EXERCISE)
     notebook.cells.insert(first, nbformat.v4.new_code_cell(before, id="before"))
     notebook.cells.append(nbformat.v4.new_code_cell(after, id="after"))
     with mock.patch.object(html_cleaning, "MAX_OUTPUT", 2**25):  # of a page, which is not looked at here

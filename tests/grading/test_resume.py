@@ -16,6 +16,7 @@ import pytest
 from helpers import canned, keep, outcome
 
 from autograder import course, synthetic
+from autograder.cells import CellRole, role_of
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import errors, grade
 from autograder.grading.errors import GradingStopped
@@ -189,7 +190,7 @@ def test_a_manual_score_survives_and_is_asked_for_again_only_if_the_hand_in_chan
     keep(fresh, *result)
     with gradebook_writer.open_recorder(fresh) as recorder:
         marks = recorder.gradebook.find_submission_notebook(job.entry.name, job.entry.name, "ada").grades
-        mine = next(mark for mark in marks if mark.name.startswith("written_"))
+        mine = next(mark for mark in marks if role_of(mark.name) is CellRole.WRITTEN)
         name, mine.manual_score, mine.needs_manual_grade = mine.name, 1.5, False
         recorder.gradebook.db.commit()
         for anew in (False, True):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from autograder import cli
 from autograder.author import checks
-from autograder.cells import cell_id
+from autograder.cells import CellRole, cell_id
 from autograder.gradebook import course_tree, gradebook_writer, journal
 from autograder.grading import frozen, grade, history
 from autograder.grading.grading_record import Options, jobs, load_record
@@ -54,7 +54,7 @@ def score(known, student):
 def book(known, student):
     (entry,) = known.notebooks
     with gradebook_writer.open_recorder(known) as recorder:
-        return recorder.gradebook.find_grade(cell_id("check", FIRST), entry.name, entry.name, student).auto_score
+        return recorder.gradebook.find_grade(cell_id(CellRole.CHECK, FIRST), entry.name, entry.name, student).auto_score
 
 
 def command(known, monkeypatch, *words):

@@ -10,7 +10,7 @@ from nbgrader.utils import determine_grade
 
 from autograder import course
 from autograder.author import answers, build
-from autograder.cells import cell_id
+from autograder.cells import CellRole, cell_id, role_of
 from autograder.grading.grading_record import GRADED, Job, Record, noted_flags
 from autograder.intake import restore
 from autograder.intake.reading import LOOK
@@ -19,7 +19,7 @@ COURSE = course.load()
 ENTRY, OTHER = COURSE.notebooks[0], COURSE.notebooks[4]  # the latter has two questions, one below the other
 RELEASE = {entry: build.student_notebook(COURSE, entry) for entry in (ENTRY, OTHER)}
 SOLUTION = {
-    entry: {cell_id("exercise", case.exercise): case.source for case in answers.reference_cases(COURSE, entry)}
+    entry: {cell_id(CellRole.EXERCISE, case.exercise): case.source for case in answers.reference_cases(COURSE, entry)}
     for entry in RELEASE
 }
 W, W1, W2 = "written_1_W1", "written_5_W1", "written_5_W2"
@@ -32,7 +32,7 @@ def solved(entry=ENTRY, written=MINE):
     notebook = copy.deepcopy(RELEASE[entry])
     for cell in notebook.cells:
         cell.source = SOLUTION[entry].get(cell.id, cell.source)
-        if cell.id.startswith("written_") and written:
+        if role_of(cell.id) is CellRole.WRITTEN and written:
             cell.source = f"{written} ({cell.id})"
     return notebook
 
@@ -60,7 +60,7 @@ def find(notebook, name):
 def is_locked_as_released(notebook, entry=ENTRY):
     """Whether each locked cell is there once, as it was released."""
     for cell in RELEASE[entry].cells:
-        if cell.id == "setup" or cell.id.startswith("check_"):
+        if cell.id == "setup" or role_of(cell.id) is CellRole.CHECK:
             there = find(notebook, cell.id)
             assert (there.source, there.metadata, there.cell_type) == (cell.source, cell.metadata, cell.cell_type)
     assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
@@ -74,7 +74,7 @@ def test_without_any_id_all_answers_are_found(entry):
     assert is_locked_as_released(notebook, entry)
     for name, source in SOLUTION[entry].items():
         assert find(notebook, name).source == source
-    written = [cell.id for cell in RELEASE[entry].cells if cell.id.startswith("written_")]
+    written = [cell.id for cell in RELEASE[entry].cells if role_of(cell.id) is CellRole.WRITTEN]
     assert [find(notebook, name).source for name in written] == [f"{MINE} ({name})" for name in written]
     assert not any("deleted" in remark or LOOK in remark for remark in remarks), remarks
 
@@ -112,7 +112,7 @@ def test_a_helper_in_a_cell_of_its_own_runs_before_the_answer():
 def test_changed_headings_are_found_by_their_number():
     notebook = solved()
     for cell in notebook.cells:
-        if cell.cell_type == "markdown" and not cell.id.startswith("written_"):
+        if cell.cell_type == "markdown" and role_of(cell.id) is not CellRole.WRITTEN:
             cell.source += "\n\nMy own note."
     find(notebook, "exercise_1_2").source = "def causal_mask(T):\n    return torch.full("
     find(notebook, "check_1_2").source = "checks.causal_mask(causal_mask)  # passes"

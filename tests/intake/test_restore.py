@@ -13,15 +13,15 @@ from nbformat.v4 import new_output
 
 from autograder import course, html_cleaning
 from autograder.author import answers, build
-from autograder.cells import cell_id
+from autograder.cells import CellRole, cell_id, role_of
 from autograder.intake import reading, restore
 from autograder.intake.restore import Ungradable
 
 COURSE = course.load()
 ENTRY = COURSE.notebooks[0]
 RELEASE = build.student_notebook(COURSE, ENTRY)
-SOLUTION = {cell_id("exercise", case.exercise): case.source for case in answers.reference_cases(COURSE, ENTRY)}
-CHECKS = [cell.id for cell in RELEASE.cells if cell.id.startswith("check_")]
+SOLUTION = {cell_id(CellRole.EXERCISE, case.exercise): case.source for case in answers.reference_cases(COURSE, ENTRY)}
+CHECKS = [cell.id for cell in RELEASE.cells if role_of(cell.id) is CellRole.CHECK]
 
 
 @pytest.fixture

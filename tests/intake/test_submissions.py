@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from autograder import cli, course
 from autograder.author import build
+from autograder.cells import CellRole, role_of
 from autograder.gradebook import course_tree, extensions
 from autograder.intake import archive, collect, restore
 from autograder.reports import charts
@@ -416,7 +417,7 @@ def answered():
     for name in (NAME, RUNS):
         book = build.student_notebook(known, known.notebook(name))
         found[name, "blank"] = build.write(book).encode()
-        cell = next(cell for cell in book.cells if cell.id.startswith("exercise_"))
+        cell = next(cell for cell in book.cells if role_of(cell.id) is CellRole.EXERCISE)
         cell.source = "def answer():\n    return 1"
         found[name, "answered"] = build.write(book).encode()
     return found

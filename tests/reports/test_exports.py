@@ -11,6 +11,7 @@ from helpers import canned, copied, keep
 from typer.testing import CliRunner
 
 from autograder import cli, course
+from autograder.cells import CellRole, role_of
 from autograder.course import CourseError, Late
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading.grading_record import UNGRADABLE, Record
@@ -64,7 +65,7 @@ def mark_by_hand(known, student):
     """Give the written answer of a student full marks."""
     with gradebook_writer.open_recorder(known) as recorder:
         book = recorder.gradebook.find_submission_notebook(NAME, NAME, student)
-        (mark,) = [mark for mark in book.grades if mark.name.startswith("written_")]
+        (mark,) = [mark for mark in book.grades if role_of(mark.name) is CellRole.WRITTEN]
         mark.manual_score, mark.needs_manual_grade = mark.max_score, False
         recorder.gradebook.db.commit()
 

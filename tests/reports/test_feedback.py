@@ -14,6 +14,7 @@ from helpers import canned, copied, keep
 
 from autograder import course
 from autograder.author import build
+from autograder.cells import CellRole, role_of
 from autograder.course import CourseError
 from autograder.gradebook import course_tree, gradebook_writer, marks
 from autograder.grading.grading_record import load_record, verdict_path
@@ -47,7 +48,7 @@ def test_a_manual_score_and_a_comment_make_a_new_page(written):
     known, entry, before = written
     with gradebook_writer.open_recorder(known) as recorder:
         marked = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "Ada_Perfect")
-        next(mark for mark in marked.grades if mark.name.startswith("written_")).manual_score = 1.25
+        next(mark for mark in marked.grades if role_of(mark.name) is CellRole.WRITTEN).manual_score = 1.25
         marked = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "Bo_Blank")
         marked.comments[0].manual_comment = "Come to my office hour."
         recorder.gradebook.db.commit()
@@ -184,7 +185,7 @@ def test_what_nobody_marked_is_not_graded_yet(written):
     assert told in page_of(known, entry, "Ada_Perfect").read_text()
     with gradebook_writer.open_recorder(known) as recorder:
         marked = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "Ada_Perfect")
-        mark = next(mark for mark in marked.grades if mark.name.startswith("written_"))
+        mark = next(mark for mark in marked.grades if role_of(mark.name) is CellRole.WRITTEN)
         mark.manual_score, mark.needs_manual_grade, mark.extra_credit = 1.5, False, 0.25
         check = next(mark for mark in marked.grades if mark.name == "check_1_1")
         check.manual_score, check.needs_manual_grade = 1, True

@@ -16,6 +16,7 @@ from helpers import canned, copied, keep
 from typer.testing import CliRunner
 
 from autograder import cli, course
+from autograder.cells import CellRole, role_of
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading.grading_record import UNGRADABLE, Record
@@ -54,7 +55,7 @@ def school(built, tmp_path_factory):
         keep(known, dataclasses.replace(job, student=student), done, "" if number == 11 else notebook)
     with gradebook_writer.open_recorder(known) as recorder:
         marked = recorder.gradebook.find_submission_notebook(entry.name, entry.name, STUDENTS[0])
-        mark = next(mark for mark in marked.grades if mark.name.startswith("written_"))
+        mark = next(mark for mark in marked.grades if role_of(mark.name) is CellRole.WRITTEN)
         mark.manual_score, mark.needs_manual_grade = 1.5, False
         recorder.gradebook.db.commit()
     return known

@@ -19,13 +19,14 @@ from traitlets.config import Config
 
 from autograder import course, html_cleaning, limited, pictures
 from autograder.author import build
+from autograder.cells import CellRole, role_of
 from autograder.intake import embedded, reading, restore
 from autograder.reports import page
 
 COURSE = course.load()
 ENTRY = COURSE.notebooks[0]
 RELEASE = build.student_notebook(COURSE, ENTRY)
-WRITTEN = next(cell.id for cell in RELEASE.cells if cell.id.startswith("written_"))
+WRITTEN = next(cell.id for cell in RELEASE.cells if role_of(cell.id) is CellRole.WRITTEN)
 
 
 def picture(size=(40, 30), colour="red", form="PNG", **options):

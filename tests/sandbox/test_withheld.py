@@ -13,6 +13,7 @@ import torch
 
 from autograder import course
 from autograder.author import build, checks
+from autograder.cells import CellRole, role_of
 from autograder.sandbox import kernel, withheld
 from utils import experiments
 from utils.grading import dispatch, forbidden
@@ -289,7 +290,7 @@ def test_a_cell_that_shows_what_answers_do_still_runs(entry, running):
     failed = {}
     for cell in build.solution_notebook(COURSE, entry).cells:
         if cell.cell_type == "code" and cell.id != "setup" and "experiment" not in cell.metadata.get("tags", []):
-            if cell.id.startswith("check_") or cell.id in ("exercise_5_11", "exercise_6_7"):
+            if role_of(cell.id) is CellRole.CHECK or cell.id in ("exercise_5_11", "exercise_6_7"):
                 continue
             error = running.run(cell.source).error
             if error:

@@ -22,6 +22,7 @@ from hypothesis import strategies as some
 
 from autograder import course
 from autograder.author import build
+from autograder.cells import CellRole, role_of
 from autograder.intake import collect, restore
 from autograder.sandbox import kernel
 from utils.grading import protocol, remote, wire
@@ -270,7 +271,7 @@ def restored(name, text, release):
     assert [cell.id for cell in notebook.cells if "nbgrader" in cell.metadata] == ours
     released = {cell.id: cell for cell in release.cells}
     for cell in notebook.cells:
-        if cell.id.startswith("check_"):
+        if role_of(cell.id) is CellRole.CHECK:
             assert cell.source == released[cell.id].source and cell.metadata == released[cell.id].metadata
         assert not cell.get("outputs")
     build.write(notebook).encode()

@@ -33,7 +33,7 @@ import pytest
 from autograder import course, synthetic
 from autograder.author import build, release
 from autograder.author.answers import preamble
-from autograder.cells import cell_id
+from autograder.cells import CellRole, cell_id, role_of
 from autograder.gradebook import course_tree
 from autograder.grading import grade
 from autograder.grading.grading_record import GRADED, RECORD
@@ -204,7 +204,7 @@ class World:
         def change(notebook):
             cell = nbformat.v4.new_code_cell(self.filled(attack))
             if attack.where == "before":
-                first = next(index for index, one in enumerate(notebook.cells) if one.id.startswith("exercise_"))
+                first = next(index for index, one in enumerate(notebook.cells) if role_of(one.id) is CellRole.EXERCISE)
                 notebook.cells.insert(first, cell)
             elif attack.where == "last":
                 notebook.cells.append(cell)
@@ -387,7 +387,7 @@ def test_the_trick_works_where_the_verdict_is_reached_in_the_kernel(world, attac
         running.run(world.filled(attack))
         for exercise, source in world.wrong[attack.book].items():
             running.run(source)
-            name = cell_id("check", exercise)
+            name = cell_id(CellRole.CHECK, exercise)
             check = next(cell.source for cell in notebook.cells if cell.id == name)
             ran = running.run(check)
             fooled += [exercise] if not ran.error else []

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from autograder import cli, course
 from autograder.author import answers, build
-from autograder.cells import exercise_of
+from autograder.cells import CellRole, exercise_of, role_of
 from autograder.course import CourseError
 from autograder.gradebook import course_tree
 from autograder.gradebook.pseudonyms import Names
@@ -74,7 +74,7 @@ def ranked():
         changed = [one for one in found[copier] if found[copier][one] != found[original][one]]
         assert len(changed) == len(cases)
     cells = build.student_notebook(COURSE, ENTRY).cells
-    released = {exercise_of(cell.id): cell.source for cell in cells if cell.id.startswith("exercise_")}
+    released = {exercise_of(cell.id): cell.source for cell in cells if role_of(cell.id) is CellRole.EXERCISE}
     compared = similar.Compared(found, released)
     return compared, copies, compared.pairs(10**6)
 
