@@ -1,6 +1,5 @@
 """The course as `course.toml` states it, and where its files lie."""
 
-import ast
 import datetime
 import importlib.util
 import math
@@ -11,13 +10,14 @@ import tomllib
 import zoneinfo
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
-from autograder import local_settings
+from autograder import exercises, local_settings
+from autograder.course_error import CourseError
+from autograder.exercises import ExerciseIndex, Kind
 from utils import variants
 
 if TYPE_CHECKING:
@@ -30,10 +30,6 @@ RESULTS, SUMMARIES = "data/results", "data/summaries"  # recorded runs, and what
 BESIDE = ("solutions", *HELPERS, local_settings.NAME)  # what lies beside course.toml and runs, or says what runs
 HOUR, DAY = 3600, 86400  # seconds
 Name = Annotated[str, StringConstraints(pattern=r"^\d\d_[a-z0-9_]+$")]
-
-
-class CourseError(Exception):
-    """Something about the course is not as it must be; the message says what to do."""
 
 
 def _folder() -> Path:
@@ -279,31 +275,13 @@ class NotebookEntry(_Section):
     @property
     def exercises_of_runs(self) -> list[str]:
         """The numbers of the exercises that are graded from experiments' runs, without importing their checks."""
+        return [exercise.number for exercise in self.index if exercise.kind is Kind.RUNS]
+
+    @property
+    def index(self) -> ExerciseIndex:
+        """What its public checks state of its exercises, without importing them; nothing without such a module."""
         found = importlib.util.find_spec(self.public_checks)
-        return [*_of_runs(Path(str(found.origin)).read_text(), self.public_checks)] if found else []
-
-
-@lru_cache(maxsize=64)
-def _of_runs(text: str, module: str) -> tuple[str, ...]:
-    """The exercises of a check module that are graded from runs, however its calls of `results_check` are written.
-
-    Raises:
-        CourseError: a call does not state the exercise as text, so that nobody knows whether runs are to be collected.
-    """
-    tree = ast.parse(text)
-    imported = [one for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names]
-    names = {one.asname or one.name for one in imported if one.name == "results_check"}
-    found: dict[str, None] = {}
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        called = call.func.id if isinstance(call.func, ast.Name) else ""
-        attribute = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        if called not in names and attribute != "results_check":
-            continue
-        stated = [*call.args[:1], *(one.value for one in call.keywords if one.arg == "exercise")]
-        if not stated or not isinstance(stated[0], ast.Constant) or not isinstance(stated[0].value, str):
-            raise CourseError(f"{module}, line {call.lineno}: give `results_check` the exercise as text, like 5.11")
-        found[stated[0].value] = None
-    return tuple(found)
+        return exercises.index_of(Path(str(found.origin)).read_text(), str(found.origin)) if found else ExerciseIndex()
 
 
 class Course(_Section):

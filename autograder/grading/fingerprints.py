@@ -1,6 +1,5 @@
 """Digests of all that the verdicts of a notebook depend on besides the hand-in."""
 
-import ast
 import hashlib
 import json
 import re
@@ -10,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from autograder.course import CHECKS, FOLDER, ROOT, Course, NotebookEntry, folder_of, helpers
+from autograder.exercises import by_exercise
 from autograder.gradebook import course_tree
 from autograder.grading import import_closure
 from autograder.grading.cache import cached
@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 IMPORT = re.compile(r"\s*(import|from) [\w.]+( import [\w, ]+)?( as \w+)?$")
-MARKERS = ("check", "private", "results_check", "stretch")  # the decorators that say which exercise a function is for
 
 
 def fingerprints(course: Course, entry: NotebookEntry, files: str = "") -> dict[str, str]:
     """For each exercise a digest of all that its verdict depends on besides the hand-in.
 
     That is its own checks, and what all exercises share: the rest of the check modules, all that they, the
-    cells and the judge can reach (see `reach`), the release, the limits. Working that out takes a second for a
+    cells and the judge can reach (see `import_closure`), the release, the limits. Working that out takes a second for a
     course, so the tree keeps it for as long as no file of the course changes. `files` is `course_files`, for who
     has it already.
     """
@@ -58,7 +57,7 @@ def _fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
         common.update(path.read_bytes())
     own: dict[str, str] = {}
     for path in modules:
-        for exercise, code in _by_exercise(path.read_text()) if path.exists() else ():
+        for exercise, code in by_exercise(path.read_text()) if path.exists() else ():
             if exercise:
                 own[exercise] = own.get(exercise, "") + code
             else:
@@ -81,21 +80,7 @@ def with_names(graders: dict[str, str], own: Collection[str], names: Collection[
 
 def with_variants(entry: NotebookEntry) -> frozenset[str]:
     """The exercises of a notebook that have numbers of the student's own. Imports no check."""
-    path = FOLDER / CHECKS / f"nb{entry.name}.py"
-    return _with_variants(path.read_text()) if path.exists() else frozenset()
-
-
-@lru_cache(maxsize=64)
-def _with_variants(text: str) -> frozenset[str]:
-    """The exercises of a check module whose decorator names a variant."""
-    if "variant=" not in text:
-        return frozenset()
-    return frozenset(
-        _exercise(node)
-        for node in ast.parse(text).body
-        for decorator in getattr(node, "decorator_list", ())
-        if isinstance(decorator, ast.Call) and any(one.arg == "variant" for one in decorator.keywords)
-    )
+    return frozenset(exercise.number for exercise in entry.index if exercise.variant)
 
 
 def combined_digest(graders: dict[str, str]) -> str:
@@ -116,18 +101,3 @@ def _imports(release: str) -> str:
     """The lines of a notebook's code that import something."""
     cells = (cell.source for cell in released(release).cells if cell.cell_type == "code")
     return "\n".join(line.strip() for cell in cells for line in cell.splitlines() if IMPORT.match(line))
-
-
-@lru_cache(maxsize=64)
-def _by_exercise(text: str) -> list[tuple[str, str]]:
-    """The statements of a check module, each with the exercise that it is for, "" if it is for all."""
-    return [(_exercise(node), ast.unparse(node)) for node in ast.parse(text).body]
-
-
-def _exercise(node: ast.stmt) -> str:
-    """The exercise that a top-level function of a check module is for; "" if it is for all."""
-    for decorator in getattr(node, "decorator_list", ()):
-        match decorator:
-            case ast.Call(func=ast.Name(id=marker), args=[ast.Constant(value=str(exercise)), *_]) if marker in MARKERS:
-                return exercise
-    return ""

@@ -3,6 +3,7 @@
 import pytest
 
 from autograder import course
+from autograder.exercises import Kind, index_of
 from utils.experiments import experiment
 from utils.experiments.experiment import MAX_FILES, MAX_READ, chosen, read_files, too_many
 from utils.grading.evidence import NO_STANDING, accepted, read_runs
@@ -45,6 +46,10 @@ def test_a_folder_of_results_is_read_in_whole_experiments(tmp_path, monkeypatch)
     assert len(read_files(tmp_path)) == 5
 
 
+def of_runs(text):
+    return [exercise.number for exercise in index_of(text, "checks") if exercise.kind is Kind.RUNS]
+
+
 @pytest.mark.parametrize(
     "text, exercises",
     [
@@ -59,12 +64,12 @@ def test_a_folder_of_results_is_read_in_whole_experiments(tmp_path, monkeypatch)
 def test_the_exercises_of_runs_are_found_however_they_are_written(text, exercises):
     """A decorator that the formatter wraps was not seen, and runs were collected no more."""
     head = "from utils.grading.results_check import results_check\n"
-    assert [*course._of_runs(head + text, "checks")] == exercises
+    assert of_runs(head + text) == exercises
     other = head.replace("import results_check", "import results_check as over_runs")
-    assert [*course._of_runs(other + text.replace("results_check", "over_runs"), "checks")] == exercises
+    assert of_runs(other + text.replace("results_check", "over_runs")) == exercises
 
 
 def test_an_exercise_of_runs_that_is_not_written_as_text_is_refused():
     text = "from utils.grading.results_check import results_check\nN = '5.11'\n@results_check(N, 4)\ndef f(x): ..."
     with pytest.raises(course.CourseError, match="checks, line 3: give `results_check` the exercise as text"):
-        course._of_runs(text, "checks")
+        index_of(text, "checks")
