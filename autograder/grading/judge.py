@@ -83,60 +83,87 @@ def judge(
     `trusted` they are ordinary processes.
     """
     variants.use_key(course.grading.numbers_key)  # a worker of a cluster may have loaded another course before
-    entry, only, runs = hand_in.entry, hand_in.only, unpack(hand_in.results)
-    public, hidden = public_checks(entry), private_checks(entry)
     judged = Judged()
-    if only:
-        shown = {*shown, *spare(notebook, {number: public[number] for number in only})}
-    left = set(only)
     with ExitStack() as stack:
-        own = any(check.variant for check in public.values())
+        judging = _Judging(course, hand_in, notebook, shown, judged)
+        own = any(check.variant for check in judging.public.values())
         whose = hand_in.names or (hand_in.student,) if own else ()
-        session = _Session(course.running([entry]), (trusted, server), stack, judged, hand_in.drawn_for, whose)
+        kernels = KernelSource(trusted, server)
+        session = _Session(course.running([hand_in.entry]), kernels, stack, judged, hand_in.drawn_for, whose)
         session.on_question = on_question
-        put_off: list[NotebookNode] = []
-        released = _Released(hand_in.release, notebook)
-        for cell in released.first:
-            session.run(cell)
-        for exercise, cells in _sections(notebook):
-            mine = [cell for cell in cells if _runs(cell)]
-            if only and not left:
-                break
-            if not exercise or (only and exercise not in only):
-                for cell in mine:
-                    if cell.id in shown:
-                        put_off.append(cell)
-                    elif not (cell.id == SETUP and released.first):
-                        resume, every = released.resume(cell), cell.id in released.begin
-                        refused = released.changed(cell) and session.refuse(cell)
-                        ran = refused or session.run(cell, resume, every)
-                        put_off += released.instead_of(cell, ran)
-                continue
-            started, session.exercise = time.monotonic(), exercise
-            left.discard(exercise)
-            check = public[exercise]
-            if isinstance(check, ResultsCheck):  # of files, which no kernel can touch
-                verdict, against, unsure = check.verdict_on(runs, course.grading.results_profiles, hand_in.copied)
-                judged.remarks += [f"exercise {exercise}: {why}" for why in [*against[1:], *unsure]]
-                private = ""
-            else:
-                burdened = session.burdened
-                verdict, private = _examine(check, hidden.get(exercise, []), mine, session)
-                if burdened and any(words in verdict.message + private for words in NO_MEMORY):
-                    session.unburden()
-                    verdict, private = _examine(check, hidden.get(exercise, []), mine, session)
-            if any(may_define(cell.source, verdict.message + private) for cell in put_off):
-                # An answer may use a name that those cells define: no point is lost for having put them off.
-                for cell in put_off:
-                    session.run(cell)
-                put_off.clear()
-                verdict, private = _examine(public[exercise], hidden.get(exercise, []), mine, session)
-            seconds = round(time.monotonic() - started, 3)
-            judged.verdicts.append(GradedVerdict(**vars(verdict), seconds=seconds, instructor_only=private))
-            _write(_graded(notebook, exercise), verdict)
-            session.exercise = ""
+        judging.run(session)
     write_scoreboard(notebook, judged.verdicts)
     return judged
+
+
+class _Judging:
+    """One notebook on its way through the judge."""
+
+    def __init__(self, course: Course, hand_in: HandIn, notebook: NotebookNode, shown: Collection[str], judged: Judged):
+        self.course, self.hand_in, self.notebook, self.judged = course, hand_in, notebook, judged
+        self.public, self.hidden = public_checks(hand_in.entry), private_checks(hand_in.entry)
+        self.only = hand_in.only
+        self.shown = {*shown}
+        if self.only:
+            self.shown |= spare(notebook, {number: self.public[number] for number in self.only})
+        self.released = _Released(hand_in.release, notebook)
+        self.put_off: list[NotebookNode] = []  # run when an answer misses a name, if ever
+
+    def run(self, session: "_Session") -> None:
+        """Run the cells in order, and judge each exercise where its graded cell stands."""
+        left = set(self.only)
+        for cell in self.released.first:
+            session.run(cell)
+        for exercise, cells in _sections(self.notebook):
+            mine = [cell for cell in cells if _runs(cell)]
+            if self.only and not left:
+                break
+            if not exercise or (self.only and exercise not in self.only):
+                self._run_beside(mine, session)
+                continue
+            left.discard(exercise)
+            self._judge(exercise, mine, session)
+
+    def _run_beside(self, cells: list[NotebookNode], session: "_Session") -> None:
+        """Run cells of no exercise that is judged, or put them off."""
+        for cell in cells:
+            if cell.id in self.shown:
+                self.put_off.append(cell)
+            elif not (cell.id == SETUP and self.released.first):
+                resume, every = self.released.resume(cell), cell.id in self.released.begin
+                refused = self.released.changed(cell) and session.refuse(cell)
+                ran = refused or session.run(cell, resume, every)
+                self.put_off += self.released.instead_of(cell, ran)
+
+    def _judge(self, exercise: str, cells: list[NotebookNode], session: "_Session") -> None:
+        """Judge an exercise, whose cells these are."""
+        started, session.exercise = time.monotonic(), exercise
+        check, hidden = self.public[exercise], self.hidden.get(exercise, [])
+        if isinstance(check, ResultsCheck):  # of files, which no kernel can touch
+            verdict, private = self._of_runs(exercise, check), ""
+        else:
+            burdened = session.burdened
+            verdict, private = _examine(check, hidden, cells, session)
+            if burdened and any(words in verdict.message + private for words in NO_MEMORY):
+                session.unburden()
+                verdict, private = _examine(check, hidden, cells, session)
+        if any(may_define(cell.source, verdict.message + private) for cell in self.put_off):
+            # An answer may use a name that those cells define: no point is lost for having put them off.
+            for cell in self.put_off:
+                session.run(cell)
+            self.put_off.clear()
+            verdict, private = _examine(check, hidden, cells, session)
+        seconds = round(time.monotonic() - started, 3)
+        self.judged.verdicts.append(GradedVerdict(**vars(verdict), seconds=seconds, instructor_only=private))
+        _write(_graded(self.notebook, exercise), verdict)
+        session.exercise = ""
+
+    def _of_runs(self, exercise: str, check: ResultsCheck) -> Verdict:
+        """The verdict of an exercise that is graded from runs."""
+        runs, profiles = unpack(self.hand_in.results), self.course.grading.results_profiles
+        verdict, against, unsure = check.verdict_on(runs, profiles, self.hand_in.copied)
+        self.judged.remarks += [f"exercise {exercise}: {why}" for why in [*against[1:], *unsure]]
+        return verdict
 
 
 def write_scoreboard(notebook: NotebookNode, verdicts: Sequence[Verdict]) -> None:
@@ -386,19 +413,27 @@ def advised(error: str) -> str:
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class KernelSource:
+    """Where the kernels of submissions come from."""
+
+    trusted: bool  # they are ordinary processes, without a sandbox
+    server: str  # the socket of a fork server
+
+
 class _Session:
     """The kernel of one hand-in; if it dies, the next one replays what ran before and goes on."""
 
     def __init__(
         self,
         course: Course,
-        how: tuple[bool, str],
+        kernels: KernelSource,
         stack: ExitStack,
         judged: Judged,
         key: bytes,
         whose: tuple[str, ...] = (),
     ):
-        self.course, self.how, self.stack, self.judged, self.key = course, how, stack, judged, key
+        self.course, self.source, self.stack, self.judged, self.key = course, kernels, stack, judged, key
         self.whose = whose  # what the student may be called, if numbers are drawn from that
         # What ran before, each with the errors after which it goes on.
         first = ANSWER_FOR.format(key=course.grading.numbers_key, whose=whose)
@@ -522,7 +557,7 @@ class _Session:
         while self._kernel is None:
             if self.kernels >= MAX_KERNELS:
                 raise StudentError(f"{MAX_KERNELS} kernels died of this notebook: it is not started again")
-            self._kernel = self.stack.enter_context(open_kernel(self.course, *self.how))
+            self._kernel = self.stack.enter_context(open_kernel(self.course, self.source.trusted, self.source.server))
             self._kernel.deadline = self.deadline
             self.kernels += 1
             for cell, resume in self.history:
