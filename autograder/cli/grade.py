@@ -1,12 +1,15 @@
 """`autograder grade`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autograder.cli import context, printing, running
 from autograder.cli.parameters import AsJson, Cluster, Dashboard, Gpus, Names, Reason, Section, Student, Trust, Workers
 from autograder.course import Course, NotebookEntry
+
+if TYPE_CHECKING:
+    from autograder.grading.grading_record import Options, Record
 
 
 def grade(
@@ -42,53 +45,15 @@ def grade(
     if section:
         within = roster.in_section(course, section)
         student = sorted(one for one in student or within if _is_within(course, entries, one, within))
-    new: list[tuple[str, str]] = []
-
-    def meanwhile() -> None:
-        if not json:
-            from autograder.reports import report
-
-            report.load()
-
-    def on_record(record: Record) -> None:
-        new.append((record.notebook, record.student))
-        if json:
-            printing.print_json(record)
-
-    options = Options(workers, cluster, trust_submissions, running.devices(gpus), dashboard)
-    previews: list[tuple[Record, Record]] | None = None
-
-    def on_preview(pairs: list[tuple[Record, Record]]) -> None:
-        nonlocal previews
-        previews = pairs
-
-    records = grading.grade(
-        course,
-        entries,
-        student,
-        options,
-        again,
-        on_record,
-        meanwhile,
-        update=update,
-        on_preview=None if json else on_preview,
-        reason=reason,
+    options = Options(
+        workers, cluster, trust_submissions, running.devices(gpus), dashboard, again=again, update=update, reason=reason
     )
     if json:
-        for record in records:
-            if (record.notebook, record.student) not in new:
-                printing.print_json(record)
+        records = grade_as_json(course, entries, student, options)
     else:
-        from autograder.reports import progress
-        from autograder.reports import report as reporting
-
-        print_records(course, records)
-        if previews is not None:
-            print_previews(previews)
-        printing.print_to_mark({entry.name: progress.to_mark(course, entry) for entry in entries})
-        context.console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
-    if not records and not json:
-        context.console.print("nothing was handed in for these notebooks; `autograder collect SOURCE` takes hand-ins")
+        previews: list[list[tuple[Record, Record]]] = []
+        records = grading.grade(course, entries, student, options, meanwhile=import_report, on_preview=previews.append)
+        print_graded(course, entries, records, previews)
     if any(record.status != GRADED for record in records):
         raise typer.Exit(1)
 
@@ -98,6 +63,46 @@ def _is_within(course: Course, entries: list[NotebookEntry], student: str, withi
     from autograder.gradebook import teams
 
     return any({student, *teams.recipients(course, entry, student)} & within for entry in entries)
+
+
+def grade_as_json(
+    course: Course, entries: list[NotebookEntry], students: list[str] | None, options: "Options"
+) -> "list[Record]":
+    """Grade, and print each record as a line as soon as it is stored; at the end those that were up to date."""
+    from autograder.grading import grade as grading
+
+    new: list[tuple[str, str]] = []
+
+    def on_record(record: "Record") -> None:
+        new.append((record.notebook, record.student))
+        printing.print_json(record)
+
+    records = grading.grade(course, entries, students, options, on_record)
+    for record in records:
+        if (record.notebook, record.student) not in new:
+            printing.print_json(record)
+    return records
+
+
+def import_report() -> None:
+    """Import what the report needs, while the first hand-ins are being graded."""
+    from autograder.reports import report
+
+    report.load()
+
+
+def print_graded(course: Course, entries: list[NotebookEntry], records: list, previews: list[list]) -> None:
+    """A line for each hand-in, what was not changed, what waits for a person, and where the report is."""
+    from autograder.reports import progress
+    from autograder.reports import report as reporting
+
+    print_records(course, records)
+    for pairs in previews:
+        print_previews(pairs)
+    printing.print_to_mark({entry.name: progress.to_mark(course, entry) for entry in entries})
+    context.console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
+    if not records:
+        context.console.print("nothing was handed in for these notebooks; `autograder collect SOURCE` takes hand-ins")
 
 
 def print_previews(pairs: list) -> None:

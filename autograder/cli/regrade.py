@@ -35,8 +35,8 @@ def regrade(
     from autograder.reports import report as reporting
 
     known_students(course, course.select(wanted), student)
-    options = Options(workers, cluster, trust_submissions, running.devices(gpus), dashboard)
-    pairs = grading.regrade(course, course.select(wanted), exercise or (), student, options, reason=reason)
+    options = Options(workers, cluster, trust_submissions, running.devices(gpus), dashboard, reason=reason)
+    pairs = grading.regrade(course, course.select(wanted), exercise or (), student, options)
     done = [(before, after) for before, after in pairs if after.status == GRADED]
     if json:
         for before, after in done:

@@ -3,7 +3,7 @@
 import datetime
 import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -52,23 +52,20 @@ def grade(
     entries: list[NotebookEntry],
     students: list[str] | None = None,
     options: Options = DEFAULT,
-    again: bool = False,
     on_record: Callable[[Record], None] = lambda record: None,
     meanwhile: Callable[[], None] = lambda: None,
-    update: bool = False,
     on_preview: Callable[[list[tuple[Record, Record]]], None] | None = None,
-    reason: str = "",
 ) -> list[Record]:
     """Grade what is handed in and not graded yet; the records of all selected hand-ins.
 
     A hand-in is graded anew when it or anything that its verdict depends on has changed, or with
-    `again`. An interrupted run loses what was being graded then, and nothing else. `on_record` is told
+    `options.again`. An interrupted run loses what was being graded then, and nothing else. `on_record` is told
     each record that is new, as soon as it is safe. `meanwhile` is called once the first hand-ins are being graded:
     the time to import what is needed afterwards.
 
-    Verdicts that were published stay when only the course has changed, unless `update` or `again` asks for the new
-    ones; the log then gets what changed, and the `reason`. With `on_preview` they are judged all the same, without
-    recording it, and it is told the records that would differ: as they are, and as they would be.
+    Verdicts that were published stay when only the course has changed, unless `options.update` or `options.again` asks
+    for the new ones; the log then gets what changed, and the reason. With `on_preview` they are judged all the same,
+    without recording it, and it is told the records that would differ: as they are, and as they would be.
 
     Raises:
         SandboxError: sandboxes cannot be made here, and the submissions are not trusted.
@@ -81,45 +78,61 @@ def grade(
         course_tree.write_settings(course)  # of a tree that an older version built
         roster.load(course)  # what is wrong in them is told before anything runs
         extensions.extensions(course)
-        settled: list[Job] = []
-        waiting: list[Job] = []
-        around = Dependencies(course)
-        held: list[Job] = []
-        asked: dict[tuple[str, str], Record] = {}  # published verdicts that somebody asked to change
-        for job in (job for entry in entries for job in jobs(course, entry, students, around)):
-            if frozen.is_frozen(course, job, options.trusted) and job.known:
-                if again or update:
-                    waiting.append(job)
-                    asked[job.entry.name, job.student] = job.known
-                else:
-                    part = frozen.renamed(course, job, around.variants.get(job.entry.name, ()))
-                    (waiting if part else settled).append(part or job)
-                    held += [] if part else [job]
-            else:
-                (waiting if again or job.state(options.trusted) else settled).append(job)
-            if job.known and job.known.flags != (now := flags(course, job, job.known)):
-                job.known.flags = now  # another hand-in came, or a person decided
-                course_tree.write_json(verdict_path(course, job.entry, job.student), asdict(job.known))
+        plan = _Plan(course, options)
+        for job in (job for entry in entries for job in jobs(course, entry, students, plan.dependencies)):
+            plan.add(job)
         with _Run(course, entries, options, on_record) as run:
-            run.begin(waiting)
+            run.begin(plan.waiting)
             with _recorder(course) as recorder:
-                lost = _restore(course, recorder, entries, settled)
+                lost = _restore(course, recorder, entries, plan.settled)
                 run.begin(lost)
-                for job in settled:  # it may have been submitted again, after another one: the feedback is for that
-                    same = job.known is not None and job.known.hand_in == job.digest
-                    if same and course_tree.place(course, "autograded", job.entry, job.student).is_file():
-                        course_tree.place_receipt(course, job.entry, job.student)
+                _place_receipts(course, plan.settled)
                 meanwhile()
-                records = [job.known for job in settled if job.known and job not in lost]
+                records = [job.known for job in plan.settled if job.known and job not in lost]
                 records += run.keep_all(recorder)
                 for entry in entries:
                     settle_records(course, recorder, entry, records)
-        _note_changes(
-            course, "grade --update", reason, [(asked[key], one) for one in records if (key := _of(one)) in asked]
-        )
-        if on_preview and (held := [job for job in held if job not in lost]):
+        changed = [(plan.asked[key], record) for record in records if (key := _of(record)) in plan.asked]
+        _note_changes(course, "grade --update", options.reason, changed)
+        if on_preview and (held := [job for job in plan.held if job not in lost]):
             on_preview(_previews(course, entries, held, options))
-    return sorted(records, key=lambda one: (one.notebook, one.student))
+    return sorted(records, key=lambda record: (record.notebook, record.student))
+
+
+class _Plan:
+    """What a run does with each hand-in."""
+
+    def __init__(self, course: Course, options: Options):
+        self.course, self.options, self.dependencies = course, options, Dependencies(course)
+        self.settled: list[Job] = []  # as they are
+        self.waiting: list[Job] = []  # to be graded
+        self.held: list[Job] = []  # published: the settled ones whose course has changed
+        self.asked: dict[tuple[str, str], Record] = {}  # published verdicts that somebody asked to change
+
+    def add(self, job: Job) -> None:
+        """Decide what to do with a hand-in."""
+        anew = self.options.again or self.options.update
+        if not (frozen.is_frozen(self.course, job, self.options.trusted) and job.known):
+            (self.waiting if self.options.again or job.state(self.options.trusted) else self.settled).append(job)
+        elif anew:
+            self.waiting.append(job)
+            self.asked[job.entry.name, job.student] = job.known
+        elif part := frozen.renamed(self.course, job, self.dependencies.variants.get(job.entry.name, ())):
+            self.waiting.append(part)
+        else:
+            self.settled.append(job)
+            self.held.append(job)
+        if job.known and job.known.flags != (now := flags(self.course, job, job.known)):
+            job.known.flags = now  # another hand-in came, or a person decided
+            course_tree.write_json(verdict_path(self.course, job.entry, job.student), asdict(job.known))
+
+
+def _place_receipts(course: Course, settled: list[Job]) -> None:
+    """Place receipts of what may have been submitted again, after another one: the feedback is for that."""
+    for job in settled:
+        same = job.known is not None and job.known.hand_in == job.digest
+        if same and course_tree.place(course, "autograded", job.entry, job.student).is_file():
+            course_tree.place_receipt(course, job.entry, job.student)
 
 
 def regrade(
@@ -129,11 +142,10 @@ def regrade(
     students: list[str] | None = None,
     options: Options = DEFAULT,
     on_record: Callable[[Record], None] = lambda record: None,
-    reason: str = "",
 ) -> list[tuple[Record, Record]]:
     """Judge some exercises again and keep the other verdicts; the records before and after.
 
-    The log gets what changed, and the `reason`.
+    The log gets what changed, and the reason of the `options`.
 
     Without `exercises`, those whose checks changed since. Only hand-ins that are graded and answer
     one of them are run; the others are as they were. New hand-ins are left to `grade`.
@@ -169,7 +181,7 @@ def regrade(
                 after = {_of(one): one for one in run.keep_all(recorder)}
         found = ((job.known, after[job.entry.name, job.student]) for job in waiting)
         pairs = [(before, done) for before, done in found if before is not None]
-        _note_changes(course, "regrade", reason, [pair for pair in pairs if pair[1].status == GRADED])
+        _note_changes(course, "regrade", options.reason, [pair for pair in pairs if pair[1].status == GRADED])
     return pairs
 
 
@@ -237,7 +249,7 @@ def _note(course: Course, job: Job, known: Record, judged: Collection[str]) -> N
 
 
 class _Run:
-    """The hand-ins of a run at their workers, and what is kept of them."""
+    """The hand-ins of a run at their workers, which end with it, and what is kept of them."""
 
     def __init__(
         self,
@@ -254,12 +266,14 @@ class _Run:
         self._most = 3 * course.limits.notebook_seconds + 60
         self._workers = Workers(options.workers, grade_one, self._arguments, options.gpus, self._most)
         self._server = ""
+        self._ends = ExitStack()
 
     def __enter__(self) -> "_Run":
+        self._ends.enter_context(self._workers)
         return self
 
     def __exit__(self, *raised: Any) -> None:
-        self._workers.__exit__(*raised)
+        self._ends.__exit__(*raised)
 
     def begin(self, jobs: list[Job]) -> None:
         """Have these hand-ins graded, too; on this machine the first of them begin at once."""

@@ -92,6 +92,9 @@ class Options:
     trusted: bool = False  # hand-ins run without a sandbox
     gpus: tuple[str, ...] = ()  # devices that the workers take in turn
     dashboard: bool = False  # serve dask's
+    again: bool = False  # grade also what is up to date
+    update: bool = False  # change published verdicts, too
+    reason: str = ""  # why, for the log
 
 
 @dataclass(frozen=True)

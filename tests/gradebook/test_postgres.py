@@ -17,7 +17,7 @@ from autograder.gradebook import course_tree, gradebook_writer, journal, mark_lo
 from autograder.gradebook.by_hand import HandMark
 from autograder.grading import errors, grade, removal
 from autograder.grading.errors import GradingStopped
-from autograder.grading.grading_record import GRADED, load_record
+from autograder.grading.grading_record import GRADED, Options, load_record
 from autograder.reports import exports, feedback, report
 from autograder.similarity import groups
 
@@ -108,7 +108,7 @@ def test_the_whole_way_on_a_server(elsewhere, tmp_path):
         mine = next(mark for mark in marks if role_of(mark.name) is CellRole.WRITTEN)
         mine.manual_score, mine.needs_manual_grade = 1.5, False
         recorder.gradebook.db.commit()
-    grade.grade(elsewhere, [entry], again=True)
+    grade.grade(elsewhere, [entry], options=Options(again=True))
     assert report.write_csv(elsewhere, [entry], tmp_path / "grades.csv") > 20
     exported = (tmp_path / "grades.csv").read_text()
     assert re.search(r'^"ada",.*,"1\.5","(?:None)?","1\.5",', exported, re.M), exported

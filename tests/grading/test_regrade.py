@@ -15,7 +15,7 @@ from autograder.cells import CellRole, cell_id, role_of
 from autograder.course import CourseError
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import fingerprints, grade, judge
-from autograder.grading.grading_record import UNGRADABLE, Record, jobs, load_record
+from autograder.grading.grading_record import UNGRADABLE, Options, Record, jobs, load_record
 from autograder.reports import progress
 from utils.grading.check import Check
 from utils.grading.verdict import Outcome
@@ -88,7 +88,10 @@ def test_a_check_that_gives_more_points_asks_for_a_new_tree_and_then_gives_them(
     before = {student: load_record(graded, entry, student) for student in ("ada", "bo", "cy")}
     check = checks.public_checks(entry)[first]
     monkeypatch.setattr(check, "points", check.points + 1)
-    for run in (lambda: grade.regrade(graded, [entry], [first]), lambda: grade.grade(graded, [entry], again=True)):
+    for run in (
+        lambda: grade.regrade(graded, [entry], [first]),
+        lambda: grade.grade(graded, [entry], options=Options(again=True)),
+    ):
         with pytest.raises(CourseError, match="run `autograder build`"):
             run()
     assert {student: load_record(graded, entry, student) for student in before} == before

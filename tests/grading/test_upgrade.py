@@ -101,7 +101,7 @@ def test_the_new_verdicts_come_when_asked_and_are_logged(upgraded, monkeypatch):
 
 def test_regrade_is_asking_and_is_logged(upgraded):
     (entry,) = upgraded.notebooks
-    pairs = grade.regrade(upgraded, [entry], [FIRST], ["ada"], reason="asked by the board")
+    pairs = grade.regrade(upgraded, [entry], [FIRST], ["ada"], Options(reason="asked by the board"))
     assert [after.score - before.score for before, after in pairs] == [-2]
     (event,) = [one for one in journal.events(upgraded) if one["what"] == "regrade"]
     assert event["reason"] == "asked by the board" and event["changes"][0]["after"] == 0
