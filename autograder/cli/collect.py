@@ -1,12 +1,15 @@
 """`autograder collect`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autograder.cli import context
 from autograder.course import CourseError
+
+if TYPE_CHECKING:
+    from autograder.intake.collect import Collected
 
 
 def collect(
@@ -51,8 +54,8 @@ def collect(
     if len(student or ()) > 1:
         raise CourseError("collect takes one --student, whose everything in SOURCE is: collect once for each student")
     named = course.notebook(notebook) if notebook else None
-    chosen = [course.notebook(one) for one in only or ()]
-    one = "".join(student or ())
+    chosen = [course.notebook(name) for name in only or ()]
+    whose = "".join(student or ())
     if stated_times and not exchange:
         raise CourseError("--stated-times is for submissions of an exchange: give --exchange, too")
     if exchange:
@@ -65,7 +68,14 @@ def collect(
     elif source is None:
         raise CourseError("say what to collect: `autograder collect SOURCE`, or `autograder collect --exchange`")
     else:
-        collected = collecting.collect(course, source, named, one, zip_names, chosen, times, as_teams)
+        collected = collecting.collect(course, source, named, whose, zip_names, chosen, times, as_teams)
+    print_collected(collected)
+    if collected.refused and not collected.taken and not collected.known:
+        raise typer.Exit(1)
+
+
+def print_collected(collected: "Collected") -> None:
+    """What was taken, what was refused, and what somebody should know."""
     for line in collected.taken:
         context.console.print(line, markup=False)
     if collected.known:
@@ -77,5 +87,3 @@ def collect(
     for line in collected.notes:
         context.console.print("[yellow]note[/yellow] ", end="")
         context.console.print(line, markup=False)
-    if collected.refused and not collected.taken and not collected.known:
-        raise typer.Exit(1)

@@ -6,7 +6,7 @@ import typer
 
 from autograder.cli import context
 from autograder.cli.parameters import Reason
-from autograder.course import Course, CourseError
+from autograder.course import Course, CourseError, NotebookEntry
 
 
 def remove(
@@ -45,35 +45,45 @@ def remove(
         erase_student(course, student, reason, yes)
         return
     entries = removal.handed_in(course, student) if every else course.select(names)
-    for entry in entries if latest else ():
-        kept = [path.name for path in removal.several(course, entry, student)]
-        if yes:
-            place = removal.remove_latest(course, entry, student, reason)
-            context.console.print(
-                f"{kept[-2]} counts again, {kept[-1]} is in {place}: `autograder grade`", soft_wrap=True
-            )
-        else:
-            context.console.print(
-                f"kept of {student}: {', '.join(kept)}; with --yes the last is removed", soft_wrap=True
-            )
     if latest:
+        for entry in entries:
+            remove_latest(course, entry, student, reason, yes)
         return
     for entry in entries:
         if yes:
-            context.console.print(
-                f"removed; all of it is in {removal.remove(course, entry, student, reason)}", soft_wrap=True
-            )
-            continue
-        found, marks = removal.parts(course, entry, student), removal.marks(course, entry, student)
-        removal.require(course, entry, student)
-        for path in found:
-            context.console.print(f"would move {path.relative_to(course.tree)}", markup=False, soft_wrap=True)
-        by_hand = sum(mark.get("manual_score") is not None for mark in marks)
-        context.console.print(f"would remove {entry.name} of {student} from the gradebook, with {by_hand} manual marks")
+            place = removal.remove(course, entry, student, reason)
+            context.console.print(f"removed; all of it is in {place}", soft_wrap=True)
+        else:
+            print_parts(course, entry, student)
     if yes:
         context.console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
     else:
         context.console.print("nothing was changed: give the command with --yes to remove it")
+
+
+def remove_latest(course: Course, entry: NotebookEntry, student: str, reason: str, yes: bool) -> None:
+    """Remove the latest hand-in of several, or without `yes` show which there are."""
+    from autograder.grading import removal
+
+    kept = [path.name for path in removal.several(course, entry, student)]
+    if yes:
+        place = removal.remove_latest(course, entry, student, reason)
+        line = f"{kept[-2]} counts again, {kept[-1]} is in {place}: `autograder grade`"
+    else:
+        line = f"kept of {student}: {', '.join(kept)}; with --yes the last is removed"
+    context.console.print(line, soft_wrap=True)
+
+
+def print_parts(course: Course, entry: NotebookEntry, student: str) -> None:
+    """What `--yes` would remove."""
+    from autograder.grading import removal
+
+    parts, marks = removal.parts(course, entry, student), removal.marks(course, entry, student)
+    removal.require(course, entry, student)
+    for path in parts:
+        context.console.print(f"would move {path.relative_to(course.tree)}", markup=False, soft_wrap=True)
+    by_hand = sum(mark.get("manual_score") is not None for mark in marks)
+    context.console.print(f"would remove {entry.name} of {student} from the gradebook, with {by_hand} manual marks")
 
 
 def erase_student(course: Course, student: str, reason: str, yes: bool) -> None:

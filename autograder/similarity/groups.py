@@ -220,7 +220,7 @@ def apply(
         CourseError: there is no such group, the score is not between 0 and the points that there are, or somebody
             marks the same answers at the same time.
     """
-    entry, cell = question_of(course, question)
+    question_of(course, question)  # it must be one
     path = _file(course, question, "groups")
     groups = {one.number: one for one in KEPT.validate_json(path.read_bytes())} if path.exists() else {}
     if number not in groups:
@@ -241,7 +241,7 @@ def apply(
         after = {student: HandMark(score, False, comment or mark.comment) for student, mark in before.items()}
         why = f"group apply {question} {number}{': ' * bool(reason)}{reason}"
         log = [*_log(course, question), Given(number, before, after)]
-        _give(course, entry, cell, log, before, after, question, why)
+        _give(course, question, log, before, after, why)
     notes = []
     if len(same) < len(shown):
         notes.append(f"{len(shown) - len(same)} left out: handed in anew or removed since the groups were shown")
@@ -287,7 +287,7 @@ def mark(course: Course, question: str, shown: list[Answer], score: float, comme
     """
     from autograder.gradebook.gradebook_writer import ChangedMeanwhile
 
-    entry, cell = question_of(course, question)
+    question_of(course, question)  # it must be one
     if len(comment) > MAX_COMMENT:
         raise CourseError(f"the comment has more than {MAX_COMMENT} characters")
     with by_hand.writing(course):
@@ -301,7 +301,7 @@ def mark(course: Course, question: str, shown: list[Answer], score: float, comme
         before = {one.student: one.mark for one in shown}
         after = {student: HandMark(score, False, comment or None) for student in before}
         given = Given(0, before, after, by)
-        _give(course, entry, cell, [*_log(course, question), given], before, after, question, f"mark {question}")
+        _give(course, question, [*_log(course, question), given], before, after, f"mark {question}")
     return given
 
 
@@ -326,23 +326,22 @@ def undo(course: Course, question: str, reason: str = "", *, by: str | None = No
         back = {student: mark for student, mark in last.before.items() if student not in changed}
         what = f"group undo {question}, group {last.group}" if last.group else f"mark {question}, taken back"
         why = f"{what}{': ' * bool(reason)}{reason}"
-        _give(course, entry, cell, log, {student: last.after[student] for student in back}, back, question, why)
+        _give(course, question, log, {student: last.after[student] for student in back}, back, why)
     return last, changed
 
 
 def _give(
     course: Course,
-    entry: NotebookEntry,
-    cell: str,
+    question: str,
     log: list[Given],
     before: dict[str, HandMark],
     after: dict[str, HandMark],
-    question: str,
     why: str,
 ) -> None:
     """Write marks, and the log of what can be undone, which is longer than it must be if this is killed between."""
     from autograder.gradebook import gradebook_writer  # nbgrader's classes take their time to import
 
+    entry, cell = question_of(course, question)
     path, old = _file(course, question, "log"), _log(course, question)
     if len(log) > len(old):
         course_tree.write(path, LOG.dump_json(log, indent=1))
