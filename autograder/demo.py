@@ -77,25 +77,7 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
             report.write_csv(course, entries, root / "grades.csv")
 
     rows = [(record, wanted.pop((record.notebook, record.student))) for record in records]
-    wrong = [(record, made) for record, made in rows if _result(record) != made.score]
-    with (root / "results.txt").open("w") as file:
-        Console(file=file, width=200).print(_table(rows, remarks=True))
-    if wrong:
-        console.print(_table(wrong, remarks=True))
-    else:
-        first = entries[0]
-        shown = [(record, made) for record, made in rows if record.notebook == first.name and made.student in SHOWN]
-        console.print(f"\n[bold]{first.name}[/bold], {len(shown)} of its {len(rows) // len(entries)} submissions")
-        console.print(_table(shown))
-    right = len(rows) - len(wrong)
-    console.print(
-        f"\n{right} of {len(rows) + len(wanted)} results are the expected ones.",
-        style="" if right == len(rows) and not wanted else "red",
-    )
-    if wanted:
-        console.print(
-            f"No result: {', '.join(f'{made.student} in {name}' for (name, _), made in wanted.items())}", style="red"
-        )
+    right = _print_results(console, root, rows, list(wanted.items()))
     console.print("\nLook at:", highlight=False)
     for label, path in (
         ("class report", page),
@@ -105,7 +87,34 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
     ):
         console.print(f"  {label:<14}{path}", soft_wrap=True)
     console.print('Next: README.md, "A session"; with your own class: docs/instructors.md')
-    return not wrong and not wanted
+    return right
+
+
+def _print_results(
+    console: Console, root: Path, rows: list[tuple[Record, Made]], missing: list[tuple[tuple[str, str], Made]]
+) -> bool:
+    """Print some results, or those that are not the expected ones; whether all are. `results.txt` gets all."""
+    wrong = [(record, made) for record, made in rows if _result(record) != made.score]
+    with (root / "results.txt").open("w") as file:
+        Console(file=file, width=200).print(_table(rows, remarks=True))
+    if wrong:
+        console.print(_table(wrong, remarks=True))
+    else:
+        names = {record.notebook: None for record, _ in rows}
+        first = min(names, default="")
+        shown = [(record, made) for record, made in rows if record.notebook == first and made.student in SHOWN]
+        console.print(f"\n[bold]{first}[/bold], {len(shown)} of its {len(rows) // len(names)} submissions")
+        console.print(_table(shown))
+    right = len(rows) - len(wrong)
+    console.print(
+        f"\n{right} of {len(rows) + len(missing)} results are the expected ones.",
+        style="" if right == len(rows) and not missing else "red",
+    )
+    if missing:
+        console.print(
+            f"No result: {', '.join(f'{made.student} in {name}' for (name, _), made in missing)}", style="red"
+        )
+    return not wrong and not missing
 
 
 @contextlib.contextmanager

@@ -62,9 +62,16 @@ class Made:
 def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
     """Thirteen hand-ins of a notebook: right, wrong, broken, hostile."""
     maker = Maker(course, entry)
-    points = maker.points
-    numbers = [number for number in points if number != maker.results]  # those that are graded from code
-    middle, late = numbers[len(numbers) // 2], numbers[-1]
+    numbers = [number for number in maker.points if number != maker.results]  # those that are graded from code
+    ada = maker.runs("Ada Perfect")
+    # The time limit is met in two notebooks. In each it would be most of a demonstration's time.
+    endless = [DEAF + LOOP, LOOP, DEEP][min(course.notebooks.index(entry), 2)]
+    return [*_with_answers(maker, numbers, ada), *_in_trouble(maker, numbers, endless, renamed(ada, "Jo Cheater"))]
+
+
+def _with_answers(maker: "Maker", numbers: list[str], ada: dict[str, str]) -> list[Made]:
+    """Hand-ins of students who answered what they could."""
+    points, entry = maker.points, maker.entry
     first = {case.exercise: case for case in reversed(maker.cases) if not case.right}
     missing = [number for number in numbers if number not in first]
     if missing:
@@ -74,9 +81,6 @@ def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
     mistaken = numbers[1::3]
     half = numbers[: len(numbers) // 2]
     whole, code = sum(points.values()), sum(points[number] for number in numbers)
-    ada = maker.runs("Ada Perfect")
-    # The time limit is met in two notebooks. In each it would be most of a demonstration's time.
-    endless = [DEAF + LOOP, LOOP, DEEP][min(course.notebooks.index(entry), 2)]
     some = dict(list(maker.runs("Di Mistaken").items())[1:])  # a seed is missing
     return [
         Made("Ada Perfect", maker.file(), whole, "every exercise solved", ada),
@@ -101,6 +105,15 @@ def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
             "right answers, written in other ways",
             maker.runs("Ed Otherwise"),
         ),
+    ]
+
+
+def _in_trouble(maker: "Maker", numbers: list[str], endless: str, stolen: dict[str, str]) -> list[Made]:
+    """Hand-ins that break, attack, or have lost what tools keep in a file."""
+    points = maker.points
+    whole, code = sum(points.values()), sum(points[number] for number in numbers)
+    middle, late = numbers[len(numbers) // 2], numbers[-1]
+    return [
         Made(
             "Flo Crash",
             maker.file({middle: "def broken(:\n    return 1 / 0\n"}),
@@ -127,7 +140,7 @@ def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
             maker.file(solved=(), change=maker.cheat),
             0,
             "no answer, but code that patches the grader",
-            renamed(ada, "Jo Cheater"),
+            stolen,
         ),
         Made(
             "Kit Killer",
@@ -175,7 +188,7 @@ class Maker:
         self.points = {number: check.points for number, check in self.checks.items()}
         of_files = [number for number, check in self.checks.items() if isinstance(check, ResultsCheck)]
         self.results = of_files[0] if of_files else ""  # the exercise that is graded from runs
-        self._entry = entry
+        self.entry = entry
 
     def runs(self, name: str) -> dict[str, str]:
         """The files of all runs as a student of this name would have made them: with the seeds of that name.
@@ -184,7 +197,7 @@ class Maker:
         """
         draw, found = np.random.default_rng(list(name.encode())), {}
         for number, seed in enumerate(student.seeds_of(name, "", SEEDS)):
-            for experiment, runs in runs_of(self._entry) if self.results else ():
+            for experiment, runs in runs_of(self.entry) if self.results else ():
                 made = made_up(runs[number], seed, name, draw, experiment.metrics)
                 found[path_of(experiment, seed, "").as_posix()] = dumps(made)
         return found
