@@ -280,6 +280,7 @@ def _decisions(course: Course, entry: NotebookEntry, student: str) -> Iterator[E
 def _judge_again(course: Course, case: Case) -> None:
     """Ask the checks of the exercise again, and note questions, replies and the verdict."""
     from autograder.grading import worker
+    from autograder.grading.fingerprints import released
     from autograder.grading.judge import judge
     from autograder.intake import restore
     from autograder.sandbox import preload
@@ -296,8 +297,8 @@ def _judge_again(course: Course, case: Case) -> None:
         require_sandboxes()
         worker.prepare(course, [case.entry])
         server = preload.fork_server(course.running([case.entry]).grading.preload).start()
-        notebook = worker.restored(course, given)
-        judged = judge(course, given, notebook, server=server, on_question=on_question)
+        restored = restore.restored(given.text, course.limits.notebook_mb, released(given.release))
+        judged = judge(course, given, restored.notebook, server=server, on_question=on_question)
     except (SandboxError, restore.Ungradable) as why:
         case.today = f"not judged again: {legible(str(why))}"
         return

@@ -11,7 +11,7 @@ from autograder import html_cleaning, pictures
 from autograder.author import build
 from autograder.cells import CellRole, cell_id
 from autograder.course import Course, NotebookEntry
-from autograder.grading.fingerprints import released as release_of
+from autograder.grading.fingerprints import released
 from autograder.grading.grading_record import GRADED, UNGRADABLE, HandIn, Record
 from autograder.intake import restore
 
@@ -30,13 +30,12 @@ def grade_one(course: Course, hand_in: HandIn, trusted: bool = False, server: st
     started, only = datetime.datetime.now(), hand_in.only
     done = Record(hand_in.student, hand_in.entry.name, GRADED)
     try:
-        released = release_of(hand_in.release)
-        handed = restore.read(hand_in.text, course.limits.notebook_mb, restore.illustrating(released))
-        notebook, done.remarks = restore.restore(handed, released)
+        restored = restore.restored(hand_in.text, course.limits.notebook_mb, released(hand_in.release))
     except restore.Ungradable as why:
         done.status, done.reason = UNGRADABLE, str(why)
         return done, ""
-    shown = set() if course.grading.pictures else restore.shown(notebook, released)
+    notebook, done.remarks = restored.notebook, restored.remarks
+    shown = set() if course.grading.pictures else restored.shown
     judged = judge(course, hand_in, notebook, shown, trusted, server)
     done.verdicts = judged.verdicts
     done.remarks += judged.remarks
@@ -58,17 +57,6 @@ def grade_one(course: Course, hand_in: HandIn, trusted: bool = False, server: st
         write_scoreboard(notebook, done.verdicts)
     done.seconds = round((datetime.datetime.now() - started).total_seconds(), 2)
     return done, build.write(notebook)
-
-
-def restored(course: Course, hand_in: HandIn) -> nbformat.NotebookNode:
-    """The released notebook with a submission's answers in it.
-
-    Raises:
-        Ungradable: the submission cannot be read.
-    """
-    released = release_of(hand_in.release)
-    handed = restore.read(hand_in.text, course.limits.notebook_mb, restore.illustrating(released))
-    return restore.restore(handed, released)[0]
 
 
 def prepare(course: Course, entries: Collection[NotebookEntry]) -> None:

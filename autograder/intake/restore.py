@@ -54,6 +54,25 @@ def read(text: bytes, most_mb: float, shown: Collection[str] = ()) -> "Handed":
     return Handed([_Handed(*cell) for cell in found], dropped)
 
 
+@dataclass(frozen=True)
+class Restored:
+    """A submission in its released notebook."""
+
+    notebook: NotebookNode
+    remarks: list[str]  # a line for everything that was restored or dropped
+    shown: set[str]  # the ids of the cells that only show what answers do
+
+
+def restored(text: bytes, most_mb: float, release: NotebookNode) -> Restored:
+    """The released notebook with the answers of a submission's file in it.
+
+    Raises:
+        Ungradable: the file cannot be read, or is another notebook.
+    """
+    notebook, remarks = restore(read(text, most_mb, illustrating(release)), release)
+    return Restored(notebook, remarks, shown(notebook, release))
+
+
 def restore(handed_in: "Handed", release: NotebookNode) -> tuple[NotebookNode, list[str]]:
     """The notebook to grade, and a line for everything that was restored or dropped.
 
