@@ -207,10 +207,7 @@ def fork_kernel(
         os.environ.update(request["environment"])
         os.chdir(request["folder"])
         kernel_main.keep_files_in(request["environment"]["IPYTHONDIR"])
-        if request["guest"]:
-            seed_at_random()
-        else:
-            seed()
+        (seed_at_random if request["guest"] else seed)()
     except Exception:
         with contextlib.suppress(ConnectionError):
             protocol.send(protocol.Pipes(*line), traceback.format_exc().encode())

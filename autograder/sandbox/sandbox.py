@@ -99,7 +99,7 @@ class Sandbox:
         given = info_write, passwd, holder, _holding(seccomp.program(gpu))
         try:
             self._process = (
-                _starter(os.getpid()).submit(_start, _arguments(limits, *given, gpu, course, extras), given).result()
+                _starter(os.getpid()).submit(_start, _arguments(limits, given, gpu, course, extras), given).result()
             )
             self.uid = os.getuid() or FIRST_UID + self._process.pid
         finally:
@@ -415,9 +415,13 @@ def _stop(process: str) -> int:
 
 
 def _arguments(
-    limits: Limits, info: int, passwd: int, holder: int, rules: int, gpu: bool, course: Path | None, extras: Extras
+    limits: Limits, handles: tuple[int, int, int, int], gpu: bool, course: Path | None, extras: Extras
 ) -> list[str]:
-    """bubblewrap's arguments. Order matters: what is mounted later covers what came before."""
+    """bubblewrap's arguments. Order matters: what is mounted later covers what came before.
+
+    The `handles` are where it says the sandbox's process id, and what it reads: passwd, the holder, seccomp's rules.
+    """
+    info, passwd, holder, rules = handles
     interpreter, inside = _interpreter(), [path for _, path in extras.read_only]
     # As root there is no user namespace: the mounts are root's, the kernel becomes an ordinary user.
     users = ["--unshare-user", "--disable-userns"] if os.getuid() else ["--cap-drop", "ALL"]
