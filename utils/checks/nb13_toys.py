@@ -26,7 +26,7 @@ class WithGenerator(Elsewhere):
 
 def apart_from_generator(call: Callable[..., Any], *args: Any) -> bool:
     """`apart`, also where a generator on the CPU is asked to draw on the GPU."""
-    return _stops(WithGenerator(), call, args, {})
+    return stops(WithGenerator(), call, args, {})
 
 
 def moves_away(call: Callable[..., Any], *args: Any) -> bool:

@@ -289,10 +289,11 @@ def apart(call: Callable[..., Any], *args: Any, **options: Any) -> bool:
     Modules and tensors among `args`, and in lists there, are copied to the second device of `Elsewhere`. What else
     goes wrong says nothing.
     """
-    return _stops(Elsewhere(), call, args, options)
+    return stops(Elsewhere(), call, args, options)
 
 
-def _stops(mode: Elsewhere, call: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> bool:
+def stops(mode: Elsewhere, call: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> bool:
+    """Whether a call would stop, or leave its result behind, under this mode; see `apart`."""
     placed: list[Any] = []
     for arg in [call, *args]:
         one: Any = arg.clone() if is_tensor(arg) else copy.deepcopy(arg) if isinstance(arg, list) else arg
