@@ -17,7 +17,7 @@ from autograder.gradebook import course_tree, journal, mark_log, teams
 from autograder.gradebook.journal import Event
 from autograder.grading import history
 from autograder.grading.grading_record import Record, hand_in, jobs, known_students, load_record
-from autograder.intake import collect
+from autograder.intake import kept_submissions
 from autograder.similarity import similar
 from utils.grading.verdict import legible
 
@@ -177,8 +177,8 @@ def write_zip(course: Course, case: Case, target: Path, other: str = "") -> list
         "released.ipynb": course_tree.release_text(course, entry).encode(),
         "log.jsonl": _json_lines(case.decisions),
     }
-    for path in collect.kept_hand_ins(course, entry, student):
-        for one in (path, path.with_suffix(collect.RESULTS)):
+    for path in kept_submissions.kept_hand_ins(course, entry, student):
+        for one in (path, path.with_suffix(kept_submissions.RESULTS)):
             if one.exists():
                 files[f"versions/{one.name}"] = one.read_bytes()
     for name, path in (
@@ -213,9 +213,9 @@ def _json_lines(events: list[Event]) -> bytes:
 
 def _versions(course: Course, entry: NotebookEntry, student: str) -> Iterator[dict[str, str]]:
     submitted = course_tree.place(course, "submitted", entry, student)
-    kept = collect.kept_hand_ins(course, entry, student) or [submitted]
+    kept = kept_submissions.kept_hand_ins(course, entry, student) or [submitted]
     for path in kept:
-        runs = path.with_suffix(collect.RESULTS)
+        runs = path.with_suffix(kept_submissions.RESULTS)
         yield {
             "file": path.name,
             "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),

@@ -17,7 +17,7 @@ import numpy as np
 
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, journal, roster, teams
-from autograder.intake.collect import RESULTS
+from autograder.intake.kept_submissions import RESULTS
 from autograder.intake.origins import names_of
 from autograder.intake.run_files import unpack
 from utils.experiments import student as students

@@ -15,7 +15,7 @@ from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, roster, teams
 from autograder.grading.dependencies import Dependencies
 from autograder.grading.fingerprints import combined_digest, fingerprints, with_names
-from autograder.intake.collect import marked_late
+from autograder.intake.kept_submissions import marked_late
 from autograder.intake.origins import names_of, shown_names, unproven_names
 from autograder.intake.reading import LOOK
 from utils import variants

@@ -10,7 +10,7 @@ from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, journal, mark_log, teams
 from autograder.grading import run_lock
 from autograder.grading.grading_record import students_of, verdict_path
-from autograder.intake import collect
+from autograder.intake import kept_submissions
 
 PLACES = ("submitted", "handins", "autograded", "feedback")  # each with a folder for a student's notebook
 FILES = {"history": ".jsonl", "previews": ".json"}  # each with a file for a student's notebook
@@ -111,7 +111,7 @@ def several(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
         CourseError: there are not two.
     """
     require(course, entry, student)
-    kept = collect.kept_hand_ins(course, entry, student)
+    kept = kept_submissions.kept_hand_ins(course, entry, student)
     if len(kept) < 2:
         raise CourseError(f"{student} handed {entry.name} in once only: there is nothing to go back to")
     return kept
@@ -132,10 +132,13 @@ def remove_latest(course: Course, entry: NotebookEntry, student: str, reason: st
         about = {"student": student, "notebook": entry.name, "kept_in": target.name}
         journal.note(course, f"remove --latest: {kept[-2].name} counts again", reason, **about)
         target.mkdir(parents=True)
-        for path in (*(kept[-1].with_suffix(one) for one in (collect.RESULTS, collect.SECRET)), kept[-1]):
+        for path in (
+            *(kept[-1].with_suffix(one) for one in (kept_submissions.RESULTS, kept_submissions.SECRET)),
+            kept[-1],
+        ):
             if path.exists():
                 path.rename(target / path.name)
-        collect.place_latest(course, entry, student)
+        kept_submissions.place_latest(course, entry, student)
     return target
 
 

@@ -17,7 +17,7 @@ from autograder.course import CourseError, Late
 from autograder.gradebook import course_tree, extensions, gradebook_writer, teams
 from autograder.grading import copied_runs, erasure, lateness, removal
 from autograder.grading.grading_record import jobs, known_students, load_record, students_of
-from autograder.intake import collect, origins
+from autograder.intake import collect, kept_submissions, origins
 from autograder.reports import exports, feedback, progress, report, uploads
 from autograder.similarity import groups, similar
 
@@ -132,7 +132,7 @@ def test_what_a_member_hands_in_is_the_teams_once(mine, tmp_path, form):
     assert [path.name for path in (mine.tree / "submitted").iterdir()] == [RED]
     assert not [note for note in result.notes if "group" in note or "both taken" in note], result.notes
     entry = mine.notebooks[0]
-    assert len(collect.kept_hand_ins(mine, entry, RED)) == 1 and result.new == [(entry, RED)]
+    assert len(kept_submissions.kept_hand_ins(mine, entry, RED)) == 1 and result.new == [(entry, RED)]
     for who in {"canvas": ["ada1"], "moodle": ["ada1", "bo2"], "folder": []}[form]:
         assert origins.origin_of(mine, entry, who).platform.lower() == form
     assert students_of(mine, entry) == [RED] == students_of(mine, entry, ["bo2"]) and not students_of(

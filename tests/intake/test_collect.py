@@ -16,7 +16,7 @@ from autograder.author import build
 from autograder.gradebook import course_tree
 from autograder.grading import removal
 from autograder.grading.grading_record import jobs
-from autograder.intake import collect
+from autograder.intake import collect, kept_submissions
 from autograder.reports import report
 
 NAME = "01_causal_mask_lm"
@@ -430,7 +430,7 @@ def test_a_late_one_after_one_in_time_is_noted(mine, tmp_path, text):
     assert notes[0] == [] and f"{command} goes back to it" in notes[1][0]
     assert f"{command}, given 2 times, goes back to it" in notes[2][0]
     (mine.tree / "extensions.csv").write_text(f"student,notebook,extension\nada,{NAME},3 days\n")
-    assert collect.late_after_one_in_time(mine, entry, "ada") == []
+    assert kept_submissions.late_after_one_in_time(mine, entry, "ada") == []
 
 
 @pytest.mark.parametrize("only", [False, True])
@@ -530,10 +530,10 @@ def test_a_students_zip_without_a_notebook_is_named(mine, tmp_path, text):
 def test_the_number_of_a_file_is_no_mark_of_an_unknown_time(mine):
     names = ["20270501T000000Z-deadbeef-77.ipynb", "20270501T000000Z-01234567.ipynb"]
     for name in names:
-        assert collect._handed_in_at(pathlib.Path(name)) == datetime.datetime(2027, 5, 1, tzinfo=datetime.UTC)
+        assert kept_submissions._handed_in_at(pathlib.Path(name)) == datetime.datetime(2027, 5, 1, tzinfo=datetime.UTC)
     for mark in ("unknown", "late"):
-        assert collect._handed_in_at(pathlib.Path(f"20270501T000000Z-deadbeef-{mark}-77.ipynb")) is None
-    assert [collect._order(pathlib.Path(name))[1] for name in names] == [77, 0]
+        assert kept_submissions._handed_in_at(pathlib.Path(f"20270501T000000Z-deadbeef-{mark}-77.ipynb")) is None
+    assert [kept_submissions._order(pathlib.Path(name))[1] for name in names] == [77, 0]
 
 
 def test_a_time_that_is_known_later_counts(mine, tmp_path, text):
@@ -624,9 +624,9 @@ def test_whom_canvas_marks_late_no_more_is_not(mine, tmp_path, text):
     late = packed(tmp_path / "one.zip", {f"ada_LATE_1_77_{NAME}.ipynb": text})
     collect.collect(mine, late)
     stamp = submitted(mine)["ada_1"].with_name("timestamp.txt")
-    assert not stamp.exists() and collect.marked_late(mine, mine.notebook(NAME), "ada_1")
+    assert not stamp.exists() and kept_submissions.marked_late(mine, mine.notebook(NAME), "ada_1")
     collect.collect(mine, packed(tmp_path / "two.zip", {f"ada_1_77_{NAME}.ipynb": text}))
-    assert not stamp.exists() and not collect.marked_late(mine, mine.notebook(NAME), "ada_1")
+    assert not stamp.exists() and not kept_submissions.marked_late(mine, mine.notebook(NAME), "ada_1")
 
 
 def moodle_zip(path, entries, text, file="hw.ipynb", when=(2027, 2, 1, 0, 0, 0)):

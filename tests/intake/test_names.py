@@ -11,7 +11,7 @@ from autograder import course
 from autograder.author import build
 from autograder.gradebook import course_tree, extensions
 from autograder.gradebook import roster as gradebook_roster
-from autograder.intake import collect
+from autograder.intake import collect, kept_submissions
 
 NAME, SECOND = "01_causal_mask_lm", "02_positional_encoding"
 DOWNLOADED = (2027, 6, 1, 9, 0, 0)  # long after every deadline
@@ -49,7 +49,9 @@ def stamps(known):
 
 def marked(known):
     """Whom the platform marks late without saying when."""
-    return {student for student in submitted(known) if collect.marked_late(known, known.notebook(NAME), student)}
+    return {
+        student for student in submitted(known) if kept_submissions.marked_late(known, known.notebook(NAME), student)
+    }
 
 
 def roster(known, *rows, columns=("id", "first_name", "last_name", "email", "platform_ids"), delimiter=","):

@@ -10,7 +10,7 @@ from autograder import cli, course
 from autograder.gradebook import course_tree, extensions
 from autograder.grading import lateness
 from autograder.grading.grading_record import jobs, load_record, noted_flags
-from autograder.intake import collect
+from autograder.intake import collect, kept_submissions
 
 NAME, SECOND = "01_causal_mask_lm", "02_positional_encoding"
 FILES = {f"bergbo_LATE_102_9001_{NAME}.ipynb": "{}", f"lovelaceada_103_9002_{NAME}.ipynb": "{}"}
@@ -77,7 +77,7 @@ REPORT = (
 def test_a_table_says_when_hand_ins_came(mine, tmp_path, lines, bo, ada):
     result = collect.collect(mine, canvas(tmp_path), times=table(tmp_path, *lines))
     assert not result.refused and (stamp(mine, BO), stamp(mine, ADA)) == (bo, ada)
-    assert not collect.marked_late(mine, mine.notebook(NAME), BO)
+    assert not kept_submissions.marked_late(mine, mine.notebook(NAME), BO)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_who_has_no_time_and_which_lines_fit_nobody_is_told(mine, tmp_path):
     notes = collect.collect(mine, canvas(tmp_path), times=table(tmp_path, *lines)).notes
     assert "times.csv has no time, or no certain one, for bergbo_102, lovelaceada_103" in notes
     assert "3 lines of times.csv fit no hand-in of this download: zed, Bo Berg, bergbo" in notes
-    assert collect.marked_late(mine, mine.notebook(NAME), BO), "two lines of Bo do not agree"
+    assert kept_submissions.marked_late(mine, mine.notebook(NAME), BO), "two lines of Bo do not agree"
 
 
 def test_times_that_name_no_notebook_are_those_of_one(mine, tmp_path):
@@ -134,9 +134,9 @@ def test_an_extension_does_not_settle_a_lateness_of_unknown_time(mine, tmp_path,
     )
     if extension:
         extensions.grant(mine, BO, entry, extension)
-    why = collect.marked_late(mine, entry, BO)
+    why = kept_submissions.marked_late(mine, entry, BO)
     assert all(part in why for part in told) and bool(why) == bool(told)
-    assert not collect.marked_late(mine, entry, ADA)
+    assert not kept_submissions.marked_late(mine, entry, ADA)
 
 
 def test_penalties_follow_the_time_and_not_the_mark(fresh, tmp_path, monkeypatch):
