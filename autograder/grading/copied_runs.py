@@ -7,7 +7,6 @@ until a person says so. The times of hand-ins are those that the platform states
 import datetime
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, journal, roster, teams
-from autograder.intake.kept_submissions import RESULTS
+from autograder.intake.kept_submissions import RESULTS, KeptName
 from autograder.intake.origins import names_of
 from autograder.intake.run_files import unpack
 from utils.experiments import student as students
@@ -190,12 +189,7 @@ def _plain(name: str) -> str:
 
 def _time(path: Path) -> datetime.datetime | None:
     """When a version came, as its name says; None if that is only when it was downloaded."""
-    if re.search(r"-(?:unknown|late)\b", path.name):
-        return None
-    try:
-        return datetime.datetime.strptime(path.name[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
-    except ValueError:
-        return None
+    return KeptName.of(path.with_name(path.name.removesuffix(RESULTS))).handed_in
 
 
 _read: dict[tuple[str, str], tuple[str, float, np.ndarray, str, str] | None] = {}

@@ -21,7 +21,14 @@ from autograder.gradebook.roster import slug
 from autograder.html_cleaning import line
 from autograder.intake import exchange, reading
 from autograder.intake.archive import DownloadReader, Found, downloads
-from autograder.intake.kept_submissions import is_blank, keep, kept_hand_ins, late_after_one_in_time, note_origin
+from autograder.intake.kept_submissions import (
+    HandIn,
+    KeptName,
+    keep,
+    kept_hand_ins,
+    late_after_one_in_time,
+    note_origin,
+)
 from autograder.intake.platforms import TELL, Claim, assignment_claims
 from autograder.intake.run_files import pack
 from autograder.intake.runs import Runs
@@ -99,7 +106,9 @@ def collect(
         result.notes += _list_teams(course, source, only, zip_names, chosen)
     named = _Names(course, source, result, whose, zip_names)
     reader = DownloadReader(course, result.refused, result.notes, zip_names, named.is_known, bool(whose))
-    return _collect(course, source, reader.files(source), named, result, only, whose, chosen, given)
+    taking = _Taking(course, named, result, only, tuple(chosen), given)
+    taking.take(reader.files(source))
+    return taking.summed_up(f"{source}: it is empty, or holds no notebook and no zip")
 
 
 def collect_exchange(
@@ -123,136 +132,192 @@ def collect_exchange(
     named = _Names(course, None, result, "", "")
     read = exchange.hand_ins(course, source, result.refused, result.notes, chosen, stated)
     table = read_times(course, times) if times else None
-    return _collect(course, None, read, named, result, None, "", (), table)
+    taking = _Taking(course, named, result, None, (), table)
+    taking.take(read)
+    return taking.summed_up("")
 
 
-def _collect(
-    course: Course,
-    source: Path | None,
-    read: Iterator[Found],
-    named: "_Names",
-    result: Collected,
-    only: NotebookEntry | None,
-    whose: str,
-    chosen: Sequence[NotebookEntry],
-    given: Times | None,
-) -> Collected:
-    """Take what is `read` from `source`, or with None from an exchange; see `collect`."""
-    packed: set[tuple[object, str, str]] = set()
-    of_teams: set[tuple[str, str, str]] = set()
-    before: list[str] = []  # submissions of an exchange that were kept before
-    called: dict[tuple[str, str], tuple[Claim, Found]] = {}
-    others = 0
-    blank: dict[str, list[str]] = {}
-    for found in _of_each(read, whose):
-        path = line(found.path, 300)
-        inside = _exercises_of(course, found.text)
-        entry = _named(course, found) or only or next(iter(inside), None)
-        if entry is None:
-            result.refused.append(f"{path}: which notebook is it? Name it like in the course, or use --notebook")
-            continue
-        if inside and entry not in inside:
-            which = " and ".join(one.name for one in inside)
-            result.refused.append(
-                f"{path}: it would be {entry.name}, but its exercises are those of {which}: ask for the right file, or "
-                f"rename it"
-            )
-            continue
-        if chosen and entry not in chosen:
-            others += 1
+class _Refused(Exception):
+    """A file is not taken; the message says why."""
+
+
+@dataclass
+class _Taking:
+    """The files of one download, as they are taken one after the other."""
+
+    course: Course
+    named: "_Names"
+    result: Collected
+    only: NotebookEntry | None  # the notebook that files of other names are taken for
+    chosen: tuple[NotebookEntry, ...]
+    given: Times | None
+    packed: set[tuple[object, str, str]] = field(default_factory=set)
+    of_teams: set[tuple[str, str, str]] = field(default_factory=set)
+    before: list[str] = field(default_factory=list)  # submissions of an exchange that were kept before
+    called: dict[tuple[str, str], tuple[Claim, Found]] = field(default_factory=dict)  # the first file of each
+    blank: dict[str, list[str]] = field(default_factory=dict)  # what is as it was released, by student
+    others: int = 0  # files of notebooks that are not chosen
+
+    def take(self, read: Iterator[Found]) -> None:
+        """Take each file, or say why not."""
+        for found in _of_each(read, self.named.whose):
+            path = line(found.path, 300)
+            try:
+                self._take(found, path)
+            except _Refused as why:
+                self.result.refused.append(f"{path}: {why}")
+
+    def _take(self, found: Found, path: str) -> None:
+        """Take one file.
+
+        Raises:
+            _Refused: it is not taken.
+        """
+        entry = self._entry(found)
+        if self.chosen and entry not in self.chosen:
+            self.others += 1
             found.runs()  # they belong to it
-            continue
-        claim = found.claim
-        owner = "all of it" if whose else found.owner
+            return
         try:
-            member = named.student(found, entry)
+            member = self.named.student(found, entry)
         except CourseError as why:
-            result.refused.append(f"{path}: {why}")
-            continue
-        student = teams.load(course).of(entry, member) or member
+            raise _Refused(str(why)) from None
+        student = teams.load(self.course).of(entry, member) or member
         joined = found.runs(_experiments_of(entry)) if entry.has_experiments else Runs()
-        if student != member:
-            content = hashlib.sha256(found.text + pack(joined.files)).hexdigest()
-            if (student, entry.name, content) in of_teams:  # platforms give each member the same files
-                note_origin(course, entry, member, claim, found)
-                continue
-            of_teams.add((student, entry.name, content))
-        is_blank = _equals_release(course, entry, found.text)
-        if is_blank and (not joined.files or _has_answered(course, entry, student)):
-            blank.setdefault(student, []).append(f"{entry.number} ({path})")
-            continue
-        if claim.group and student == member:
-            group = result.groups.setdefault((entry.name, claim.group), [])
+        if student != member and self._is_shared(found, entry, student, joined):
+            note_origin(self.course, entry, member, found.claim, found)
+            return
+        is_blank = _equals_release(self.course, entry, found.text)
+        if is_blank and (not joined.files or _has_answered(self.course, entry, student)):
+            self.blank.setdefault(student, []).append(f"{entry.number} ({path})")
+            return
+        if found.claim.group and student == member:
+            group = self.result.groups.setdefault((entry.name, found.claim.group), [])
             group += [member] * (member not in group)
-        if (found.packed or whose) and (owner, student, entry.name) in packed:
-            do = "if the zip holds several students' files, collect it by itself"
-            result.refused.append(f"{path}: a second {entry.name} in the zip of {student}; {do}")
-            continue
-        packed.add((owner, student, entry.name))
-        row = given.of(student, claim, entry, named.listed(student)) if given else None
+        self._must_be_first_in_zip(found, entry, student)
+        self._keep(found, HandIn(entry, student, found, found.claim, member=member, is_blank=is_blank), joined, path)
+
+    def _keep(self, found: Found, hand_in: HandIn, joined: Runs, path: str) -> None:
+        """Keep a file that is to be taken, with the runs that are joined to it.
+
+        Raises:
+            _Refused: it cannot be kept.
+        """
+        entry, student, claim = hand_in.entry, hand_in.student, found.claim
+        row = self.given.of(student, claim, entry, self.named.listed(student)) if self.given else None
         if row:
             # In time by somebody's decision: the platform's mark does not count, and the time stays unknown.
             claim = replace(claim, late=False, when=row.when or claim.when, given=row.when is not None)
             found = replace(found, claim=claim, when=row.when or found.when)
-        first, at = called.setdefault((student, entry.name), (claim, found))
+        self._note_doubts(found, entry, student, path)
+        try:
+            runs = _readable(joined.files, path, self.result)
+            if joined.when and joined.when > found.when and not found.packed and not row:
+                found = replace(found, when=joined.when)  # a submission came when the last of its files did
+            claim = replace(claim, late=claim.late or (joined.late and not row))
+            told_time = self.named.told_time(found, entry)
+            hand_in = replace(hand_in, found=found, claim=claim, runs=runs, told_time=told_time)
+            told, counts = keep(self.course, hand_in)
+            self.result.taken += [told] if told else []
+            self.before += [] if told else [line(found.path.parent, 300)]
+            self.result.new += [(entry, student)] * counts
+            self.result.notes += late_after_one_in_time(self.course, entry, student)
+        except OSError as bad:
+            if bad.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+                raise
+            raise _Refused(f"cannot be kept ({bad.strerror})") from None
+
+    def _entry(self, found: Found) -> NotebookEntry:
+        """Which notebook a file is.
+
+        Raises:
+            _Refused: that is not known, or its name says something else than its exercises.
+        """
+        inside = _exercises_of(self.course, found.text)
+        entry = _named(self.course, found) or self.only or next(iter(inside), None)
+        if entry is None:
+            raise _Refused("which notebook is it? Name it like in the course, or use --notebook")
+        if inside and entry not in inside:
+            which = " and ".join(other.name for other in inside)
+            raise _Refused(
+                f"it would be {entry.name}, but its exercises are those of {which}: ask for the right file, or "
+                "rename it"
+            )
+        return entry
+
+    def _is_shared(self, found: Found, entry: NotebookEntry, team: str, joined: Runs) -> bool:
+        """Whether another member of a team handed in the same files: platforms give them to each member."""
+        content = hashlib.sha256(found.text + pack(joined.files)).hexdigest()
+        if (team, entry.name, content) in self.of_teams:
+            return True
+        self.of_teams.add((team, entry.name, content))
+        return False
+
+    def _must_be_first_in_zip(self, found: Found, entry: NotebookEntry, student: str) -> None:
+        """Note that a student's zip, or all that is taken as a student's, holds this notebook.
+
+        Raises:
+            _Refused: it is the second one.
+        """
+        place = ("all of it" if self.named.whose else found.owner, student, entry.name)
+        if (found.packed or self.named.whose) and place in self.packed:
+            do = "if the zip holds several students' files, collect it by itself"
+            raise _Refused(f"a second {entry.name} in the zip of {student}; {do}")
+        self.packed.add(place)
+
+    def _note_doubts(self, found: Found, entry: NotebookEntry, student: str, path: str) -> None:
+        """Note it if a file may be another student's than the one before it, or is no notebook."""
+        claim = found.claim
+        first, at = self.called.setdefault((student, entry.name), (claim, found))
         # A platform's files of one name and number are one student's. Folders may hold anybody's.
         apart = (claim.platform is None and at.owner != found.owner) or first.title != claim.title
         apart = apart or (found.when == at.when and found.text != at.text and not claim.attachment)
-        if not whose and ((first.name, first.id) != (claim.name, claim.id) or apart):
+        if not self.named.whose and ((first.name, first.id) != (claim.name, claim.id) or apart):
             other = line(at.path, 300) if apart else f"a hand-in of {first.student()}"
-            result.notes.append(
+            self.result.notes.append(
                 f"{student}: {path} and {other} are both taken as theirs, and the later one counts; "
                 f"`autograder remove {student} {entry.number} --latest --yes` goes back to the other. If one is "
                 "another student's, put each into a folder with its student's name, and collect again"
             )
         if unlike := reading.why_no_notebook(found.text):
-            result.notes.append(
+            self.result.notes.append(
                 f"{path}: {unlike} ({len(found.text)} bytes); if it is the latest of {student} it counts, and "
                 f"`autograder remove {student} {entry.number} --latest --yes` goes back to the one before, if any"
             )
-        try:
-            runs = _readable(joined.files, path, result)
-            if joined.when and joined.when > found.when and not found.packed and not row:
-                found = replace(found, when=joined.when)  # a submission came when the last of its files did
-            claim = replace(claim, late=claim.late or (joined.late and not row))
-            told, counts = keep(
-                course, entry, student, found, runs, named.told_time(found, entry), claim, is_blank, member
+
+    def summed_up(self, nothing: str) -> Collected:
+        """What was taken, with what is to be said of all files together.
+
+        Args:
+            nothing: why it is refused if there was no file at all; "": it is no fault.
+        """
+        result = self.result
+        for student, some in self.blank.items():
+            shown = ", ".join(some[:5]) + f" and {len(some) - 5} more" * (len(some) > 5)
+            result.notes.append(
+                f"{student}: {len(some)} notebooks are as they were released, without an answer, and are not taken: "
+                f"{shown}"
             )
-            result.taken += [told] if told else []
-            before += [] if told else [line(found.path.parent, 300)]
-            result.new += [(entry, student)] * counts
-            result.notes += late_after_one_in_time(course, entry, student)
-        except OSError as bad:
-            if bad.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-                raise
-            result.refused.append(f"{path}: cannot be kept ({bad.strerror})")
-    for student, some in blank.items():
-        shown = ", ".join(some[:5]) + f" and {len(some) - 5} more" * (len(some) > 5)
-        result.notes.append(
-            f"{student}: {len(some)} notebooks are as they were released, without an answer, and are not taken: {shown}"
-        )
-    if others:
-        which = " and ".join(one.number for one in chosen)
-        result.notes.append(f"{others} files of other notebooks are left out: only {which} is taken")
-    for (notebook, name), students in result.groups.items():
-        result.notes.append(
-            f"{notebook}: {name} is a group, and each member is graded by itself: {', '.join(students)}. With --teams, "
-            f"or by lines in {teams.FILE}, they are a team with one mark"
-        )
-    for notebook in dict.fromkeys(notebook for _, notebook, _ in sorted(of_teams)):
-        entry = course.notebook(notebook)
-        result.notes += [_told_of(entry, *pair) for pair in teams.superseded(course, entry)]
-    result.known = len(before)
-    result.notes = [note for note in result.notes if not note.startswith(tuple(f"{one}: it states" for one in before))]
-    if not result.taken and not result.refused and not others and not blank and not before:
-        if source is None:
-            result.notes.append("no submissions yet")
-        else:
-            result.refused.append(f"{source}: it is empty, or holds no notebook and no zip")
-    result.notes += given.notes() if given else []
-    result.refused = [line(one) for one in result.refused]
-    result.notes = [line(one) for one in dict.fromkeys(result.notes)]
-    return result
+        if self.others:
+            which = " and ".join(entry.number for entry in self.chosen)
+            result.notes.append(f"{self.others} files of other notebooks are left out: only {which} is taken")
+        for (notebook, name), students in result.groups.items():
+            result.notes.append(
+                f"{notebook}: {name} is a group, and each member is graded by itself: {', '.join(students)}. With "
+                f"--teams, or by lines in {teams.FILE}, they are a team with one mark"
+            )
+        for notebook in dict.fromkeys(notebook for _, notebook, _ in sorted(self.of_teams)):
+            entry = self.course.notebook(notebook)
+            result.notes += [_told_of(entry, *pair) for pair in teams.superseded(self.course, entry)]
+        result.known = len(self.before)
+        stated_before = tuple(f"{path}: it states" for path in self.before)
+        result.notes = [note for note in result.notes if not note.startswith(stated_before)]
+        if not (result.taken or result.refused or self.others or self.blank or self.before):
+            (result.refused if nothing else result.notes).append(nothing or "no submissions yet")
+        result.notes += self.given.notes() if self.given else []
+        result.refused = [line(text) for text in result.refused]
+        result.notes = [line(text) for text in dict.fromkeys(result.notes)]
+        return result
 
 
 def _equals_release(course: Course, entry: NotebookEntry, text: bytes) -> bool:
@@ -265,7 +330,7 @@ def _equals_release(course: Course, entry: NotebookEntry, text: bytes) -> bool:
 
 def _has_answered(course: Course, entry: NotebookEntry, student: str) -> bool:
     """Whether a student has handed in this notebook with answers before."""
-    return any(not is_blank(kept) for kept in kept_hand_ins(course, entry, student))
+    return any(not KeptName.of(kept).blank for kept in kept_hand_ins(course, entry, student))
 
 
 def _of_each(files: Iterator[Found], whose: str) -> Iterator[Found]:

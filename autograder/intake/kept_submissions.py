@@ -4,6 +4,9 @@ import datetime
 import hashlib
 import itertools
 import os
+import re
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 
 from autograder.course import Course, NotebookEntry
@@ -16,72 +19,155 @@ from autograder.intake.run_files import pack
 from utils.experiments.experiment import Files
 
 RESULTS = ".results.json"
-BLANK = "-blank"  # in the name of a kept hand-in that has runs and no answer
-GIVEN = "given"  # in the name of a kept hand-in: its time is that of a table, see `times`
+TIME = "%Y%m%dT%H%M%SZ"  # in UTC
+TIMED = re.compile(r"\d{8}T\d{6}Z")
+EARLIEST = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+BLANK = "blank"
 SECRET = ".secret.txt"  # beside a kept hand-in that came from nbgrader's exchange
 SEEN = "exchange.txt"  # beside them: the names of the submissions that were collected from it
 
 
-def keep(
-    course: Course,
-    entry: NotebookEntry,
-    student: str,
-    found: Found,
-    runs: Files,
-    told_time: bool = True,
-    claim: Claim | None = None,
-    is_blank: bool = False,
-    member: str = "",
-) -> tuple[str, bool]:
-    """File a hand-in of a student, or of a team by a `member`; the latest is graded, the others stay beside it.
+class Stated(StrEnum):
+    """What the time in the name of a kept hand-in is."""
+
+    TIME = ""  # when it was handed in
+    GIVEN = "given"  # the same, from a table, see `times`
+    LATE = "late"  # when it was downloaded; the platform says that it is late, not since when
+    UNKNOWN = "unknown"  # when it was downloaded
+
+
+UNTIMED = (Stated.LATE, Stated.UNKNOWN)
+
+
+@dataclass(frozen=True)
+class KeptName:
+    """What the name of a kept hand-in says: `20270501T000000Z-0a1b2c3d-late-blank-77.ipynb`."""
+
+    when: datetime.datetime
+    digest: str  # of notebook and runs
+    stated: Stated = Stated.TIME
+    blank: bool = False  # it has runs and no answer
+    number: str = ""  # the platform's, of the file: of two of a student the later one has the larger number
+
+    @classmethod
+    def of(cls, path: Path) -> "KeptName":
+        """What a file's name says; of one that somebody else put there it is not known when it came."""
+        time, *marks = path.stem.split("-")
+        if not TIMED.fullmatch(time):
+            return cls(EARLIEST, path.stem, Stated.UNKNOWN)
+        digest = marks.pop(0) if marks else time
+        stated = next((Stated(mark) for mark in marks if mark and mark in {*Stated}), Stated.TIME)
+        when = datetime.datetime.strptime(time, TIME).replace(tzinfo=datetime.UTC)
+        number = marks[-1] if marks and marks[-1].isdecimal() else ""
+        return cls(when, digest, stated, BLANK in marks, number)
+
+    def __str__(self) -> str:
+        marks = (f"{self.when:{TIME}}", self.digest, self.stated, BLANK * self.blank, self.number)
+        return "-".join(str(mark) for mark in marks if mark) + ".ipynb"
+
+    @property
+    def handed_in(self) -> datetime.datetime | None:
+        """When it was handed in; None if nobody says."""
+        return None if self.stated in UNTIMED else self.when
+
+    @property
+    def order(self) -> tuple[datetime.datetime, int]:
+        """By what the latest of several is found: when it came, then the platform's number of the file."""
+        return self.when, int(self.number or 0)
+
+    @property
+    def rank(self) -> tuple[bool, tuple[datetime.datetime, int]]:
+        """By what the one that counts is found: one with answers goes before one without, then the latest."""
+        return not self.blank, self.order
+
+
+@dataclass(frozen=True)
+class HandIn:
+    """A hand-in that is to be kept."""
+
+    entry: NotebookEntry
+    student: str
+    found: Found
+    claim: Claim | None = None  # whose it is, by the download
+    runs: Files = field(default_factory=dict)
+    member: str = ""  # of a team: whose file it is; "": the student's
+    told_time: bool = True  # whether its time is when it was handed in, and not when it was downloaded
+    is_blank: bool = False  # whether it has runs and no answer
+
+    def name(self, results: bytes) -> KeptName:
+        """Its name among the kept ones, with its runs as `results`."""
+        digest = hashlib.sha256(self.found.text + results).hexdigest()[:8]
+        stated = Stated.TIME if self.told_time else Stated.UNKNOWN
+        if self.claim and self.claim.late and not self.told_time:
+            stated = Stated.LATE
+        if self.claim and self.claim.given:
+            stated = Stated.GIVEN
+        number = str(self.claim.attachment or "") if self.claim else ""
+        when = self.found.when.replace(microsecond=0, tzinfo=datetime.UTC)  # as a name has it
+        return KeptName(when, digest, stated, self.is_blank, number)
+
+
+def keep(course: Course, hand_in: HandIn) -> tuple[str, bool]:
+    """File a hand-in of a student or team; the latest is graded, the others stay beside it.
 
     Answers with what to say of it, "" of one of an exchange that was kept before, and whether it is new and counts.
-    The name of a kept file says when it came, and, if that is when it was downloaded, that its time is
-    unknown: late, if the platform said so. It says if the notebook has runs alone and `is_blank`.
     """
-    results = pack(runs)
-    digest = hashlib.sha256(found.text + results).hexdigest()[:8]
-    folder = course.tree / "handins" / student / entry.name
-    given = claim is not None and claim.given
-    mark = f"-{GIVEN}" if given else "" if told_time else "-late" if claim and claim.late else "-unknown"
-    mark += BLANK * is_blank
-    number = f"-{claim.attachment}" if claim and claim.attachment else ""
-    kept = folder / f"{found.when:%Y%m%dT%H%M%SZ}-{digest}{mark}{number}.ipynb"
+    entry, student, found, claim = hand_in.entry, hand_in.student, hand_in.found, hand_in.claim
+    results = pack(hand_in.runs)
+    name = hand_in.name(results)
+    kept = course.tree / "handins" / student / entry.name / str(name)
     last = next(reversed(kept_hand_ins(course, entry, student)), None)
-    # Downloaded once more, it is no other hand-in, unless it is known by now to have come earlier, or to be late.
-    again = (
-        last is not None
-        and _digest_of(last) == digest
-        and (told_time or (mark == "-unknown" and "-late" not in last.name) or last.name[16:] == kept.name[16:])
-    )
+    again = last is not None and _is_again(name, KeptName.of(last), hand_in.told_time)
     there = kept.exists()
-    new = last is None or (not there and (not again or given or (told_time and _order(kept) < _order(last))))
+    new = last is None or (not there and _adds(name, KeptName.of(last), again, hand_in.told_time))
     if new:
-        if results:  # first: the notebook says that the hand-in is there
-            course_tree.write(kept.with_suffix(RESULTS), results)
-        course_tree.write(kept, found.text)
-        _keep_secret(kept, found.secret)
-        if last is not None:  # a clock may stand still, or be put back
-            newest = max(kept.stat().st_mtime_ns, last.stat().st_mtime_ns + 1)
-            os.utime(kept, ns=(newest, newest))
-    elif given and there and last is not None:  # the same time once more, after another one
+        _write(kept, hand_in, results, last)
+    elif name.stated is Stated.GIVEN and there and last is not None:  # the same time once more, after another one
         os.utime(kept, ns=(last.stat().st_mtime_ns + 1,) * 2)
     elif last is not None and again:  # submitted once more: its feedback is for the later submission
         _keep_secret(last, found.secret)
     place_latest(course, entry, student)
-    is_latest = last is None or (_rank(last) <= _rank(kept) and not there)
-    member = member or student
+    is_latest = last is None or (KeptName.of(last).rank <= name.rank and not there)
+    member = hand_in.member or student
     if claim and ((new and is_latest) or origins.origin_of(course, entry, member) is None):
         origins.note(course, entry, member, claim, found.owner)
     told = f"{student}: {entry.name} from {line(found.path, 300)}"
-    if claim and claim.exchange and not _is_first_seen(folder, found):  # it keeps all submissions
+    if claim and claim.exchange and not _is_first_seen(kept.parent, found):  # it keeps all submissions
         return "", False
     if again:
         return f"{told} (the same as the one that counts)", False
     if last is not None and not is_latest:
-        return f"{told} (kept, and does NOT count: the one of {course.in_zone(_when(last))} came later)", False
-    older = len(list(folder.glob("*.ipynb"))) - 1
+        later = course.in_zone(KeptName.of(last).when)
+        return f"{told} (kept, and does NOT count: the one of {later} came later)", False
+    older = len(list(kept.parent.glob("*.ipynb"))) - 1
     return (f"{told} (it counts; {older} earlier one{'s' * (older > 1)} kept)" if older else told), True
+
+
+def _is_again(name: KeptName, last: KeptName, told_time: bool) -> bool:
+    """Whether a hand-in is the `last` one, downloaded once more.
+
+    It is another one if it is known by now to have come earlier, or to be late.
+    """
+    if name.digest != last.digest:
+        return False
+    as_unknown = name.stated is Stated.UNKNOWN and not name.blank and last.stated is not Stated.LATE
+    return told_time or as_unknown or replace(name, when=last.when) == last
+
+
+def _adds(name: KeptName, last: KeptName, again: bool, told_time: bool) -> bool:
+    """Whether a hand-in that is not there under its name is kept beside the `last` one."""
+    return not again or name.stated is Stated.GIVEN or (told_time and name.order < last.order)
+
+
+def _write(kept: Path, hand_in: HandIn, results: bytes, last: Path | None) -> None:
+    """Write the files of a new hand-in."""
+    if results:  # first: the notebook says that the hand-in is there
+        course_tree.write(kept.with_suffix(RESULTS), results)
+    course_tree.write(kept, hand_in.found.text)
+    _keep_secret(kept, hand_in.found.secret)
+    if last is not None:  # a clock may stand still, or be put back
+        newest = max(kept.stat().st_mtime_ns, last.stat().st_mtime_ns + 1)
+        os.utime(kept, ns=(newest, newest))
 
 
 def _is_first_seen(folder: Path, found: Found) -> bool:
@@ -108,19 +194,19 @@ def _keep_secret(kept: Path, secret: bytes) -> None:
 def kept_hand_ins(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
     """Every kept hand-in of a student, the latest last; of two that came in one second, the one collected last."""
     found = (course.tree / "handins" / student / entry.name).glob("*.ipynb")
-    return sorted(found, key=lambda one: (_rank(one), one.stat().st_mtime_ns))
+    return sorted(found, key=lambda path: (KeptName.of(path).rank, path.stat().st_mtime_ns))
 
 
 def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
     """Make the latest of the kept hand-ins the one that is graded; it came when its content first did."""
     kept = kept_hand_ins(course, entry, student)
     latest, submitted = kept[-1], course_tree.place(course, "submitted", entry, student)
-    alike = [*itertools.takewhile(lambda one: _digest_of(one) == _digest_of(latest), reversed(kept))]
-    told = [_when(one) for one in alike if not _marks(one)]
-    given = max(
-        (one for one in alike if GIVEN in one.stem.split("-")), key=lambda one: one.stat().st_mtime_ns, default=None
-    )
-    taken = _when(given) if given else min(told) if told else _handed_in_at(latest)
+    names = {path: KeptName.of(path) for path in reversed(kept)}
+    equal = [*itertools.takewhile(lambda path: names[path].digest == names[latest].digest, names)]
+    told = [when for path in equal if (when := names[path].handed_in)]
+    by_table = [path for path in equal if names[path].stated is Stated.GIVEN]
+    given = max(by_table, key=lambda path: path.stat().st_mtime_ns, default=None)
+    taken = names[given].when if given else min(told, default=None)
     stamp = submitted.with_name("timestamp.txt")
     _place_secret(course, entry, student, latest)
     if not submitted.exists() or submitted.read_bytes() != latest.read_bytes():
@@ -154,7 +240,7 @@ def _place_secret(course: Course, entry: NotebookEntry, student: str, latest: Pa
 def late_after_one_in_time(course: Course, entry: NotebookEntry, student: str) -> list[str]:
     """A note if the hand-in that counts is late and an earlier one was not: somebody may want that one."""
     kept = kept_hand_ins(course, entry, student)
-    times = [_handed_in_at(one) for one in kept]
+    times = [KeptName.of(path).handed_in for path in kept]
     if entry.deadline is None or times[-1] is None:
         return []
     extra = extensions.extension_of(course, entry, student, extensions.extensions(course))
@@ -174,9 +260,9 @@ def late_after_one_in_time(course: Course, entry: NotebookEntry, student: str) -
 
 def marked_late(course: Course, entry: NotebookEntry, student: str) -> str:
     """What a person has to decide if the platform marks the hand-in that counts late without saying when; else ""."""
-    kept = kept_hand_ins(course, entry, student)
-    alike = [one for one in kept if _digest_of(one) == _digest_of(kept[-1])]
-    if not kept or "late" not in _marks(kept[-1]) or any(not _marks(one) for one in alike):
+    kept = [KeptName.of(path) for path in kept_hand_ins(course, entry, student)]
+    equal = [name for name in kept if name.digest == kept[-1].digest]
+    if not kept or kept[-1].stated is not Stated.LATE or any(name.handed_in for name in equal):
         return ""
     more = extensions.extension_of(course, entry, student, extensions.extensions(course))
     if isinstance(more, str):  # never late
@@ -189,39 +275,3 @@ def marked_late(course: Course, entry: NotebookEntry, student: str) -> str:
         f"marked late, time unknown: the platform says LATE and not when, so nothing is taken off.{until} Collect the "
         "download again with --times and a table with the columns student and time; the time may be `in time`"
     )
-
-
-def _order(kept: Path) -> tuple[str, int]:
-    """By what the latest of several kept hand-ins is found: when it came, then the platform's number of the file."""
-    number = kept.stem.rsplit("-", 1)[-1]
-    return kept.name[:16], int(number) if kept.stem.count("-") > 1 and number.isdecimal() else 0
-
-
-def is_blank(kept: Path) -> bool:
-    """Whether a kept hand-in has runs and no answer."""
-    return BLANK.strip("-") in kept.stem.split("-")[2:]
-
-
-def _rank(kept: Path) -> tuple[bool, tuple[str, int]]:
-    """By what the hand-in that counts is found: one with answers goes before one without, then the latest."""
-    return not is_blank(kept), _order(kept)
-
-
-def _digest_of(kept: Path) -> str:
-    """The digest of a kept hand-in, notebook and runs, from its name."""
-    return kept.stem.split("-")[1] if "-" in kept.stem else kept.stem
-
-
-def _when(kept: Path) -> datetime.datetime:
-    """When a kept hand-in came, or was downloaded, from its name."""
-    return datetime.datetime.strptime(kept.name[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
-
-
-def _marks(kept: Path) -> list[str]:
-    """What the name of a kept hand-in says of a time that is no time: late, unknown. A number is that of the file."""
-    return [one for one in kept.stem.split("-")[2:] if one in ("late", "unknown")]
-
-
-def _handed_in_at(kept: Path) -> datetime.datetime | None:
-    """When a kept hand-in was handed in, None if nobody says: a mark says that it is late, not since when."""
-    return None if _marks(kept) else _when(kept)

@@ -528,12 +528,16 @@ def test_a_students_zip_without_a_notebook_is_named(mine, tmp_path, text):
 
 
 def test_the_number_of_a_file_is_no_mark_of_an_unknown_time(mine):
-    names = ["20270501T000000Z-deadbeef-77.ipynb", "20270501T000000Z-01234567.ipynb"]
-    for name in names:
-        assert kept_submissions._handed_in_at(pathlib.Path(name)) == datetime.datetime(2027, 5, 1, tzinfo=datetime.UTC)
+    texts = ["20270501T000000Z-deadbeef-77.ipynb", "20270501T000000Z-01234567.ipynb"]
+    names = [kept_submissions.KeptName.of(pathlib.Path(text)) for text in texts]
+    assert [name.handed_in for name in names] == [datetime.datetime(2027, 5, 1, tzinfo=datetime.UTC)] * 2
     for mark in ("unknown", "late"):
-        assert kept_submissions._handed_in_at(pathlib.Path(f"20270501T000000Z-deadbeef-{mark}-77.ipynb")) is None
-    assert [kept_submissions._order(pathlib.Path(name))[1] for name in names] == [77, 0]
+        text = f"20270501T000000Z-deadbeef-{mark}-blank-77.ipynb"
+        name = kept_submissions.KeptName.of(pathlib.Path(text))
+        assert name.handed_in is None and name.blank and str(name) == text
+    other = kept_submissions.KeptName.of(pathlib.Path("somebody_s-own-7.ipynb"))
+    assert other.handed_in is None and other.rank < min(name.rank for name in names)
+    assert [name.order[1] for name in names] == [77, 0] and [str(name) for name in names] == texts
 
 
 def test_a_time_that_is_known_later_counts(mine, tmp_path, text):
