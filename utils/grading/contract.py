@@ -73,6 +73,7 @@ class Contract:
         learns: the names of the arguments that gradients reach.
         tolerance, far: relative to the largest number; `far` where a size is large.
         precise: whether float64 is computed in float64.
+        low: whether bfloat16 and float16 come back.
         infinite: whether results hold minus infinity.
         modes: whether the mode of a module changes nothing.
         draws: whether a call may draw from the global generators.
@@ -95,6 +96,7 @@ class Contract:
         tolerance: float = 1e-4,
         far: float = 0.0,
         precise: bool = True,
+        low: bool = True,
         infinite: bool = False,
         modes: bool = True,
         draws: bool = False,
@@ -103,7 +105,7 @@ class Contract:
         **arguments: str | Callable[[Any, int], Any],
     ):
         self.call, self.sizes, self.right, self.weights, self.arguments = call, sizes, right, weights, arguments
-        self.toys, self.draws = toys, draws
+        self.toys, self.draws, self.low = toys, draws, low
         self.learns, self.tolerance, self.far = learns.split(), tolerance, far or tolerance
         self.precise, self.infinite, self.modes, self.dense = precise, infinite, modes, dense
         self.results = [_result(text) for text in gives.split(";")]
@@ -487,6 +489,8 @@ def _values(contract: Contract, answer: Remote, lib: Library) -> None:
 def _dtypes(contract: Contract, answer: Remote, lib: Library) -> None:
     double = replace(contract.ordinary(60), dtype=torch.float64, words="float64")
     contract.case_is_right(answer, lib, double, 1e-9 if contract.precise else contract.tolerance)
+    if not contract.low:
+        return
     cases = [(dtype, contract.ordinary(61)) for dtype in LOW]
     for dtype, case in [*cases, *((torch.bfloat16, case) for case in contract.large())]:
         contract.case_is_right(answer, lib, replace(case, dtype=dtype, words=str(dtype)[6:]), LOW[dtype])
