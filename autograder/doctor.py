@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import psutil
 from jupyter_core.paths import jupyter_config_path
@@ -35,6 +36,7 @@ NETWORK = re.compile(
     r"^passwd:.*\b(sss|ldap|nis|nisplus|winbind|compat)\b", re.MULTILINE
 )  # lists of accounts elsewhere
 EXCHANGE = Path("/usr/local/share/nbgrader/exchange")  # where nbgrader has it if nobody says otherwise
+ASK_SECONDS = 120  # for a slow machine
 # In a process of its own: nbgrader takes seconds to import, and its configuration is a program.
 ASK_NBGRADER = """
 from nbgrader.apps.baseapp import NbGrader
@@ -421,15 +423,11 @@ def exchange(course: Course) -> Finding:
     files = [Path(folder) / f"nbgrader_config{end}" for folder in jupyter_config_path() for end in (".py", ".json")]
     if not EXCHANGE.is_dir() and not any(file.is_file() for file in files):
         return Finding("exchange", State.NOT_NEEDED, f"nbgrader's is not configured, and there is no {EXCHANGE}")
-    with tempfile.TemporaryDirectory() as folder:  # where no configuration is: so students' commands find theirs
-        command = [sys.executable, "-c", ASK_NBGRADER]
-        asked = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=False)
-    if asked.returncode:
-        why = (asked.stderr.strip() or "it ends without a word").splitlines()[-1]
+    try:
+        root, course_id = _configured_exchange()
+    except CourseError as bad:
         do = f"Correct it: {', '.join(str(file) for file in files if file.is_file())}."
-        return Finding("exchange", State.DOES_NOT, f"nbgrader's configuration cannot be read: {why}", do)
-    name, course_id = asked.stdout.splitlines()[-2:]
-    root = Path(name)
+        return Finding("exchange", State.DOES_NOT, f"nbgrader's configuration cannot be read: {bad}", do)
     if not root.is_dir():
         do = f"As root: mkdir -p {root} && chmod 1777 {root}."
         return Finding("exchange", State.DOES_NOT, f"{root} is configured, and is not a folder", do)
@@ -451,6 +449,25 @@ def exchange(course: Course) -> Finding:
         do = "Collect from the account that released the notebooks."
         return Finding("exchange", State.DOES_NOT, f"{inbound} belongs to another account than yours", do)
     return Finding("exchange", State.WORKS, f"{root}, course {course.course_id}")
+
+
+def _configured_exchange() -> tuple[Path, str]:
+    """The exchange that nbgrader's configuration names for everybody, and the course, or "".
+
+    Raises:
+        CourseError: it cannot be read.
+    """
+    command, strict = [sys.executable, "-c", ASK_NBGRADER], {"TRAITLETS_APPLICATION_RAISE_CONFIG_FILE_ERROR": "1"}
+    with tempfile.TemporaryDirectory() as folder:  # where no configuration is: so students' commands find theirs
+        how: dict[str, Any] = {"cwd": folder, "env": os.environ | strict, "timeout": ASK_SECONDS}
+        try:
+            asked = subprocess.run(command, capture_output=True, text=True, check=False, **how)
+        except subprocess.TimeoutExpired:
+            raise CourseError(f"it takes more than {ASK_SECONDS} seconds") from None
+    if asked.returncode:
+        raise CourseError((asked.stderr.strip() or "it ends without a word").splitlines()[-1])
+    root, course_id = asked.stdout.splitlines()[-2:]
+    return Path(root), course_id
 
 
 def hub(course: Course) -> Finding:

@@ -375,33 +375,42 @@ def shared(known, monkeypatch, tmp_path):
 
 
 def test_an_exchange_that_students_can_use(known, shared, tmp_path):
-    root, inbound = shared
+    root, _ = shared
+    file = tmp_path / "config/nbgrader_config.py"
     found = doctor.exchange(known)
     assert (found.state, found.found) == (State.WORKS, f"{root}, course {known.course_id}")
-    inbound.rmdir()
-    assert doctor.exchange(known).found == f"{root}; no notebook of {known.course_id} is released there yet"
-    (tmp_path / "config/nbgrader_config.py").unlink()
+    stated = file.read_text()
+    file.write_text(f"{stated}c.CourseDirectory.course_id = 'cs101'\n")
+    told = f"names the course cs101, and course.toml {known.course_id}"
+    is_told(doctor.exchange(known), "exchange", told, f"c.CourseDirectory.course_id = '{known.course_id}'")
+    file.write_text(f"{stated}raise ValueError('no such host')\n")
+    is_told(doctor.exchange(known), "exchange", "cannot be read: ValueError: no such host", str(file))
+    file.unlink()
     assert doctor.exchange(known).state is State.NOT_NEEDED
 
 
 @pytest.mark.parametrize(
     "break_it, found, do",
     [
-        (lambda root, inbound, file: root.chmod(0o755), "has the mode 755: students cannot hand in", "chmod 1777"),
-        (lambda root, inbound, file: root.chmod(0o777), "a student can move others' folders away", "chmod 1777"),
-        (lambda root, inbound, file: inbound.chmod(0o755), "inbound has the mode 755", "chmod 2733"),
-        (lambda root, inbound, file: inbound.chmod(0o777), "inbound has the mode 777", "do not list it"),
-        (lambda root, inbound, file: root.rename(root.with_name("gone")), "is not a folder", "mkdir -p"),
-        (
-            lambda root, inbound, file: file.write_text(file.read_text() + "c.CourseDirectory.course_id = 'cs101'\n"),
-            "names the course cs101, and course.toml attention_graded",
-            "c.CourseDirectory.course_id = 'attention_graded'",
-        ),
+        (lambda root, inbound: root.chmod(0o755), "has the mode 755: students cannot hand in", "chmod 1777"),
+        (lambda root, inbound: root.chmod(0o777), "a student can move others' folders away", "chmod 1777"),
+        (lambda root, inbound: inbound.chmod(0o755), "inbound has the mode 755", "chmod 2733"),
+        (lambda root, inbound: inbound.chmod(0o777), "inbound has the mode 777", "do not list it"),
+        (lambda root, inbound: root.rename(root.with_name("gone")), "is not a folder", "mkdir -p"),
     ],
 )
-def test_an_exchange_that_students_cannot_use(known, shared, tmp_path, break_it, found, do):
-    break_it(*shared, tmp_path / "config/nbgrader_config.py")
+def test_an_exchange_that_students_cannot_use(known, shared, monkeypatch, break_it, found, do):
+    root, inbound = shared
+    monkeypatch.setattr(doctor, "_configured_exchange", lambda: (root, ""))
+    break_it(root, inbound)
     is_told(doctor.exchange(known), "exchange", found, do)
+
+
+def test_an_exchange_without_a_released_notebook(known, shared, monkeypatch):
+    root, inbound = shared
+    inbound.rmdir()
+    monkeypatch.setattr(doctor, "_configured_exchange", lambda: (root, known.course_id))
+    assert doctor.exchange(known).found == f"{root}; no notebook of {known.course_id} is released there yet"
 
 
 def test_no_browser(monkeypatch):

@@ -1,6 +1,7 @@
 """Teams: one submission, one grading and one mark for all members, wherever a member or the team is asked about."""
 
 import csv
+import datetime
 import io
 import json
 import shutil
@@ -14,10 +15,11 @@ from typer.testing import CliRunner
 from autograder import appeals, cli, course
 from autograder.cells import CellRole, role_of
 from autograder.course import CourseError, Late
-from autograder.gradebook import course_tree, extensions, gradebook_writer, teams
-from autograder.grading import copied_runs, erasure, lateness, removal
+from autograder.gradebook import course_tree, extensions, gradebook_writer, roster, teams
+from autograder.grading import copied_runs, erasure, grade, lateness, removal
 from autograder.grading.grading_record import jobs, known_students, load_record, students_of
 from autograder.intake import collect, kept_submissions, origins
+from autograder.marking import server
 from autograder.reports import exports, feedback, progress, report, uploads
 from autograder.similarity import groups, similar
 
@@ -265,7 +267,7 @@ def test_runs_of_a_member_and_of_the_team_are_no_copies():
 
 def test_the_numbers_of_3_12_are_those_of_any_member(mine):
     entry = mine.notebook("03")
-    listed = collect.roster.load(mine)
+    listed = roster.load(mine)
     names = origins.names_of(mine, entry, RED, listed)
     assert {"Ada Lovelace", "ada1", "Bo Berg", "bo2"} <= {*names} and not {RED, "Red Fox", "Cy Dahl"} & {*names}
     assert origins.unproven_names(mine, entry, RED, listed, names) == ("101", "102")
@@ -289,9 +291,7 @@ def test_the_numbers_of_3_12_are_those_of_any_member(mine):
 def test_a_team_has_the_longest_extension_of_its_members(known, lines, late):
     (entry,) = known.notebooks
     known = known.model_copy(update={"late": Late(percent=10)})
-    when = (
-        f"{entry.deadline.astimezone(collect.datetime.UTC) + collect.datetime.timedelta(days=2):%Y-%m-%d %H:%M:%S} UTC"
-    )
+    when = f"{entry.deadline.astimezone(datetime.UTC) + datetime.timedelta(days=2):%Y-%m-%d %H:%M:%S} UTC"
     course_tree.place(known, "submitted", entry, RED).with_name("timestamp.txt").write_text(when)
     (known.tree / "extensions.csv").write_text(f"student,notebook,extension,reason\n{lines}")
     lateness.settle(known, [entry])
@@ -333,7 +333,7 @@ def test_who_is_erased_leaves_the_team_and_takes_nothing_of_the_others(known):
     (entry,) = known.notebooks
     feedback.write_feedback(known, [entry])
     (known.tree / "extensions.csv").write_text("student,notebook,extension,reason\nada1,01,1 day,\nbo2,01,1 day,\n")
-    collect.course_tree.write(known.tree / "handins" / "ada1" / NAME / "origin.json", "{}")
+    course_tree.write(known.tree / "handins" / "ada1" / NAME / "origin.json", "{}")
     score = load_record(known, entry, RED).score
     receipt, left = erasure.erase(known, "ada1")
     assert not left and (known.tree / "teams.csv").read_text() == "team,student,notebook\nRed Fox,bo2,\n"
@@ -368,3 +368,44 @@ def test_names_are_shown_where_they_are_asked_for(known):
     assert not [name for name in ("Dahl", "cy3", "Red", "ada1") if name in text]
     shown = typed("similar", "01", "--names")
     assert "Cy Dahl (cy3)" in shown and "Red Fox: Ada" in shown
+
+
+GRADESCOPE = """\
+---
+submission_111:
+  :submitters:
+  - :name: Ada Lovelace
+    :sid: '101'
+    :email: ada@example.org
+  - :name: Bo Berg
+    :sid: '102'
+    :email: bo@example.org
+  :created_at: 2027-02-05 10:20:30.123456000 Z
+"""
+
+
+def test_those_who_submit_together_on_gradescope_become_a_team_on_demand(mine, tmp_path):
+    (mine.tree / "teams.csv").unlink()
+    with zipfile.ZipFile(tmp_path / "in.zip", "w") as archive:
+        archive.writestr("assignment_9100_export/submission_metadata.yml", GRADESCOPE)
+        archive.writestr(f"assignment_9100_export/submission_111/{NAME}.ipynb", "{}")
+    result = collect.collect(mine, tmp_path / "in.zip", as_teams=True)
+    assert not result.refused and [path.name for path in (mine.tree / "submitted").iterdir()] == ["submission_111"]
+    assert teams.load(mine).members(mine.notebooks[0], "submission_111") == ("ada1", "bo2")
+    assert [origins.origin_of(mine, mine.notebooks[0], who).id for who in ("ada1", "bo2")] == ["101", "102"]
+
+
+@pytest.mark.parametrize("section, submitters", [("Monday", [RED]), ("Tuesday", [RED, "cy3"])])
+def test_assistants_grade_and_mark_their_section(known, monkeypatch, section, submitters):
+    (entry,) = known.notebooks
+    asked = []
+    monkeypatch.setattr(grade, "grade", lambda course, entries, students, *more, **how: asked.append(students) or [])
+    monkeypatch.setattr(cli.running, "begin", lambda *given: known)
+    typed("grade", "01", "--section", section)
+    assert students_of(known, entry, asked[0]) == submitters
+    (row,) = server.progress(known, roster.in_section(known, section))
+    assert row["all"] == len(submitters)
+    question = server.Question(known, "1.W1", str, roster.in_section(known, section))
+    question.load()
+    shown = {answer.student for card in question.cards.values() for answer in card.answers}
+    assert shown == {one.student for one in groups.answers(known, "1.W1")[0]} & {*submitters} and shown
