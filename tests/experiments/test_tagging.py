@@ -125,7 +125,7 @@ def test_what_cannot_be_run_is_refused(changes, says):
 def test_a_state_is_that_of_the_whole_encoder():
     """The features come from the first layers alone, and stand at the first piece of each word."""
     known, device = train.text_of(FROZEN), torch.device("cpu")
-    model, tokenizer = train.encoder_of(FROZEN).eval(), train.encoders.tokenizer("tiny")
+    model, tokenizer = train.encoder_of(FROZEN.encoder, FROZEN.start).eval(), train.encoders.tokenizer("tiny")
     words = known.test[3][0]
     with torch.no_grad():
         read = model(**tokenizer(" ".join(words), return_tensors="pt"), output_hidden_states=True)

@@ -1,15 +1,76 @@
-"""What the loops of several experiments share: the precision they compute in, and what every run notes."""
+"""What several experiments share where they train: precision, states of frozen encoders, groups, and what runs note."""
 
 import platform
 import time
-from collections.abc import Mapping
-from typing import Any
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import torch
+from torch import nn
 
 from utils.experiments import profiles
 from utils.experiments.experiment import Experiment, Run
-from utils.experiments.training import precision_of
+from utils.experiments.training import precision_of, progress
+
+T = TypeVar("T")
+
+
+class Frozen(NamedTuple):
+    """What decides the states of a frozen encoder: the encoder, how many of its layers, and the text that they read."""
+
+    task: str
+    encoder: str
+    layers: int
+    pool: int  # sentences to learn from
+    test: int
+    start: str = "pretrained"
+    max_len: int = 0  # pieces
+    language: str = ""
+    folder: Any = None  # of the data
+
+
+def chunks_of(items: Sequence[T], size: int, title: str, quiet: int) -> Iterable[Sequence[T]]:
+    """`items` in lists of `size`, with a progress bar that says `title` if there are more than `quiet` of them."""
+    chunks = [items[start : start + size] for start in range(0, len(items), size)]
+    return progress(chunks, title) if len(chunks) > quiet else chunks
+
+
+def in_precision(device: torch.device, products: torch.dtype) -> torch.autocast:
+    """A context in which matrix products are of this precision."""
+    return torch.autocast(device.type, products, enabled=products is not torch.float32)
+
+
+@torch.no_grad()
+def last_states(
+    model: Any, batch: Mapping[str, torch.Tensor], device: torch.device, products: torch.dtype
+) -> torch.Tensor:
+    """The last states (B, T, width) of a batch, float32, on the device."""
+    with in_precision(device, products):
+        return model(**{name: part.to(device) for name, part in batch.items()}).last_hidden_state.float()
+
+
+def adamw_groups(
+    parameters: Iterable[nn.Parameter], decay: float, spared: Iterable[nn.Parameter] = (), **options: Any
+) -> list[dict[str, Any]]:
+    """Parameters in groups for AdamW: matrices decay, and biases, norms and what is `spared` do not."""
+    kept = {id(one) for one in spared}
+    groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+    for one in parameters:
+        groups[one.ndim > 1 and id(one) not in kept].append(one)
+    return [
+        {"params": some, "weight_decay": decay if decays else 0.0, **options} for decays, some in groups.items() if some
+    ]
+
+
+def fingerprint(parts: Iterable[str | torch.Tensor]) -> str:
+    """Eight digits that differ between texts: lines, or tensors of numbers."""
+    every = [*parts]
+    if every and isinstance(every[0], torch.Tensor):
+        whole = b"".join(part.numpy().tobytes() for part in every if isinstance(part, torch.Tensor))
+    else:
+        whole = "\n".join(map(str, every)).encode()
+    return f"{zlib.crc32(whole):08x}"
 
 
 def products_of(experiment: Experiment, device: torch.device, name: str | None = None) -> torch.dtype:

@@ -52,6 +52,11 @@ def load_summaries(experiments: Mapping[str, Experiment], recorded: Path) -> dic
     return {name: list(known.get(one.folder("").name, ())) for name, one in experiments.items()}
 
 
+def load_recorded(experiments: Mapping[str, Experiment], recorded: Path) -> dict[str, list[Run]]:
+    """As `load_summaries`, without the experiments of which there are none."""
+    return {name: some for name, some in load_summaries(experiments, recorded).items() if some}
+
+
 @cache
 def _read(path: Path) -> dict[str, list[Summary]]:
     """The summaries in a file, by the folder of their experiment."""

@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import formulas, profiles, runs
+from utils.experiments import formulas, profiles
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
-from utils.experiments.runs import recorded_examples
-from utils.experiments.summaries import Summary, load_summaries
+from utils.experiments.runs import five_seeds, recorded_examples
+from utils.experiments.summaries import Summary, load_recorded
 
 if TYPE_CHECKING:
     from utils.plots import Picture
 
 NOTEBOOK = "09_forgetting"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "forgetting"
+seeds = five_seeds  # the student's own
 CLASSES, TOGETHER = 6, 2  # libraries, and how many of them a phase has
 PHASES = CLASSES // TOGETHER
 SEQUENCE, REPLAY, L2_SP, EWC, ADAPTERS = "in sequence", "replay", "L2-SP", "EWC", "adapters"
@@ -157,11 +158,6 @@ class Forgetting(Experiment):
         return len(self.phases)
 
 
-def seeds(profile: str | None = None) -> list[int]:
-    """The student's own seeds: five in each size, because there are six experiments. See `runs.seeds`."""
-    return runs.seeds(profile)[:5]
-
-
 SIZES: dict[str, dict[str, Any]] = {
     "smoke": {
         "task": "made-up-libraries", "encoder": "tiny",
@@ -249,5 +245,4 @@ def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
-    found = load_summaries(experiments(profile="cpu"), RECORDED)
-    return {name: some for name, some in found.items() if some}
+    return load_recorded(experiments(profile="cpu"), RECORDED)

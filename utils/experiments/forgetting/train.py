@@ -4,7 +4,6 @@ import copy
 import functools
 import random
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +18,17 @@ from data import encoders, libraries
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
 from utils.experiments.forgetting.spec import ADAPTERS, CLASSES, EWC, L2_SP, PHASES, TOGETHER, Forgetting
-from utils.experiments.loops import products_of, run_of
-from utils.experiments.training import progress, seed_everything
+from utils.experiments.loops import (
+    Frozen,
+    adamw_groups,
+    chunks_of,
+    fingerprint,
+    in_precision,
+    last_states,
+    products_of,
+    run_of,
+)
+from utils.experiments.training import seed_everything
 
 DECIMALS = 3
 TEST_BATCH = 60
@@ -39,8 +47,7 @@ class Text:
     @property
     def fingerprint(self) -> str:
         """Eight digits that differ between texts."""
-        lines = [line for side in (self.pool, self.test) for some in side for line in some]
-        return f"{zlib.crc32(chr(10).join(lines).encode()):08x}"
+        return fingerprint(line for side in (self.pool, self.test) for some in side for line in some)
 
 
 @functools.cache
@@ -70,35 +77,23 @@ def sentences(experiment: Forgetting, count: int = 1) -> dict[str, list[str]]:
 
 @functools.cache
 def states(
-    task: str,
-    encoder: str,
-    frozen: int,
-    pool: int,
-    test: int,
-    max_len: int,
-    device: torch.device,
-    precision: torch.dtype,
+    frozen: Frozen, device: torch.device, precision: torch.dtype
 ) -> tuple[list[list[torch.Tensor]], list[list[torch.Tensor]]]:
     """What the frozen layers make of each sentence of each class: (tokens, width), on the CPU."""
-    known, tokenizer, model = (
-        text(task, pool, test),
-        encoders.tokenizer(encoder),
-        encoders.ready_model(encoder).to(device).eval(),
-    )
-    model.encoder.layer = model.encoder.layer[:frozen]
+    known, tokenizer = text(frozen.task, frozen.pool, frozen.test), encoders.tokenizer(frozen.encoder)
+    model = encoders.ready_model(frozen.encoder).to(device).eval()
+    model.encoder.layer = model.encoder.layer[: frozen.layers]
     found = []
     for side, title in ((known.pool, "learn from"), (known.test, "test")):
         lines = [line for some in side for line in some]
-        ids = tokenizer(lines, truncation=True, max_length=max_len)["input_ids"]
+        ids = tokenizer(lines, truncation=True, max_length=frozen.max_len)["input_ids"]
         order = sorted(range(len(lines)), key=lambda place: len(ids[place]))
         rows: list[torch.Tensor] = [torch.empty(0)] * len(lines)
-        chunks = [order[start : start + 32] for start in range(0, len(order), 32)]
-        for chunk in progress(chunks, f"frozen layers, to {title}") if len(chunks) > 10 else chunks:
+        for chunk in chunks_of(order, 32, f"frozen layers, to {title}", quiet=10):
             batch = padded([torch.tensor(ids[place]) for place in chunk], device)
             real = (batch != 0).long()  # [PAD] is 0 in all of these vocabularies
-            with torch.no_grad(), torch.autocast(device.type, precision, enabled=precision is not torch.float32):
-                read = model(input_ids=batch, attention_mask=real).last_hidden_state
-            for place, row in zip(chunk, read.float().cpu(), strict=True):
+            read = last_states(model, {"input_ids": batch, "attention_mask": real}, device, precision)
+            for place, row in zip(chunk, read.cpu(), strict=True):
                 rows[place] = row[: len(ids[place])].clone()
         count = len(side[0])
         found.append([rows[start : start + count] for start in range(0, len(rows), count)])
@@ -346,7 +341,8 @@ class Given:
 def given(experiment: Forgetting, seed: int, device: torch.device, precision: torch.dtype) -> Given:
     """The states of the sentences that a seed draws, and of all test sentences."""
     one, draw = experiment, random.Random(seed)
-    pool, test = states(one.task, one.encoder, one.frozen, one.pool, one.test, one.max_len, device, precision)
+    frozen = Frozen(one.task, one.encoder, one.frozen, one.pool, one.test, max_len=one.max_len)
+    pool, test = states(frozen, device, precision)
     training = [row for some in pool for row in draw.sample(some, one.examples)]
     labels = torch.arange(CLASSES).repeat_interleave(one.examples)
     return Given(training, labels, [row for some in test for row in some])
@@ -370,12 +366,7 @@ def learn(
         learning = [one for one in model.parameters() if one.requires_grad]
         # Decay would move the rows of a head that earlier phases learned, although adapters leave them alone.
         spared = [model.head.weight] if experiment.method == ADAPTERS else []
-        decaying = [one for one in learning if one.ndim > 1 and all(one is not other for other in spared)]
-        others = [one for one in learning if all(one is not other for other in decaying)]
-        groups = [
-            {"params": decaying, "weight_decay": experiment.weight_decay},
-            {"params": others, "weight_decay": 0.0},
-        ]
+        groups = adamw_groups(learning, experiment.weight_decay, spared)
         optimizer = torch.optim.AdamW(groups, lr=experiment.lr, fused=True)
         total = len(batches[phase])
         schedule = transformers.get_linear_schedule_with_warmup(optimizer, total // 10, total)
@@ -383,7 +374,7 @@ def learn(
             model.train()
             places = [*new, *old]
             x, y = padded([known.training[place] for place in places], device), known.labels[places].to(device)
-            with torch.autocast(device.type, precision, enabled=precision is not torch.float32):
+            with in_precision(device, precision):
                 logits = model(x)
             loss = loss_of(logits.float(), y, classes if experiment.method == ADAPTERS else range(CLASSES))
             if pull.add is not None:
@@ -418,7 +409,7 @@ def vectors_of(
     made = torch.empty(len(rows), model.head.in_features)
     for start in range(0, len(order), TEST_BATCH):
         chunk = order[start : start + TEST_BATCH]
-        with torch.autocast(device.type, precision, enabled=precision is not torch.float32):
+        with in_precision(device, precision):
             made[chunk] = model.vectors(padded([rows[place] for place in chunk], device)).cpu()
     return made
 

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import formulas, profiles, runs
+from utils.experiments import formulas, profiles
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
-from utils.experiments.runs import recorded_examples
-from utils.experiments.summaries import Summary, load_summaries
+from utils.experiments.runs import five_seeds, recorded_examples
+from utils.experiments.summaries import Summary, load_recorded
 
 if TYPE_CHECKING:
     from utils.plots import Picture
 
 NOTEBOOK = "10_longer_context"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "longer_context"
+seeds = five_seeds  # the student's own
 UNIT = 1000  # losses of random tokens are whole thousandths of a nat, see `LongerContext`
 POINTS = 10  # of the curve of a run, in nats: no `train_loss`, which would have to fall, where nothing can be learned
 COPY, TEXT = "period", "source"
@@ -103,11 +104,6 @@ class LongerContext(Experiment):
     def count_steps(self, folder: Path | str | None = None) -> int:
         """The steps of the optimiser."""
         return self.steps
-
-
-def seeds(profile: str | None = None) -> list[int]:
-    """The student's own seeds: five in each size, because there are six experiments. See `runs.seeds`."""
-    return runs.seeds(profile)[:5]
 
 
 # In segments of 32: period and memory.
@@ -201,5 +197,4 @@ def picture(some: Mapping[str, Sequence[Run]], kind: str, alt: str) -> "Picture"
 
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
-    found = load_summaries(experiments(profile="cpu"), RECORDED)
-    return {name: some for name, some in found.items() if some}
+    return load_recorded(experiments(profile="cpu"), RECORDED)

@@ -2,7 +2,6 @@
 
 import random
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from data.pairs import MADE_UP_WORDS
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
 from utils.experiments.longer_context.spec import POINTS, UNIT, LongerContext
-from utils.experiments.loops import run_of
+from utils.experiments.loops import fingerprint, run_of
 from utils.experiments.training import seed_everything
 
 DECIMALS = 4
@@ -146,7 +145,7 @@ class Text:
     @property
     def fingerprint(self) -> str:
         """Eight digits that differ between texts."""
-        return f"{zlib.crc32(self.train.numpy().tobytes() + self.test.numpy().tobytes()):08x}"
+        return fingerprint((self.train, self.test))
 
 
 @cache

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import formulas, profiles, runs
+from utils.experiments import formulas, profiles
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
-from utils.experiments.runs import recorded_examples
-from utils.experiments.summaries import load_summaries
+from utils.experiments.runs import five_seeds, recorded_examples
+from utils.experiments.summaries import load_recorded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 NOTEBOOK = "11_other_objectives"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "objectives"
+seeds = five_seeds  # the student's own
 POINTS = 8  # of the curve of a run with masks
 STATIC, DYNAMIC = "one mask", "dynamic masks"
 MLM, TLM = "each language alone", "translations side by side"
@@ -190,11 +191,6 @@ class Order(Objective):
         _rows(run, self.test, [float] * len(TASKS), f"{self.test} times two margins")
 
 
-def seeds(profile: str | None = None) -> list[int]:
-    """The student's own seeds: five in each size, because there are six experiments. See `runs.seeds`."""
-    return runs.seeds(profile)[:5]
-
-
 def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[str, Objective]:
     """The experiments of notebook 11 by name: two of each kind.
 
@@ -354,5 +350,4 @@ def crossed(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
-    found = load_summaries(experiments(profile="cpu"), RECORDED)
-    return {name: some for name, some in found.items() if some}
+    return load_recorded(experiments(profile="cpu"), RECORDED)

@@ -5,7 +5,6 @@ import functools
 import itertools
 import random
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ from data import documentation, encoders
 from data.pairs import MADE_UP_WORDS
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
-from utils.experiments.loops import products_of, run_of
+from utils.experiments.loops import chunks_of, fingerprint, last_states, products_of, run_of
 from utils.experiments.objectives.spec import POINTS, TASKS, Masks, Objective, Order, Translations
-from utils.experiments.training import progress, seed_everything
+from utils.experiments.training import seed_everything
 
 # Their versions are in constraints.txt, so that machines which keep to it have one text; Python's own are not.
 LIBRARIES = ("numpy", "pandas", "scipy", "matplotlib", "torch", "transformers")
@@ -76,11 +75,6 @@ class Sentences:
     def fingerprint(self) -> str:
         """Eight digits that differ between texts."""
         return fingerprint([" ".join(map(str, one)) for one in (*self.train, *self.test)])
-
-
-def fingerprint(lines: Sequence[str]) -> str:
-    """Eight digits that differ between texts."""
-    return f"{zlib.crc32(chr(10).join(lines).encode()):08x}"
 
 
 @functools.cache
@@ -420,11 +414,9 @@ def sentence_vectors(
     )
     tokenizer, model = encoders.tokenizer(encoder), encoders.ready_model(encoder).to(device).eval()
     found: dict[str, torch.Tensor] = {}
-    chunks = [lines[start : start + 64] for start in range(0, len(lines), 64)]
-    for chunk in progress(chunks, "vectors of sentences") if len(chunks) > 20 else chunks:
+    for chunk in chunks_of(lines, 64, "vectors of sentences", quiet=20):
         batch = tokenizer(chunk, padding=True, truncation=True, max_length=LONGEST, return_tensors="pt").to(device)
-        with torch.no_grad(), torch.autocast(device.type, products, enabled=products is not torch.float32):
-            states = model(**batch).last_hidden_state.float()
+        states = last_states(model, batch, device, products)
         real = batch["attention_mask"].unsqueeze(-1)
         found.update(zip(chunk, ((states * real).sum(1) / real.sum(1)).cpu(), strict=True))
     return texts, pairs, found

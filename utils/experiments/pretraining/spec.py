@@ -20,7 +20,7 @@ from utils.experiments import formulas, profiles
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
 from utils.experiments.runs import recorded_examples
 from utils.experiments.runs import seeds as seeds
-from utils.experiments.summaries import load_summaries
+from utils.experiments.summaries import load_recorded
 
 if TYPE_CHECKING:
     from utils.plots import Picture
@@ -198,5 +198,4 @@ def learning(runs: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
-    found = load_summaries(experiments(profile="cpu"), RECORDED)
-    return {name: some for name, some in found.items() if some}
+    return load_recorded(experiments(profile="cpu"), RECORDED)

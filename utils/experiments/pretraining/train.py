@@ -7,7 +7,6 @@ the time would go into logits that nobody looks at.
 import functools
 import random
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from data import documentation, encoders
 from data.pairs import MADE_UP_WORDS, TOPICS
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
-from utils.experiments.loops import products_of, run_of
+from utils.experiments.loops import adamw_groups, fingerprint, in_precision, products_of, run_of
 from utils.experiments.pretraining.spec import KINDS, PLACES, POINTS, Pretraining
 from utils.experiments.training import precision_of, seed_everything
 
@@ -50,8 +49,7 @@ class Text:
     @property
     def fingerprint(self) -> str:
         """Eight digits that differ between texts."""
-        parts = (part.numpy().tobytes() for part in (self.train, self.valid))
-        return f"{zlib.crc32(b''.join(parts)):08x}"
+        return fingerprint((self.train, self.valid))
 
 
 @functools.cache
@@ -251,7 +249,7 @@ def train(
         else:
             ids, labels = hide(ids, known, experiment, masks)
         asked = (labels != NOT_ASKED).to(device)
-        with torch.autocast(device.type, precision, enabled=precision is not torch.float32):
+        with in_precision(device, precision):
             logits = model.cls(states_of(model, ids.to(device), causal)[asked][None])
         loss = mean_loss(logits.float(), labels.to(device)[asked][None])
         optimizer.zero_grad()
@@ -276,12 +274,8 @@ def _optimizer(model: Any, experiment: Pretraining) -> torch.optim.Optimizer:
     """AdamW; what is new in the head has a rate of its own, and biases and norms do not decay."""
     rates = {experiment.lr: [*model.bert.parameters()]}
     rates[experiment.head_lr] = [*rates.get(experiment.head_lr, ()), *_new(model.cls)]
-    made = [
-        {"params": [part for part in some if (part.ndim > 1) is matrix], "lr": rate, "weight_decay": decay}
-        for rate, some in rates.items()
-        for matrix, decay in ((True, experiment.weight_decay), (False, 0.0))
-    ]
-    return torch.optim.AdamW(made, fused=True)
+    groups = [group for rate, some in rates.items() for group in adamw_groups(some, experiment.weight_decay, lr=rate)]
+    return torch.optim.AdamW(groups, fused=True)
 
 
 @torch.no_grad()
@@ -296,7 +290,7 @@ def losses(
         sums = []
         for rows in torch.arange(len(read)).split(size):
             here = (where[rows] - int(causal)).to(device)  # from the left, the state before says what comes
-            with torch.autocast(device.type, precision, enabled=precision is not torch.float32):
+            with in_precision(device, precision):
                 states = states_of(model, read[rows].to(device), causal)
                 logits = model.cls(states.gather(1, here[..., None].expand(-1, -1, states.size(-1))))
             each = F.cross_entropy(logits.float().transpose(1, 2), wanted[rows].to(device), reduction="none")

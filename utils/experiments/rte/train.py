@@ -28,7 +28,7 @@ from data import encoders, pairs
 from data.documentation import cache_folder
 from utils.experiments import profiles, student
 from utils.experiments.experiment import DIGITS, Run
-from utils.experiments.loops import run_of
+from utils.experiments.loops import adamw_groups, in_precision, run_of
 from utils.experiments.rte.spec import PairExperiment
 from utils.experiments.student import Own, instead
 from utils.experiments.training import precision_of
@@ -181,12 +181,9 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
 
     Nor do the value matrices of a fusion: they are kept near the identity by a penalty, not near zero.
     """
-    groups: dict[float, list[nn.Parameter]] = {weight_decay: [], 0.0: []}
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            value = "adapter_fusion_layer" in name and name.endswith("value.weight")
-            groups[weight_decay if parameter.dim() > 1 and not value else 0.0].append(parameter)
-    return [{"params": some, "weight_decay": decay} for decay, some in groups.items() if some]
+    learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    spared = [learning[name] for name in learning if "adapter_fusion_layer" in name and name.endswith("value.weight")]
+    return adamw_groups(learning.values(), weight_decay, spared)
 
 
 def make_optimizer(model: nn.Module, experiment: PairExperiment) -> torch.optim.Optimizer:
@@ -296,7 +293,7 @@ def train(
         made = batches(training, experiment.batch, generators["order"])
         for positions in made:
             inputs, labels = collate(training, positions, device)
-            with torch.autocast(device.type, precision, enabled=precision is not torch.float32):
+            with in_precision(device, precision):
                 loss = F.cross_entropy(forward(model, inputs | {"labels": labels}).float(), labels)
             losses += loss.detach()
             if experiment.method == "fusion":
@@ -330,7 +327,7 @@ def predict(model: nn.Module, encoded: Encoded, device: torch.device, precision:
     for start in range(0, len(order), EVALUATION_BATCH):
         chosen = order[start : start + EVALUATION_BATCH]
         inputs, _ = collate(encoded, chosen, device)
-        with torch.autocast(device.type, precision, enabled=precision is not torch.float32):
+        with in_precision(device, precision):
             found[chosen] = model(**inputs).logits.float().cpu()
     return (found.double() * 10**DIGITS).round().div(10**DIGITS).float()
 

@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import formulas, profiles, runs
+from utils.experiments import formulas, profiles
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
-from utils.experiments.runs import recorded_examples
-from utils.experiments.summaries import load_summaries
+from utils.experiments.runs import five_seeds, recorded_examples
+from utils.experiments.summaries import load_recorded
 
 if TYPE_CHECKING:
     from utils.plots import Picture
 
 NOTEBOOK = "12_smaller_models"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "smaller_models"
+seeds = five_seeds  # the student's own
 DENSE, REWOUND, NEW, SHUFFLED = "dense", "rewound", "new values", "shuffled mask"
 TEACHER, OWN, HARD, SOFT = "teacher", "own labels", "hard labels", "soft labels"
 CUT = (REWOUND, NEW, SHUFFLED)
@@ -150,11 +151,6 @@ def lookups(experiment: Smaller, split: str) -> tuple[list[list[int]], list[int]
     return questions, values
 
 
-def seeds(profile: str | None = None) -> list[int]:
-    """The student's own seeds: five in each size, because there are many experiments. See `runs.seeds`."""
-    return runs.seeds(profile)[:5]
-
-
 # Method and sparsity; that of the profile smoke is less, see `experiments`.
 ARMS: dict[str, tuple[str, float]] = {
     "dense": (DENSE, 0.0),
@@ -257,5 +253,4 @@ def trade_off(rows: Mapping[str, tuple[float, float, float]], alt: str) -> "Pict
 
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
-    found = load_summaries(experiments(profile="cpu"), RECORDED)
-    return {name: some for name, some in found.items() if some}
+    return load_recorded(experiments(profile="cpu"), RECORDED)

@@ -2,7 +2,6 @@
 
 import copy
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from torch.nn import functional as F
 from data import libraries
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
-from utils.experiments.loops import run_of
+from utils.experiments.loops import fingerprint, run_of
 from utils.experiments.smaller.spec import (
     CUT,
     DENSE,
@@ -162,7 +161,7 @@ class Given:
     @property
     def fingerprint(self) -> str:
         """Eight digits that differ between texts."""
-        return f"{zlib.crc32(b''.join(part.numpy().tobytes() for part in (self.x, self.test_x))):08x}"
+        return fingerprint((self.x, self.test_x))
 
 
 @cache

@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import formulas, profiles, runs
+from utils.experiments import formulas, profiles
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run, parse, read_files
-from utils.experiments.summaries import load_summaries
+from utils.experiments.runs import five_seeds
+from utils.experiments.summaries import load_recorded
 
 if TYPE_CHECKING:
     from utils.plots import Picture
 
 NOTEBOOK = "08_bert_heads"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "bert_heads"
+seeds = five_seeds  # the student's own
 LINEAR, BILSTM = "linear", "BiLSTM"
 FINE_TUNED, FROM_NOTHING = "fine-tuned", "fine-tuned from random weights"
 RIGHT, FOUND, THERE, LOSS = range(4)  # of a sentence: names found that are right, names found, names there, loss
@@ -131,11 +133,6 @@ def _made_up_names(count: int) -> list[int]:
     return [sum(tag.startswith("B-") for tag in tags) for _, tags in tagged.load("made-up-tags", "test", count)]
 
 
-def seeds(profile: str | None = None) -> list[int]:
-    """The student's own seeds: five in each size, because there are many experiments. See `runs.seeds`."""
-    return runs.seeds(profile)[:5]
-
-
 SIZES: dict[str, dict[str, Any]] = {
     "smoke": {
         "task": "made-up-tags", "encoder": "tiny", "states": (0, 1, 3), "under": (0, 3),
@@ -230,5 +227,4 @@ def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
-    found = load_summaries(experiments(profile="cpu"), RECORDED)
-    return {name: some for name, some in found.items() if some}
+    return load_recorded(experiments(profile="cpu"), RECORDED)

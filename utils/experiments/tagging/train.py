@@ -3,7 +3,6 @@
 import functools
 import random
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +18,9 @@ from data import encoders, tagged
 from data.tagged import Tagged
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
-from utils.experiments.loops import products_of, run_of
+from utils.experiments.loops import Frozen, adamw_groups, chunks_of, fingerprint, in_precision, products_of, run_of
 from utils.experiments.tagging.spec import BILSTM, Tagging
-from utils.experiments.training import progress, seed_everything
+from utils.experiments.training import seed_everything
 
 OUTSIDE = "O"
 SKIPPED = -100
@@ -41,8 +40,7 @@ class Text:
     @property
     def fingerprint(self) -> str:
         """Eight digits that differ between texts."""
-        lines = [" ".join([*words, *tags]) for words, tags in (*self.pool, *self.test)]
-        return f"{zlib.crc32(chr(10).join(lines).encode()):08x}"
+        return fingerprint(" ".join([*words, *tags]) for words, tags in (*self.pool, *self.test))
 
 
 @dataclass(frozen=True)
@@ -165,15 +163,15 @@ def toy() -> Any:
     return model.eval()
 
 
-def encoder_of(experiment: Tagging) -> Any:
-    """A copy of the experiment's encoder of its own; a random one is drawn from torch's default generator."""
-    pretrained = experiment.start == "pretrained"
-    if experiment.encoder == "tiny":
+def encoder_of(encoder: str, start: str) -> Any:
+    """A copy of an encoder; a random one is drawn from torch's default generator."""
+    pretrained = start == "pretrained"
+    if encoder == "tiny":
         made = transformers.BertModel(toy().config, add_pooling_layer=False)
         if pretrained:
             made.load_state_dict(toy().state_dict())
         return made
-    return encoders.plain_model(experiment.encoder, pretrained)
+    return encoders.plain_model(encoder, pretrained)
 
 
 def batch_of(some: Sequence[Cut], device: torch.device) -> dict[str, torch.Tensor]:
@@ -186,33 +184,23 @@ def batch_of(some: Sequence[Cut], device: torch.device) -> dict[str, torch.Tenso
 
 @functools.cache
 def states(
-    task: str,
-    encoder: str,
-    state: int,
-    pool: int,
-    test: int,
-    max_len: int,
-    device: torch.device,
-    precision: torch.dtype,
-    folder: Path | str | None,
+    frozen: Frozen, device: torch.device, precision: torch.dtype
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """One state of every labelled piece, standardised by the pool: for each sentence (words, width), as float16.
 
     They are 8.8's `layer_features`, read from the encoder's first layers alone, whose last state it is: the student's
     where it gives the same.
     """
-    known, tokenizer = text(task, pool, test, folder), encoders.tokenizer(encoder)
-    one = Tagging("", task, encoder, "linear", state, pool, pool, test, 1, 1, 0.0)
-    model = encoder_of(one).to(device).eval()
-    model.encoder.layer = model.encoder.layer[:state]
+    known = text(frozen.task, frozen.pool, frozen.test, frozen.folder)
+    tokenizer, model = encoders.tokenizer(frozen.encoder), encoder_of(frozen.encoder, frozen.start).to(device).eval()
+    model.encoder.layer = model.encoder.layer[: frozen.layers]
     found = []
     for side, title in ((known.pool, "learn from"), (known.test, "test")):
-        cuts = cut(tokenizer, side, known.tags, max_len)
+        cuts = cut(tokenizer, side, known.tags, frozen.max_len)
         order = sorted(range(len(cuts)), key=lambda place: len(cuts[place].ids))
         rows: list[torch.Tensor] = [torch.empty(0)] * len(cuts)
-        chunks = [order[start : start + 32] for start in range(0, len(order), 32)]
-        for chunk in progress(chunks, f"state {state}, to {title}") if len(chunks) > 10 else chunks:
-            with torch.autocast(device.type, precision, enabled=precision is not torch.float32):
+        for chunk in chunks_of(order, 32, f"state {frozen.layers}, to {title}", quiet=10):
+            with in_precision(device, precision):
                 read = read_last(model, batch_of([cuts[place] for place in chunk], device))
             for place, row in zip(chunk, read, strict=True):
                 rows[place] = row.float().cpu()[cuts[place].places]
@@ -292,7 +280,7 @@ class Tagger(nn.Module):
 
     def __init__(self, experiment: Tagging, tags: int):
         super().__init__()
-        self.encoder = encoder_of(experiment)
+        self.encoder = encoder_of(experiment.encoder, experiment.start)
         self.drop = nn.Dropout(experiment.dropout)
         self.head = nn.Linear(self.encoder.config.hidden_size, tags)
         nn.init.normal_(self.head.weight, std=0.02)
@@ -341,11 +329,7 @@ def train(
     shares = torch.cat(labels).bincount(minlength=len(known.tags)) + 1.0
     with torch.no_grad():  # most words are O: who has to learn that first learns little else in so few steps
         out.bias.copy_((shares / shares.sum()).log())
-    groups = [
-        {"params": [one for one in model.parameters() if (one.ndim > 1) is matrix], "weight_decay": decay}
-        for matrix, decay in ((True, experiment.weight_decay), (False, 0.0))
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=experiment.lr)
+    optimizer = torch.optim.AdamW(adamw_groups(model.parameters(), experiment.weight_decay), lr=experiment.lr)
     total = experiment.epochs * -(-len(cuts) // experiment.batch)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, total // 10, total)
     lengths, curve = [len(one.ids) for one in cuts], []
@@ -356,7 +340,7 @@ def train(
             sizes = torch.tensor([len(row) for row in read])
             padded = nn.utils.rnn.pad_sequence([row.float() for row in read], batch_first=True).to(device)
             return [one[:size] for one, size in zip(model(padded, sizes), sizes.tolist(), strict=True)]
-        with torch.autocast(device.type, precision, enabled=precision is not torch.float32):
+        with in_precision(device, precision):
             outputs = model(batch_of(rows, device))
         return [one[row.places].float() for one, row in zip(outputs, rows, strict=True)]
 
@@ -395,7 +379,8 @@ def states_of(
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """The state that an experiment reads, of the sentences to learn from and of those to test on."""
     one = experiment
-    return states(one.task, one.encoder, one.state or 0, one.pool, one.test, one.max_len, device, precision, folder)
+    frozen = Frozen(one.task, one.encoder, one.state or 0, one.pool, one.test, one.start, one.max_len, folder=folder)
+    return states(frozen, device, precision)
 
 
 def guesses_of(cuts: Sequence[Cut], logits: Sequence[torch.Tensor], some: Sequence[Tagged], tags: Sequence[str]) -> Any:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import formulas, profiles, runs
+from utils.experiments import formulas, profiles
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run, parse, read_files
-from utils.experiments.summaries import Summary, load_summaries
+from utils.experiments.runs import five_seeds
+from utils.experiments.summaries import Summary, load_recorded
 
 if TYPE_CHECKING:
     from utils.experiments.seed_table import Comparison
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 NOTEBOOK = "13_translation"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "translation"
+seeds = five_seeds  # the student's own
 ORDERS = 4  # of n-grams
 GREEDY, BEAMS, PENALISED = "greedy", "beams", "beams, length penalty"
 DECODINGS = (GREEDY, BEAMS, PENALISED)  # in the order of a row of predictions
@@ -166,11 +168,6 @@ def _decoded(run: Run, title: str, place: int) -> Run:
     return replace(named, predictions=[[*row[:HYPOTHESES], *_part(row, place)] for row in run.predictions])
 
 
-def seeds(profile: str | None = None) -> list[int]:
-    """The student's own seeds: five in each size, because there are several experiments. See `runs.seeds`."""
-    return runs.seeds(profile)[:5]
-
-
 # The name of an arm, and what it has besides the size of its profile: many pairs or few, and which BERT.
 MANY, PLAIN, FUSED, DROPPED = "many pairs", "few pairs", "few, BERT", "few, BERT, drop-net"
 ARMS: dict[str, dict[str, Any]] = {
@@ -248,5 +245,4 @@ def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
-    found = load_summaries(experiments(profile="cpu"), RECORDED)
-    return {name: some for name, some in found.items() if some}
+    return load_recorded(experiments(profile="cpu"), RECORDED)

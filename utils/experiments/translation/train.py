@@ -3,7 +3,6 @@
 import math
 import random
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,8 +18,8 @@ from data import encoders, parallel
 from data.parallel import Pair
 from utils.experiments import profiles, student
 from utils.experiments.experiment import DIGITS, Run
-from utils.experiments.loops import run_of
-from utils.experiments.training import progress, seed_everything
+from utils.experiments.loops import Frozen, chunks_of, fingerprint, last_states, run_of
+from utils.experiments.training import seed_everything
 from utils.experiments.translation.spec import (
     DECODINGS,
     GREEDY,
@@ -57,8 +56,7 @@ class Text:
     @property
     def fingerprint(self) -> str:
         """Eight digits that differ between texts."""
-        lines = [" ".join(words) for pair in (*self.pool, *self.test) for words in pair]
-        return f"{zlib.crc32(chr(10).join(lines).encode()):08x}"
+        return fingerprint(" ".join(words) for pair in (*self.pool, *self.test) for words in pair)
 
 
 @cache
@@ -95,32 +93,28 @@ class Words:
 
 
 @lru_cache(maxsize=8)
-def states(
-    task: str, language: str, pool: int, test: int, encoder: str, start: str, state: int, device: torch.device,
-    folder: Path | str | None,
-) -> dict[tuple[str, ...], torch.Tensor]:  # fmt: skip
+def states(frozen: Frozen, device: torch.device) -> dict[tuple[str, ...], torch.Tensor]:
     """A state of the frozen encoder for each English sentence, (pieces, width) on the CPU.
 
     Raises:
         Those of `encoders.folder`; OSError: neither the hub nor its cache has it.
     """
-    known, cutter = text(task, language, pool, test, folder), encoders.tokenizer(encoder)
+    known = text(frozen.task, frozen.language, frozen.pool, frozen.test, frozen.folder)
+    cutter = encoders.tokenizer(frozen.encoder)
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        model = encoders.ready_model(encoder)
-        if start == "random":
+        model = encoders.ready_model(frozen.encoder)
+        if frozen.start == "random":
             model = type(model)(model.config, add_pooling_layer=False)
     model.to(device).eval()
-    model.encoder.layer = model.encoder.layer[:state]
+    model.encoder.layer = model.encoder.layer[: frozen.layers]
     sentences = sorted({tuple(words) for words, _ in (*known.pool, *known.test)}, key=lambda words: (len(words), words))
-    chunks = [sentences[begin : begin + 64] for begin in range(0, len(sentences), 64)]
     found = {}
-    for chunk in progress(chunks, f"state {state} of {encoder}") if len(chunks) > 4 else chunks:
+    for chunk in chunks_of(sentences, 64, f"state {frozen.layers} of {frozen.encoder}", quiet=4):
         read = cutter([" ".join(words) for words in chunk], padding=True, truncation=True, max_length=40,
                       return_tensors="pt")  # fmt: skip
-        with torch.no_grad():
-            states_of_chunk = model(**{name: part.to(device) for name, part in read.items()}).last_hidden_state
-        for words, row, real in zip(chunk, states_of_chunk.cpu(), read["attention_mask"], strict=True):
+        rows = last_states(model, read, device, torch.float32).cpu()
+        for words, row, real in zip(chunk, rows, read["attention_mask"], strict=True):
             found[words] = row[real.bool()].clone()
     return found
 
@@ -349,9 +343,10 @@ def train(
     pairs = draw.sample(known.pool, size.examples)
     bert: dict[tuple[str, ...], torch.Tensor] = {}
     if size.encoder:
-        bert = states(
-            size.task, size.language, size.pool, size.test, size.encoder, size.start, size.state, device, folder
+        frozen = Frozen(
+            size.task, size.encoder, size.state, size.pool, size.test, size.start, language=size.language, folder=folder
         )
+        bert = states(frozen, device)
     own = Functions()
     chance = torch.Generator().manual_seed(seed)
     seed_everything(seed)
