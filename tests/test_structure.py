@@ -139,6 +139,22 @@ def test_a_computed_import_is_one_that_was_looked_at():
     assert {name: count for name, count in found.items() if count} == dict.fromkeys(COMPUTED, 1)
 
 
+LONGEST = 60  # lines of a function, its docstring included
+
+
+def test_functions_are_short():
+    """Those of `utils`, checks aside, which have a sentence for each mistake; ruff bounds branches and parameters."""
+    found = {
+        f"{name}.{node.name}": node.end_lineno - node.lineno + 1
+        for name, path in modules("utils").items()
+        if not name.startswith("utils.checks.")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert len(found) > 500
+    assert {name: lines for name, lines in found.items() if lines > LONGEST} == {}
+
+
 @pytest.mark.parametrize("folder", ["tests", "benchmarks"])
 def test_no_test_is_imported(folder):
     """What several tests call stands in tests/helpers.py, what they share in the fixtures of tests/conftest.py."""

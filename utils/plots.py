@@ -50,6 +50,16 @@ class Picture:
         """The picture for a notebook, with metadata that nbconvert turns into `<img alt=...>`."""
         return self.png(), {"alt": self.alt}
 
+    def mark(self, name: str, place: float) -> "Picture":
+        """Draw a dotted vertical line at a place of the first axes, with a name above it; gives the picture back."""
+        import matplotlib
+
+        ax = self.axes[0]
+        with matplotlib.rc_context(LOOK):
+            ax.axvline(place, ls=":", color="black", lw=1)
+            ax.text(place, 1.02, name, fontsize=9, va="bottom", ha="center", transform=ax.get_xaxis_transform())
+        return self
+
     def png(self) -> bytes:
         """The bytes of a PNG file."""
         import matplotlib
@@ -159,7 +169,6 @@ def curves(
     x: Iterable[float] | None = None,
     bands: Mapping[str, tuple[Any, Any]] | None = None,
     log: bool = False,
-    mark: tuple[str, float] | None = None,
 ) -> Picture:
     """Lines on one pair of axes, told apart by colour and by dashes.
 
@@ -168,7 +177,6 @@ def curves(
         x: where the values lie; 1, 2, 3, ... if None.
         bands: label -> lower and upper values, shaded around the line of that label.
         log: whether the vertical axis is logarithmic. Its numbers are written out: 20, not 2 times 10 to the 1.
-        mark: the name and place of a dotted vertical line.
     """
     from matplotlib import ticker
 
@@ -192,9 +200,6 @@ def curves(
             ax.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
             ax.yaxis.set_minor_locator(ticker.NullLocator())
             ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
-        if mark is not None:
-            ax.axvline(mark[1], ls=":", color="black", lw=1)
-            ax.text(mark[1], 1.02, mark[0], fontsize=9, va="bottom", ha="center", transform=ax.get_xaxis_transform())
         if x is None:
             ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
         if len(series) > 1:

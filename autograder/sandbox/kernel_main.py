@@ -315,6 +315,7 @@ def serve(shell: HandInShell, line: protocol.Pipes) -> None:
     take_over(shell)
     sys.argv = [""]
     stand_ins.offer()
+    dispatch.watch_compiled()
     threading.setprofile(forbidden.note_in_threads)
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules beside the notebook, as in Jupyter

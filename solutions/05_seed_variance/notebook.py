@@ -924,7 +924,8 @@ budgets = range(1, 21)
 lines = {start: [expected_best(values, n) for n in budgets] for start, values in scores.items()}
 alt = "Expected best accuracy against the number of runs, for three starts: all rise, fast at first."
 have = max(map(len, scores.values()))
-plots.curves(lines, xlabel="runs", ylabel="expected best accuracy", mark=(f"the {have} runs there are", have), alt=alt)
+picture = plots.curves(lines, xlabel="runs", ylabel="expected best accuracy", alt=alt)
+picture.mark(f"the {have} runs there are", have)
 
 # %% [markdown]
 # It starts at the mean and ends at the best run. To the right of the dotted line it knows nothing. To the left it is

@@ -84,7 +84,7 @@ def tried(experiment: PairExperiment, seed: int) -> list[dict[str, float]]:
     training, held_out = (selected(every, places) for places in split(experiment, loaded, SEEDS.index(seed)))
     generators = train.streams(experiment, seed)
     model = train.build(experiment, every.classes, generators["head"], device, precision)
-    return train.train(model, experiment, generators, training, held_out, device, precision)[1]
+    return train.train(model, experiment, generators, training, held_out, precision)[1]
 
 
 def arms() -> dict[str, PairExperiment]:

@@ -245,7 +245,7 @@ def small_run(experiment, generators, model, classes=2):
 
     encoded = train.encode(pairs.load("made-up-rte", "train", limit=64), encoders.tokenizer("tiny"), max_len=24)
     encoded = dataclasses.replace(encoded, classes=classes)
-    return train.train(model, experiment, generators, encoded, encoded, CPU, torch.float32)
+    return train.train(model, experiment, generators, encoded, encoded, torch.float32)
 
 
 def fusion_of_two(**changes):

@@ -474,34 +474,67 @@ def _entries(value: Any) -> bool:
     return {*map(type, inner)} <= NUMBERS | {str}
 
 
-def _check_types(content: dict[str, Any]) -> None:
-    """Every field is of exactly its type; fields that may be missing are there or not."""
-    logits, curve, epochs = content["logits"], content["curve"], content.get("epochs", [])
-    for name in ("labels", "predictions"):
-        values = content[name]
-        if not _entries(values):
-            raise BadRun(f"{name} is not a list of numbers, texts, and lists of these")
-        if logits and (not values or any(type(value) is not int or value < 0 for value in values)):
-            raise BadRun(f"{name} is not a list of classes")
-    if type(logits) is not list or (logits and (not _table(logits, len(logits)) or len(logits[0]) < 2)):
-        raise BadRun("logits is not a table of numbers")
-    if type(epochs) is not list or not all(_table(one, len(logits)) for one in epochs):
-        raise BadRun("epochs is not a list of tables like logits")
-    if type(curve) is not list or any(type(point) is not dict for point in curve):
-        raise BadRun("curve is not a list of tables")
-    keys = CURVE if logits else {*curve[0]} if curve else set()
-    if any(set(point) != keys or not all(map(_number, point.values())) for point in curve):
-        raise BadRun(f"curve is not a list of {', '.join(sorted(keys))}")
-    if type(content["seed"]) is not int or not _number(content["seconds"]) or content["seconds"] < 0:
-        raise BadRun("seed or seconds is not a number")
-    numbers = content.get("numbers", {})
-    if type(numbers) is not dict or not all(map(_number, numbers.values())):
-        raise BadRun("numbers is not a table of numbers")
-    if type(content["experiment"]) is not dict or type(content["versions"]) is not dict:
-        raise BadRun("experiment or versions is not a table")
+def _classes(content: dict[str, Any], name: str) -> bool:
+    values = content[name]
+    return not content["logits"] or (bool(values) and all(type(value) is int and value >= 0 for value in values))
+
+
+def _curve(content: dict[str, Any]) -> bool:
+    """Whether all points of the curve have the same keys, those of CURVE if there are logits, and numbers."""
+    curve = content["curve"]
+    keys = _keys(content)
+    return all(set(point) == keys and all(map(_number, point.values())) for point in curve)
+
+
+def _keys(content: dict[str, Any]) -> Collection[str]:
+    curve = content["curve"]
+    return CURVE if content["logits"] else {*curve[0]} if curve else set()
+
+
+def _texts(content: dict[str, Any]) -> bool:
     texts = [content["device"], content["precision"], content.get("student", ""), *content["versions"].values()]
-    if any(type(one) is not str for one in texts):
-        raise BadRun("device, precision, student or a version is not text")
+    return all(type(one) is str for one in texts)
+
+
+# What every run has, each field of exactly its type, in the order in which it is asked; fields that may be missing are
+# there or not. No row looks at a field that an earlier one has not looked at.
+TYPES: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
+    ("labels is not a list of numbers, texts, and lists of these", lambda run: _entries(run["labels"])),
+    ("labels is not a list of classes", lambda run: _classes(run, "labels")),
+    ("predictions is not a list of numbers, texts, and lists of these", lambda run: _entries(run["predictions"])),
+    ("predictions is not a list of classes", lambda run: _classes(run, "predictions")),
+    ("logits is not a table of numbers", lambda run: _logits(run["logits"])),
+    ("epochs is not a list of tables like logits", lambda run: _epochs(run.get("epochs", []), len(run["logits"]))),
+    ("curve is not a list of tables", lambda run: _list_of_tables(run["curve"])),
+    ("curve is not a list of {keys}", _curve),
+    ("seed or seconds is not a number", lambda run: type(run["seed"]) is int and _number(run["seconds"])),
+    ("seed or seconds is not a number", lambda run: run["seconds"] >= 0),
+    ("numbers is not a table of numbers", lambda run: _numbers(run.get("numbers", {}))),
+    ("experiment or versions is not a table", lambda run: {type(run["experiment"]), type(run["versions"])} == {dict}),
+    ("device, precision, student or a version is not text", _texts),
+)
+
+
+def _logits(value: Any) -> bool:
+    return type(value) is list and (not value or (_table(value, len(value)) and len(value[0]) >= 2))
+
+
+def _epochs(value: Any, rows: int) -> bool:
+    return type(value) is list and all(_table(one, rows) for one in value)
+
+
+def _list_of_tables(value: Any) -> bool:
+    return type(value) is list and all(type(point) is dict for point in value)
+
+
+def _numbers(value: Any) -> bool:
+    return type(value) is dict and all(map(_number, value.values()))
+
+
+def _check_types(content: dict[str, Any]) -> None:
+    for says, right in TYPES:
+        if not right(content):
+            raise BadRun(says.format(keys=", ".join(sorted(_keys(content)))) if right is _curve else says)
 
 
 def _check_sense(run: Run) -> None:

@@ -17,7 +17,7 @@ import sys
 import sysconfig
 import traceback
 from contextlib import nullcontext
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -41,18 +41,23 @@ LIBRARY_FOLDERS = tuple(
 kept: list[Any] = []
 
 
+@cache
+def watch_compiled() -> None:
+    """From now on, what torch.jit compiled is called by a function of Python: what it calls itself, no watch can see.
+
+    A kernel does so before any code of the student's runs, and `answer` before it asks, once in a process.
+    """
+    for kind in (torch._C.ScriptFunction, torch._C.ScriptMethod):
+        _through_python(kind)
+
+
 def _through_python(kind: Any) -> None:
-    """Have what torch.jit compiled be called by a function of Python: what it calls itself, no watch can see."""
     call = kind.__call__
 
     def call_compiled(*args: Any, **options: Any) -> Any:
         return call(*args, **options)
 
     kind.__call__ = call_compiled
-
-
-for kind in (torch._C.ScriptFunction, torch._C.ScriptMethod):
-    _through_python(kind)
 
 
 def _copy_of(module: ModuleType) -> ModuleType:
@@ -103,6 +108,7 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
     {"value": ...}, {"error": ...} as `describe` makes it, {"used": name} of what is forbidden, or
     {"changed": name} of an argument that the student's code changed.
     """
+    watch_compiled()
     watch = forbidden.Watch((), _is_students)
     try:
         asked = wire.loads(request, lambda handle, _: kept[handle])

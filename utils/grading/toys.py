@@ -220,22 +220,8 @@ class Elsewhere(TorchFunctionMode):
             on = name == "cuda"
         elif asked:
             on = asked[0].type == self.there.type
-        elif name in PACKED:
-            values, counts = ([one for one in given if one.is_floating_point() is real] for real in (True, False))
-            on = any(self.holds(one) for one in values)
-            if any(self.holds(one) for one in counts) or (on and not all(self.holds(one) for one in values)):
-                raise self.Apart("lengths are packed on the CPU, and all that is read lies on one device")
-        elif name in ("to", "tensor", "as_tensor", "copy_", "__getitem__", "__setitem__") or not given:
-            on = bool(given) and self.holds(given[0])
-            apart = name[:5] in ("__get", "__set") and not on and any(self.holds(one) for one in given[1:])
-            if apart:
-                raise self.Apart("a tensor is indexed by one of another device")
         else:
-            on = any(self.holds(one) for one in given)
-            if on and any(not self.holds(one) and one.dim() for one in given):
-                raise self.Apart("tensors of two devices are used together")
-            if on and in_place(name) and not self.holds(given[0]):
-                raise self.Apart("what is computed elsewhere is written into a tensor of here")
+            on = getattr(self, OPERATORS.get(name, "_together"))(name, given) if given else False
         here = torch.get_default_device()
         args, kwargs = moved(args, here), moved(kwargs or {}, here)
         result = args[0] if name in ("cuda", "cpu") else func(*args, **kwargs)
@@ -245,6 +231,34 @@ class Elsewhere(TorchFunctionMode):
             if is_tensor(one) and on and (name not in PACKED or one.is_floating_point()):
                 self.mark(one)
         return result
+
+    def _first(self, name: str, given: list[torch.Tensor]) -> bool:
+        """The result is where the first tensor is, whatever the others are."""
+        return self.holds(given[0])
+
+    def _indexed(self, name: str, given: list[torch.Tensor]) -> bool:
+        """As `_first`; a tensor of here is not indexed by one of there."""
+        on = self.holds(given[0])
+        if not on and any(self.holds(one) for one in given[1:]):
+            raise self.Apart("a tensor is indexed by one of another device")
+        return on
+
+    def _packed(self, name: str, given: list[torch.Tensor]) -> bool:
+        """The result is where the values are, all in one place; the lengths stay on the CPU."""
+        values, counts = ([one for one in given if one.is_floating_point() is real] for real in (True, False))
+        on = any(self.holds(one) for one in values)
+        if any(self.holds(one) for one in counts) or (on and not all(self.holds(one) for one in values)):
+            raise self.Apart("lengths are packed on the CPU, and all that is read lies on one device")
+        return on
+
+    def _together(self, name: str, given: list[torch.Tensor]) -> bool:
+        """All tensors are in one place, single numbers aside."""
+        on = any(self.holds(one) for one in given)
+        if on and any(not self.holds(one) and one.dim() for one in given):
+            raise self.Apart("tensors of two devices are used together")
+        if on and in_place(name) and not self.holds(given[0]):
+            raise self.Apart("what is computed elsewhere is written into a tensor of here")
+        return on
 
 
 def in_place(name: str) -> bool:
@@ -260,6 +274,14 @@ NAMES = ("cuda", "cpu")
 
 # What packs sentences and reads packed ones: the numbers of their tokens stay on the CPU.
 PACKED = ("_pack_padded_sequence", "_pad_packed_sequence", "lstm", "gru", "rnn_tanh", "rnn_relu")
+
+
+# Which method of `Elsewhere` says where the result of an operator is; of all others it is `_together`.
+OPERATORS = {
+    **dict.fromkeys(PACKED, "_packed"),
+    **dict.fromkeys(("to", "tensor", "as_tensor", "copy_"), "_first"),
+    **dict.fromkeys(("__getitem__", "__setitem__"), "_indexed"),
+}
 
 
 def is_tensor(value: Any) -> bool:

@@ -265,7 +265,6 @@ def train(
     generators: Streams,
     training: Encoded,
     validation: Encoded,
-    device: torch.device,
     precision: torch.dtype,
     on_step: Step = lambda what: None,
 ) -> tuple[list[torch.Tensor], list[dict[str, float]]]:
@@ -278,6 +277,7 @@ def train(
         validation logits (examples, classes) after each epoch, on the CPU, and the curve, whose `train_loss` is the
         mean cross-entropy of the epoch's batches, with dropout and without the penalty.
     """
+    device = next(model.parameters()).device
     optimizer = make_optimizer(model, experiment)
     total = steps_of(experiment, len(training))
     rates = learning_rates(experiment, total)
@@ -362,7 +362,7 @@ def run_seed(
     started = time.perf_counter()
     generators = streams(experiment, seed)
     model = build(experiment, training.classes, generators["head"], device, products, folder)
-    tables, curve = train(model, experiment, generators, training, validation, device, products, on_step)
+    tables, curve = train(model, experiment, generators, training, validation, products, on_step)
     *epochs, rows = ([[round(value, DIGITS) for value in row] for row in table.tolist()] for table in tables)
     return run_of(
         experiment,
@@ -490,7 +490,7 @@ def part(
     model = build(experiment, training.classes, generators["head"], device, precision, folder)
     if experiment.method != "untrained":
         with tqdm(total=steps_of(experiment, len(training)), desc=f"first, {experiment.name}") as bar:
-            train(model, experiment, generators, training, validation, device, precision, lambda _: bar.update())
+            train(model, experiment, generators, training, validation, precision, lambda _: bar.update())
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as made:
         if experiment.method == "full":

@@ -224,12 +224,11 @@ def learn(
     one_step: Callable[[torch.optim.Optimizer, torch.Tensor], object],
     count: int,
     seed: int,
-    device: torch.device,
     decay: float,
     on_step: OnStep,
 ) -> list[dict[str, float]]:
     """Train the model in place by `one_step(optimizer, places)`; the accuracy on the test examples at POINTS times."""
-    known, curve = given(size.base), []
+    known, curve, device = given(size.base), [], next(model.parameters()).device
     rule, schedule = scheduled(model.train(), size.lr, size.steps, decay)
     for step, places in enumerate(order(count, size.batch, size.steps, seed), start=1):
         one_step(rule, places)
@@ -316,7 +315,7 @@ def trained(
     def one_step(rule: torch.optim.Optimizer, places: torch.Tensor) -> object:
         return own.train_step(model, rule, x[places], y[places], masks)
 
-    return learn(size, model, one_step, len(x), seed, device, 0.0, on_step)
+    return learn(size, model, one_step, len(x), seed, 0.0, on_step)
 
 
 def fresh(base: Smaller, seed: int, device: torch.device) -> nn.Module:
@@ -417,7 +416,7 @@ def taught(size: Smaller, seed: int, device: torch.device, on_step: OnStep) -> t
         loss_of(model(x[places]), said[places], y[places], TEMPERATURE, alpha).backward()
         rule.step()
 
-    return model, learn(size, model, one_step, len(x), seed, device, 0.01, on_step)
+    return model, learn(size, model, one_step, len(x), seed, 0.01, on_step)
 
 
 # Runs

@@ -304,6 +304,50 @@ def order_of(count: int, lengths: Sequence[int], batch: int, draw: random.Random
     return made
 
 
+class Reading:
+    """A tagger of an experiment, with what it reads: sentences, or their states where the encoder is frozen."""
+
+    def __init__(self, experiment: Tagging, model: nn.Module, device: torch.device, precision: torch.dtype):
+        self.frozen, self.model = experiment.state is not None, model
+        self.device, self.precision = device, precision
+
+    def logits(self, rows: Sequence[Cut], read: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Logits of the labelled pieces of each sentence; `read` are their states, where the encoder is frozen."""
+        if self.frozen:
+            sizes = torch.tensor([len(row) for row in read])
+            padded = nn.utils.rnn.pad_sequence([row.float() for row in read], batch_first=True).to(self.device)
+            return [one[:size] for one, size in zip(self.model(padded, sizes), sizes.tolist(), strict=True)]
+        with in_precision(self.device, self.precision):
+            outputs = self.model(batch_of(rows, self.device))
+        return [one[row.places].float() for one, row in zip(outputs, rows, strict=True)]
+
+    @torch.no_grad()
+    def tested(self, rows: Sequence[Cut], read: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Logits (words, tags) of each sentence, on the CPU: similar lengths are read together."""
+        made: list[torch.Tensor] = [torch.empty(0)] * len(rows)
+        order = sorted(range(len(rows)), key=lambda place: len(rows[place].ids))
+        for start in range(0, len(order), 32):
+            chunk = order[start : start + 32]
+            part = self.logits([rows[place] for place in chunk], [read[place] for place in chunk if self.frozen])
+            for place, one in zip(chunk, part, strict=True):
+                made[place] = one.float().cpu()
+        return made
+
+
+def new_model(experiment: Tagging, width: int, labels: Sequence[torch.Tensor], tags: int) -> nn.Module:
+    """A tagger whose output knows how frequent each tag is; `width` is that of frozen states, 0 if it reads sentences.
+
+    Most words are O: who has to learn that first learns little else in so few steps.
+    """
+    model = Probe(experiment, width, tags) if width else Tagger(experiment, tags)
+    head: Any = model.head
+    out = head if isinstance(head, nn.Linear) else head.out
+    shares = torch.cat([*labels]).bincount(minlength=tags) + 1.0
+    with torch.no_grad():
+        out.bias.copy_((shares / shares.sum()).log())
+    return model
+
+
 def train(
     experiment: Tagging,
     seed: int,
@@ -311,8 +355,8 @@ def train(
     precision: torch.dtype,
     folder: Path | str | None = None,
     on_step: Callable[[str], None] = lambda what: None,
-) -> tuple[Callable[[Sequence[Cut], Sequence[torch.Tensor]], list[torch.Tensor]], list[dict[str, float]]]:
-    """Train once. Returns what gives logits (words, tags) of sentences, and the mean loss of each epoch."""
+) -> tuple[Reading, list[dict[str, float]]]:
+    """Train once. Returns the tagger, in evaluation mode, and the mean loss of each epoch."""
     known, tokenizer = text_of(experiment, folder), encoders.tokenizer(experiment.encoder)
     draw = random.Random(seed)
     chosen = draw.sample(range(len(known.pool)), experiment.examples)
@@ -321,34 +365,17 @@ def train(
     frozen = experiment.state is not None
     given = [states_of(experiment, device, precision, folder)[0][place] for place in chosen] if frozen else []
     seed_everything(seed)
-    model = (
-        Probe(experiment, given[0].size(1), len(known.tags)) if frozen else Tagger(experiment, len(known.tags))
-    ).to(device)
-    head: Any = model.head
-    out = head if isinstance(head, nn.Linear) else head.out
-    shares = torch.cat(labels).bincount(minlength=len(known.tags)) + 1.0
-    with torch.no_grad():  # most words are O: who has to learn that first learns little else in so few steps
-        out.bias.copy_((shares / shares.sum()).log())
+    model = new_model(experiment, given[0].size(1) if frozen else 0, labels, len(known.tags)).to(device)
+    reading = Reading(experiment, model, device, precision)
     optimizer = torch.optim.AdamW(adamw_groups(model.parameters(), experiment.weight_decay), lr=experiment.lr)
     total = experiment.epochs * -(-len(cuts) // experiment.batch)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, total // 10, total)
     lengths, curve = [len(one.ids) for one in cuts], []
-
-    def logits_of(rows: Sequence[Cut], read: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Logits of the labelled pieces of each sentence; `read` are their states, where the encoder is frozen."""
-        if frozen:
-            sizes = torch.tensor([len(row) for row in read])
-            padded = nn.utils.rnn.pad_sequence([row.float() for row in read], batch_first=True).to(device)
-            return [one[:size] for one, size in zip(model(padded, sizes), sizes.tolist(), strict=True)]
-        with in_precision(device, precision):
-            outputs = model(batch_of(rows, device))
-        return [one[row.places].float() for one, row in zip(outputs, rows, strict=True)]
-
     model.train()
     for epoch in range(experiment.epochs):
         losses = []
         for places in order_of(len(cuts), lengths, experiment.batch, draw):
-            found = logits_of([cuts[place] for place in places], [given[place] for place in places] if frozen else [])
+            found = reading.logits([cuts[place] for place in places], [given[place] for place in places if frozen])
             loss = F.cross_entropy(torch.cat(found), torch.cat([labels[place] for place in places]).to(device))
             optimizer.zero_grad()
             loss.backward()
@@ -359,19 +386,7 @@ def train(
         curve.append({"train_loss": round(torch.stack(losses).mean().item(), DECIMALS)})
         on_step(f"epoch {epoch + 1} of {experiment.epochs}")
     model.eval()
-
-    @torch.no_grad()
-    def tested(rows: Sequence[Cut], read: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        made: list[torch.Tensor] = [torch.empty(0)] * len(rows)
-        order = sorted(range(len(rows)), key=lambda place: len(rows[place].ids))
-        for start in range(0, len(order), 32):
-            chunk = order[start : start + 32]
-            part = logits_of([rows[place] for place in chunk], [read[place] for place in chunk] if frozen else [])
-            for place, one in zip(chunk, part, strict=True):
-                made[place] = one.float().cpu()
-        return made
-
-    return tested, curve
+    return reading, curve
 
 
 def states_of(
@@ -419,10 +434,10 @@ def run_seed(
     """
     device, known = profiles.device(), text_of(experiment, folder)
     products, began = products_of(experiment, device, precision), time.perf_counter()
-    tested, curve = train(experiment, seed, device, products, folder, on_step)
+    reading, curve = train(experiment, seed, device, products, folder, on_step)
     cuts = cut(encoders.tokenizer(experiment.encoder), known.test, known.tags, experiment.max_len)
     read = states_of(experiment, device, products, folder)[1] if experiment.state is not None else ()
-    logits = tested(cuts, read)
+    logits = reading.tested(cuts, read)
     gold = [tags for _, tags in known.test]
     counts = count_names(gold, guesses_of(cuts, logits, known.test, known.tags))
     losses = [
@@ -453,7 +468,7 @@ def tag(experiment: Tagging, seed: int, sentences: Sequence[Sequence[str]]) -> l
         raise ValueError(f"{experiment.name}: only a tagger whose encoder learned reads other sentences")
     device, known = profiles.device(), text_of(experiment)
     with tqdm(total=experiment.epochs, desc=f"{experiment.name}, seed {seed}") as bar:
-        tested, _ = train(experiment, seed, device, products_of(experiment, device), None, lambda what: bar.update())
+        reading, _ = train(experiment, seed, device, products_of(experiment, device), None, lambda what: bar.update())
     some = [([*words], [OUTSIDE] * len(words)) for words in sentences]
     cuts = cut(encoders.tokenizer(experiment.encoder), some, known.tags, experiment.max_len)
-    return guesses_of(cuts, tested(cuts, ()), some, known.tags)
+    return guesses_of(cuts, reading.tested(cuts, ()), some, known.tags)
