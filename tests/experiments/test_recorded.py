@@ -16,12 +16,13 @@ from scipy import stats
 
 from autograder import course, synthetic
 from autograder.author import record_runs
+from autograder.intake import run_files
 from autograder.reports import report
 from data import encoders
 from utils.experiments import extrapolation, forgery, pretraining, rte, tagging, transfer
 from utils.experiments.experiment import parse, path_of, read_files
 from utils.experiments.rte.spec import PairExperiment
-from utils.experiments.runs import RECORDED_SEEDS, load_runs, load_table
+from utils.experiments.runs import RECORDED_SEEDS, load_table
 from utils.experiments.seed_table import SeedTable
 from utils.grading.evidence import examine
 
@@ -35,10 +36,31 @@ ENTRIES = [entry for entry in course.load().notebooks if entry.has_experiments]
 def test_the_made_up_class_has_its_runs(entry):
     """Those of today's experiments and no other: else each demonstration would train them."""
     experiments = entry.experiments_of("smoke").values()
-    wanted = {path_of(one, seed, synthetic.RUNS / entry.name) for one in experiments for seed in RECORDED_SEEDS}
-    assert wanted == {path for path in (synthetic.RUNS / entry.name).rglob("*") if path.is_file()}
-    for one in experiments:
-        assert [*load_runs(one, synthetic.RUNS / entry.name)] == [*RECORDED_SEEDS]
+    wanted = {path_of(one, seed, "").as_posix() for one in experiments for seed in RECORDED_SEEDS}
+    known = run_files.unpack((synthetic.RUNS / f"{entry.name}.json").read_bytes())
+    assert {*known} == wanted
+    for experiment, runs in synthetic.runs_of(entry):
+        assert [run.experiment == experiment.plain() for run in runs] == [True] * len(RECORDED_SEEDS)
+        assert [run.seed for run in runs] == [*RECORDED_SEEDS]
+
+
+def test_a_run_that_the_made_up_class_lacks_is_trained_and_kept(tmp_path, monkeypatch):
+    entry = next(one for one in ENTRIES if one.number == "13")
+    path = synthetic.RUNS / f"{entry.name}.json"
+    whole = run_files.unpack(path.read_bytes())
+    gone = min(whole)
+    (tmp_path / path.name).write_bytes(run_files.pack({name: text for name, text in whole.items() if name != gone}))
+    monkeypatch.setattr(synthetic, "RUNS", tmp_path)
+    asked = []
+
+    def trained(experiment, seeds, results):
+        asked.extend(path_of(experiment, seed, "").as_posix() for seed in seeds)
+        return [parse(whole[path_of(experiment, seed, "").as_posix()]) for seed in seeds]
+
+    monkeypatch.setattr(synthetic, "run_seeds", trained)
+    runs = synthetic.runs_of.__wrapped__(entry)
+    assert asked == [gone] and {len(some) for _, some in runs} == {len(RECORDED_SEEDS)}
+    assert run_files.unpack((tmp_path / path.name).read_bytes()) == whole
 
 
 GROUPS = {
