@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import torch
-from torch import nn
 
 from utils.experiments import profiles
 from utils.experiments.experiment import Experiment, Run
@@ -51,11 +50,11 @@ def last_states(
 
 
 def adamw_groups(
-    parameters: Iterable[nn.Parameter], decay: float, spared: Iterable[nn.Parameter] = (), **options: Any
+    parameters: Iterable[torch.Tensor], decay: float, spared: Iterable[torch.Tensor] = (), **options: Any
 ) -> list[dict[str, Any]]:
     """Parameters in groups for AdamW: matrices decay, and biases, norms and what is `spared` do not."""
     kept = {id(one) for one in spared}
-    groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+    groups: dict[bool, list[torch.Tensor]] = {True: [], False: []}
     for one in parameters:
         groups[one.ndim > 1 and id(one) not in kept].append(one)
     return [
