@@ -68,7 +68,7 @@ OF_A_ROW = 20  # spans that are looked at: the best ones often overlap
 
 
 @dataclass(frozen=True)
-class Reader:
+class QuestionAnswerer:
     """An encoder, a linear map from its states to two logits, its tokenizer, and how many tokens a row has at most."""
 
     encoder: Any
@@ -117,7 +117,9 @@ class Row:
         return int(first), int(last)
 
 
-def reader(own: Functions, seed: int = 0, profile: str | None = None, folder: Path | str | None = None) -> Reader:
+def reader(
+    own: Functions, seed: int = 0, profile: str | None = None, folder: Path | str | None = None
+) -> QuestionAnswerer:
     """Whoever answers in this profile: trained here, with a progress bar, or loaded.
 
     Args:
@@ -130,7 +132,9 @@ def reader(own: Functions, seed: int = 0, profile: str | None = None, folder: Pa
     profile = profile or profiles.name()
     if profile == "gpu":
         encoder, out, tokenizer = encoders.answering_model(folder)
-        return Reader(encoder.to(profiles.device()).eval(), out.to(profiles.device()).eval(), tokenizer, SQUAD_ROW)
+        return QuestionAnswerer(
+            encoder.to(profiles.device()).eval(), out.to(profiles.device()).eval(), tokenizer, SQUAD_ROW
+        )
     size = SIZES[profile]
     seed_everything(seed)
     tokenizer = encoders.tokenizer("minilm" if size.layers else "tiny")
@@ -142,12 +146,12 @@ def reader(own: Functions, seed: int = 0, profile: str | None = None, folder: Pa
     out = nn.Linear(encoder.config.hidden_size, 2)
     nn.init.normal_(out.weight, std=0.02)
     device = profiles.device()
-    made = Reader(encoder.to(device), out.to(device), tokenizer, size.row)
+    made = QuestionAnswerer(encoder.to(device), out.to(device), tokenizer, size.row)
     _train(made, own, size, seed)
     return made
 
 
-def _train(made: Reader, own: Functions, size: Size, seed: int) -> None:
+def _train(made: QuestionAnswerer, own: Functions, size: Size, seed: int) -> None:
     draw, device = random.Random(seed), profiles.device()
     rows = [
         _to_learn(made, own, one, draw, size.blank) for one in questions.load(size.task, "train", size.examples, seed)
@@ -170,7 +174,7 @@ def _train(made: Reader, own: Functions, size: Size, seed: int) -> None:
 
 
 def _to_learn(
-    made: Reader, own: Functions, asked: Asked, draw: random.Random, blank: float
+    made: QuestionAnswerer, own: Functions, asked: Asked, draw: random.Random, blank: float
 ) -> tuple[Row, tuple[int, int]]:
     """A row of a page, and the answer's tokens: (0, 0) in some rows, which do not have it."""
     rows = [*_rows(made, asked.question, asked.page)]
@@ -180,7 +184,7 @@ def _to_learn(
     return draw.choice(others if not there or (others and draw.random() < blank) else there)
 
 
-def _rows(made: Reader, question: str, page: str) -> Iterator[Row]:
+def _rows(made: QuestionAnswerer, question: str, page: str) -> Iterator[Row]:
     """Parts of a page, each as long as a row has room beside the question; the next one begins in its middle."""
     asked = made.tokenizer(question, add_special_tokens=False)["input_ids"][: made.row // 3]
     ids, offsets = _tokens(made.tokenizer, page)
@@ -195,7 +199,7 @@ def _tokens(tokenizer: Any, page: str) -> tuple[list[int], list[tuple[int, int]]
     return read["input_ids"], read["offset_mapping"]
 
 
-def _logits(made: Reader, own: Functions, rows: Sequence[Row]) -> Any:
+def _logits(made: QuestionAnswerer, own: Functions, rows: Sequence[Row]) -> Any:
     """Start and end logits (B, T) of rows, minus infinity at pads."""
     device, tokenizer = profiles.device(), made.tokenizer
     special = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
@@ -211,7 +215,7 @@ def _logits(made: Reader, own: Functions, rows: Sequence[Row]) -> Any:
 
 
 @torch.no_grad()
-def ask(made: Reader, own: Functions, question: str, page: str, n: int = 3, max_len: int = 40) -> list[Found]:
+def ask(made: QuestionAnswerer, own: Functions, question: str, page: str, n: int = 3, max_len: int = 40) -> list[Found]:
     """The n best answers of a page, the best one first; none overlaps a better one.
 
     Each part of the page has its own [CLS], and scores of two parts compare as margins above it.

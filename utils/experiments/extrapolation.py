@@ -37,7 +37,7 @@ SCHEMES = ("none", "sinusoidal", "learned", "rotary", "ALiBi")
 
 
 @dataclass(frozen=True)
-class Text:
+class CharacterWindows:
     """Characters as numbers: two int64 tensors, and the symbol that each number stands for (0 for all rare ones)."""
 
     train: torch.Tensor
@@ -46,7 +46,7 @@ class Text:
 
 
 @cache
-def text() -> Text:
+def text() -> CharacterWindows:
     """The documentation topics of this Python, every eighth of them kept for validation.
 
     White space counts as one space and rulers as three signs; characters that training text has fewer
@@ -63,7 +63,7 @@ def text() -> Text:
     symbols = "\0" + "".join(sorted(symbol for symbol, count in Counter(train).items() if count >= 20))
     numbers = {symbol: number for number, symbol in enumerate(symbols)}
     first, second = (torch.tensor([numbers.get(symbol, 0) for symbol in part]) for part in (train, valid))
-    return Text(first, second, symbols)
+    return CharacterWindows(first, second, symbols)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Block(nn.Module):
         return x + self.feed(self.norm2(x))
 
 
-class Reader(nn.Module):
+class CharacterModel(nn.Module):
     """A small causal model of characters: numbers (B, T) to logits (B, T, symbols)."""
 
     def __init__(self, symbols: int, size: Extrapolation, scheme: Scheme):
@@ -195,7 +195,7 @@ def train(
     """A model trained on random windows of `TRAINED` characters; the same seed sees the same windows."""
     seed_everything(seed)
     data = text()
-    model = Reader(len(data.symbols), size, scheme).to(device)
+    model = CharacterModel(len(data.symbols), size, scheme).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=size.lr, betas=(0.9, 0.98))
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, size.lr, total_steps=size.steps, pct_start=0.1)
     drawn = torch.Generator().manual_seed(seed)

@@ -38,7 +38,7 @@ Weights = Mapping[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
-class Text:
+class LibrarySentences:
     """Sentences to learn from and to test on, for each class."""
 
     pool: list[list[str]]
@@ -51,18 +51,18 @@ class Text:
 
 
 @functools.cache
-def text(task: str, pool: int, test: int) -> Text:
+def text(task: str, pool: int, test: int) -> LibrarySentences:
     """The sentences of an experiment, read once a session.
 
     Raises:
         ValueError: as `libraries.load`.
     """
-    return Text(
+    return LibrarySentences(
         *(libraries.load(task, split, count) for split, count in zip(libraries.SPLITS, (pool, test), strict=True))
     )
 
 
-def text_of(experiment: Forgetting) -> Text:
+def text_of(experiment: Forgetting) -> LibrarySentences:
     """The sentences of an experiment."""
     return text(experiment.task, experiment.pool, experiment.test)
 

@@ -136,7 +136,7 @@ def _same(made: nn.Module, model: nn.Module, size: LongerContext) -> bool:
 
 
 @dataclass(frozen=True)
-class Text:
+class CharacterText:
     """Characters as numbers, to train on and to test on."""
 
     train: torch.Tensor
@@ -149,7 +149,7 @@ class Text:
 
 
 @cache
-def text(task: str, symbols: int) -> Text:
+def text(task: str, symbols: int) -> CharacterText:
     """Source text, or made-up words, whose rarer characters are all number 0.
 
     Raises:
@@ -159,7 +159,7 @@ def text(task: str, symbols: int) -> Text:
     known = [sign for sign, _ in sorted(Counter(parts[0]).items(), key=lambda pair: (-pair[1], pair[0]))]
     numbers = {sign: place for place, sign in enumerate(known[: symbols - 1], start=1)}
     train, test = (torch.tensor([numbers.get(sign, 0) for sign in part]) for part in parts)
-    return Text(train, test)
+    return CharacterText(train, test)
 
 
 def _made_up() -> tuple[str, str]:

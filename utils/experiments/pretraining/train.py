@@ -35,7 +35,7 @@ Asked = tuple[torch.Tensor, torch.Tensor]  # inputs (B, T) and labels (B, T)
 
 
 @dataclass(frozen=True)
-class Text:
+class TokenSequences:
     """Token ids of sequences (n, T), each begun by [CLS], to train on and to validate on, and what the ids mean."""
 
     train: torch.Tensor
@@ -53,7 +53,7 @@ class Text:
 
 
 @functools.cache
-def text(task: str, encoder: str, pieces: int | None, length: int, validation: int) -> Text:
+def text(task: str, encoder: str, pieces: int | None, length: int, validation: int) -> TokenSequences:
     """The text of an experiment as its encoder's tokenizer cuts it, sentence after sentence, each ended by [SEP].
 
     Raises:
@@ -75,7 +75,7 @@ def text(task: str, encoder: str, pieces: int | None, length: int, validation: i
     number[kept] = torch.arange(len(kept))
     train, valid = (number[side] for side in sides)
     counted = train.flatten().bincount(minlength=len(kept)) + 0.1
-    return Text(
+    return TokenSequences(
         train,
         valid[:validation],
         tokenizer,
@@ -102,7 +102,7 @@ def _made_up() -> tuple[list[str], list[str]]:
     return sentences[100:], sentences[:100]
 
 
-def text_of(experiment: Pretraining) -> Text:
+def text_of(experiment: Pretraining) -> TokenSequences:
     """The text of an experiment, made once a session."""
     one = experiment
     return text(one.task, one.encoder, one.pieces, one.length, one.validation)
@@ -131,7 +131,7 @@ def questions(experiment: Pretraining) -> tuple[torch.Tensor, torch.Tensor, torc
     return torch.stack([blanks, blanks, blanks.scatter(1, changed, drawn)]), places, known.valid.gather(1, places)
 
 
-def hide(ids: torch.Tensor, known: Text, experiment: Pretraining, generator: torch.Generator) -> Asked:
+def hide(ids: torch.Tensor, known: TokenSequences, experiment: Pretraining, generator: torch.Generator) -> Asked:
     """What a masked model reads of `ids` (B, T), and its labels: 7.3, the student's where it draws the same numbers."""
     masked, changed, _ = experiment.split or (0.0, 0.0, 1.0)
     before = generator.get_state()
@@ -161,7 +161,7 @@ def _own(name: str, made_with: Any, same: Any) -> Any:
         return student.instead(name, made_with, same)
 
 
-def build(experiment: Pretraining, known: Text) -> Any:
+def build(experiment: Pretraining, known: TokenSequences) -> Any:
     """The model of an experiment: its encoder, and a fresh head, tied, whose bias knows the shares of the pieces.
 
     The head is that of exercise 7.7, the student's where it gives the same logits.

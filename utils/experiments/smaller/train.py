@@ -94,7 +94,7 @@ def distillation_loss(
     return alpha * T**2 * divergence + (1 - alpha) * F.cross_entropy(student, labels)
 
 
-class Reader(nn.Module):
+class SmallTransformer(nn.Module):
     """A transformer that gives logits for a row of tokens, (B, T) -> (B, C).
 
     A lookup is answered at its last token, and no token has a place; a sentence by the mean of its states.
@@ -321,7 +321,7 @@ def trained(
 def fresh(base: Smaller, seed: int, device: torch.device) -> nn.Module:
     """A new model to answer lookups."""
     seed_everything(seed)
-    return Reader(base, given(base).vocabulary).to(device)
+    return SmallTransformer(base, given(base).vocabulary).to(device)
 
 
 @lru_cache(maxsize=5)
@@ -403,7 +403,7 @@ def taught(size: Smaller, seed: int, device: torch.device, on_step: OnStep) -> t
     """A small model that learned from labels, or from what the teacher says; and its curve."""
     known, (_, labelled, said) = given(size.base), teacher(size.base, seed, device)
     seed_everything(seed)
-    model, loss_of = Reader(size, known.vocabulary).to(device), teaching(size, device)
+    model, loss_of = SmallTransformer(size, known.vocabulary).to(device), teaching(size, device)
     x, y, said = known.x.to(device), known.y.to(device), said.to(device)
     if size.method == OWN:
         x, y, said = (part[labelled.to(device)] for part in (x, y, said))
@@ -483,6 +483,6 @@ def sized(experiment: Smaller, seed: int) -> tuple[nn.Module, torch.Tensor, int]
     elif experiment.method == TEACHER:
         model, _, _ = teacher(base, seed, device)
     else:
-        model = Reader(experiment, given(base).vocabulary)
+        model = SmallTransformer(experiment, given(base).vocabulary)
     model = copy.deepcopy(model).cpu()
     return model, given(base).test_x, sum(int((part != 0).sum()) for part in model.parameters())

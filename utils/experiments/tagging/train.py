@@ -30,7 +30,7 @@ Words = list[str]
 
 
 @dataclass(frozen=True)
-class Text:
+class TaggedSentences:
     """Sentences to learn from and to test on, and all of their tags, `O` first."""
 
     pool: list[Tagged]
@@ -58,7 +58,7 @@ class Cut:
 
 
 @functools.cache
-def text(task: str, pool: int, test: int, folder: Path | str | None = None) -> Text:
+def text(task: str, pool: int, test: int, folder: Path | str | None = None) -> TaggedSentences:
     """The sentences of an experiment, read once a session.
 
     Raises:
@@ -66,10 +66,10 @@ def text(task: str, pool: int, test: int, folder: Path | str | None = None) -> T
     """
     sides = [tagged.load(task, split, count, folder) for split, count in zip(tagged.SPLITS, (pool, test), strict=True)]
     names = {tag for side in sides for _, tags in side for tag in tags} - {OUTSIDE}
-    return Text(sides[0], sides[1], (OUTSIDE, *sorted(names)))
+    return TaggedSentences(sides[0], sides[1], (OUTSIDE, *sorted(names)))
 
 
-def text_of(experiment: Tagging, folder: Path | str | None = None) -> Text:
+def text_of(experiment: Tagging, folder: Path | str | None = None) -> TaggedSentences:
     """The sentences of an experiment."""
     return text(experiment.task, experiment.pool, experiment.test, folder)
 
@@ -226,7 +226,7 @@ def read_last(model: Any, batch: dict[str, torch.Tensor]) -> Sequence[torch.Tens
 # Heads
 
 
-class Reader(nn.Module):
+class BidirectionalTagger(nn.Module):
     """A BiLSTM over the words of each sentence, and a linear map: 8.9."""
 
     def __init__(self, width: int, hidden: int, tags: int):
@@ -242,7 +242,7 @@ class Reader(nn.Module):
 
 def reader(width: int, hidden: int, tags: int) -> nn.Module:
     """A fresh BiLSTM tagger: the student's where it has the same parts and gives the same logits."""
-    made = Reader(width, hidden, tags)
+    made = BidirectionalTagger(width, hidden, tags)
     x = torch.randn(3, 7, width, generator=torch.Generator().manual_seed(0))
     lengths = torch.tensor([4, 7, 1])
 

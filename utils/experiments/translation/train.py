@@ -47,7 +47,7 @@ Step = Callable[[list[list[int]]], torch.Tensor]
 
 
 @dataclass(frozen=True)
-class Text:
+class SentencePairs:
     """Pairs to learn from and to test on."""
 
     pool: list[Pair]
@@ -60,13 +60,13 @@ class Text:
 
 
 @cache
-def text(task: str, language: str, pool: int, test: int, folder: Path | str | None = None) -> Text:
+def text(task: str, language: str, pool: int, test: int, folder: Path | str | None = None) -> SentencePairs:
     """The pairs of an experiment, read once a session.
 
     Raises:
         ValueError, FileNotFoundError: as `parallel.load`.
     """
-    return Text(
+    return SentencePairs(
         parallel.load(task, "train", pool, language, folder), parallel.load(task, "test", test, language, folder)
     )
 
