@@ -4,9 +4,10 @@ Imports nothing heavy: whoever compares all hand-ins of a class needs no torch.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -188,32 +189,72 @@ def suspicious(
         what no training gives, which costs the points; and what a person should see, since what honest runs of this
         experiment do was not measured.
     """
-    sure: list[str] = []
-    unsure: list[str] = []
     table = [(one, list(runs.get(one.name, ()))) for one in experiments]
     real = [(one, some) for one, some in table if some and not one.made_up]
+    found = [*_nothing_learned(real)]
+    for one, some in real:
+        ours = all(one.examples_of(run) == one.recorded_examples for run in some)
+        known = recorded.get(one.folder("").name) if ours else None
+        found += [finding for rule in RULES for finding in rule(one, some, known)]
+    found += _copies(real, recorded)
+    sure, unsure = (dict.fromkeys(one.sentence for one in found if one.sure is costs) for costs in (True, False))
+    return [*sure], [*unsure]
+
+
+class Finding(NamedTuple):
+    """What honest runs do not do."""
+
+    sure: bool  # whether no training gives it, so that it costs the points; else a person should see it
+    sentence: str
+
+
+Real = Sequence[tuple[Experiment, Sequence[Run]]]  # experiments that earn something, with their runs
+
+
+def _nothing_learned(real: Real) -> Iterator[Finding]:
+    """All runs of all experiments predict one thing each."""
     if real and all(run.degenerate for _, some in real for run in some):
         measured = any(one.measured or one.learns for one, _ in real)
-        (sure if measured else unsure).append(
-            f"all {sum(len(some) for _, some in real)} runs predict one class only: nothing was learned in any"
-        )
-    for one, some in real:
-        where = sure if one.measured else unsure
-        collapsed = sum(run.degenerate for run in some)
-        if one.learns and collapsed == len(some):
-            sure.append(f"{one.name}: every run predicts one class only; honest ones learn with some of the seeds")
-        elif one.learns and collapsed > len(some) / 2:  # of the recorded ones none does, which are too few to refuse by
-            unsure.append(f"{one.name}: {collapsed} of {len(some)} runs predict one class only")
-        ours = all(one.examples_of(run) == one.recorded_examples for run in some)
-        where += _in_common(one, some, recorded.get(one.folder("").name) if ours else None)
-        losses = [[point["train_loss"] for point in run.curve if "train_loss" in point] for run in some]
-        falls = [some_losses[0] - some_losses[-1] for some_losses in losses if len(some_losses) > 1]
-        if falls and np.mean(falls) <= 0:
-            unsure.append(f"{one.name}: the training loss does not fall")
+        count = sum(len(some) for _, some in real)
+        yield Finding(measured, f"all {count} runs predict one class only: nothing was learned in any")
+
+
+def _collapsed(experiment: Experiment, runs: Sequence[Run], known: np.ndarray | None) -> Iterator[Finding]:
+    """Most runs of an experiment in which seeds learn predict one thing."""
+    count = sum(run.degenerate for run in runs)
+    if experiment.learns and count == len(runs):
+        sentence = "every run predicts one class only; honest ones learn with some of the seeds"
+        yield Finding(True, f"{experiment.name}: {sentence}")
+    elif experiment.learns and count > len(runs) / 2:  # of the recorded ones none does: too few to refuse by
+        yield Finding(False, f"{experiment.name}: {count} of {len(runs)} runs predict one class only")
+
+
+def _nothing_in_common(experiment: Experiment, runs: Sequence[Run], known: np.ndarray | None) -> Iterator[Finding]:
+    """Runs agree less, with each other or with the recorded ones, than honest runs do."""
+    for sentence in _in_common(experiment, runs, known):
+        yield Finding(experiment.measured, sentence)
+
+
+def _loss_rises(experiment: Experiment, runs: Sequence[Run], known: np.ndarray | None) -> Iterator[Finding]:
+    """The training loss does not fall, in the mean of the runs."""
+    losses = [[point["train_loss"] for point in run.curve if "train_loss" in point] for run in runs]
+    falls = [some[0] - some[-1] for some in losses if len(some) > 1]
+    if falls and np.mean(falls) <= 0:
+        yield Finding(False, f"{experiment.name}: the training loss does not fall")
+
+
+RULES: tuple[Callable[[Experiment, Sequence[Run], np.ndarray | None], Iterator[Finding]], ...] = (
+    _collapsed,
+    _nothing_in_common,
+    _loss_rises,
+)  # each is asked of every experiment, with its runs and the outputs of the recorded ones
+
+
+def _copies(real: Real, recorded: Mapping[str, np.ndarray]) -> Iterator[Finding]:
+    """Two runs are one, or one is a recorded one, as they are or in a disguise."""
     lively = [(one, run) for one, some in real for run in some if not run.degenerate or varied(run.outputs)]
     for one, exact, sentence in _alike(lively, recorded):
-        (sure if exact or one.measured else unsure).append(sentence)
-    return list(dict.fromkeys(sure)), list(dict.fromkeys(unsure))
+        yield Finding(exact or one.measured, sentence)
 
 
 def file_of(experiment: Experiment, run: Run) -> str:
