@@ -22,7 +22,7 @@ from data import encoders
 from utils.experiments import extrapolation, forgery, pretraining, rte, tagging, transfer
 from utils.experiments.experiment import parse, path_of, read_files
 from utils.experiments.rte.spec import PairExperiment
-from utils.experiments.runs import RECORDED_SEEDS, load_table
+from utils.experiments.runs import RECORDED_SEEDS, load_runs, load_table
 from utils.experiments.seed_table import SeedTable
 from utils.grading.evidence import examine
 
