@@ -1,7 +1,5 @@
 """Habits of real courses, a cell for each: the mark is that of stock nbgrader, which grades the same course beside."""
 
-import shutil
-
 import pytest
 from guest_courses import make, run, scores
 from traitlets.config import Config
@@ -26,8 +24,11 @@ async def slow():
 HABITS = {  # in the order in which they run; the mark of both
     "asks for the loop": ("assert asyncio.get_event_loop().is_running()", 1),
     "asks for the running loop": ("asyncio.get_running_loop();", 1),
-    "runs the loop, which runs": ("asyncio.get_event_loop().run_until_complete(one())", 0),
-    "asyncio.run": ("asyncio.run(one())", 0),
+    "runs the loop, which runs": (
+        "mine = one()\ntry:\n    asyncio.get_event_loop().run_until_complete(mine)\nfinally:\n    mine.close()",
+        0,
+    ),
+    "asyncio.run": ("mine = one()\ntry:\n    asyncio.run(mine)\nfinally:\n    mine.close()", 0),
     "starts a task": ("task = asyncio.get_event_loop().create_task(slow())", 1),
     "the task has begun": ("assert seen[:1] == [1]", 1),
     "the task goes on while a cell awaits": ("await asyncio.sleep(0.3)\nassert seen == [1, 2]", 1),
