@@ -2686,3 +2686,21 @@ def causal_mask(T):
 # - numbers.append(tokens[drawn].item())
 # + drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # + numbers.append(int(drawn))
+
+
+# %% wrong="1.3" name="keys and values exchanged" says="keys and values are exchanged"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (
+            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+            for proj in (self.q_proj, self.v_proj, self.k_proj)
+        )
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out_proj(heads.transpose(1, 2).flatten(-2))
