@@ -29,7 +29,7 @@ from autograder.intake.kept_submissions import (
     late_after_one_in_time,
     note_origin,
 )
-from autograder.intake.platforms import TELL, Claim, assignment_claims
+from autograder.intake.platforms import CANVAS_TEST_STUDENT, TELL, Claim, assignment_claims
 from autograder.intake.run_files import pack
 from autograder.intake.runs import Runs
 from autograder.intake.times import Times, read_times
@@ -283,6 +283,11 @@ class _Taking:
             self.result.notes.append(
                 f"{path}: {unlike} ({len(found.text)} bytes); if it is the latest of {student} it counts, and "
                 f"`autograder remove {student} {entry.number} --latest --yes` goes back to the one before, if any"
+            )
+        if claim.platform and claim.platform.name == "Canvas" and claim.name == CANVAS_TEST_STUDENT:
+            self.result.notes.append(
+                f"{student}: it seems to be Canvas's Test Student, as whom instructors look at a course; `autograder "
+                f"remove {student} {entry.number} --yes` takes it out of the class's numbers"
             )
 
     def summed_up(self, nothing: str) -> Collected:

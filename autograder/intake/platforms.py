@@ -14,6 +14,7 @@ from autograder.course import Course, Platform
 from utils.experiments.student import letters
 
 CANVAS_QUIZ, GOOGLE = "Canvas quiz", "Google Classroom"
+CANVAS_TEST_STUDENT = "studenttest"  # as whom an instructor looks at a course, "Test Student"
 BRIGHTSPACE = r"^\d+-\d+ - (?P<name>.+?) - (?P<time>[A-Z][a-z]{2} \d{1,2}, \d{4} \d{1,2})(?P<minutes>\d\d [AP]M)"
 MOODLE = re.compile(r"^(?P<name>.+?)_(?P<id>\d+)_assignsubmission_[a-z]+_?(?P<file>.*)$")
 # More rows can stand in course.toml, as [[platforms]].

@@ -131,6 +131,14 @@ def test_canvas_names_late_marks_and_times(mine, tmp_path, text):
     assert len(result.notes) == 1 and "LATE" in result.notes[0] and not result.refused
 
 
+def test_canvas_test_student_is_noted(mine, tmp_path, text):
+    names = {f"studenttest_3143_207797_{NAME}.ipynb": text, f"lovelaceada_123_4567_{NAME}.ipynb": text}
+    result = collect.collect(mine, download(tmp_path / "in.zip", names))
+    assert set(submitted(mine)) == {"studenttest_3143", "lovelaceada_123"} and not result.refused
+    (note,) = [one for one in result.notes if "Test Student" in one]
+    assert note.startswith("studenttest_3143: ") and "`autograder remove studenttest_3143 01 --yes`" in note
+
+
 def test_canvas_resubmissions_are_of_the_same_student(mine, tmp_path, text):
     for second in (f"anon_x7Kq2_4569_{NAME}.ipynb", f"anon_x7Kq2_5003_{NAME}-1.ipynb", f"anon_x7Kq2_4569_{NAME}.ipynb"):
         last = text + str(len(second)).encode()
