@@ -605,15 +605,41 @@ def two_mixed(some, number):
     one, other = some[number].predictions, some[(number + 1) % len(some)].predictions
     chance = draw("two mixed", number)
     rows = [row if chance.random() < 0.6 else theirs for row, theirs in zip(one, other, strict=True)]
-    return dataclasses.replace(some[number], predictions=rows)
+    curve = some[number].curve
+    if "accuracy" in curve[-1]:  # where it ends with the predictions, as a careful forger would have it
+        right = np.mean([row[0] == label for row, label in zip(rows, some[number].labels, strict=True)])
+        curve = [*curve[:-1], curve[-1] | {"accuracy": float(right)}]
+    return dataclasses.replace(some[number], predictions=rows, curve=curve)
 
 
-@pytest.mark.parametrize("notebook, shown", [("10", False), ("13", True)])
-def test_mixed_rows_of_two_of_the_courses_own_runs_earn_the_points(notebook, shown):
+@pytest.mark.parametrize("notebook", ["08", "09", "13"])
+def test_mixed_rows_of_two_of_the_courses_own_runs_earn_nothing_where_rows_are_counts(notebook):
+    """THREAT_MODEL.md says so, whatever is done to the numbers beside the counts."""
+    entry = course.load().notebook(notebook)
+    files = disguised(entry, two_mixed)
+    verdict, against, _ = results_of(entry, files)
+    put_together = {line.split()[0] for line in against if "was put together from the course's own runs: 100%" in line}
+    assert verdict.score == 0 and put_together == {*files}
+
+
+@pytest.mark.parametrize("notebook", ["07", "10", "12"])
+def test_mixed_rows_of_two_of_the_courses_own_runs_are_shown_to_a_person(notebook):
     """THREAT_MODEL.md says so. If this fails because it is refused now: good, say that there."""
     entry = course.load().notebook(notebook)
     verdict, against, unsure = results_of(entry, disguised(entry, two_mixed))
-    assert (verdict.score, against, bool(unsure)) == (4, [], shown)
+    assert (verdict.score, against) == (4, [])
+    assert sum("may be mixed from the course's own" in line for line in unsure) == 1
+
+
+def test_what_others_explain_of_a_run_is_of_its_own_part_and_adjusted():
+    chance = np.random.default_rng(34)
+    common, own = chance.normal(size=400), chance.normal(size=(5, 400))
+    known = common + 0.3 * own
+    alone = [forgery.own_explained(common + 0.3 * chance.normal(size=400), known) for _ in range(50)]
+    assert abs(np.mean(alone)) < 0.01 and max(alone) < 0.06  # by chance, 4 of 399
+    assert forgery.own_explained(7 * (0.6 * known[0] + 0.4 * known[1]) + 2, known) > 0.999
+    halves = np.where(chance.random(400) < 0.6, known[0], known[1])
+    assert 0.25 < forgery.own_explained(halves, known) < 0.5  # 0.4 of endless examples
 
 
 def test_a_run_with_three_tenths_of_another_is_shown_too():
@@ -636,6 +662,20 @@ def test_an_honest_run_is_like_no_other_besides_what_all_have_in_common(entry):
         if rows and rows[0].size and not one.made_up:
             most.append((forgery.own_in_common(np.array(rows)), bool(some[0].outputs.size)))
     assert most and all(common < (0.5 if fractions or entry.number != "10" else 0.64) for common, fractions in most)
+
+
+@pytest.mark.parametrize("entry", TRAINED, ids=lambda entry: entry.name)
+def test_honest_runs_are_not_taken_for_mixtures(entry):
+    """The recorded runs of one seed in all experiments as a student's, with those of the other seeds as the course's
+    own: a single run of each experiment, and one recorded run fewer, make alarms likelier than they are in a class."""
+    recorded = forgery.recorded_runs(entry.experiment_module().RECORDED)
+    experiments = entry.experiments_of("cpu")
+    seeds = min(len(recorded[one.folder("").name]) for one in experiments.values())
+    assert seeds >= 5
+    for place in range(seeds):
+        mine = {name: [recorded[one.folder("").name][place]] for name, one in experiments.items()}
+        others = {folder: [*some[:place], *some[place + 1 :]] for folder, some in recorded.items()}
+        assert forgery.blended(experiments.values(), mine, others) == ([], [])
 
 
 @pytest.mark.parametrize("notebook", TABLES)

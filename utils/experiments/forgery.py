@@ -3,6 +3,7 @@
 Imports nothing heavy: whoever compares all hand-ins of a class needs no torch.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -30,6 +31,13 @@ FEWEST_TELLING = 30  # examples that say something, of fewer nothing is told
 # What runs have in common besides what all runs of their experiment have: of honest seeds at most 0.49, of counts 0.63,
 # in any experiment of any notebook; of the recorded runs with noise of a tenth 0.64 to 1 in four of five.
 AKIN = 0.6
+# How much more of what is a run's own recorded runs explain together than of each other, see `blended`.
+# Each of the 52 recorded seeds of 9 notebooks against the others, all experiments of a notebook together: at most 0.105
+# (0.058 without 08). Another seed, in all experiments of 10 and of 12: -0.01. Rows of two recorded runs, or
+# weighted means, with noise of a tenth: 0.12 to 0.87 in notebooks 07 to 13.
+BLENDED = 0.11
+STEADY = 0.05  # added to the deviation by which an experiment's share counts less
+CHANCE = 1e-6  # less likely, and every row of whole numbers is that of some recorded run, a run was put together
 FEWEST_KNOWN = 4  # recorded runs, of fewer it is not known what all have
 UNLIKE = 0.5  # an experiment whose runs have less in common with the recorded ones was not trained on these examples
 
@@ -136,6 +144,97 @@ def akin(
                 f"(correlation {shares.max():.2f}; honest seeds are below {least:.2g}){more}"
             )
     return found
+
+
+def blended(
+    experiments: Iterable[Experiment],
+    runs: Mapping[str, Sequence[Run]],
+    recorded: Mapping[str, Sequence[Run]],
+    told: Iterable[str] = (),
+) -> tuple[list[str], list[str]]:
+    """Find runs that were put together from several of the course's own: row by row, or as weighted means.
+
+    Whole numbers: each row of a mixture is one of some recorded run. Other numbers: what all runs share is taken out,
+    and the recorded runs together explain more of what is left than they do of one of them. That is added up over the
+    experiments of a notebook. Those in which recorded runs differ much in what is explained of them count less.
+
+    Args:
+        runs, recorded: as of `counted_again`.
+        told: sentences of which some begin with the file of a run, which needs no other then.
+
+    Returns:
+        what no training gives, which costs the points; and what a person should see.
+    """
+    named = {line.split()[0] for line in told}
+    sure: list[str] = []
+    unsure: list[str] = []
+    excess: list[tuple[float, float]] = []  # of each experiment, with its weight
+    for asked in experiments:
+        known = recorded.get(asked.folder("").name, ())
+        some = [run for run in runs.get(asked.name, ()) if asked.examples_of(run) == asked.recorded_examples]
+        if asked.made_up or len(known) < FEWEST_KNOWN or not some:
+            continue
+        certain, likely = _pieced(asked, [run for run in some if file_of(asked, run) not in named], known)
+        sure, unsure = [*sure, *certain], [*unsure, *likely]
+        table = [_numbers(run) for run in known]
+        rows = [row for run in some if not run.degenerate and len(row := _numbers(run)) == len(table[0])]
+        if rows and table[0].size and len({*map(len, table)}) == 1:
+            usual, deviation = _explained_of_each_other(np.array(table).tobytes(), len(table))
+            shares = [own_explained(row, np.array(table)) for row in rows]
+            excess.append((float(np.mean(shares)) - usual, 1 / (STEADY + deviation)))
+    found = sum(more * weight for more, weight in excess) / sum(weight for _, weight in excess) if excess else 0.0
+    if found > BLENDED:
+        unsure.append(
+            f"these runs may be mixed from the course's own, which explain {found:.0%} more of what is each run's own "
+            f"than of each other (honest seeds: at most {BLENDED:.0%})"
+        )
+    return sure, unsure
+
+
+def _pieced(experiment: Experiment, runs: Sequence[Run], known: Sequence[Run]) -> tuple[list[str], list[str]]:
+    """A sentence for each run whose rows of whole numbers are those of several recorded ones: for sure, or nearly."""
+    others = [[*map(tuple, experiment.whole_numbers(one.predictions))] for one in known]
+    if len({*map(len, others)}) > 1 or not others[0]:
+        return [], []
+    usual = max(_of_any(one, [*others[:place], *others[place + 1 :]])[0] for place, one in enumerate(others))
+    sure: list[str] = []
+    unsure: list[str] = []
+    for run in runs:
+        rows = [*map(tuple, experiment.whole_numbers(run.predictions))]
+        share, telling = _of_any(rows, others) if len(rows) == len(others[0]) else (0.0, 0)
+        if telling >= FEWEST_TELLING and share > (1 + usual) / 2:
+            (sure if share == 1 and usual**telling < CHANCE else unsure).append(
+                f"{file_of(experiment, run)} was put together from the course's own runs: {share:.0%} of its counts or "
+                f"classes are those of one of them (of their own, at most {usual:.0%} are those of another)"
+            )
+    return sure, unsure
+
+
+def _of_any(mine: Sequence[tuple[int, ...]], others: Sequence[Sequence[tuple[int, ...]]]) -> tuple[float, int]:
+    """The share of examples that another run counts alike, of those counted otherwise than most, and their number."""
+    ((most, _),) = Counter(itertools.chain(mine, *others)).most_common(1)
+    telling = [row in theirs for row, theirs in zip(mine, zip(*others, strict=True), strict=True) if row != most]
+    return (sum(telling) / len(telling) if telling else 0.0), len(telling)
+
+
+@cache
+def _explained_of_each_other(outputs: bytes, count: int) -> tuple[float, float]:
+    """The mean share that recorded runs explain of each other, and its deviation; `outputs` are float64 rows."""
+    table = np.frombuffer(outputs).reshape(count, -1)
+    shares = [own_explained(row, np.delete(table, place, 0)) for place, row in enumerate(table)]
+    return float(np.mean(shares)), float(np.std(shares, ddof=1))
+
+
+def own_explained(row: np.ndarray, known: np.ndarray) -> float:
+    """The share of what is a run's own (examples,) that what is others' own (runs, examples) explains, adjusted.
+
+    It is the square of the multiple correlation, less what as many runs explain by chance.
+    """
+    left, sizes, _ = np.linalg.svd(_own(known, known).T, full_matrices=False)
+    basis = left[:, sizes > 1e-6 * sizes[0]]  # the mean is taken out, so that one of them follows from the others
+    explained_share = float(np.square(_own(row[None], known)[0] @ basis).sum())
+    examples, terms = len(row), basis.shape[1]
+    return 1 - (1 - explained_share) * (examples - 1) / (examples - terms - 1) if examples > terms + 1 else 0.0
 
 
 def own_in_common(outputs: np.ndarray) -> float:

@@ -22,7 +22,7 @@ from utils.experiments.experiment import (
     parse,
     too_many,
 )
-from utils.experiments.forgery import akin, counted_again, file_of, recorded_outputs, recorded_runs, suspicious
+from utils.experiments.forgery import akin, blended, counted_again, file_of, recorded_outputs, recorded_runs, suspicious
 from utils.grading.verdict import legible
 
 SEEDS = 5  # of each experiment: what a hand-in needs
@@ -147,6 +147,8 @@ def accepted(
             sure, unsure = suspicious(wanted, runs, recorded_outputs(recorded))
             copied, nearly = counted_again(wanted, runs, recorded_runs(recorded))
             sure, unsure = [*sure, *copied], [*unsure, *nearly]
+            pieced, mixed = blended(wanted, runs, recorded_runs(recorded), [*sure, *unsure])
+            sure, unsure = [*sure, *pieced], [*unsure, *mixed]
             unsure += akin(wanted, runs, recorded_runs(recorded), [*sure, *unsure])
             fits = (sum(file.split("/")[0] in here for file in read), -len(refused) - len(sure))
             if best is None or fits > rank:
