@@ -8,7 +8,7 @@ from rich.text import Text
 
 from autograder.cli import context, printing
 from autograder.cli.parameters import Names, Section
-from autograder.course import NotebookEntry
+from autograder.course import Course, NotebookEntry
 
 
 def status(
@@ -54,6 +54,17 @@ def status(
         }
         print(encoder.dumps(whole, indent=1, ensure_ascii=False))
         return
+    print_states(course, found, by_hand, alone, wrong)
+    print_students(excused, missing)
+    print_advice(course, found)
+    printing.print_to_mark(by_hand)
+
+
+def print_states(course: Course, found: dict, by_hand: dict, alone: dict, wrong: dict) -> None:
+    """How many submissions of each notebook are in which state, and why some are."""
+    from autograder.gradebook import teams
+    from autograder.reports import progress
+
     columns = ("handed in", *progress.STATES, "answers to mark")
     counts, reasons = [], []
     for name, states in found.items():
@@ -70,12 +81,22 @@ def status(
     context.console.print(printing.table(("notebook", *columns), counts, right=columns))
     if reasons:
         context.console.print(printing.table(("student", "notebook", "state", "reason"), reasons))
+
+
+def print_students(excused: dict[str, dict[str, Any]], missing: dict[str, list[str]]) -> None:
+    """For whom a notebook does not count, and who handed nothing in."""
     for name, some in excused.items():
         if some and name in missing:
             context.console.print(Text(f"{name}: does not count for {', '.join(some)}, excused"), soft_wrap=True)
     for name, absent in missing.items():
         if absent:
             context.console.print(Text(f"{name}: nothing is handed in by {', '.join(absent)}"), soft_wrap=True)
+
+
+def print_advice(course: Course, found: dict) -> None:
+    """What to do next."""
+    from autograder.reports import progress
+
     if misplaced := progress.misplaced(course):
         more = f" and {len(misplaced) - 10} more" if len(misplaced) > 10 else ""
         advice = (
@@ -87,7 +108,6 @@ def status(
         context.console.print("`autograder grade` grades what is waiting")
     if not any(some for states in found.values() for some in states.values()):
         context.console.print("nothing is handed in yet: `autograder collect SOURCE` takes hand-ins")
-    printing.print_to_mark(by_hand)
 
 
 def of_other_course(folder: Path, assignments: list[str] | None, json: bool) -> None:

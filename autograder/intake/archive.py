@@ -370,7 +370,7 @@ class DownloadReader:
                 if notebook_file.is_one(path, text):
                     runs, version = partial(submission.runs_of, path, "", self._refuse), layout.versions.get(path, 0)
                     when = stated or self._time(path, file)
-                    yield from self._found(path, text, when, owner, said, runs=runs, version=version)
+                    yield from self._found(path, text, when, owner, _claim(owner, said, version), runs=runs)
                 else:
                     self._other(path, owner, said, _text_entry(path, lambda _, most: text[:most]))
         except NotAFile:
@@ -384,16 +384,11 @@ class DownloadReader:
         text: bytes,
         when: datetime.datetime,
         owner: PurePosixPath,
-        said: Names,
+        claim: Claim,
         packed: bool = False,
         runs: Callable[..., Runs] = Runs,
-        version: int = 0,
     ) -> Iterator[Found]:
         """The file itself; one byte too many is refused when it is graded. Its name may state its time."""
-        named = notebook_file.as_notebook(owner)
-        claim = replace(said.claim(named), shared=said.is_shared(named))
-        if version:
-            claim = replace(claim, attachment=version)
         self._with_notebook |= {(self._download, claim.student()), (self._download, platform_part(self.course, owner))}
         if claim.when:
             when = claim.when
@@ -576,8 +571,9 @@ class DownloadReader:
                     continue
                 stamp = latest.get(name) or self._stated(member, when)
                 if name.suffix.lower() != ".zip":
-                    its, version = partial(submission.runs_of, name, "", self._refuse), layout.versions.get(name, 0)
-                    yield from self._found(name, text, stamp, owners[place], said, runs=its, version=version)
+                    its = partial(submission.runs_of, name, "", self._refuse)
+                    claim = _claim(owners[place], said, layout.versions.get(name, 0))
+                    yield from self._found(name, text, stamp, owners[place], claim, runs=its)
                 elif len(text) > self.most:
                     self._refuse(name, "a zip larger than one notebook may be")
                 else:
@@ -623,7 +619,7 @@ class DownloadReader:
                 continue
             taken = True
             its = partial(submission.runs_of, name, owner.as_posix(), self._refuse)
-            yield from self._found(owner / name, text, when, owner, said, True, its)
+            yield from self._found(owner / name, text, when, owner, _claim(owner, said), True, its)
         if not taken and not joined and (len(self.refused), len(self._others)) == before:
             self._refuse(owner, "it holds no notebook")
 
@@ -713,6 +709,13 @@ class DownloadReader:
             if not quietly:
                 self._refuse(member.filename, "has no valid time; the zip's own is used")
             return when
+
+
+def _claim(owner: PurePosixPath, said: Names, version: int = 0) -> Claim:
+    """Whose a file is by the names of the whole download; of two of a student the later one has the larger version."""
+    named = notebook_file.as_notebook(owner)
+    claim = replace(said.claim(named), shared=said.is_shared(named))
+    return replace(claim, attachment=version) if version else claim
 
 
 def _content(folder: UntrustedFolder, path: PurePosixPath, most: int) -> bytes:

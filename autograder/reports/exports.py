@@ -110,18 +110,7 @@ def write_scores(
             or the gradebook cannot be read. Nothing is written.
     """
     known, chosen = roster.load(course), FORMATS.get(form)
-    if exercises and form == TOTALS:
-        raise CourseError("totals are of whole notebooks: --exercises goes with a platform's format")
-    if zero and not known:
-        raise CourseError(
-            f"--zero needs to know who is in the class: list the students in {course.tree / 'students.csv'}"
-        )
-    only = roster.in_section(course, section) if section else None
-    if chosen and chosen.needs_roster and not known:
-        raise CourseError(
-            f"{chosen.platform} knows students by id and e-mail, which no download says: list them in "
-            f"{course.tree / 'students.csv'}"
-        )
+    only = _students_asked_for(course, form, exercises, section, zero)
     settle(course, entries)
     with marks.reading(course) as gradebook:
         held = {entry.name: marks.marked(gradebook, entry) if gradebook else {} for entry in entries}
@@ -134,22 +123,14 @@ def write_scores(
         of = f" of section {section}" if section else ""
         raise CourseError(f"nothing was written, since nothing of it{of} is graded: run {first}`autograder grade`")
     begun = [entry for entry in entries if marked[entry.name]]
-    missing = {
-        entry.name: _absent(
-            course, entry, {*marked[entry.name], *_submitters(course, entry)}, granted, known, only, zero
-        )
-        for entry in begun
-    }
+    came = {entry.name: {*marked[entry.name], *_submitters(course, entry)} for entry in begun}
+    missing = {entry.name: _absent(course, entry, came[entry.name], granted, known, only, zero) for entry in begun}
     if chosen:
         columns = []
         for entry in begun:
             away = _excused(course, entry, known, there, granted)
             columns += _columns(entry, marked[entry.name], exercises, chosen.adds_up, missing[entry.name], away)
-        people = [*known.students.values()] if known else _as_named(course, called, there)
-        if known and not there & {*known.students}:
-            raise CourseError(f"nobody who is graded is in {known.path}: {', '.join(sorted(there))}")
-        people = [one for one in people if only is None or one.id in only]
-        people.sort(key=lambda one: (one.last_name, one.first_name, one.id))
+        people = _people(course, known, called, there, only)
         ids = {one.id: _platform_id(course, entries, one.id, chosen.platform) for one in people}
         file = io.StringIO()
         write_rows(file, chosen.table(Class(people, columns, known is not None, ids, course.total, begun)))
@@ -160,17 +141,75 @@ def write_scores(
     replaced = _replaces(path, text)
     write(path, text)
     for entry in entries if chosen and chosen.platform else ():
-        for submitter in held[entry.name]:
-            record = load_record(course, entry, submitter)
-            if record is not None and {*teams.recipients(course, entry, submitter)} & {*marked[entry.name]}:
-                history.publish(course, entry, record, f"export --format {form}")
+        _publish(course, entry, held[entry.name], marked[entry.name], f"export --format {form}")
     notes = _notes(course, entries, held, known, ", so left out" if chosen else "", only, missing)
     how = f", so left blank: {chosen.platform}'s file has no word for it" if chosen and not chosen.excuses else ""
     for entry in begun:
-        excused = _excused(course, entry, known, there, granted)
-        if names := sorted(one for one in excused if only is None or one in only):
-            notes.append(f"{entry.name}: excused{how}: {', '.join(names)}")
+        notes += _note_excused(entry, _excused(course, entry, known, there, granted), only, how)
     return Exported(rows, replaced, notes)
+
+
+def _students_asked_for(course: Course, form: str, exercises: bool, section: str, zero: bool) -> Collection[str] | None:
+    """The students of a section; None: all.
+
+    Raises:
+        CourseError: what is asked for does not go together, or needs the class list.
+    """
+    known, chosen = roster.load(course), FORMATS.get(form)
+    if exercises and form == TOTALS:
+        raise CourseError("totals are of whole notebooks: --exercises goes with a platform's format")
+    if zero and not known:
+        raise CourseError(
+            f"--zero needs to know who is in the class: list the students in {course.tree / 'students.csv'}"
+        )
+    only = roster.in_section(course, section) if section else None
+    if chosen and chosen.needs_roster and not known:
+        raise CourseError(
+            f"{chosen.platform} knows students by id and e-mail, which no download says: list them in "
+            f"{course.tree / 'students.csv'}"
+        )
+    return only
+
+
+def _note_excused(entry: NotebookEntry, excused: Collection[str], only: Collection[str] | None, how: str) -> list[str]:
+    """A note on the students for whom a notebook does not count, if there are any."""
+    names = sorted(student for student in excused if only is None or student in only)
+    return [f"{entry.name}: excused{how}: {', '.join(names)}"] if names else []
+
+
+def _people(
+    course: Course,
+    known: roster.Roster | None,
+    called: list[Student],
+    there: set[str],
+    only: Collection[str] | None,
+) -> list[Student]:
+    """Who has a row: the class, or without a list those who are graded.
+
+    Raises:
+        CourseError: nobody who is graded is in the list.
+    """
+    people = [*known.students.values()] if known else _as_named(course, called, there)
+    if known and not there & {*known.students}:
+        raise CourseError(f"nobody who is graded is in {known.path}: {', '.join(sorted(there))}")
+    people = [person for person in people if only is None or person.id in only]
+    return sorted(people, key=lambda person: (person.last_name, person.first_name, person.id))
+
+
+def _publish(
+    course: Course, entry: NotebookEntry, submitters: Iterable[str], listed: Collection[str], how: str
+) -> None:
+    """Note that the verdicts of these submissions, as far as their students are `listed`, were published."""
+    for submitter in submitters:
+        record = load_record(course, entry, submitter)
+        if record is not None and {*teams.recipients(course, entry, submitter)} & {*listed}:
+            history.publish(course, entry, record, how)
+
+
+def _named(course: Course, entry: NotebookEntry, submitters: Iterable[str], only: Collection[str] | None) -> str:
+    """The students for whom these submissions count, as far as the file is about them."""
+    people = (one for submitter in submitters for one in teams.recipients(course, entry, submitter))
+    return ", ".join(sorted(one for one in people if only is None or one in only))
 
 
 def _within(found: dict[str, Marked], only: Collection[str] | None) -> dict[str, Marked]:
@@ -306,11 +345,6 @@ def _notes(
     found: list[str] = []
     strangers: set[str] = set()
 
-    def named(submitters: Iterable[str], entry: NotebookEntry) -> str:
-        """The students for whom these submissions count, as far as the file is about them."""
-        people = (one for submitter in submitters for one in teams.recipients(course, entry, submitter))
-        return ", ".join(sorted(one for one in people if only is None or one in only))
-
     for entry in entries:
         graded = {one for one in marked[entry.name] if teams.recipients(course, entry, one)}
         handed_in = {*students_of(course, entry), *graded}
@@ -341,10 +375,12 @@ def _notes(
             ),
             (refused, "could not be graded, so 0"),
         ):
-            if who := named(submitters, entry):
+            if who := _named(course, entry, submitters, only):
                 found.append(f"{entry.name}: {told}: {who}")
         waiting = [
-            sum(mark.waits for mark in marked[entry.name][one].marks.values()) for one in graded if named([one], entry)
+            sum(mark.waits for mark in marked[entry.name][one].marks.values())
+            for one in graded
+            if _named(course, entry, [one], only)
         ]
         if any(waiting):
             hand_ins = sum(map(bool, waiting))
