@@ -68,7 +68,9 @@ def collect(
     elif source is None:
         raise CourseError("say what to collect: `autograder collect SOURCE`, or `autograder collect --exchange`")
     else:
-        collected = collecting.collect(course, source, named, whose, zip_names, chosen, times, as_teams)
+        listed = collecting.list_teams(course, source, named, zip_names, chosen) if as_teams else []
+        collected = collecting.collect(course, source, named, whose, zip_names, chosen, times)
+        collected.notes[:0] = listed
     print_collected(collected)
     if collected.refused and not collected.taken and not collected.known:
         raise typer.Exit(1)

@@ -81,7 +81,6 @@ def collect(
     zip_names: str = "",
     chosen: Sequence[NotebookEntry] = (),
     times: Path | None = None,
-    as_teams: bool = False,
 ) -> Collected:
     """Take every hand-in that `source` holds; the rest is named in the result, and nothing stops the others.
 
@@ -93,7 +92,6 @@ def collect(
         zip_names: the code page of zips that do not say in which encoding they hold their names; "": it is guessed.
         chosen: only these notebooks are taken; (): all are.
         times: a table that says when hand-ins came, see `times.read_times`; it goes before what the download says.
-        as_teams: the groups whose members the download names become teams, each of its notebook.
 
     Raises:
         CourseError: there is no such zip, folder, notebook, student or code page, or the folder holds the course
@@ -102,8 +100,6 @@ def collect(
     require_hand_ins(course, source)
     require_encoding(zip_names)
     result, given = Collected(), read_times(course, times) if times else None
-    if as_teams:
-        result.notes += _list_teams(course, source, only, zip_names, chosen)
     named = _Names(course, source, result, whose, zip_names)
     reader = DownloadReader(course, result.refused, result.notes, zip_names, named.is_known, bool(whose))
     taking = _Taking(course, named, result, only, tuple(chosen), given)
@@ -566,10 +562,22 @@ def _told_of(entry: NotebookEntry, student: str, counts: str) -> str:
     return f"{student}: {entry.name} was also handed in alone, without the team: {which}"
 
 
-def _list_teams(
-    course: Course, source: Path, only: NotebookEntry | None, zip_names: str, chosen: Sequence[NotebookEntry]
+def list_teams(
+    course: Course,
+    source: Path,
+    only: NotebookEntry | None = None,
+    zip_names: str = "",
+    chosen: Sequence[NotebookEntry] = (),
 ) -> list[str]:
-    """Write the groups whose members a download names into `teams.csv`; what to say of it."""
+    """Make teams, each of its notebook, of the groups whose members a download names; what to say of it.
+
+    To be called before `collect`, whose arguments it takes: what a member hands in is then the team's.
+
+    Raises:
+        CourseError: as `collect`.
+    """
+    require_hand_ins(course, source)
+    require_encoding(zip_names)
     named = _Names(course, source, Collected(), "", zip_names)
     groups: dict[tuple[NotebookEntry, str], list[str]] = {}
     for found in _of_each(DownloadReader(course, [], [], zip_names, named.is_known, False).files(source), ""):
@@ -588,4 +596,4 @@ def _list_teams(
             for one in others:
                 if (team := teams.load(course).of(entry, one)) != teams.identifier(name):
                     told.append(f"{entry.number}: {one} is in the team {team} by {teams.FILE}, and not in {name}")
-    return told or ["--teams: this download names no group of several students"]
+    return [line(text) for text in told] or ["--teams: this download names no group of several students"]

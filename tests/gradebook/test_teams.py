@@ -143,6 +143,14 @@ def test_what_a_member_hands_in_is_the_teams_once(mine, tmp_path, form):
     known_students(mine, [entry], ["ada1", RED])
 
 
+def collected_as_teams(known, source):
+    """As `autograder collect --teams` does."""
+    notes = collect.list_teams(known, source)
+    result = collect.collect(known, source)
+    result.notes[:0] = notes
+    return result
+
+
 def test_the_groups_of_a_download_become_teams_on_demand(mine, tmp_path):
     (mine.tree / "teams.csv").unlink()
     names = [
@@ -157,18 +165,18 @@ def test_the_groups_of_a_download_become_teams_on_demand(mine, tmp_path):
     )
     shutil.rmtree(mine.tree / "submitted")
     shutil.rmtree(mine.tree / "handins")
-    result = collect.collect(mine, source, as_teams=True)
+    result = collected_as_teams(mine, source)
     assert {path.name for path in (mine.tree / "submitted").iterdir()} == {"Group_A", "cy3"}
     assert (mine.tree / "teams.csv").read_text() == f"team,student,notebook\nGroup A,ada1,{NAME}\nGroup A,bo2,{NAME}\n"
     assert "01: Group A is a team by teams.csv: ada1, bo2" in result.notes
     before = (mine.tree / "teams.csv").read_text()
-    again = collect.collect(mine, source, as_teams=True)
+    again = collected_as_teams(mine, source)
     assert (mine.tree / "teams.csv").read_text() == before and not [one for one in again.notes if "is a team" in one]
 
 
 def test_a_download_does_not_take_a_member_out_of_a_team(mine, tmp_path):
     names = [f"G 1-{who}_3{at}_assignsubmission_file_/{NAME}.ipynb" for at, who in enumerate(("Bo Berg", "Cy Dahl"))]
-    result = collect.collect(mine, zipped(tmp_path / "in.zip", names), as_teams=True)
+    result = collected_as_teams(mine, zipped(tmp_path / "in.zip", names))
     assert (
         teams.load(mine).of(mine.notebooks[0], "bo2") == RED and teams.load(mine).of(mine.notebooks[0], "cy3") == "G_1"
     )
