@@ -185,3 +185,15 @@ def test_commands_import_neither_dask_nor_torch(module):
     script += "print(sorted({'dask', 'distributed', 'torch', 'matplotlib', 'sklearn', 'copydetect'} & {*sys.modules}))"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=course.ROOT, check=True)
     assert ended.stdout.strip() == "[]"
+
+
+def test_no_function_of_autograder_has_more_than_60_lines():
+    """ruff counts branches, statements and parameters, and no lines."""
+    long = [
+        f"{path.relative_to(course.ROOT)}: {node.name} has {lines}"
+        for path in sorted((course.ROOT / "autograder").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or 0) - node.lineno + 1) > 60
+    ]
+    assert long == []
