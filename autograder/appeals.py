@@ -99,10 +99,10 @@ def case_of(course: Course, student: str, exercise: str, ask: bool = True) -> Ca
         answer=_answer(course, entry, student, exercise),
         verdicts=history.events(course, entry, student),
         marks=[
-            one
-            for one in changes
-            if one["what"] == mark_log.BEGIN
-            or ((one["student"], one["notebook"]) == (student, entry.name) and one["cell"] in names)
+            change
+            for change in changes
+            if change["what"] == mark_log.BEGIN
+            or ((change["student"], change["notebook"]) == (student, entry.name) and change["cell"] in names)
         ],
         decisions=list(_decisions(course, entry, student)),
         whose=f"The submission of a team, with one mark for all: {', '.join(members)}" if members else "",
@@ -122,7 +122,7 @@ def lines(case: Case) -> Iterator[str]:
         yield f"  {version['file']}: sha256 {version['sha256']}{runs}{', counts' * (version['counts'] == 'yes')}"
     yield from ("", "What was asked", *_indented(case.question))
     yield from ("", "What was answered", *_indented(case.answer or "(nothing)"))
-    verdict = next((one for one in case.record.verdicts if one.exercise == case.exercise), None)
+    verdict = next((verdict for verdict in case.record.verdicts if verdict.exercise == case.exercise), None)
     if verdict:
         yield from ("", f"The verdict that counts, of {case.record.graded_at}: {verdict.score:g} of {verdict.points:g}")
         yield from _indented(verdict.sentence())
@@ -143,13 +143,15 @@ def lines(case: Case) -> Iterator[str]:
     yield from ("", "Verdicts over time")
     yield from (list(_verdicts(case)) or ["  none is noted: an older version graded this submission"])
     yield from ("", "Marks and comments of people (log of the gradebook)")
-    for one in case.marks:
-        who = one["account"] or "account unknown: formgrader, or another program that writes the gradebook"
-        why = one["reason"] or "no reason given"
+    for mark in case.marks:
+        who = mark["account"] or "account unknown: formgrader, or another program that writes the gradebook"
+        why = mark["reason"] or "no reason given"
         what = (
-            one["what"] if one["what"] == mark_log.BEGIN else f"{one['what']} {one['before']} -> {one['after']} ({who})"
+            mark["what"]
+            if mark["what"] == mark_log.BEGIN
+            else f"{mark['what']} {mark['before']} -> {mark['after']} ({who})"
         )
-        yield f"  {one['happened']}  {legible(what, 500)}{': ' + legible(why, 500) if one['cell'] else ''}"
+        yield f"  {mark['happened']}  {legible(what, 500)}{': ' + legible(why, 500) if mark['cell'] else ''}"
     yield from ("", "Decisions that concern this submission")
     for one in case.decisions:
         about = [f"{row['exercise']} {row['before']:g} -> {row['after']:g}" for row in one.get("changes", ())]
@@ -191,9 +193,9 @@ def write_zip(course: Course, case: Case, target: Path, other: str = "") -> list
             files[name] = path.read_bytes()
     table = io.StringIO()
     changes = [
-        one
-        for one in mark_log.changes(course_tree.database(course))
-        if one["what"] == mark_log.BEGIN or (one["student"], one["notebook"]) == (student, entry.name)
+        change
+        for change in mark_log.changes(course_tree.database(course))
+        if change["what"] == mark_log.BEGIN or (change["student"], change["notebook"]) == (student, entry.name)
     ]
     writer = csv.DictWriter(table, list(changes[0]) if changes else ["happened"])
     writer.writeheader()
@@ -208,7 +210,7 @@ def write_zip(course: Course, case: Case, target: Path, other: str = "") -> list
 
 
 def _json_lines(events: list[Event]) -> bytes:
-    return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in events).encode(errors="surrogatepass")
+    return "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in events).encode(errors="surrogatepass")
 
 
 def _versions(course: Course, entry: NotebookEntry, student: str) -> Iterator[dict[str, str]]:
@@ -253,28 +255,29 @@ def _answer(course: Course, entry: NotebookEntry, student: str, exercise: str) -
 
 
 def _verdicts(case: Case) -> Iterator[str]:
-    for one in case.verdicts:
-        if one["what"] == history.PUBLISHED:
-            yield f"  {one['at']}  published: {one['how']} ({one['account']})"
-        elif case.exercise in one["verdicts"]:
-            score, points, sentence = one["verdicts"][case.exercise]
-            of = f"submission {one['hand_in'][:12]}, version {one['version']}, {one['account']}"
-            yield f"  {one['at']}  {score:g} of {points:g} ({of})"
+    for verdict in case.verdicts:
+        if verdict["what"] == history.PUBLISHED:
+            yield f"  {verdict['at']}  published: {verdict['how']} ({verdict['account']})"
+        elif case.exercise in verdict["verdicts"]:
+            score, points, sentence = verdict["verdicts"][case.exercise]
+            of = f"submission {verdict['hand_in'][:12]}, version {verdict['version']}, {verdict['account']}"
+            yield f"  {verdict['at']}  {score:g} of {points:g} ({of})"
             yield from (f"    {line}" for line in legible(sentence).splitlines())
         else:
-            points = f"{one['score']:g} of {one['points']:g} points of all checks"
-            told = legible(points if one["status"] == "graded" else one["reason"])
-            yield f"  {one['at']}  {one['status']}: {told} (submission {one['hand_in'][:12]}, {one['account']})"
+            points = f"{verdict['score']:g} of {verdict['points']:g} points of all checks"
+            told = legible(points if verdict["status"] == "graded" else verdict["reason"])
+            of = f"submission {verdict['hand_in'][:12]}, {verdict['account']}"
+            yield f"  {verdict['at']}  {verdict['status']}: {told} ({of})"
 
 
 def _decisions(course: Course, entry: NotebookEntry, student: str) -> Iterator[Event]:
     """What the log says of this student's submission; of tables only their own rows."""
-    for one in journal.events(course):
-        if one.get("student") == student and one.get("notebook") == entry.name:
-            yield one
-        rows = [row for row in one.get("changes", ()) if (row["student"], row["notebook"]) == (student, entry.name)]
+    for event in journal.events(course):
+        if event.get("student") == student and event.get("notebook") == entry.name:
+            yield event
+        rows = [row for row in event.get("changes", ()) if (row["student"], row["notebook"]) == (student, entry.name)]
         if rows:
-            yield one | {"changes": rows}
+            yield event | {"changes": rows}
 
 
 def _judge_again(course: Course, case: Case) -> None:
@@ -303,7 +306,7 @@ def _judge_again(course: Course, case: Case) -> None:
         case.today = f"not judged again: {legible(str(why))}"
         return
     verdict = judged.verdicts[0]
-    counts = next((one for one in case.record.verdicts if one.exercise == case.exercise), None)
+    counts = next((verdict for verdict in case.record.verdicts if verdict.exercise == case.exercise), None)
     same = counts and (counts.score, counts.sentence()) == (verdict.score, verdict.sentence())
     differs = "" if same else "\nThis is not the verdict that counts: checks, limits or the course changed since."
     private = f"\nfor instructors, of a private check: {verdict.instructor_only}" if verdict.instructor_only else ""

@@ -364,7 +364,7 @@ class Course(_Section):
 
     def running(self, entries: Sequence[NotebookEntry]) -> "Course":
         """The course for a run of these notebooks: `Grading.preload` holds all that their kernels import."""
-        names = [name for one in entries for name in (*one.preload, one.experiments, one.public_checks) if name]
+        names = [name for entry in entries for name in (*entry.preload, entry.experiments, entry.public_checks) if name]
         preload = tuple(dict.fromkeys((*self.grading.preload, *names)))
         return self.model_copy(update={"grading": self.grading.model_copy(update={"preload": preload})})
 
@@ -402,12 +402,16 @@ def load(path: Path = FOLDER / "course.toml", tree: Path | None = None, database
         more = {"tree": tree.resolve()} if tree else {}
         course = Course.model_validate(stated | more | ({"local": local} if local else {}))
     except ValidationError as bad:
-        wrong = local if local and any(local_settings.states(own, stated, one["loc"]) for one in bad.errors()) else path
+        wrong = (
+            local if local and any(local_settings.states(own, stated, error["loc"]) for error in bad.errors()) else path
+        )
         lines = (f"  {_key(error['loc'], stated)}: {_told(error['type'], error['msg'])}" for error in bad.errors())
         raise CourseError(f"{wrong} is not a course:\n" + "\n".join(lines)) from None
     for entry in course.notebooks:
         if not folder_of(entry).is_dir():
-            known = ", ".join(sorted(one.name for one in (FOLDER / "solutions").glob("[0-9][0-9]_*") if one.is_dir()))
+            known = ", ".join(
+                sorted(path.name for path in (FOLDER / "solutions").glob("[0-9][0-9]_*") if path.is_dir())
+            )
             where = path if not any(row.get("name") == entry.name for row in own.get("notebooks", ())) else local
             raise CourseError(f"{where} names {entry.name}, and solutions/{entry.name} is missing; there are {known}")
     variants.use_key(course.grading.numbers_key)

@@ -248,7 +248,7 @@ def tree(course: Course) -> Finding:
     """Whether the course tree was built, with all notebooks."""
     from autograder.gradebook import course_tree
 
-    missing = [one.name for one in course.notebooks if not course_tree.place(course, "release", one).exists()]
+    missing = [entry.name for entry in course.notebooks if not course_tree.place(course, "release", entry).exists()]
     if missing:
         return Finding("course tree", State.DOES_NOT, f"without {', '.join(missing)}", "Run `autograder build`.", True)
     written = course_tree.settings_path(course)

@@ -110,7 +110,7 @@ def whole_verdict(
     for item in hidden:
         if verdict.outcome is not Outcome.PASSED and not verdict.in_parts:
             break
-        if any(one.name == item.part and one.outcome is not Outcome.PASSED for one in verdict.parts):
+        if any(part.name == item.part and part.outcome is not Outcome.PASSED for part in verdict.parts):
             continue
         why = failure(item)
         if why:

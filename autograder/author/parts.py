@@ -78,8 +78,14 @@ def _asks_outside(check: Check) -> bool:
     path = Path(check.asserts.__code__.co_filename)
     name = check.asserts.__name__
     (function,) = [
-        one for one in ast.parse(path.read_text()).body if isinstance(one, ast.FunctionDef) and one.name == name
+        statement
+        for statement in ast.parse(path.read_text()).body
+        if isinstance(statement, ast.FunctionDef) and statement.name == name
     ]
-    outside = [one for one in function.body if not (isinstance(one, ast.With) and is_part(one.items[0].context_expr))]
+    outside = [
+        statement
+        for statement in function.body
+        if not (isinstance(statement, ast.With) and is_part(statement.items[0].context_expr))
+    ]
     used = {node.id for one in outside for node in ast.walk(one) if isinstance(node, ast.Name)}
     return not used.isdisjoint(check.names)

@@ -87,7 +87,7 @@ def release(course: Course, target: Path) -> list[Path]:
         raise CourseError(f"{target} holds the release of another course; give an empty folder or an earlier release")
     files = released(course)
     for folder in HELPERS:  # of an earlier release: checks and results of notebooks that the course has no more
-        for path in [one for one in (target / folder).rglob("*") if one.is_file()]:
+        for path in [path for path in (target / folder).rglob("*") if path.is_file()]:
             if path.relative_to(target).as_posix() not in files and path.suffix != ".pyc":
                 path.unlink()
     chosen = {entry.name for entry in course.notebooks}
@@ -143,7 +143,7 @@ def _reached(course: Course, files: dict[str, Path]) -> Iterator[str]:
     waiting = [name for entry in course.notebooks for name in (entry.public_checks, entry.experiments, *entry.preload)]
     for entry in course.notebooks:
         cells = nbformat.read(build.notebook_path(entry, course.local is not None), as_version=4).cells
-        waiting += [name for one in cells if one.cell_type == "code" for name in _imports(one.source)]
+        waiting += [name for cell in cells if cell.cell_type == "code" for name in _imports(cell.source)]
     seen: set[str] = set()
     while waiting:
         module = waiting.pop()
@@ -159,9 +159,9 @@ def _imports(source: str) -> Iterator[str]:
         for node in ast.walk(ast.parse(source)):
             match node:
                 case ast.Import(names=names):
-                    yield from (one.name for one in names)
+                    yield from (alias.name for alias in names)
                 case ast.ImportFrom(module=str(module), names=names):
-                    yield from (module, *(f"{module}.{one.name}" for one in names))
+                    yield from (module, *(f"{module}.{alias.name}" for alias in names))
 
 
 def _strings(path: Path) -> Iterator[str]:
@@ -263,7 +263,7 @@ def _listed(names: list[str]) -> str:
 def _licence() -> Path:
     """The licence of this package: beside it, or where it was installed."""
     files = metadata.files("attention-graded") or ()
-    found = [Path(str(one.locate())) for one in files if one.name == "LICENSE"]
+    found = [Path(str(file.locate())) for file in files if file.name == "LICENSE"]
     return next(path for path in (ROOT / "LICENSE", *found) if path.is_file())
 
 

@@ -97,10 +97,10 @@ def summary(
 
 
 def _run(experiment: Experiment, run: Run, content: Mapping[str, bytes]) -> dict[str, Any]:
-    classified = any(one.baseline for one in experiment.metrics)
+    classified = any(metric.baseline for metric in experiment.metrics)
     return {
         **{name: getattr(run, name) for name in KEPT},
-        "numbers": {one.name: one.of(run) for one in experiment.metrics},
+        "numbers": {metric.name: metric.of(run) for metric in experiment.metrics},
         **({"accuracy": run.accuracy} if classified else {}),
         "degenerate": run.degenerate,
         "shown": experiment.shown(run),

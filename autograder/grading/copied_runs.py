@@ -178,8 +178,8 @@ def _versions(course: Course, student: str, folders: Folders) -> list[Claim]:
 
 def _dated(claims: list[Claim], versions: list[Claim]) -> list[Claim]:
     """The claims of the version that counts, with the times when the same runs first came."""
-    first = {(one.file, one.what): one for one in versions}
-    return [first.get((one.file, one.what), one) for one in claims]
+    first = {(version.file, version.what): version for version in versions}
+    return [first.get((claim.file, claim.what), claim) for claim in claims]
 
 
 def _plain(name: str) -> str:
@@ -236,7 +236,9 @@ def _light(text: bytes, experiment: Experiment) -> tuple[str, float, np.ndarray,
 
 def _keys(course: Course, claims: list[Claim]) -> tuple[tuple[str, str], ...]:
     secret = course_tree.secret(course)
-    return tuple((name, students.key_of(secret, name)) for name in sorted({students.fold(one.name) for one in claims}))
+    return tuple(
+        (name, students.key_of(secret, name)) for name in sorted({students.fold(claim.name) for claim in claims})
+    )
 
 
 def _flags(

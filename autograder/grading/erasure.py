@@ -259,7 +259,7 @@ def _changes(gradebook: Gradebook, student: str) -> int:
 def _erase_marks(course: Course, student: str) -> None:
     """Take the student out of the gradebook, its log included; SQLite also forgets what it has deleted."""
     with Gradebook(course_tree.database(course), course.course_id) as gradebook:
-        if student in {one.id for one in gradebook.students}:
+        if student in {known.id for known in gradebook.students}:
             gradebook.remove_student(student)
         if _changes(gradebook, student):  # the removal was logged as well
             gradebook.db.execute(text("delete from mark_change where student = :student"), {"student": student})

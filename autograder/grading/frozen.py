@@ -29,7 +29,11 @@ def renamed(course: Course, job: Job, own: Collection[str]) -> Job | None:
     known = job.known
     if known is None or not known.named or known.named == names_digest(job.names):
         return None
-    only = [one.exercise for one in known.verdicts if one.exercise in own and one.outcome is not Outcome.BLANK]
+    only = [
+        verdict.exercise
+        for verdict in known.verdicts
+        if verdict.exercise in own and verdict.outcome is not Outcome.BLANK
+    ]
     there = course_tree.place(course, "autograded", job.entry, job.student).exists()
     return replace(job, only=tuple(only)) if only and there and known.status == GRADED else None
 

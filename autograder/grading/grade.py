@@ -168,8 +168,10 @@ def regrade(
                 continue
             if before.trusted != options.trusted:
                 continue
-            stale = [one.exercise for one in before.verdicts if one.grader != job.graders.get(one.exercise)]
-            wanted = [one for one in before.verdicts if one.exercise in (exercises or stale)]
+            stale = [
+                verdict.exercise for verdict in before.verdicts if verdict.grader != job.graders.get(verdict.exercise)
+            ]
+            wanted = [verdict for verdict in before.verdicts if verdict.exercise in (exercises or stale)]
             only = tuple(one.exercise for one in wanted if one.outcome is not Outcome.BLANK)
             if not only and wanted:  # no answer, no other verdict
                 _note(course, job, before, {one.exercise for one in wanted})
@@ -192,7 +194,7 @@ def _of(record: Record) -> tuple[str, str]:
 
 def changed_verdicts(before: Record, after: Record) -> list[tuple[str, float, float, str]]:
     """The exercises whose verdict is another one, with the scores before and after and the new sentence."""
-    old = {one.exercise: one for one in before.verdicts}
+    old = {verdict.exercise: verdict for verdict in before.verdicts}
     return [
         (now.exercise, old[now.exercise].score if now.exercise in old else 0.0, now.score, now.sentence())
         for now in after.verdicts
@@ -240,10 +242,10 @@ def _previews(
 def _note(course: Course, job: Job, known: Record, judged: Collection[str]) -> None:
     """Note which exercises' verdicts today's checks have reached, and write the record."""
     known.verdicts = [
-        replace(one, grader=job.graders.get(one.exercise, "")) if one.exercise in judged else one
-        for one in known.verdicts
+        replace(verdict, grader=job.graders.get(verdict.exercise, "")) if verdict.exercise in judged else verdict
+        for verdict in known.verdicts
     ]
-    complete = known.status != GRADED or {one.exercise: one.grader for one in known.verdicts} == job.graders
+    complete = known.status != GRADED or {verdict.exercise: verdict.grader for verdict in known.verdicts} == job.graders
     known.grader = combined_digest(job.graders) if complete else ""  # else `grade` is to do the others
     course_tree.write_json(verdict_path(course, job.entry, job.student), asdict(known))
 
@@ -390,7 +392,7 @@ def keep(course: Course, recorder: "Recorder", job: Job, done: Record, notebook:
         done.late_seconds, done.penalty = recorder.settle(entry, student).get(student, (0.0, 0.0))
         history.note(course, entry, done)
     # Written last: it says that this hand-in is done, whatever happens next.
-    blank = {one.exercise for one in done.verdicts if one.outcome is Outcome.BLANK}
+    blank = {verdict.exercise for verdict in done.verdicts if verdict.outcome is Outcome.BLANK}
     _note(course, job, done, blank.union(job.only) if job.only else job.graders)
     return done
 
@@ -412,7 +414,7 @@ def _restore(course: Course, recorder: "Recorder", entries: list[NotebookEntry],
         for job in settled:
             if job.entry != entry or job.known is None:
                 continue
-            rows = {cell_id(CellRole.CHECK, one.exercise): one.score for one in job.known.verdicts}
+            rows = {cell_id(CellRole.CHECK, verdict.exercise): verdict.score for verdict in job.known.verdicts}
             has = {name: mark for name, mark in scores.get(job.student, {}).items() if role_of(name) is CellRole.CHECK}
             if job.known.status != GRADED:
                 if not has:

@@ -65,12 +65,12 @@ class Record:
     @property
     def score(self) -> float:
         """The points that were won."""
-        return sum(one.score for one in self.verdicts)
+        return sum(verdict.score for verdict in self.verdicts)
 
     @property
     def points(self) -> float:
         """The points that there were."""
-        return sum(one.points for one in self.verdicts)
+        return sum(verdict.points for verdict in self.verdicts)
 
     @property
     def other_remarks(self) -> list[str]:
@@ -79,7 +79,7 @@ class Record:
 
     def stated(self) -> dict[str, Any]:
         """For whoever reads it elsewhere: all of it, with the scores, which follow from the verdicts."""
-        verdicts = [asdict(one) | {"score": one.score} for one in self.verdicts]
+        verdicts = [asdict(verdict) | {"score": verdict.score} for verdict in self.verdicts]
         return asdict(self) | {"score": self.score, "points": self.points, "verdicts": verdicts}
 
 
@@ -389,6 +389,6 @@ def make_plain(done: Record) -> None:
     remarks = [html_cleaning.line(remark) for remark in done.remarks]
     done.remarks = remarks[:MAX_REMARKS] + [f"and {len(remarks) - MAX_REMARKS} more"] * (len(remarks) > MAX_REMARKS)
     done.verdicts = [
-        replace(one, message=legible(one.message), instructor_only=legible(one.instructor_only))
-        for one in done.verdicts
+        replace(verdict, message=legible(verdict.message), instructor_only=legible(verdict.instructor_only))
+        for verdict in done.verdicts
     ]

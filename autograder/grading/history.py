@@ -37,9 +37,11 @@ def note(course: Course, entry: NotebookEntry, record: Record) -> None:
         "reason": record.reason,
         "score": record.score,
         "points": record.points,
-        "verdicts": {one.exercise: [one.score, one.points, one.sentence()] for one in record.verdicts},
+        "verdicts": {
+            verdict.exercise: [verdict.score, verdict.points, verdict.sentence()] for verdict in record.verdicts
+        },
     }
-    last = next((one for one in reversed(events(course, entry, record.student)) if one["what"] == VERDICT), {})
+    last = next((event for event in reversed(events(course, entry, record.student)) if event["what"] == VERDICT), {})
     if {name: last.get(name) for name in told} != told:
         about = {"at": record.graded_at or journal.now(), "account": journal.account(), "version": _version()}
         journal.append(path_of(course, entry, record.student), about | told)

@@ -82,9 +82,9 @@ def _names(source: str) -> _Named:
     for node in ast.walk(ast.parse(source)):  # from the outside in
         match node:
             case ast.Import(names=names):
-                modules.update(one.name for one in names)
+                modules.update(alias.name for alias in names)
             case ast.ImportFrom(module=str(module), names=names, level=0):
-                modules |= {module, *(f"{module}.{one.name}" for one in names)}
+                modules |= {module, *(f"{module}.{alias.name}" for alias in names)}
             case ast.BinOp(left=left, op=ast.Div()):
                 inner.add(left)
                 if node not in inner:
@@ -123,7 +123,7 @@ def _data(path: str, root: Path) -> list[Path]:
     for place in (root / path, data / path):
         try:
             if place != data and place.is_relative_to(data) and ".." not in place.parts and place.exists():
-                return [place] if place.is_file() else sorted(one for one in place.rglob("*.json") if one.is_file())
+                return [place] if place.is_file() else sorted(path for path in place.rglob("*.json") if path.is_file())
         except (OSError, ValueError):  # too long, or no path at all
             continue
     return []

@@ -170,7 +170,7 @@ def write_scoreboard(notebook: NotebookNode, verdicts: Sequence[Verdict]) -> Non
     """The table of the last cell. At home the checks remember; here the judge does."""
     for cell in notebook.cells:
         if cell.source.strip() == SCOREBOARD:
-            table = Scoreboard((one.exercise, one.points, one) for one in verdicts)
+            table = Scoreboard((verdict.exercise, verdict.points, verdict) for verdict in verdicts)
             cell.outputs = [new_output("display_data", data={"text/plain": repr(table)})]
 
 
@@ -211,8 +211,8 @@ def _defines(source: str) -> set[str] | None:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name) if _only(node):
                 found.add(name)
-            case ast.Import(names=names) | ast.ImportFrom(names=names) if all(one.name != "*" for one in names):
-                found.update((one.asname or one.name).split(".")[0] for one in names)
+            case ast.Import(names=names) | ast.ImportFrom(names=names) if all(alias.name != "*" for alias in names):
+                found.update((alias.asname or alias.name).split(".")[0] for alias in names)
             case ast.Expr(value=ast.Constant()):
                 continue
             case _:
@@ -245,7 +245,7 @@ def _harmless(decorator: ast.expr) -> bool:
 
 def _calls(part: ast.expr) -> bool:
     """Whether a value is worked out by more than looking up and arithmetic."""
-    return any(isinstance(one, ast.Call | ast.NamedExpr | ast.Await) for one in ast.walk(part))
+    return any(isinstance(node, ast.Call | ast.NamedExpr | ast.Await) for node in ast.walk(part))
 
 
 def may_define(source: str, told: str) -> bool:

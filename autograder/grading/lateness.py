@@ -54,8 +54,13 @@ def _settle(course: Course, entries: list[NotebookEntry]) -> None:
 def settle_records(course: Course, recorder: "Recorder", entry: NotebookEntry, records: list[Record]) -> None:
     """The same of one notebook and these records."""
     settled = recorder.settle(entry)
-    for one in records:
-        late = settled.get(one.student)  # None: the gradebook was lost, and `grade` writes it again
-        if late and one.notebook == entry.name and (one.late_seconds, one.penalty) != late and not one.retry:
-            one.late_seconds, one.penalty = late
-            course_tree.write_json(verdict_path(course, entry, one.student), asdict(one))
+    for record in records:
+        late = settled.get(record.student)  # None: the gradebook was lost, and `grade` writes it again
+        if (
+            late
+            and record.notebook == entry.name
+            and (record.late_seconds, record.penalty) != late
+            and not record.retry
+        ):
+            record.late_seconds, record.penalty = late
+            course_tree.write_json(verdict_path(course, entry, record.student), asdict(record))

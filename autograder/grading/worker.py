@@ -44,8 +44,8 @@ def grade_one(course: Course, hand_in: HandIn, trusted: bool = False, server: st
         done.remarks.append(f"{dropped} outputs or ends of cells are left out of the page: they are too large to show")
     done.slowest_cell = [*judged.slowest]
     if only and hand_in.known:
-        new = {one.exercise: one for one in done.verdicts}
-        done.verdicts = [new.get(one.exercise, one) for one in hand_in.known.verdicts]
+        new = {verdict.exercise: verdict for verdict in done.verdicts}
+        done.verdicts = [new.get(verdict.exercise, verdict) for verdict in hand_in.known.verdicts]
         done.remarks = [*dict.fromkeys([*hand_in.known.remarks, *done.remarks])]
         done.slowest_cell = max(hand_in.known.slowest_cell, done.slowest_cell, key=lambda cell: cell[1] if cell else 0)
         fresh = {cell.id: cell for cell in notebook.cells}

@@ -131,7 +131,7 @@ def write_scores(
             away = _excused(course, entry, known, there, granted)
             columns += _columns(entry, marked[entry.name], exercises, chosen.adds_up, missing[entry.name], away)
         people = _people(course, known, called, there, only)
-        ids = {one.id: _platform_id(course, entries, one.id, chosen.platform) for one in people}
+        ids = {person.id: _platform_id(course, entries, person.id, chosen.platform) for person in people}
         file = io.StringIO()
         write_rows(file, chosen.table(Class(people, columns, known is not None, ids, course.total, begun)))
         rows, text = len(people), file.getvalue().encode(chosen.encoding)
@@ -209,7 +209,7 @@ def _publish(
 def _named(course: Course, entry: NotebookEntry, submitters: Iterable[str], only: Collection[str] | None) -> str:
     """The students for whom these submissions count, as far as the file is about them."""
     people = (one for submitter in submitters for one in teams.recipients(course, entry, submitter))
-    return ", ".join(sorted(one for one in people if only is None or one in only))
+    return ", ".join(sorted(person for person in people if only is None or person in only))
 
 
 def _within(found: dict[str, Marked], only: Collection[str] | None) -> dict[str, Marked]:
@@ -408,15 +408,15 @@ def _number(value: float) -> str:
 
 def _scores(found: Class, student: Student, missing: str = "", excused: str = "") -> list[str]:
     """A student's cells, `missing` where there is no mark, and `excused`, or else that, where none counts."""
-    given = [(one.scores.get(student.id), student.id in one.excused) for one in found.columns]
+    given = [(column.scores.get(student.id), student.id in column.excused) for column in found.columns]
     return [(excused or missing) if away else missing if score is None else _number(score) for score, away in given]
 
 
 def _canvas(found: Class) -> list[list[str]]:
     """Columns that say who it is, a row of the points that there are, then a row for each student."""
     table = [
-        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *(one.heading for one in found.columns)],
-        ["    Points Possible", "", "", "", "", *(_number(one.points) for one in found.columns)],
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *(column.heading for column in found.columns)],
+        ["    Points Possible", "", "", "", "", *(_number(column.points) for column in found.columns)],
     ]
     for student in found.students:
         name = ", ".join(filter(None, (student.last_name, student.first_name))) or student.id
@@ -429,9 +429,9 @@ def _canvas(found: Class) -> list[list[str]]:
 
 def _moodle(found: Class) -> list[list[str]]:
     """Moodle gives a row without an e-mail to the student above it: the column is there if everybody has one."""
-    mailed = all(one.email for one in found.students)
+    mailed = all(student.email for student in found.students)
     mail = ["Email address"] if mailed else []
-    table = [["First name", "Last name", "ID number", *mail, *(one.heading for one in found.columns)]]
+    table = [["First name", "Last name", "ID number", *mail, *(column.heading for column in found.columns)]]
     for student in found.students:
         who = (student.first_name, student.last_name, student.id, *([student.email] if mailed else []))
         table.append([*map(harmless, who), *_scores(found, student, "-")])
@@ -440,7 +440,7 @@ def _moodle(found: Class) -> list[list[str]]:
 
 def _blackboard(found: Class) -> list[list[str]]:
     """The user name says whose a row is; in the names of its download it stands, too."""
-    table = [["Last Name", "First Name", "Username", *(one.heading for one in found.columns)]]
+    table = [["Last Name", "First Name", "Username", *(column.heading for column in found.columns)]]
     for student in found.students:
         who = (student.last_name, student.first_name, found.platform_ids[student.id] or student.id)
         table.append([*map(harmless, who), *_scores(found, student)])
@@ -449,9 +449,9 @@ def _blackboard(found: Class) -> list[list[str]]:
 
 def _gradescope(found: Class) -> list[list[str]]:
     """Scores and points, without lateness: who reads it would take the penalty off once more."""
-    headings = [part for one in found.columns for part in (one.heading, f"{one.heading} - Max Points")]
+    headings = [part for column in found.columns for part in (column.heading, f"{column.heading} - Max Points")]
     table = [["First Name", "Last Name", "SID", "Email", *headings]]
-    points = [_number(one.points) for one in found.columns]
+    points = [_number(column.points) for column in found.columns]
     for student in found.students:
         who = (student.first_name, student.last_name, student.id, student.email)
         cells = [part for pair in zip(_scores(found, student), points, strict=True) for part in pair]
@@ -461,7 +461,7 @@ def _gradescope(found: Class) -> list[list[str]]:
 
 def _totals(found: Class) -> list[list[str]]:
     """A column for each notebook, which of them the student's lowest are and do not count, and the total."""
-    head = ["student", "last_name", "first_name", "section", *(one.heading for one in found.columns)]
+    head = ["student", "last_name", "first_name", "section", *(column.heading for column in found.columns)]
     table = [[*head, "dropped", f"total of {_number(found.total.points)}"]]
     for student in found.students:
         who = (student.id, student.last_name, student.first_name, student.section)

@@ -105,9 +105,9 @@ def _about(course: Course, entry: NotebookEntry, student: str, marked: Marked) -
     empty = [exercise_of(name) for name in marked.untouched if role_of(name) is CellRole.WRITTEN]
     said: dict[str, tuple] = dict.fromkeys(empty, ("blank", "no answer", []))
     granted, people = extensions.extensions(course), teams.recipients(course, entry, student)
-    excused = bool(people) and all(extensions.is_excused(course, entry, one, granted) for one in people)
+    excused = bool(people) and all(extensions.is_excused(course, entry, person, granted) for person in people)
     if record:
-        said |= {one.exercise: _said(one) for one in record.verdicts}
+        said |= {verdict.exercise: _said(verdict) for verdict in record.verdicts}
     return {
         "title": entry.title,
         "course": course.title,
@@ -123,7 +123,7 @@ def _about(course: Course, entry: NotebookEntry, student: str, marked: Marked) -
         "late_seconds": record.late_seconds if record else 0.0,
         "reason": record.reason if record else "",
         "said": dict(sorted(said.items())),
-        "remarks": [one for one in record.remarks if not one.startswith(of_runs)] if record else [],
+        "remarks": [remark for remark in record.remarks if not remark.startswith(of_runs)] if record else [],
         "why": "",
         "excused": excused,
     }
@@ -133,7 +133,7 @@ def _said(verdict: Verdict) -> tuple[str, str, list[tuple[str, float, float, str
     """The outcome of an exercise in a word, what is said of it, and of its parts name, score, points and sentence."""
     if verdict.outcome is Outcome.PASSED:
         return "passed", f"passed. {verdict.message}".removesuffix(". "), []
-    parts = [(one.name, one.score, one.points, one.message or str(one.outcome)) for one in verdict.parts]
+    parts = [(part.name, part.score, part.points, part.message or str(part.outcome)) for part in verdict.parts]
     if verdict.in_parts:
         return "part", verdict.state, parts
     told = verdict.sentence().removeprefix(f"Exercise {verdict.exercise}: ")

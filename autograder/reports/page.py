@@ -121,7 +121,7 @@ def render(about: dict[str, Any]) -> str:
         points=sum(mark["points"] for mark in marks),
         checks=_sums(about["marks"], "check_"),
         written=_sums(about["marks"], "written_"),
-        waiting=[one for one in exercises if one["mark"]["state"] == "waits"],
+        waiting=[exercise for exercise in exercises if exercise["mark"]["state"] == "waits"],
     )
 
 

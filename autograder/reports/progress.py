@@ -67,7 +67,7 @@ def excused(course: Course, entry: NotebookEntry) -> list[str]:
 def misplaced(course: Course) -> list[str]:
     """The notebooks in the tree's `submitted/` that no command looks at, because somebody put them elsewhere in it."""
     folder, found = course.tree / "submitted", []
-    for path in sorted(one for depth in ("*", "*/*", "*/*/*") for one in folder.glob(f"{depth}.ipynb")):
+    for path in sorted(path for depth in ("*", "*/*", "*/*/*") for path in folder.glob(f"{depth}.ipynb")):
         parts = path.relative_to(folder).parts
         placed = len(parts) == 3 and path.with_name(f"{parts[1]}.ipynb").exists()
         if not placed and not any(part.startswith(".") for part in parts):

@@ -56,10 +56,10 @@ def section(
         why = type(bug).__name__
     students = []
     for record in sorted(records, key=lambda one: names.of(one.student)):
-        of = {one.exercise: one for one in record.verdicts}
+        of = {verdict.exercise: verdict for verdict in record.verdicts}
         cells = [of.get(number) for number in points]
         students.append({"record": record, "cells": cells, "excused": record.student in away})
-    late = sorted((one for one in records if one.late_seconds), key=lambda one: -one.late_seconds)
+    late = sorted((record for record in records if record.late_seconds), key=lambda record: -record.late_seconds)
     return {
         "entry": entry,
         "marks": [(number, "mark") for number in points],
@@ -91,14 +91,14 @@ def _is_excused(
 ) -> bool:
     """Whether a submission counts for nobody, since all for whom it would are excused."""
     people = teams.recipients(course, entry, submitter)
-    return bool(people) and all(extensions.is_excused(course, entry, one, granted) for one in people)
+    return bool(people) and all(extensions.is_excused(course, entry, person, granted) for person in people)
 
 
 def _exercises(complete: list[Record], points: dict[str, float]) -> list[dict[str, Any]]:
     """A row for each exercise: how many passed, how hard it was, how well it tells."""
     rows = []
     for number, most in points.items():
-        pairs = [(record, one) for record in complete for one in record.verdicts if one.exercise == number]
+        pairs = [(record, verdict) for record in complete for verdict in record.verdicts if verdict.exercise == number]
         scores = [one.score for _, one in pairs]
         rows.append(
             {
@@ -115,11 +115,11 @@ def _said(records: list[Record], points: dict[str, float], names: Names) -> list
     """The sentences that most were told, those of one exercise after the other."""
     told: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for record in records:
-        for one in record.verdicts:
-            if one.outcome in (Outcome.WRONG, Outcome.ERROR):
-                failed = [f"{part.name}: {part.message}" for part in one.parts if part.message]
-                for sentence in failed or [one.message]:
-                    told[one.exercise][names.unnamed(sentence)] += 1
+        for verdict in record.verdicts:
+            if verdict.outcome in (Outcome.WRONG, Outcome.ERROR):
+                failed = [f"{part.name}: {part.message}" for part in verdict.parts if part.message]
+                for sentence in failed or [verdict.message]:
+                    told[verdict.exercise][names.unnamed(sentence)] += 1
     return [
         {"number": number, "order": place, "sentence": sentence, "count": count}
         for place, number in enumerate(points)

@@ -59,7 +59,7 @@ class Group:
     @property
     def marked(self) -> int:
         """How many a person has marked."""
-        return sum(one.mark.by_person for one in self.answers)
+        return sum(answer.mark.by_person for answer in self.answers)
 
     @property
     def different(self) -> list[list[Answer]]:
@@ -183,7 +183,7 @@ def grouped(
     words = [" ".join(SHOWN.sub(r"\1", one.text).split()) for one in found]
     texts = list(dict.fromkeys(words))  # the same words are one group anyway
     each = how.vectors(texts)
-    rows = [texts.index(one) for one in words]
+    rows = [texts.index(word) for word in words]
     vectors, of = each[rows], labels(each, number)[rows]
     members = [np.flatnonzero(of == one) for one in range(of.max() + 1)]
     members.sort(key=lambda some: (-len(some), found[some[0]].student))

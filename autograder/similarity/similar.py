@@ -173,9 +173,9 @@ def _answers(notebook: str) -> dict[str, str]:
     """The exercise cells of a notebook that we wrote."""
     cells = json.loads(notebook)["cells"]
     return {
-        exercise_of(one["id"]): "".join(one["source"])
-        for one in cells
-        if role_of(one.get("id", "")) is CellRole.EXERCISE
+        exercise_of(cell["id"]): "".join(cell["source"])
+        for cell in cells
+        if role_of(cell.get("id", "")) is CellRole.EXERCISE
     }
 
 
