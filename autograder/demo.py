@@ -14,7 +14,7 @@ from rich.text import Text
 from autograder import course as courses
 from autograder.author import build
 from autograder.course import FOLDER, Course
-from autograder.gradebook import course_tree
+from autograder.gradebook import course_tree, roster
 from autograder.grading import grade
 from autograder.grading.grading_record import GRADED, Options, Record
 from autograder.intake import collect as collecting
@@ -64,7 +64,7 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
                 path = root / f"downloaded-{entry.name}.zip"
                 path.write_bytes(zipped(entry, made))
                 collecting.collect(course, path)
-                wanted |= {(entry.name, collecting.slug(one.student)): one for one in made}
+                wanted |= {(entry.name, roster.slug(one.student)): one for one in made}
         with (
             _timed(console, f"graded {len(wanted)} submissions in sandboxes, {workers} at a time"),
             Progress(console=console, transient=True, disable=not console.is_terminal) as bar,

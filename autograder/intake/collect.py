@@ -3,9 +3,7 @@
 Every hand-in is kept under `handins/`; the latest of each student is the one that is graded.
 """
 
-import datetime
 import errno
-import glob
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
@@ -15,12 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from autograder import limited
-from autograder.course import FOLDER, Course, CourseError, NotebookEntry, Platform
-from autograder.gradebook import course_tree, roster, teams
-from autograder.gradebook.roster import slug
+from autograder.course import FOLDER, Course, CourseError, NotebookEntry
+from autograder.gradebook import course_tree, teams
 from autograder.html_cleaning import line
 from autograder.intake import exchange, reading
-from autograder.intake.archive import DownloadReader, Found, downloads
+from autograder.intake.archive import DownloadReader, Found
 from autograder.intake.kept_submissions import (
     HandIn,
     KeptName,
@@ -29,15 +26,13 @@ from autograder.intake.kept_submissions import (
     late_after_one_in_time,
     note_origin,
 )
-from autograder.intake.platforms import CANVAS_TEST_STUDENT, TELL, Claim, assignment_claims
+from autograder.intake.owners import Owners
+from autograder.intake.platforms import CANVAS_TEST_STUDENT, Claim
 from autograder.intake.run_files import pack
 from autograder.intake.runs import Runs
 from autograder.intake.times import Times, read_times
 from autograder.intake.zip_names import require_encoding
 from utils.experiments import profiles
-from utils.grading.verdict import legible
-
-SPREAD = datetime.timedelta(minutes=5)  # where times may be the download's own: those that are closer are
 
 
 @dataclass
@@ -100,7 +95,7 @@ def collect(
     require_hand_ins(course, source)
     require_encoding(zip_names)
     result, given = Collected(), read_times(course, times) if times else None
-    named = _Names(course, source, result, whose, zip_names)
+    named = Owners(course, source, result.notes, whose, zip_names)
     reader = DownloadReader(course, result.refused, result.notes, zip_names, named.is_known, bool(whose))
     taking = _Taking(course, named, result, only, tuple(chosen), given)
     taking.take(reader.files(source))
@@ -125,7 +120,7 @@ def collect_exchange(
         CourseError: there is no such exchange, or somebody else has put the course's folder there.
     """
     source, result = exchange.place(course, given), Collected()
-    named = _Names(course, None, result, "", "")
+    named = Owners(course, None, result.notes, "", "")
     read = exchange.hand_ins(course, source, result.refused, result.notes, chosen, stated)
     table = read_times(course, times) if times else None
     taking = _Taking(course, named, result, None, (), table)
@@ -142,7 +137,7 @@ class _Taking:
     """The files of one download, as they are taken one after the other."""
 
     course: Course
-    named: "_Names"
+    named: Owners
     result: Collected
     only: NotebookEntry | None  # the notebook that files of other names are taken for
     chosen: tuple[NotebookEntry, ...]
@@ -374,187 +369,6 @@ def _exercises_of(course: Course, text: bytes) -> list[NotebookEntry]:
     return [entry for entry in course.notebooks if entry.number.lstrip("0").encode() in numbers]
 
 
-class _Names:
-    """Whose the hand-ins of one download are: nobody's is merged with another's unless the roster says so."""
-
-    def __init__(self, course: Course, source: Path | None, result: Collected, whose: str, zip_names: str):
-        self.course, self.result = course, result
-        self.roster = roster.load(course)
-        self.whose = whose
-        if whose:
-            self.whose = teams.load(course).find(whose)
-            self.whose = self.whose or (self.roster.find(whose).id if self.roster else slug(whose))
-            if not self.whose:
-                raise CourseError(f"`{whose}` cannot be a student's name: it has no letter and no digit")
-        numbers: dict[tuple[str, str, str, str], set[str]] = {}
-        times: dict[tuple[str, str], list[datetime.datetime]] = {}
-        for download, members in (downloads(source, zip_names) if source else {}).items():
-            for path, when in members:
-                for row, claim in assignment_claims(course, path):
-                    about = (row.name, claim.name, download, _file_of(course, path.name))
-                    numbers.setdefault(about, set()).add(claim.id)
-                    times.setdefault((row.name, download), []).append(when)
-        self.zipped = bool(
-            source and source.suffix.lower() == ".zip"
-        )  # a zip's times name no zone; those of files in a folder do
-        self.ambiguous = {about[:3] for about, several in numbers.items() if len(several) > 1}
-        self.differing = {one for one, stated in times.items() if max(stated) - min(stated) > SPREAD}
-
-    def listed(self, student: str) -> roster.Student | None:
-        """A student's line of the class list."""
-        return self.roster.students.get(student) if self.roster else None
-
-    def is_known(self, name: str) -> bool:
-        """Whether it is the name of a student of the class list, or of several."""
-        return bool(name and self.roster and self.roster.has(name))
-
-    def told_time(self, found: Found, entry: NotebookEntry) -> bool:
-        """Whether the time of this file is when it was handed in; somebody is told what zone it was read in."""
-        if found.claim.when:
-            return True
-        row = found.claim.platform
-        one = (row.name, found.download) if row else None
-        if row and (row.times == "none" or (row.times == "differing" and one not in self.differing)):
-            marks = any("late" in pattern.groupindex for pattern in (*row.files, *row.folders))
-            self.result.notes.append(
-                f"this download of {row.name} does not say when files were handed in: nobody is late by it"
-                + (
-                    f"; `autograder status` lists those whom {row.name} marks LATE, for you to decide. `--times` takes "
-                    f"a table of times. {row.name} may have a late policy of its own, which takes points off as well: "
-                    "switch one of the two off"
-                    if marks
-                    else "; `--times` takes a table of times"
-                )
-            )
-            return False
-        if (
-            (self.zipped or found.download or (row and row.times == "name"))
-            and entry.deadline
-            and not self.course.timezone
-        ):
-            here = entry.deadline.astimezone()
-            if here.utcoffset() != entry.deadline.utcoffset():
-                self.result.notes.append(
-                    f"times in this download name no zone and were read in this machine's, {here:UTC%z}, while the "
-                    f"deadline of {entry.name} has {entry.deadline:UTC%z}: state `timezone` in course.toml, remove "
-                    "what was collected (`autograder remove STUDENT NOTEBOOK --yes`), and collect again"
-                )
-        return True
-
-    def student(self, found: Found, entry: NotebookEntry) -> str:
-        """The folder of whoever handed this in.
-
-        Raises:
-            CourseError: that cannot be said; the message says what to do.
-        """
-        claim = found.claim
-        if self.whose:
-            of_teams = teams.load(self.course)
-            if of_teams.name(self.whose) and not of_teams.members(entry, self.whose):
-                raise CourseError(f"{self.whose} is not a team of {entry.name}: add its members to {teams.FILE}")
-            return self.whose
-        if claim.doubt or not slug(claim.name):
-            raise CourseError(claim.doubt or f"whose is it? The name says nobody's: {TELL}")
-        if self.roster:
-            return self._listed_student(self.roster, claim, entry)
-        name = claim.student()
-        row = claim.platform
-        if row and row.numbers == "assignment" and self._shared(row, found, entry):
-            name = f"{claim.name}_{claim.id}"
-            if claim.name.casefold() not in row.hidden:
-                self.result.notes.append(
-                    f"{row.name}'s number {claim.id} is called {claim.name} like somebody else: taken as {slug(name)}. "
-                    f"{row.name}'s numbers differ in each assignment: say who is who in "
-                    f"{self.course.tree / 'students.csv'}"
-                )
-        student = slug(name)
-        if teams.load(self.course).name(student):
-            raise CourseError(
-                f"a team is called {student}, too: rename the team in {teams.FILE}, or say whose it is with --student"
-            )
-        known = self.course.tree / "handins" / student / "name.txt"
-        if not known.exists():
-            course_tree.write(known, legible(claim.name))
-        if known.read_text() not in (legible(claim.name), legible(name)):
-            raise CourseError(f"another student is called {student} already; rename one of the two")
-        before = self._number(student, entry)
-        if claim.id and before not in ("", claim.id):
-            raise CourseError(
-                f"another student is called {student} already, with the number {before}: say who is who in "
-                f"{self.course.tree / 'students.csv'}"
-            )
-        self._remember(student, claim, entry)
-        return student
-
-    def _listed_student(self, known: roster.Roster, claim: Claim, entry: NotebookEntry) -> str:
-        """The folder of a student of the roster."""
-        lasting = claim.platform is None or claim.platform.numbers != "assignment"
-        claim = replace(claim, name=next(filter(known.has, claim.others), claim.name))
-        if claim.platform and claim.name.casefold() in claim.platform.hidden and not known.has(claim.name, claim.id):
-            raise CourseError(
-                f"{claim.platform.name} hides the names in this download, and `{claim.name}` is everybody: reveal the "
-                f"students' identities there, download again and collect that; {TELL}"
-            )
-        student = known.find(claim.name, claim.id, lasting, claim.shared, claim.account).id
-        before = self._number(student, entry)
-        if claim.id and before not in ("", claim.id) and claim.id not in known.students[student].platform_ids:
-            raise CourseError(
-                f"{claim.name} handed in under the numbers {before} and {claim.id}, and {known.path.name} has one such "
-                "student: write the platform's numbers into platform_ids, of one student or of two"
-            )
-        self._remember(student, claim, entry)
-        strange = _is_strange(claim.name, known.students[student]) and not teams.load(self.course).of(entry, student)
-        if claim.platform and claim.platform.name == "Canvas" and strange:
-            self.result.notes.append(
-                f"{student}: Canvas's number {claim.id} is theirs, and this download calls it {claim.name}. If that is "
-                f"a group, its file is filed under {student} alone: list its members in {teams.FILE} and collect "
-                "again, or give it to the other members with `autograder collect FILE --student ID`"
-            )
-        older = slug(claim.student())
-        if older != student and (self.course.tree / "handins" / older / entry.name).exists():
-            self.result.notes.append(
-                f"{student} was collected as {older} before: `autograder remove {older} {entry.number} --yes` removes "
-                "that"
-            )
-        return student
-
-    def _shared(self, platform: Platform, found: Found, entry: NotebookEntry) -> bool:
-        """Whether another student has this name, too, here or in what was collected before."""
-        claim = found.claim
-        if self._number(slug(claim.name), entry) == claim.id:
-            return False  # the one who came first
-        if claim.name.casefold() in platform.hidden or (platform.name, claim.name, found.download) in self.ambiguous:
-            return True
-        if self._number(slug(claim.name), entry):
-            return True
-        others = self.course.tree.glob(f"handins/{glob.escape(slug(claim.name))}_*/name.txt")
-        return any(other.read_text() == legible(claim.name) for other in others)
-
-    def _number(self, student: str, entry: NotebookEntry) -> str:
-        path = self._number_path(student, entry)
-        return path.read_text() if path.exists() else ""
-
-    def _number_path(self, student: str, entry: NotebookEntry) -> Path:
-        return self.course.tree / "handins" / student / entry.name / "platform_id.txt"
-
-    def _remember(self, student: str, claim: Claim, entry: NotebookEntry) -> None:
-        if claim.id and not self._number(student, entry):
-            course_tree.write(self._number_path(student, entry), claim.id)
-
-
-def _is_strange(name: str, student: roster.Student) -> bool:
-    """Whether Canvas's name has nothing of a student's: it writes a group's name with the number of one member."""
-    words = roster.plain(f"{student.first_name} {student.last_name}")
-    own = [roster.plain(word) for word in re.split(r"[\s-]+", f"{student.first_name} {student.last_name}")]
-    called = roster.plain(name)
-    return bool(words) and called not in student.names() and not any(len(one) > 1 and one in called for one in own)
-
-
-def _file_of(course: Course, name: str) -> str:
-    """The notebook that a file's name speaks of, else ""."""
-    return next((entry.name for entry in course.notebooks if entry.name in name), "")
-
-
 def _told_of(entry: NotebookEntry, student: str, counts: str) -> str:
     """A note on a member of a team who also handed in alone; `counts` is the student or the team."""
     which = "that is the later one, and counts for this student alone"
@@ -578,7 +392,7 @@ def list_teams(
     """
     require_hand_ins(course, source)
     require_encoding(zip_names)
-    named = _Names(course, source, Collected(), "", zip_names)
+    named = Owners(course, source, [], "", zip_names)
     groups: dict[tuple[NotebookEntry, str], list[str]] = {}
     for found in _of_each(DownloadReader(course, [], [], zip_names, named.is_known, False).files(source), ""):
         entry = _named(course, found) or only or next(iter(_exercises_of(course, found.text)), None)

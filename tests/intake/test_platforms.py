@@ -9,6 +9,7 @@ import pytest
 
 from autograder import course
 from autograder.course import CourseError
+from autograder.gradebook import roster as rosters
 from autograder.intake import archive, collect, origins
 from autograder.reports import uploads
 
@@ -164,7 +165,7 @@ def test_a_word_of_one_student_is_proposed(mine, tmp_path):
     refused = collect.collect(mine, laid_out(tmp_path, files)).refused
     assert sum("`tuesday7` to the platform_ids" in line for line in refused) == 2
     with pytest.raises(CourseError, match="`5501` to the platform_ids"):
-        collect.roster.load(mine).find("bergbo", "5501")
+        rosters.load(mine).find("bergbo", "5501")
 
 
 QUIZ = ("bergbo102_question_5501_9002_{}", "lovelace_ada103_question_5501_9003_{}")

@@ -8,6 +8,7 @@ import zlib
 import pytest
 
 from autograder import course
+from autograder.gradebook import roster
 from autograder.intake import collect
 from autograder.intake.zip_names import UNICODE_PATH, decode_names
 from utils.experiments import student
@@ -115,7 +116,7 @@ def test_vowel_signs_tell_two_students_apart(mine, tmp_path, names):
     result = collect.collect(mine, tmp_path / "in.zip")
     assert len(result.taken) == 2 and not result.refused
     assert len({*mine.tree.glob("submitted/*")}) == 2
-    slugs = {collect.slug(name) for name in names}
+    slugs = {roster.slug(name) for name in names}
     assert len(slugs) == len({letters(name) for name in names}) == len({student.fold(name) for name in names}) == 2
     assert len({tuple(student.seeds_of(name, "", 5)) for name in names}) == 2
 

@@ -34,7 +34,7 @@ from autograder import course, synthetic
 from autograder.author import build, release
 from autograder.author.answers import preamble
 from autograder.cells import CellRole, cell_id, role_of
-from autograder.gradebook import course_tree
+from autograder.gradebook import course_tree, roster
 from autograder.grading import grade
 from autograder.grading.grading_record import GRADED, RECORD
 from autograder.intake import collect
@@ -107,7 +107,7 @@ class Attack:
         self.twin = marks.get("twin", True) and not marks.get("replaces", False) and self.base == "wrong"
         self.fools, self.own = marks.get("fools", False), marks.get("own", False)
         self.raw, self.replaces = marks.get("raw", False) is True and self.where == "zip", marks.get("replaces", False)
-        self.student = collect.slug(f"{section} {self.name} {book}")
+        self.student = roster.slug(f"{section} {self.name} {book}")
         assert set(marks) <= {
             *("name", "attack", "where", "book", "base", "shows", "told", "twin", "fools", "own", "raw", "replaces")
         }, marks
