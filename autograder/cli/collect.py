@@ -55,7 +55,6 @@ def collect(
         raise CourseError("collect takes one --student, whose everything in SOURCE is: collect once for each student")
     named = course.notebook(notebook) if notebook else None
     chosen = [course.notebook(name) for name in only or ()]
-    whose = "".join(student or ())
     if stated_times and not exchange:
         raise CourseError("--stated-times is for submissions of an exchange: give --exchange, too")
     if exchange:
@@ -63,21 +62,19 @@ def collect(
             raise CourseError(
                 "--exchange takes none of --student, --zip-names and --teams: folders there say whose they are"
             )
-        wanted = [*([named] if named else []), *chosen]
-        collected = collecting.collect_exchange(course, source, wanted, times, stated_times)
+        chosen = [*([named] if named else []), *chosen]
+        collected = collecting.collect_exchange(course, source, chosen, times, stated_times)
     elif source is None:
         raise CourseError("say what to collect: `autograder collect SOURCE`, or `autograder collect --exchange`")
     else:
-        listed = collecting.list_teams(course, source, named, zip_names, chosen) if as_teams else []
-        collected = collecting.collect(course, source, named, whose, zip_names, chosen, times)
-        collected.notes[:0] = listed
+        notes = collecting.list_teams(course, source, named, zip_names, chosen) if as_teams else []
+        collected = collecting.collect(course, source, named, "".join(student or ()), zip_names, chosen, times)
+        collected.notes[:0] = notes
     print_collected(collected)
-    if collected.refused and not collected.taken and not collected.known:
-        raise typer.Exit(1)
 
 
 def print_collected(collected: "Collected") -> None:
-    """What was taken, what was refused, and what somebody should know."""
+    """Print what was taken, what was refused, and what somebody should know; status 1 if nothing was taken."""
     for line in collected.taken:
         context.console.print(line, markup=False)
     if collected.known:
@@ -89,3 +86,5 @@ def print_collected(collected: "Collected") -> None:
     for line in collected.notes:
         context.console.print("[yellow]note[/yellow] ", end="")
         context.console.print(line, markup=False)
+    if collected.refused and not collected.taken and not collected.known:
+        raise typer.Exit(1)
