@@ -397,7 +397,7 @@ def test_those_who_submit_together_on_gradescope_become_a_team_on_demand(mine, t
     with zipfile.ZipFile(tmp_path / "in.zip", "w") as archive:
         archive.writestr("assignment_9100_export/submission_metadata.yml", GRADESCOPE)
         archive.writestr(f"assignment_9100_export/submission_111/{NAME}.ipynb", "{}")
-    result = collect.collect(mine, tmp_path / "in.zip", as_teams=True)
+    result = collected_as_teams(mine, tmp_path / "in.zip")
     assert not result.refused and [path.name for path in (mine.tree / "submitted").iterdir()] == ["submission_111"]
     assert teams.load(mine).members(mine.notebooks[0], "submission_111") == ("ada1", "bo2")
     assert [origins.origin_of(mine, mine.notebooks[0], who).id for who in ("ada1", "bo2")] == ["101", "102"]
