@@ -53,7 +53,7 @@ for cell in json.load(open({name!r}))["cells"]:
         try:
             exec(compile("".join(cell["source"]), cell["id"], "exec"), globals())
         except Exception as raised:
-            assert role_of(cell["id"]) is CellRole.CHECK, raised
+            assert cell["id"].startswith("check_"), raised
             print(raised)
             break
 import utils
