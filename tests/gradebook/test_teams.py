@@ -174,6 +174,20 @@ def test_the_groups_of_a_download_become_teams_on_demand(mine, tmp_path):
     assert (mine.tree / "teams.csv").read_text() == before and not [one for one in again.notes if "is a team" in one]
 
 
+def test_a_table_of_times_that_cannot_be_read_is_refused_before_teams_are_written(mine, tmp_path, monkeypatch):
+    (mine.tree / "teams.csv").unlink()
+    names = [f"G 1-{who}_3{at}_assignsubmission_file_/{NAME}.ipynb" for at, who in enumerate(("Bo Berg", "Cy Dahl"))]
+    table = tmp_path / "times.csv"
+    table.write_text("no,such,table\n1,2,3\n")
+    monkeypatch.setattr(cli.context, "load", lambda: mine)
+    with pytest.raises(CourseError, match=r"times\.csv"):
+        cli.app(
+            ["collect", str(zipped(tmp_path / "in.zip", names)), "--teams", "--times", str(table)],
+            standalone_mode=False,
+        )
+    assert not (mine.tree / "teams.csv").exists() and not list((mine.tree / "submitted").glob("*"))
+
+
 def test_a_download_does_not_take_a_member_out_of_a_team(mine, tmp_path):
     names = [f"G 1-{who}_3{at}_assignsubmission_file_/{NAME}.ipynb" for at, who in enumerate(("Bo Berg", "Cy Dahl"))]
     result = collected_as_teams(mine, zipped(tmp_path / "in.zip", names))
