@@ -52,6 +52,11 @@ IDIOMS = {
     "torch.manual_seed(seed)",
     "while len(found) < count:",
     "was_training = model.training",
+    "from functools import lru_cache",
+    "from typing import NamedTuple",
+    "module.zero_grad()",
+    "torch.set_grad_enabled(True)",
+    "with torch.random.fork_rng(devices=[]):",
     'with torch.device("meta"):',
 }
 

@@ -121,7 +121,7 @@ def test_a_fork_server_that_is_ended_in_the_middle_of_a_fork_finishes_it_and_say
     with sandbox.Sandbox(course.load().limits) as made, ThreadPoolExecutor(1) as pool:
         for ended in (False, True):
             ours, theirs = protocol.pair()
-            asked = pool.submit(launch.fork_kernel, path, made, theirs, {})
+            asked = pool.submit(launch.fork_kernel, path, made, theirs, {"IPYTHONDIR": "/tmp/ipython"})
             if ended:
                 time.sleep(0.2)  # it imported long ago, and is forking now
                 server._process.terminate()

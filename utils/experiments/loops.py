@@ -55,8 +55,8 @@ def adamw_groups(
     """Parameters in groups for AdamW: matrices decay, and biases, norms and what is `spared` do not."""
     kept = {id(one) for one in spared}
     groups: dict[bool, list[torch.Tensor]] = {True: [], False: []}
-    for one in parameters:
-        groups[one.ndim > 1 and id(one) not in kept].append(one)
+    for parameter in parameters:
+        groups[parameter.ndim > 1 and id(parameter) not in kept].append(parameter)
     return [
         {"params": some, "weight_decay": decay if decays else 0.0, **options} for decays, some in groups.items() if some
     ]

@@ -13,7 +13,7 @@ Beside a check stands what the exercise's text promises, in its words::
 
 A size has its smallest value, its largest ordinary one and, where nothing bounds it, one that is larger than anything
 in the notebook. KINDS says what is asked: `Contract.hold` asks some kinds in a public check, and
-`autograder.author.checks.swept` makes a private check of each kind.
+`swept`, which authors have beside `private`, makes a private check of each kind.
 """
 
 import ast
