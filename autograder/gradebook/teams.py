@@ -171,13 +171,15 @@ def submitter(course: Course, entry: NotebookEntry, student: str) -> str:
     """Under which id the submission lies that counts for a student: that of the student's team, or the student's own.
 
     A member may have handed in alone, before the team was listed: of this submission and the team's the later counts.
+    A copy of one of the team's submissions, filed before the team was listed, is no submission of its own.
     """
     team = load(course).of(entry, student)
     if not team:
         return student
     own, theirs = (course_tree.place(course, "submitted", entry, one).exists() for one in (student, team))
     if own and theirs:
-        return student if _came(course, entry, student) > _came(course, entry, team) else team
+        later = _came(course, entry, student) > _came(course, entry, team)
+        return student if later and not _is_a_copy(course, entry, student, team) else team
     return student if own else team
 
 
@@ -199,6 +201,16 @@ def shown(course: Course, entry: NotebookEntry, submitter_id: str) -> str:
     """An id, of a team with its members behind it."""
     members = load(course).members(entry, submitter_id)
     return f"{submitter_id} ({', '.join(members)})" if members else submitter_id
+
+
+def _is_a_copy(course: Course, entry: NotebookEntry, student: str, team: str) -> bool:
+    """Whether a member's submission is one that the team handed in too, with the same runs or none."""
+    kept = (course.tree / "handins" / team / entry.name).glob("*.ipynb")
+    own = course_tree.place(course, "submitted", entry, student).read_bytes()
+    if own not in (path.read_bytes() for path in (course_tree.place(course, "submitted", entry, team), *kept)):
+        return False
+    runs, theirs = (course_tree.results_path(course, entry, one) for one in (student, team))
+    return not runs.exists() or (theirs.exists() and theirs.read_bytes() == runs.read_bytes())
 
 
 def _came(course: Course, entry: NotebookEntry, submitter_id: str) -> datetime.datetime:

@@ -195,7 +195,8 @@ class _Taking:
             _Refused: it cannot be kept.
         """
         entry, student, claim = hand_in.entry, hand_in.student, found.claim
-        row = self.given.of(student, claim, entry, self.named.listed(student)) if self.given else None
+        members = teams.load(self.course).members(entry, student)
+        row = self.given.of(student, claim, entry, self.named.listed(student), members) if self.given else None
         if row:
             # In time by somebody's decision: the platform's mark does not count, and the time stays unknown.
             claim = replace(claim, late=False, when=row.when or claim.when, given=row.when is not None)

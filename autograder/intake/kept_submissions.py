@@ -239,10 +239,12 @@ def _place_secret(course: Course, entry: NotebookEntry, student: str, latest: Pa
 
 def late_after_one_in_time(course: Course, entry: NotebookEntry, student: str) -> list[str]:
     """A note if the hand-in that counts is late and an earlier one was not: somebody may want that one."""
-    kept = kept_hand_ins(course, entry, student)
-    times = [KeptName.of(path).handed_in for path in kept]
-    if entry.deadline is None or times[-1] is None:
+    kept = [KeptName.of(path) for path in kept_hand_ins(course, entry, student)]
+    counts = course_tree.stamped(course, entry, student)
+    if entry.deadline is None or kept[-1].handed_in is None or counts is None:
         return []
+    # Copies of what counts came, for the grader, when it did.
+    times = [counts if name.digest == kept[-1].digest else name.handed_in for name in kept]
     extra = extensions.extension_of(course, entry, student, extensions.extensions(course))
     if isinstance(extra, str):
         return []
@@ -253,7 +255,7 @@ def late_after_one_in_time(course: Course, entry: NotebookEntry, student: str) -
         return []
     given = f", given {late} times," if late > 1 else ""
     return [
-        f"{student}: the {entry.name} that counts is late ({course.in_zone(times[-1])}), and an earlier one was in "
+        f"{student}: the {entry.name} that counts is late ({course.in_zone(counts)}), and an earlier one was in "
         f"time; `autograder remove {student} {entry.number} --latest --yes`{given} goes back to it"
     ]
 

@@ -4,13 +4,13 @@ import datetime
 import glob
 import re
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from autograder.course import Course, CourseError, NotebookEntry, Platform
 from autograder.gradebook import course_tree, roster, teams
 from autograder.gradebook.roster import slug
 from autograder.intake.archive import Found, downloads
-from autograder.intake.platforms import TELL, Claim, assignment_claims
+from autograder.intake.platforms import TELL, Claim, Names, assignment_claims
 from utils.grading.verdict import legible
 
 SPREAD = datetime.timedelta(minutes=5)  # where times may be the download's own: those that are closer are
@@ -30,7 +30,10 @@ class Owners:
                 raise CourseError(f"`{whose}` cannot be a student's name: it has no letter and no digit")
         numbers: dict[tuple[str, str, str, str], set[str]] = {}
         times: dict[tuple[str, str], list[datetime.datetime]] = {}
-        for download, members in (downloads(source, zip_names) if source else {}).items():
+        found = downloads(source, zip_names) if source else {}
+        if whose:
+            self._require_one_student(source, [path for members in found.values() for path, _ in members])
+        for download, members in found.items():
             for path, when in members:
                 for row, claim in assignment_claims(course, path):
                     about = (row.name, claim.name, download, _file_of(course, path.name))
@@ -41,6 +44,21 @@ class Owners:
         )  # a zip's times name no zone; those of files in a folder do
         self.ambiguous = {about[:3] for about, several in numbers.items() if len(several) > 1}
         self.differing = {one for one, stated in times.items() if max(stated) - min(stated) > SPREAD}
+
+    def _require_one_student(self, source: Path | None, paths: list[PurePosixPath]) -> None:
+        """Refuse a platform's download of several students of which all is said to be one student's.
+
+        Raises:
+            CourseError: platforms' names in it are those of several.
+        """
+        called = Names(self.course, paths)
+        claims = [called.claim(path) for path in paths if path.suffix.lower() in (".ipynb", ".zip")]
+        names = sorted({claim.name for claim in claims if claim.platform and claim.name})
+        if len(names) > 1:
+            raise CourseError(
+                f"{source} holds files of several students ({', '.join(names[:3])}{', ...' * (len(names) > 3)}): "
+                "collect it without --student, or give a folder with the files of one student alone"
+            )
 
     def listed(self, student: str) -> roster.Student | None:
         """A student's line of the class list."""

@@ -111,6 +111,7 @@ CONTAINERS = (
         "downloads",
         "download",
         "assignments",
+        "notebooks",
     ),
     *("assignment", "archive", "student work", "submitted files"),
 )

@@ -2,6 +2,7 @@
 
 import datetime
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,21 +36,29 @@ class Times:
     without: list[str] = field(default_factory=list)  # students for whom there is no time
     first: NotebookEntry | None = None  # of which the times are, where the table names no notebook
 
-    def of(self, student: str, claim: Claim, entry: NotebookEntry, listed: roster.Student | None) -> Row | None:
+    def of(
+        self,
+        student: str,
+        claim: Claim,
+        entry: NotebookEntry,
+        listed: roster.Student | None,
+        members: Collection[str] = (),
+    ) -> Row | None:
         """The line of a student for a notebook, the latest of several; None if there is none, or nobody can tell.
 
         Args:
             student: as the course tree calls them.
             claim: what the download calls them.
             listed: their line of the class list.
+            members: the ids of those whose submission it is, of a team; a line of any of them is the team's.
         """
         self.first = self.first or entry
         rows = [row for row in self.rows if row.entry == entry or (row.entry is None and self.first == entry)]
-        ids = {one for one in (student, claim.id, *(listed.platform_ids if listed else ())) if one}
+        ids = {one for one in (student, claim.id, *members, *(listed.platform_ids if listed else ())) if one}
         names = {canonical(one) for one in (claim.name, *(listed.names() if listed else ())) if one}
         found = [row for row in rows if ids & {*row.called}]
         found = found or [row for row in rows if names & {*map(canonical, row.called)}]
-        if len({row.called for row in found}) != 1:
+        if len({row.called for row in found}) != 1 and not (found and members):
             self.without.append(student)
             return None
         self.used |= {*found}

@@ -188,6 +188,25 @@ def test_a_table_of_times_that_cannot_be_read_is_refused_before_teams_are_writte
     assert not (mine.tree / "teams.csv").exists() and not list((mine.tree / "submitted").glob("*"))
 
 
+def test_a_copy_that_was_filed_before_the_team_was_listed_is_no_submission_of_its_own(mine, tmp_path):
+    """A table that says when the team's came does not make the members' copies the later ones."""
+    (mine.tree / "teams.csv").unlink()
+    names = [f"G 1-{who}_3{at}_assignsubmission_file_/{NAME}.ipynb" for at, who in enumerate(("Bo Berg", "Cy Dahl"))]
+    source = zipped(tmp_path / "in.zip", names)
+    collect.collect(mine, source)
+    collected_as_teams(mine, source)
+    table = tmp_path / "times.csv"
+    table.write_text("student,time,notebook\nbo2,2020-01-01 20:00:00+00:00,01\n")
+    timed = collect.collect(mine, source, times=table)
+    assert not [note for note in timed.notes if "times.csv" in note], timed.notes
+    entry = mine.notebooks[0]
+    assert course_tree.stamped(mine, entry, "G_1").year == 2020
+    assert {teams.submitter(mine, entry, one) for one in ("bo2", "cy3")} == {"G_1"}
+    other = course_tree.place(mine, "submitted", entry, "cy3")
+    other.write_bytes(other.read_bytes() + b" ")  # a submission that the team never handed in
+    assert teams.submitter(mine, entry, "cy3") == "cy3"
+
+
 def test_a_download_does_not_take_a_member_out_of_a_team(mine, tmp_path):
     names = [f"G 1-{who}_3{at}_assignsubmission_file_/{NAME}.ipynb" for at, who in enumerate(("Bo Berg", "Cy Dahl"))]
     result = collected_as_teams(mine, zipped(tmp_path / "in.zip", names))
@@ -208,7 +227,7 @@ def test_of_a_members_own_submission_and_the_teams_the_later_counts(mine, tmp_pa
     entry = mine.notebooks[0]
     for who, hour in ((RED, 12), ("ada1", 10), ("bo2", 14)):
         place = course_tree.place(mine, "submitted", entry, who)
-        course_tree.write(place, "{}")
+        course_tree.write(place, f'{{"of": "{who}"}}')
         course_tree.write(place.with_name("timestamp.txt"), f"2026-02-01 {hour}:00:00 UTC")
     assert [teams.submitter(mine, entry, who) for who in ("ada1", "bo2", "cy3")] == [RED, "bo2", "cy3"]
     assert teams.recipients(mine, entry, RED) == ("ada1",) and teams.recipients(mine, entry, "bo2") == ("bo2",)

@@ -433,6 +433,17 @@ def test_a_late_one_after_one_in_time_is_noted(mine, tmp_path, text):
     assert kept_submissions.late_after_one_in_time(mine, entry, "ada") == []
 
 
+def test_a_copy_that_came_later_makes_nothing_late(mine, tmp_path, text):
+    """It counts from when its content first came, and a note said that an earlier one was in time."""
+    path = tmp_path / "in" / "ada" / f"{NAME}.ipynb"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(text)
+    for days in (2, -1):
+        when = (mine.notebooks[0].deadline + datetime.timedelta(days=days)).timestamp()
+        os.utime(path, (when, when))
+        assert [note for note in collect.collect(mine, tmp_path / "in").notes if "is late" in note] == [], days
+
+
 @pytest.mark.parametrize("only", [False, True])
 def test_a_file_of_another_notebook_is_refused(mine, tmp_path, text, only):
     """By its name, or by --notebook, it is 05; its exercises are those of 01."""

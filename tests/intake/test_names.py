@@ -299,7 +299,10 @@ def test_who_is_not_on_the_roster_or_may_be_two_is_refused(mine, tmp_path, text)
     told = " ".join(result.refused)
     for part in ("may be al1 and al2", "Eve (number 8) is not in students.csv", "under the numbers 6 and 7"):
         assert part in told
-    assert set(collect.collect(mine, tmp_path / "in.zip", whose="al2").refused) and "al2" in submitted(mine)
+    with pytest.raises(course.CourseError, match=r"of several students \(Alex Smith, Bo Li, Eve\)"):
+        collect.collect(mine, tmp_path / "in.zip", whose="al2")
+    alone = download(tmp_path / "alone.zip", {moodle("Alex Smith", 9): text})
+    assert not collect.collect(mine, alone, whose="al2").refused and "al2" in submitted(mine)
     with pytest.raises(course.CourseError, match="Mallory is not in"):
         collect.collect(mine, tmp_path / "in.zip", whose="Mallory")
     assert "or `Eve` to the platform_ids" in told, "Moodle's numbers differ in each assignment"

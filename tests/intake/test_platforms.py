@@ -96,6 +96,41 @@ def test_a_students_zip_in_a_folder_has_the_students_name(mine, tmp_path, files,
     assert {one.casefold().replace("bergs", "berg") for one in handed_in(mine)} == expected
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "397063-255736{at} - {who} - Sep 24, 2024 926 PM/{file}",
+        "{who}_3{at}_assignsubmission_file_/{file}",
+        "Lab 2/{who} - {file}",
+    ],
+)
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_download_of_several_students_is_not_taken_as_one_students(mine, tmp_path, form, zipped):
+    """It was: whoever came first in it was filed as the student of --student."""
+    roster(mine, ADA, BO)
+    names = [form.format(at=at, who=who, file=f"{NAME}.ipynb") for at, who in enumerate(("Ada Lovelace", "Bo Berg"))]
+    files = {name: f'["{name}"]' for name in names}
+    source = laid_out(tmp_path, files, "zip" if zipped else "folder")
+    with pytest.raises(CourseError, match=r"several students \(Ada Lovelace, Bo Berg\): collect it without --student"):
+        collect.collect(mine, source, whose="al01")
+    assert not handed_in(mine)
+    one = laid_out(tmp_path / "one", {names[0]: "{}"})
+    assert not collect.collect(mine, one, whose="bb02").refused and {*handed_in(mine)} == {"bb02"}
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_the_directory_of_the_student_repository_names_nobody(mine, tmp_path, listed):
+    """`release` itself makes `notebooks/`: three zips of it were one student, "notebooks"."""
+    if listed:
+        roster(mine, ADA, BO)
+    inside = f"notebooks/{NAME}.ipynb"
+    source = laid_out(tmp_path, {f"{who}.zip": {inside: f'["{who}"]'} for who in ("Ada Lovelace", "Bo Berg")})
+    alone = collect.collect(mine, source / "Ada Lovelace.zip")
+    assert not handed_in(mine) and "use --student" in alone.refused[0]
+    assert not collect.collect(mine, source).refused
+    assert {*handed_in(mine)} == ({"al01", "bb02"} if listed else {"Ada_Lovelace", "Bo_Berg"})
+
+
 @pytest.mark.parametrize("name", ["lab1.zip", "submission.zip", f"{NAME}.zip", "download (1).zip"])
 def test_a_zip_that_names_nobody_is_refused_and_says_what_to_do(mine, tmp_path, name):
     result = collect.collect(mine, laid_out(tmp_path, {name: BARE}))
