@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import typer
 from helpers import canned, keep, outcome
 
 from autograder import cli, doctor, synthetic
@@ -188,7 +189,8 @@ def test_a_server_that_stays_away_is_told_without_the_password_and_the_run_goes_
 
 def test_the_command_line_names_the_database(monkeypatch):
     monkeypatch.setattr(cli.context, "chosen", {})
-    cli.options(db="postgresql://u:p@h/d")
+    called = typer.Context(typer.main.get_command(cli.app))
+    cli.options(called, db="postgresql://u:p@h/d")
     course = cli.context.load()
     assert course_tree.database(course) == "postgresql+psycopg2://u:p@h/d" and "p@" not in course_tree.shown_database(
         course

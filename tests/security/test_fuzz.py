@@ -228,10 +228,12 @@ items = some.sampled_from([*forms]).flatmap(
 
 
 @fuzz(200)
-@hypothesis.given(some.lists(items | json_trees, min_size=1, max_size=4))
-def test_any_outputs_of_a_kernel(sent):
+@hypothesis.given(
+    some.lists(items | json_trees, min_size=1, max_size=4), some.sampled_from([kernel.CLEAN, kernel.CLEAN_OF_GUESTS])
+)
+def test_any_outputs_of_a_kernel(sent, clean):
     ran = kernel.Ran()
-    collector = kernel._Collector(ran, 200)
+    collector = kernel._Collector(ran, 200, clean)
     for item in sent:
         collector(item)
     kept = nbformat.v4.new_code_cell(outputs=ran.outputs)
