@@ -214,6 +214,11 @@ class _Taking:
             self.before += [] if told else [line(found.path.parent, 300)]
             self.result.new += [(entry, student)] * counts
             self.result.notes += late_after_one_in_time(self.course, entry, student)
+            if self.named.whose and told_time and not claim.when and entry.deadline and found.when > entry.deadline:
+                self.result.notes.append(
+                    f"{student}: {path} is late by the file's own time, {self.course.in_zone(found.when)}. If a "
+                    "platform knows when it was handed in, collect it with `--times`"
+                )
         except OSError as bad:
             if bad.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
                 raise

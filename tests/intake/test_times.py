@@ -1,5 +1,7 @@
 """Lateness of which a platform says no time: nothing is made up, a table of times settles it, and a person decides."""
 
+import datetime
+import os
 import zipfile
 
 import pytest
@@ -166,3 +168,17 @@ def test_penalties_follow_the_time_and_not_the_mark(fresh, tmp_path, monkeypatch
         assert not any(MARKED in flag for job in jobs(known, entry) for flag in noted_flags(job))
     shown = CliRunner().invoke(cli.app, ["export", "--format", "canvas", "--to", str(tmp_path / "c.csv")]).output
     assert "the platform's own late policy does not take them off once more" in " ".join(shown.split())
+
+
+def test_a_file_alone_that_is_late_by_its_own_time_is_noted(mine, tmp_path):
+    """The time that a platform states is lost where one of its files is collected alone, with --student."""
+    path = tmp_path / "alone" / f"{NAME}.ipynb"
+    path.parent.mkdir()
+    path.write_text("{}")
+    for days, noted in ((-2, False), (5, True)):
+        when = (mine.notebooks[0].deadline + datetime.timedelta(days=days)).timestamp()
+        os.utime(path, (when, when))
+        path.write_text(f'{{"days": {days}}}')
+        os.utime(path, (when, when))
+        notes = collect.collect(mine, path.parent, whose="ada").notes
+        assert any("late by the file's own time" in note and "--times" in note for note in notes) == noted, notes
