@@ -49,7 +49,6 @@ def collect(
     unpacked to disk, links are not followed, and a broken hand-in stops no other.
     """
     from autograder.intake import collect as collecting
-    from autograder.intake.times import read_times
 
     course = context.load()
     if len(student or ()) > 1:
@@ -68,9 +67,7 @@ def collect(
     elif source is None:
         raise CourseError("say what to collect: `autograder collect SOURCE`, or `autograder collect --exchange`")
     else:
-        if times:  # a table that cannot be read is refused before teams are written
-            read_times(course, times)
-        notes = collecting.list_teams(course, source, named, zip_names, chosen) if as_teams else []
+        notes = collecting.list_teams(course, source, named, zip_names, chosen, times) if as_teams else []
         collected = collecting.collect(course, source, named, "".join(student or ()), zip_names, chosen, times)
         collected.notes[:0] = notes
     print_collected(collected)

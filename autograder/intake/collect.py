@@ -388,6 +388,7 @@ def list_teams(
     only: NotebookEntry | None = None,
     zip_names: str = "",
     chosen: Sequence[NotebookEntry] = (),
+    times: Path | None = None,
 ) -> list[str]:
     """Make teams, each of its notebook, of the groups whose members a download names; what to say of it.
 
@@ -398,6 +399,8 @@ def list_teams(
     """
     require_hand_ins(course, source)
     require_encoding(zip_names)
+    if times:  # one that cannot be read is refused before teams are written
+        read_times(course, times)
     named = Owners(course, source, [], "", zip_names)
     groups: dict[tuple[NotebookEntry, str], list[str]] = {}
     for found in _of_each(DownloadReader(course, [], [], zip_names, named.is_known, False).files(source), ""):
