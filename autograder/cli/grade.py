@@ -9,7 +9,8 @@ from autograder.cli.parameters import AsJson, Cluster, Dashboard, Gpus, Names, R
 from autograder.course import Course, NotebookEntry
 
 if TYPE_CHECKING:
-    from autograder.grading.grading_record import Options, Record
+    from autograder.grading import grading_record
+    from autograder.grading.grading_record import Options
 
 
 def grade(
@@ -67,13 +68,13 @@ def _is_within(course: Course, entries: list[NotebookEntry], student: str, withi
 
 def grade_as_json(
     course: Course, entries: list[NotebookEntry], students: list[str] | None, options: "Options"
-) -> "list[Record]":
+) -> "list[grading_record.Record]":
     """Grade, and print each record as a line as soon as it is stored; at the end those that were up to date."""
     from autograder.grading import grade as grading
 
     new: list[tuple[str, str]] = []
 
-    def on_record(record: "Record") -> None:
+    def on_record(record: "grading_record.Record") -> None:
         new.append((record.notebook, record.student))
         printing.print_json(record)
 

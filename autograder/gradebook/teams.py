@@ -23,7 +23,7 @@ FILE = "teams.csv"
 COLUMNS = ("team", "student", "notebook")
 # Ours, then those of the file in which Canvas exports the groups of a group set.
 TEAM = ("team", "group_name")
-Value = TypeVar("Value")
+T = TypeVar("T")
 WHO = ("student", "id", "login_id", "user_id", "canvas_user_id", "name")
 
 
@@ -192,7 +192,7 @@ def recipients(course: Course, entry: NotebookEntry, submitter_id: str) -> tuple
     return tuple(one for one in students if submitter(course, entry, one) == submitter_id)
 
 
-def by_student(course: Course, entry: NotebookEntry, found: Mapping[str, Value]) -> dict[str, Value]:
+def by_student(course: Course, entry: NotebookEntry, found: Mapping[str, T]) -> dict[str, T]:
     """What is known of submissions, by the students for whom they count."""
     return {student: value for one, value in found.items() for student in recipients(course, entry, one)}
 
