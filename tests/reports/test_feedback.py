@@ -334,4 +334,4 @@ def test_points_of_checks_and_of_a_person_are_told_apart(fresh):
     feedback.write_feedback(fresh, list(fresh.notebooks))
     page = " ".join(next(fresh.tree.glob("feedback/ada/*/*.html")).read_text().split())
     assert "Score: 25 of 27 points" in page
-    assert "Of these the checks give 25 of 25 points, as in your notebook, and a person gives 0 of 2 points" in page
+    assert "Checks: 25 of 25 points, as in your notebook. Written answers: 0 of 2 points so far." in page
