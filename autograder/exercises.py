@@ -154,7 +154,7 @@ def _marks(tree: ast.Module, nodes: list[ast.AST]) -> Iterator[tuple[ast.Call, K
 
 
 def _stated(call: ast.Call, name: str, place: int) -> object:
-    """The constant that a call gives to a parameter; None if it is no constant, or not given."""
+    """The constant that a call gives to a parameter; None if it is not a constant, or not given."""
     given = [keyword.value for keyword in call.keywords if keyword.arg == name] + call.args[place : place + 1]
     return given[0].value if given and isinstance(given[0], ast.Constant) else None
 

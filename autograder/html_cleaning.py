@@ -1,4 +1,4 @@
-"""What came from a hand-in, made safe to show in a browser: text, tables and pictures, no script.
+"""What came from a submission, made safe to show in a browser: text, tables and pictures, no script.
 
 Feedback and formgrader pages show the graded notebook; so it is cleaned before it is
 written, whoever renders it later. What is slow to clean or to render is shown as it was typed.

@@ -111,7 +111,7 @@ class _Helper:
             except (OSError, IndexError):  # somebody killed it
                 self._control.close()
                 self._control = None
-        raise RuntimeError("the process that reads hand-ins cannot be started")
+        raise RuntimeError("the process that reads submissions cannot be started")
 
 
 def _template() -> socket.socket:
@@ -213,7 +213,7 @@ def _reply(module: str, name: str, args: list[Any]) -> bytes:
         lineage = [(kind.__module__, kind.__qualname__) for kind in type(raised).__mro__]
         try:
             return _packed({"error": [lineage, raised.args]})
-        except Exception:  # arguments that are no plain data
+        except Exception:  # arguments that are not plain data
             return _packed({"error": [lineage, [str(raised)]]})
 
 

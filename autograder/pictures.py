@@ -1,4 +1,4 @@
-"""Pictures of a hand-in, made small enough for a page: decoded in a child with limits, and written again.
+"""Pictures of a submission, made small enough for a page: decoded in a child with limits, and written again.
 
 What a page costs a browser are points: a file of 135 KB may have 250 million of them. Pictures in written answers are
 always written again, so that a page shows nothing of the file that was handed in; outputs only if they are too large.
@@ -25,7 +25,7 @@ MAX_POINTS = 2_000_000  # of one that a page shows
 MAX_ALL = 20_000_000  # of all on a page
 MAX_BYTES = 300_000  # of a picture that is written again
 MAX_ALL_BYTES = 3_000_000  # of all those of the written answers
-MAX_PICTURES = 20  # in the written answers of a hand-in
+MAX_PICTURES = 20  # in the written answers of a submission
 MAX_FILE = 15_000_000  # bytes of one as it was handed in
 SECONDS = 10.0  # for pictures that are decoded together
 MAX_COSTLY = 7  # so often that may take too long: one bad picture among MAX_PICTURES costs six
@@ -55,7 +55,7 @@ def rewritten(files: Sequence[bytes]) -> list[tuple[str, str]]:
 
 
 def fit(notebook: "NotebookNode") -> int:
-    """Bound the points of all pictures in a notebook's outputs: shrink large ones, leave out what is no picture.
+    """Bound the points of all pictures in a notebook's outputs: shrink large ones, leave out what is not a picture.
 
     How many are left out: a line of text is in their place.
     """

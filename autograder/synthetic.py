@@ -1,4 +1,4 @@
-"""Made-up hand-ins whose right scores are known by construction, for the demonstration, tests and benchmarks."""
+"""Made-up submissions whose right scores are known by construction, for the demonstration, tests and benchmarks."""
 
 import io
 import json
@@ -51,7 +51,7 @@ print("Exercise 1.1: passed (2 points)")
 
 @dataclass(frozen=True)
 class Made:
-    """One made-up hand-in."""
+    """One made-up submission."""
 
     student: str
     file: bytes
@@ -61,7 +61,7 @@ class Made:
 
 
 def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
-    """Thirteen hand-ins of a notebook: right, wrong, broken, hostile."""
+    """Thirteen submissions of a notebook: right, wrong, broken, hostile."""
     maker = Maker(course, entry)
     numbers = [number for number in maker.points if number != maker.results]  # those that are graded from code
     ada = maker.runs("Ada Perfect")
@@ -71,7 +71,7 @@ def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
 
 
 def _with_answers(maker: "Maker", numbers: list[str], ada: dict[str, str]) -> list[Made]:
-    """Hand-ins of students who answered what they could."""
+    """Submissions of students who answered what they could."""
     points, entry = maker.points, maker.entry
     first = {case.exercise: case for case in reversed(maker.cases) if not case.right}
     missing = [number for number in numbers if number not in first]
@@ -110,7 +110,7 @@ def _with_answers(maker: "Maker", numbers: list[str], ada: dict[str, str]) -> li
 
 
 def _in_trouble(maker: "Maker", numbers: list[str], endless: str, stolen: dict[str, str]) -> list[Made]:
-    """Hand-ins that break, attack, or have lost what tools keep in a file."""
+    """Submissions that break, attack, or have lost what tools keep in a file."""
     points = maker.points
     whole, code = sum(points.values()), sum(points[number] for number in numbers)
     middle, late = numbers[len(numbers) // 2], numbers[-1]
@@ -168,7 +168,7 @@ def _in_trouble(maker: "Maker", numbers: list[str], endless: str, stolen: dict[s
 
 
 def zipped(entry: NotebookEntry, made: list[Made]) -> bytes:
-    """The hand-ins as a learning platform packs them: a folder per student."""
+    """The submissions as a learning platform packs them: a folder per student."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for one in made:
@@ -179,7 +179,7 @@ def zipped(entry: NotebookEntry, made: list[Made]) -> bytes:
 
 
 class Maker:
-    """Makes hand-ins of one notebook."""
+    """Makes submissions of one notebook."""
 
     def __init__(self, course: Course, entry: NotebookEntry):
         self.released = build.student_notebook(course, entry)
@@ -209,7 +209,7 @@ class Maker:
         solved: list[str] | tuple[str, ...] | None = None,
         change: Callable[[NotebookNode], None] | None = None,
     ) -> bytes:
-        """A hand-in: the `solved` exercises (default: all) as the author answers them, some otherwise."""
+        """A submission: the `solved` exercises (default: all) as the author answers them, some otherwise."""
         notebook = nbformat.from_dict(json.loads(json.dumps(self.released)))
         given = {number: self.reference[number] for number in (self.points if solved is None else solved)}
         given |= instead or {}
@@ -259,7 +259,9 @@ class Maker:
                 cell.metadata.nbgrader.points = 100
 
     def converted(self) -> bytes:
-        """A hand-in that a converter wrote: no cell has an id or metadata, and each answer has a helper beside it."""
+        """A submission that a converter wrote: no cell has an id or metadata, and each answer has a helper beside
+        it.
+        """
         helped = {
             number: f"def helper_{number.replace('.', '_')}():\n    return None\n\n\n{self.reference[number]}"
             for number in self.points
@@ -283,7 +285,7 @@ class Maker:
 
 
 def made_up(run: Run, seed: int, name: str, draw: np.random.Generator, metrics: tuple[Metric, ...] = ()) -> Run:
-    """A run as another student's, consistent in itself: noise on all that is no count, and what follows from it."""
+    """A run as another student's, consistent in itself: noise on all that is not a count, and what follows from it."""
     seconds = round(run.seconds + float(draw.uniform(0, 1)), 6)
     if not run.logits:
         predictions = [_noisy(one, draw, whole=not run.outputs.size) for one in run.predictions]

@@ -1,4 +1,6 @@
-"""Hand-ins are taken, graded and answered with a feedback page as they arrive in a folder, until somebody ends it."""
+"""Submissions are taken, graded and answered with a feedback page as they arrive in a folder, until somebody ends
+it.
+"""
 
 import contextlib
 import os
@@ -21,7 +23,7 @@ LOOK_SECONDS = 5  # after so long the folder is looked at, whatever the system s
 AGAIN_SECONDS = 30  # after so long what could not be done is tried once more
 UNIT = """\
 [Unit]
-Description=Grades hand-ins of {title} as they arrive
+Description=Grades submissions of {title} as they arrive
 
 [Service]
 ExecStart="{python}" -P -m autograder.cli watch "{folder}" --workers {workers}
@@ -49,7 +51,7 @@ def watch(
     fork server.
 
     Args:
-        folder: hand-ins as `collect` takes them; they stay there.
+        folder: submissions as `collect` takes them; they stay there.
         on_failure: is told what stopped a round, such as a full disk. It is tried again a little later.
         changes: wakes us each time that it yields; by default when the folder changes, and every LOOK_SECONDS.
 
@@ -74,19 +76,19 @@ def watch(
         seen, tried = now, time.monotonic()
         try:
             left = _round(course, folder, left, options, on_collected, on_record)
-        except Exception as why:  # whatever one hand-in brings about, the next one is waited for
+        except Exception as why:  # whatever one submission brings about, the next one is waited for
             left = everything
             on_failure(why)
 
 
 def require(course: Course, folder: Path) -> None:
-    """See that there is a folder of hand-ins to watch, and a course tree to take them into.
+    """See that there is a folder of submissions to watch, and a course tree to take them into.
 
     Raises:
         CourseError: there is not; says what to do.
     """
     if not folder.is_dir():
-        raise CourseError(f"{folder} is no folder: give the one in which hand-ins arrive")
+        raise CourseError(f"{folder} is not a folder: give the one in which submissions arrive")
     require_hand_ins(course, folder)
     for entry in course.notebooks:
         course_tree.release_text(course, entry)
@@ -104,7 +106,7 @@ def _changes(folder: Path) -> Iterator[object]:
                 raise_interrupt=True,
                 ignore_permission_denied=True,
             )
-        except (RuntimeError, OSError):  # of a file's name that is no UTF-8; of a folder that is gone or locked
+        except (RuntimeError, OSError):  # of a file's name that is not UTF-8; of a folder that is gone or locked
             time.sleep(LOOK_SECONDS)
             yield None
 
@@ -134,7 +136,7 @@ def _round(
 
     Of notebooks and students, a student "" stands for all.
     """
-    collected = collect(course, folder) if _look(folder) else Collected()  # nothing came yet, which is no mistake
+    collected = collect(course, folder) if _look(folder) else Collected()  # nothing came yet, which is not a mistake
     on_collected(collected)
     retry = set()
     for entry in course.notebooks:

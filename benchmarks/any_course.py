@@ -2,7 +2,7 @@
 
     python benchmarks/any_course.py [--students 40] [--stock-students 40] [--package [--only ui-tests]]
 
-A class hands in the assignment of nbgrader's documentation, two notebooks and a picture each; the hand-ins are those of
+A class submits the assignment of nbgrader's documentation, two notebooks and a picture each; submissions are those of
 its two students, in turn. It is graded by `autograder nbgrader` with two workers, by stock nbgrader, and by ours once
 more, from the command to its end, start-up included. The marks are compared one by one: it ends with status 1 if one
 differs.
@@ -38,7 +38,7 @@ PROGRAMS = Path(sys.executable).parent
 ENVIRONMENT = os.environ | {"PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"}
 STUDENTS = ("bitdiddle", "hacker")  # of the documentation
 ASSIGNMENT = "ps1"
-# By whether stock nbgrader grades a hand-in, and whether ours does.
+# By whether stock nbgrader grades a submission, and whether ours does.
 KINDS = {
     (True, True): "equal",
     (True, False): "stock alone grades",
@@ -73,7 +73,7 @@ def made(root: Path, number: int) -> Path:
 
 
 def different(stock: Path, ours: Path) -> list[str]:
-    """The marks of stock nbgrader's hand-ins that are others in ours."""
+    """The marks of stock nbgrader's submissions that are others in ours."""
     theirs, mine = compare.marks(stock), compare.marks(ours)
     return [
         f"{' '.join(key)} {name}: {mark} and {mine.get(key, {}).get(name)}"
@@ -96,7 +96,7 @@ def throughput(root: Path, students: int, stock_students: int) -> bool:
     second = command(again, *grading)
     wrong = different(stock, ours) + different(stock, again)
     rates = {"ours": 60 * students / ((first[0] + second[0]) / 2), "stock": 60 * stock_students / theirs[0]}
-    print(f"{'':28}{'hand-ins':>10}{'wall seconds':>14}{'a minute':>10}{'CPU seconds each':>18}")
+    print(f"{'':28}{'submissions':>10}{'wall seconds':>14}{'a minute':>10}{'CPU seconds each':>18}")
     for title, number, (seconds, cpu) in (
         ("autograder nbgrader", students, first),
         ("nbgrader autograde", stock_students, theirs),
@@ -121,7 +121,7 @@ def package(root: Path, only: str) -> bool:
     known = directory.open_course(ours)
     records, _ = grade.grade(known, directory.assignments(known))
     rival, found, wrong = compare.Stock(stock), Counter[str](), []
-    print(f"{'assignment':44}{'hand-in':44}{'stock':>8}{'ours':>8}")
+    print(f"{'assignment':44}{'submission':44}{'stock':>8}{'ours':>8}")
     for one in tqdm(records, disable=None):
         why = rival.autograde(one.assignment, one.student)
         key, graded = (one.assignment, one.student), one.status == directory.GRADED

@@ -1,17 +1,17 @@
-"""Hand-ins per minute: stock `nbgrader autograde` against `autograder grade`, in one run on one machine.
+"""Submissions per minute: stock `nbgrader autograde` against `autograder grade`, in one run on one machine.
 
     python benchmarks/grading.py [--students 40] [--stock-students 40] [--notebooks 01 02 03 04]
 
 A class hands in notebooks 01 to 04, and all of it is graded four times, from the command to its end,
-start-up included: by `autograder grade` with two workers; by stock nbgrader, one hand-in after the other;
+start-up included: by `autograder grade` with two workers; by stock nbgrader, one submission after the other;
 by as many processes of it as there are cores, each with its share of the students and a gradebook of its own, as
 its users work around that; and by ours once more, since a shared machine is not always the same. The same is done
-with 20 hand-ins of the first notebook; and ours grades one hand-in, three times, of which the median counts. No
-hand-in is broken or endless: stock nbgrader ends its batch at the first copied test cell. The stock notebook asks
+with 20 submissions of the first notebook; and ours grades one submission, three times, of which the median counts. No
+submission is broken or endless: stock nbgrader ends its batch at the first copied test cell. The stock notebook asks
 the same as ours: its graded cells run the public check and, as hidden tests, the private ones.
 
 CPU seconds are those of all processes, kernels included, as the operating system accounts them. What
-the cells and checks themselves cost is measured in one process that runs every hand-in in a fork of
+the cells and checks themselves cost is measured in one process that runs every submission in a fork of
 itself, without kernel, sandbox, messages, gradebook or files; the rest is ours, start-up included. Memory
 is that of all processes together, shared pages counted once (PSS), sampled every five seconds.
 The last line is a JSON object; of our two runs it has the mean.
@@ -53,8 +53,8 @@ from utils.grading import dispatch
 PR_SET_CHILD_SUBREAPER = 36
 SAMPLE_SECONDS = 5.0
 CORES = len(os.sched_getaffinity(0))
-SMALL, ONCE = 20, 3  # a small class; how often one hand-in is graded
-WRONG = 36  # named wrong answers in a class, one in each hand-in
+SMALL, ONCE = 20, 3  # a small class; how often one submission is graded
+WRONG = 36  # named wrong answers in a class, one in each submission
 SHIM = """\
 import sys
 sys.path.insert(0, {root!r})
@@ -107,7 +107,7 @@ def stock_course(known: course.Course, entry: course.NotebookEntry, folder: Path
 
 
 def ordinary(known: course.Course, entry: course.NotebookEntry) -> list[bytes]:
-    """Hand-ins that stock nbgrader can grade: right, blank, half done, right in other ways, wrong in named ways."""
+    """Submissions that stock nbgrader can grade: right, blank, half done, right in other ways, wrong in named ways."""
     maker = synthetic.Maker(known, entry)
     numbers = list(maker.points)
     wrong = [case for case in maker.cases if not case.right]
@@ -179,7 +179,7 @@ def stock(trees: list[Path], entries: list[course.NotebookEntry]) -> dict[str, f
 def graded_by_stock(
     made: dict[str, dict[str, bytes]], known: course.Course, entries: list[course.NotebookEntry], root: Path
 ) -> list[dict[str, float]]:
-    """Stock nbgrader on the hand-ins `made`, by notebook and student: one process of it, and one for each core."""
+    """Stock nbgrader on the submissions `made`, by notebook and student: one process of it, and one for each core."""
     students, runs = [*next(iter(made.values()))], []
     for processes in (1, CORES):
         trees = [root / f"{processes}_{number}" for number in range(processes)]
@@ -225,7 +225,7 @@ class Direct:
 
 
 def cells_and_checks(known: course.Course, entries: list[course.NotebookEntry]) -> float:
-    """CPU seconds that the cells and checks of all hand-ins take, each hand-in in a fork of this process."""
+    """CPU seconds that the cells and checks of all submissions take, each submission in a fork of this process."""
 
     @contextmanager
     def direct(*_: object) -> Iterator[Direct]:
@@ -304,7 +304,7 @@ def main() -> None:
     ratios, few_ratios = told(runs), told(few)
     print(f"{'cells and checks alone':36}{'':28}{bare:12.3f}")
     alone = sorted(once, key=lambda run: run["wall"])[ONCE // 2]
-    print(f"one hand-in: {alone['wall']:.2f} s, {alone['cpu']:.2f} CPU s")
+    print(f"one submission: {alone['wall']:.2f} s, {alone['cpu']:.2f} CPU s")
     mine = [run for title, run in runs.items() if title.startswith("autograder")]
     figures = {
         "throughput_ratio": ratios[0],
@@ -321,8 +321,8 @@ def main() -> None:
 
 
 def told(runs: dict[str, dict[str, float]]) -> list[float | None]:
-    """Print a line for each run; how many times the hand-ins a minute of each of stock's are ours."""
-    print(f"{'':36}{'hand-ins':>9}{'wall s':>9}{'a minute':>10}{'CPU s each':>12}{'peak MB':>9}")
+    """Print a line for each run; how many times the submissions a minute of each of stock's are ours."""
+    print(f"{'':36}{'submissions':>9}{'wall s':>9}{'a minute':>10}{'CPU s each':>12}{'peak MB':>9}")
     for title, run in runs.items():
         run["rate"], run["each"] = 60 * run["graded"] / run["wall"], run["cpu"] / run["graded"]
         columns = f"{run['graded']:9.0f}{run['wall']:9.1f}{run['rate']:10.1f}{run['each']:12.3f}{run['peak_mb']:9.0f}"

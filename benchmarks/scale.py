@@ -1,10 +1,10 @@
-"""The pipeline alone, at any size: cost per hand-in, memory of the coordinator, more workers, lost workers.
+"""The pipeline alone, at any size: cost per submission, memory of the coordinator, more workers, lost workers.
 
     python benchmarks/scale.py [--sizes 10 100 1000 10000]
 
 Kernels are canned: a worker answers at once with a verdict and a graded notebook that were made before,
-so that what is measured is all else: reading and fingerprinting the hand-ins, the way to the workers and
-back, gradebook, graded notebooks and records. Each size runs in a process of its own. A cost per hand-in
+so that what is measured is all else: reading and fingerprinting the submissions, the way to the workers and
+back, gradebook, graded notebooks and records. Each size runs in a process of its own. A cost per submission
 starts with the run and leaves out the start of the workers, which is the same for every size.
 
 Then 1 worker and 2, with canned kernels that take a fifth of a second each and no processor. And, as
@@ -34,8 +34,8 @@ sys.path.insert(0, str(ROOT))
 
 CANNED = "canned.json"
 WAIT = 0.2  # seconds, of a canned kernel that takes its time
-WAITING = 200  # hand-ins for 1 worker and for 2
-CUT = (400, 100)  # hand-ins in the network namespaces, and after how many one of them is cut off
+WAITING = 200  # submissions for 1 worker and for 2
+CUT = (400, 100)  # submissions in the network namespaces, and after how many one of them is cut off
 NETWORK, BRIDGE = "10.213.7", "graded-bridge"
 NAMESPACES = 4
 # dask waits half a minute for a silent peer by default, and five for a silent worker.
@@ -219,7 +219,7 @@ def main() -> None:
         folder, workers = chosen.one
         return print(json.dumps(one(Path(folder), int(workers))))
     runs = {}
-    print(f"{'hand-ins':>9}{'seconds':>9}{'ms each':>9}{'CPU ms each':>13}{'coordinator MB':>16}{'again, ms each':>16}")
+    print(f"{'students':>9}{'seconds':>9}{'ms each':>9}{'CPU ms each':>13}{'coordinator MB':>16}{'again, ms each':>16}")
     for size in chosen.sizes:
         run = runs[size] = apart(size)
         each = [1000 * run[name] / size for name in ("seconds", "cpu", "again")]
@@ -228,13 +228,13 @@ def main() -> None:
             flush=True,
         )
     alone, both = apart(WAITING, 1, WAIT)["seconds"], apart(WAITING, 2, WAIT)["seconds"]
-    print(f"{WAITING} hand-ins of {WAIT} s: {alone:.1f} s with 1 worker, {both:.1f} s with 2")
+    print(f"{WAITING} submissions of {WAIT} s: {alone:.1f} s with 1 worker, {both:.1f} s with 2")
     cut = None
     if os.geteuid() == 0 and shutil.which("ip"):
         with tempfile.TemporaryDirectory() as folder:
             cut = cut_off(Path(folder, "tree"))
         where = f"{NAMESPACES} network namespaces, one cut off after {CUT[1]}"
-        print(f"{CUT[0]} hand-ins in {where}: {cut['seconds']:.1f} s, {cut['lost']} lost")
+        print(f"{CUT[0]} submissions in {where}: {cut['seconds']:.1f} s, {cut['lost']} lost")
     first, last = min(size for size in runs if size >= 100 or size == max(runs)), max(runs)
     figures = {
         "cost_growth": round((runs[last]["seconds"] / last) / (runs[first]["seconds"] / first), 3),

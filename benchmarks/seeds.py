@@ -2,7 +2,7 @@
 
     python benchmarks/seeds.py [--notebook NAME ...] [--exercise 1.9 ...] [--keys 100] [--solutions] [--workers 2]
 
-In grading, each hand-in has a key of its own, from which private checks draw what they ask (`utils.grading.expect`).
+In grading, each submission has a key of its own, from which private checks draw what they ask (`utils.grading.expect`).
 Here every solution and right variant is asked at so many keys, and must pass at all of them; every named wrong
 answer that only private checks catch must be rejected at all of them, with its words. With `--solutions` only the
 authors' solutions are asked. What was otherwise is a line of the table; the last line is a JSON object: `checks`

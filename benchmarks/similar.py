@@ -1,10 +1,10 @@
-"""Whether `autograder similar` finds planted copies: 100 honest hand-ins and 5 copies, of each of some notebooks.
+"""Whether `autograder similar` finds planted copies: 100 honest submissions and 5 copies, of each of some notebooks.
 
     python benchmarks/similar.py [--notebooks 05 07] [--honest 100] [--copies 5] [--seeds 3]
 
-An honest hand-in answers each exercise with one of those whose verdict is known: the author's solution, a right
+An honest submission answers each exercise with one of those whose verdict is known: the author's solution, a right
 answer in another style, or a wrong one, drawn anew for each student. Most wrong ones are the solution with a line
-changed, so honest pairs share more than people's do. A copy is another student's whole hand-in with its own names
+changed, so honest pairs share more than people's do. A copy is another student's whole submission with its own names
 changed, statements that stand side by side exchanged, and comments and empty lines put in. `similar.PIECE` was chosen
 on notebooks 01, 05 and 07 with the seeds 0 and 1. The last line is JSON: of each notebook and seed the places of the
 planted pairs among all pairs, the most alike first.
@@ -30,7 +30,7 @@ LEFT_OUT = 0.05
 
 
 def honest(course: Course, entry: NotebookEntry, count: int, draw: random.Random) -> dict[str, dict[str, str]]:
-    """So many hand-ins, the answer to each exercise drawn."""
+    """So many submissions, the answer to each exercise drawn."""
     reference = {case.exercise: case.source for case in answers.reference_cases(course, entry)}
     others: dict[str, list[str]] = {}
     for case in answers.answer_cases(entry):
@@ -51,7 +51,7 @@ def disguised(source: str, draw: random.Random) -> str:
     try:
         tree = ast.parse(source)
     except SyntaxError:
-        return source  # of a wrong answer that is no Python
+        return source  # of a wrong answer that is not Python
     own = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     renamed = {name: f"{name}_{draw.choice(('x', 'value', 'tmp', 'mine'))}{draw.randrange(10)}" for name in sorted(own)}
     for node in ast.walk(tree):
@@ -77,7 +77,7 @@ def _moved(body: list[ast.stmt], draw: random.Random) -> None:
 
 
 def planted(found: dict[str, dict[str, str]], copies: int, draw: random.Random) -> list[tuple[str, str]]:
-    """Put copies of drawn hand-ins among them; the pairs."""
+    """Put copies of drawn submissions among them; the pairs."""
     pairs = []
     for number, original in enumerate(draw.sample(sorted(found), copies)):
         copy = f"copier{number}"

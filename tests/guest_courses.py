@@ -52,7 +52,7 @@ def run(root, *names, **how):
 
 
 def scores(root):
-    """The marks of the lone hand-in, and its graded notebook's cells by name."""
+    """The marks of the lone submission, and its graded notebook's cells by name."""
     found = compare.marks(root).get(("one", "eve"), {})
     marks = [value[0] for name, value in sorted(found.items()) if name.startswith("mark")]
     path = root / "autograded/eve/one/n.ipynb"

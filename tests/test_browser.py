@@ -241,7 +241,7 @@ def hostile_class(built, tmp_path_factory):
             nbformat.v4.new_output("display_data", data={"image/png": 'AAAA" onerror="hostile()'}),
             nbformat.v4.new_output("display_data", data={"image/png": PIXEL, "text/html": WAYS[0]}),
         ]
-        own.metadata.tags = ["experiment"]  # no word of a hand-in about its own cells counts
+        own.metadata.tags = ["experiment"]  # no word of a submission about its own cells counts
 
     raising = "raise type('<script>hostile()</script>', (Exception,), {})('\"><img src=x onerror=hostile()>')"
     file = synthetic.Maker(known, ENTRY).file({"1.1": raising}, (), change)

@@ -58,7 +58,7 @@ def test_the_first_process_of_the_image_is_an_init():
 
 
 def test_the_image_holds_what_is_committed_and_nothing_else():
-    """Each file or folder is named: no gradebook, no secret, no hand-in of the machine that builds it."""
+    """Each file or folder is named: no gradebook, no secret, no submission of the machine that builds it."""
     copied = [words for line in re.findall(r"^COPY (.*)$", FILE.read_text(), re.M) for words in line.split()[:-1]]
     assert {"autograder", "course.toml", "solutions", "utils"} <= {*copied}
     for name in copied:
@@ -103,12 +103,12 @@ def image():
 
 
 def test_watch_runs_in_a_container(image, tmp_path):
-    """A new course, mounted; a hand-in that arrives there gets its page."""
+    """A new course, mounted; a submission that arrives there gets its page."""
     folder = tmp_path / "mine"
     new_course.write(folder)
     (tmp_path / "in").mkdir()
     (tmp_path / "tree").mkdir()
-    mounts = [f"{folder}:/course", f"{tmp_path}/in:/hand-ins:ro", f"{tmp_path}/tree:/tree"]
+    mounts = [f"{folder}:/course", f"{tmp_path}/in:/submissions:ro", f"{tmp_path}/tree:/tree"]
     given = [*options(image), "--env", "AUTOGRADER_COURSE=/course", *(word for one in mounts for word in ("-v", one))]
 
     def run(*words):

@@ -315,7 +315,7 @@ def test_no_driver_for_the_server(known, monkeypatch):
 def test_too_little_memory(known, monkeypatch):
     free = collections.namedtuple("Free", "available")
     monkeypatch.setattr(doctor.psutil, "virtual_memory", lambda: free(1500 * MB))
-    is_told(doctor.memory(known), "memory limits", "1024 MB for a hand-in, 1500 MB free", "--workers 1")
+    is_told(doctor.memory(known), "memory limits", "1024 MB for a submission, 1500 MB free", "--workers 1")
     monkeypatch.setattr(Path, "exists", lambda path: False)
     is_told(doctor.memory(known), "memory limits", "smaps_rollup", "Linux 4.14")
 
@@ -356,7 +356,7 @@ def test_a_hub_that_is_out_of_reach(known, monkeypatch, tmp_path):
     (tmp_path / "hub/models--prajjwal1--bert-tiny").mkdir(parents=True)
     assert doctor.hub(known).state is State.WORKS
     monkeypatch.setenv("COURSE_DATA", str(tmp_path / "nowhere"))
-    is_told(doctor.hub(known), "hub", "nowhere, which is no folder", "COURSE_DATA")
+    is_told(doctor.hub(known), "hub", "nowhere, which is not a folder", "COURSE_DATA")
 
 
 @pytest.fixture
@@ -430,7 +430,7 @@ def test_the_command_ends_with_1_if_nothing_can_be_graded(known, monkeypatch, tm
     monkeypatch.setenv("COURSE_DATA", str(tmp_path / "nowhere"))  # grading needs none
     ended = CliRunner().invoke(cli.app, ["doctor"])
     assert ended.exit_code == status, ended.output
-    assert ("nothing can be graded here" in said.getvalue()) == gone and "which is no folder" in said.getvalue()
+    assert ("nothing can be graded here" in said.getvalue()) == gone and "which is not a folder" in said.getvalue()
 
 
 def test_it_waits_for_no_large_library():

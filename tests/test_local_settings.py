@@ -90,7 +90,7 @@ def test_without_own_settings_nothing_is_different(own, tmp_path):
         ('[[notebooks]]\nname = "01"\npoints = {"1.2" = 0}', "points.1.2: Input should be greater than 0"),
         ('[[notebooks]]\nname = "01"\ndeadline = 2027-10-31T12:00:00', "state its offset"),
         ("titel = 3", "titel: there is no such key"),
-        ('timezone = "Ulm"', "`Ulm` is no time zone"),
+        ('timezone = "Ulm"', "`Ulm` is not a time zone"),
         ("title = ", "Invalid value"),
     ],
 )

@@ -80,14 +80,14 @@ def commands(folder):
 
 
 def hand_in(folder, student, answer, written="Calmer, and later."):
-    """Put a hand-in where the README says: the released notebook, with this cell as the answer; None: no answer."""
+    """Put a submission where the README says: the released notebook, with this cell as the answer; None: no answer."""
     notebook = nbformat.read(folder.parent / "student/notebooks" / f"{NAME}.ipynb", as_version=4)
     for cell in notebook.cells:
         if cell.id == "exercise_1_1":
             cell.source = f"{cell.source}\n# No idea." if answer is None else answer
         if cell.id == "written_1_W1" and answer is not None:
             cell.source = written
-    path = folder / "hand-ins" / student / f"{NAME}.ipynb"
+    path = folder / "submissions" / student / f"{NAME}.ipynb"
     path.parent.mkdir(parents=True)
     nbformat.write(notebook, path)
 
@@ -202,15 +202,15 @@ def test_commands_find_the_course_from_below_and_by_name(done):
         text=True,
     )
     assert NAME in named.stdout and named.returncode == 0
-    unit = run("autograder watch hand-ins --unit", folder).stdout
-    assert f"WorkingDirectory={folder}" in unit and f'watch "{folder}/hand-ins"' in unit
+    unit = run("autograder watch submissions --unit", folder).stdout
+    assert f"WorkingDirectory={folder}" in unit and f'watch "{folder}/submissions"' in unit
 
 
 def test_trusted_hand_ins_find_the_checks_of_their_course(done):
     folder, _ = done
     ended = run("autograder --tree .trusted build", folder)
     assert ended.returncode == 0, ended.stderr
-    assert run("autograder --tree .trusted collect hand-ins/ada --student ada", folder).returncode == 0
+    assert run("autograder --tree .trusted collect submissions/ada --student ada", folder).returncode == 0
     ended = run("autograder --tree .trusted grade --trust-submissions", folder)
     assert ended.returncode == 0 and "2 of 2" in ended.stdout, ended.stdout + ended.stderr
 
@@ -285,7 +285,7 @@ def test_without_any_course_it_is_said(tmp_path, monkeypatch):
 
 
 def test_packages_among_others_are_covered_and_the_others_stay(monkeypatch, tmp_path):
-    """Installed, our modules lie beside those that hand-ins need."""
+    """Installed, our modules lie beside those that submissions need."""
     monkeypatch.setattr(sandbox, "ROOT", tmp_path / "site-packages")
     monkeypatch.setattr(sandbox, "FOLDER", tmp_path / "site-packages")
     monkeypatch.setattr(sandbox.site, "getsitepackages", lambda: [str(tmp_path / "site-packages")])

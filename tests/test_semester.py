@@ -129,7 +129,7 @@ def the_first_notebook_on_the_hub(semester, hub):
     few = maker.points["1.1"] + maker.points["1.2"]
     assert semester.recorded(entry) == {"ada": whole, "bo": few}
     shown = semester.run("status", "01")
-    assert "nothing is handed in by cy, di" in shown and "1 written answers of 1 hand-ins wait" in shown
+    assert "nothing is handed in by cy, di" in shown and "1 written answers of 1 submissions wait" in shown
     nobody = dict.fromkeys(STUDENTS, ("", ""))
     assert semester.exported() == nobody | {"bo": (f"{few}", "")}, "ada's mark waits for a person"
 
@@ -209,7 +209,7 @@ def a_newer_version_in_mid_term(semester, monkeypatch):
     shown = semester.run("grade", "01")
     for student in ("ada", "bo"):
         assert f"{student} 1.1 2 0 Exercise 1.1: {STRICTER}" in shown
-    assert "Nothing of this is recorded: 2 hand-ins would have other verdicts" in shown
+    assert "Nothing of this is recorded: 2 submissions would have other verdicts" in shown
     score = sum(maker.points.values()) - 2
     assert semester.recorded(entry) == before | {TEAM: score}, "one submission and one grading for both"
     both = {student: (f"{score}", book[student][1]) for student in ("cy", "di")}

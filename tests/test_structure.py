@@ -54,7 +54,7 @@ def imports(path, known=()):
 def strings(path):
     """The strings in a file that are the name of a module, as `importlib.import_module` takes it.
 
-    What a process is started with, `python -m NAME`, is no import.
+    What a process is started with, `python -m NAME`, is not an import.
     """
     nodes = [*ast.walk(ast.parse(path.read_text()))]
     started = {part for node in nodes if isinstance(node, ast.List) for part in after_m(node.elts)}

@@ -31,7 +31,7 @@ def known(workshop):
 
 @pytest.fixture(scope="module")
 def files():
-    """A hand-in of all right answers, and one with a wrong one."""
+    """A submission of all right answers, and one with a wrong one."""
     whole = course.load()
     maker = synthetic.Maker(whole, whole.notebook("03"))
     (wrong, *_) = [case for case in maker.cases if not case.right and case.exercise == "3.1"]
@@ -134,9 +134,9 @@ def test_what_could_not_be_done_is_told_and_done_later(known, files, tmp_path, m
 @pytest.mark.parametrize(
     "tree, folder, told",
     [
-        ("tree", "none", "none is no folder"),
+        ("tree", "none", "none is not a folder"),
         ("none", "tree", "run `autograder build` first"),
-        ("tree", "", "which are no hand-ins"),
+        ("tree", "", "which are not submissions"),
     ],
 )
 def test_what_is_missing_is_told_before_it_watches(known, tmp_path, tree, folder, told):
@@ -148,7 +148,7 @@ def test_what_is_missing_is_told_before_it_watches(known, tmp_path, tree, folder
 
 def test_no_failure_of_a_round_ends_it(known, files, tmp_path, monkeypatch):
     monkeypatch.setattr(watch, "AGAIN_SECONDS", 0)
-    inbox, real, failures = tmp_path / "inbox", watch.collect, [ValueError("of a hand-in")]
+    inbox, real, failures = tmp_path / "inbox", watch.collect, [ValueError("of a submission")]
     inbox.mkdir()
 
     def failing(*given):
@@ -163,7 +163,7 @@ def test_no_failure_of_a_round_ends_it(known, files, tmp_path, monkeypatch):
         yield set()
 
     found = watched(known, inbox, changes())
-    assert found["not done"] == ["of a hand-in"] and [one[:2] for one in found["graded"]] == [("ada", GRADED)]
+    assert found["not done"] == ["of a submission"] and [one[:2] for one in found["graded"]] == [("ada", GRADED)]
     put(inbox, "bo", files[0])
     failures.append(ValueError("at once"))
     found = watched(known, inbox, [set()])
@@ -173,7 +173,7 @@ def test_no_failure_of_a_round_ends_it(known, files, tmp_path, monkeypatch):
 def test_a_name_at_which_the_system_fails_is_slept_over(tmp_path, monkeypatch):
     def failing(*given, **options):
         yield "a change"
-        raise RuntimeError("of watchfiles, at a name that is no UTF-8")
+        raise RuntimeError("of watchfiles, at a name that is not UTF-8")
 
     monkeypatch.setattr(watch, "LOOK_SECONDS", 0)
     monkeypatch.setattr(watch.watchfiles, "watch", failing)

@@ -1,6 +1,6 @@
 """What the notebooks import.
 
-Here: what they build on (`positions`, `subwords`, `counting`, `tiny_bert`, `plots`) and what a hand-in needs
+Here: what they build on (`positions`, `subwords`, `counting`, `tiny_bert`, `plots`) and what a submission needs
 (`setup`, `hand_in`). In `experiments`: runs over seeds, tables of them, and what each experiment trains. In
 `checks`: the public checks, one module a notebook. In `grading`: how a check asks an answer, at home and in
 grading alike.

@@ -144,12 +144,12 @@ def _answers(notebook: str, text: str) -> dict[str, str]:
         marked = [(one.get("metadata", {}).get("nbgrader", {}), one.get("source", "")) for one in cells]
         sources = {mark["grade_id"]: "".join(source) for mark, source in marked if mark.get("solution")}
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise ValueError(f"{notebook}.ipynb is no notebook, or was cut off: save it, and pack it again") from None
+        raise ValueError(f"{notebook}.ipynb is not a notebook, or was cut off: save it, and pack it again") from None
     return {re.sub(r"^[a-z]+_", "", name).replace("_", "."): source for name, source in sources.items()}
 
 
 def _ran() -> list[str]:
-    """The cells that ran in this session, in order; none where it is no notebook's."""
+    """The cells that ran in this session, in order; none where it is not a notebook's."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return [one for one in shell.user_ns.get("In", []) if isinstance(one, str)] if shell is not None else []
 

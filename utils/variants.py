@@ -3,7 +3,7 @@
 An author states what may be drawn, see the end, a notebook shows it, `own = variants.MODEL.numbers(STUDENT)`, and
 the check of the exercise, `@check("3.12", points=1, variant=variants.MODEL)`, gets it as its parameter `own`. At
 home the id is what the student wrote into STUDENT. In grading it is a name of the class list; without a class list it
-is the name under which the hand-in was collected. Nothing in the hand-in can change either.
+is the name under which the submission was collected. Nothing in the submission can change either.
 
 A course may have a key, `[grading] numbers_key` in course.toml. It changes everybody's numbers, so that answers of
 another term are wrong. The student repository holds it in KEY_FILE, for sessions of students.
@@ -75,7 +75,7 @@ class Variant:
         of `name` if it is one of them, else those of the first.
 
         Raises:
-            ValueError: it is no name; says what to do.
+            ValueError: it is not a name; says what to do.
         """
         global _signed
         if _told:
@@ -141,7 +141,7 @@ def answer_for(*names: str) -> None:
     """Have this session answer for one who has these names, whatever STUDENT says: said before any cell runs.
 
     Raises:
-        TypeError: one of them is no text.
+        TypeError: one of them is not text.
     """
     global _told
     for name in names:

@@ -1,6 +1,6 @@
 """Stock nbgrader beside this project's grading of the same course: every mark, one by one.
 
-For tests and benchmarks. Stock nbgrader runs the hand-ins as you: use it on those that you trust.
+For tests and benchmarks. Stock nbgrader runs the submissions as you: use it on those that you trust.
 """
 
 import json
@@ -58,7 +58,7 @@ class Stock:
             return _refused(self._api().generate_assignment(name, force=True, create=True))
 
     def autograde(self, name: str, student: str) -> str:
-        """Grade a hand-in; "" or what nbgrader says that stopped it."""
+        """Grade a submission; "" or what nbgrader says that stopped it."""
         with _on_path():
             return _refused(self._api().autograde(name, student, force=True))
 
@@ -67,7 +67,7 @@ class Stock:
 
 
 def marks(root: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """What a course's SQLite gradebook holds of each hand-in: marks, comments by nbgrader, times and penalties."""
+    """What a course's SQLite gradebook holds of each submission: marks, comments by nbgrader, times and penalties."""
     engine = sqlalchemy.create_engine(f"sqlite:///{root}/gradebook.db")
     found: dict[tuple[str, str], dict[str, Any]] = {}
     with engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""A worker's part: nbgrader's own `autograde` of one hand-in up to its marks, with the cells in a sandbox.
+"""A worker's part: nbgrader's own `autograde` of one submission up to its marks, with the cells in a sandbox.
 
 Everything but the execution of cells is nbgrader's code and the instructor's configuration. It works on a copy of the
 gradebook that holds the assignment and no student.
@@ -54,7 +54,7 @@ ENVIRONMENT = {"NBGRADER_EXECUTION": "autograde"}  # as stock nbgrader sets it; 
 
 @dataclass
 class Converted:
-    """What a worker says of a hand-in; its notebooks, executed, lie in the unfinished folder."""
+    """What a worker says of a submission; its notebooks, executed, lie in the unfinished folder."""
 
     reason: str = ""  # why it cannot be graded
     remarks: list[str] = field(default_factory=list)
@@ -75,7 +75,7 @@ class LimitedExporter(NotebookExporter):
         """As nbconvert's.
 
         Raises:
-            NotGradable: it is no notebook, or too large.
+            NotGradable: it is not a notebook, or too large.
         """
         name = resources["metadata"]["name"]
         try:
@@ -111,7 +111,7 @@ class InSandbox(Execute):
         A kernel that dies of nothing we know is started once more, from the first cell.
 
         Raises:
-            NotGradable: it is no Python notebook.
+            NotGradable: it is not a Python notebook.
         """
         name = resources["metadata"]["name"]
         if other := other_language(nb.metadata.get("kernelspec")):
@@ -232,7 +232,7 @@ def _error(why: str) -> NotebookNode:
 
 
 class Convert(Autograde):
-    """nbgrader's `autograde` of one hand-in, without what writes marks."""
+    """nbgrader's `autograde` of one submission, without what writes marks."""
 
     def __init__(self, execute: InSandbox, most: float, **settings: Any):
         super().__init__(**settings)
@@ -271,9 +271,9 @@ def _executes(step: Any) -> bool:
 
 
 def convert(course: CourseDir, cells: Path, job: Job, server: str) -> Converted:
-    """Convert a hand-in, in a worker. `cells` is a gradebook that holds the assignment and no student."""
+    """Convert a submission, in a worker. `cells` is a gradebook that holds the assignment and no student."""
     started, done = time.monotonic(), Converted()
-    own = shutil.copy(cells, f"{cells}-{os.getpid()}")  # one path for all hand-ins of this worker: its engine is kept
+    own = shutil.copy(cells, f"{cells}-{os.getpid()}")  # one path for this worker: its engine is kept
     coursedir = course.coursedir(f"sqlite:///{own}", job.assignment)
     execute = InSandbox(course, server, done.remarks, parent=course.app)
     autograde = Convert(execute, course.limits.notebook_mb, coursedir=coursedir, parent=course.app)
@@ -300,7 +300,7 @@ def convert(course: CourseDir, cells: Path, job: Job, server: str) -> Converted:
         done.reason = _outdated(current, str(why))
     except (ValidationError, SchemaTooNewError) as why:
         done.reason = f"nbgrader refuses its metadata: {html_cleaning.line(getattr(why, 'message', why), 300)}"
-    except BUGS as why:  # as stock nbgrader does, which then goes on with the next hand-in
+    except BUGS as why:  # as stock nbgrader does, which then goes on with the next submission
         done.reason = f"nbgrader fails on it: {type(why).__name__}: {html_cleaning.line(why, 300)}"
     done.seconds = round(time.monotonic() - started, 2)
     return done

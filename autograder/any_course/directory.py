@@ -1,4 +1,4 @@
-"""A course directory of nbgrader, as its own configuration states it, and what is known of its hand-ins."""
+"""A course directory of nbgrader, as its own configuration states it, and what is known of its submissions."""
 
 import contextlib
 import gc
@@ -71,7 +71,7 @@ class _Stated(BaseModel):
 
 @dataclass
 class Record:
-    """What is known of a hand-in that was graded; `.autograder/records/` holds it."""
+    """What is known of a submission that was graded; `.autograder/records/` holds it."""
 
     student: str
     assignment: str
@@ -83,8 +83,8 @@ class Record:
     to_mark: bool = False  # whether nbgrader waits for a person
     remarks: list[str] = field(default_factory=list)
     seconds: float = 0.0
-    digest: str = ""  # of the hand-in and of all that its marks depend on
-    retry: bool = False  # the grader failed, not the hand-in: the next run tries again
+    digest: str = ""  # of the submission and of all that its marks depend on
+    retry: bool = False  # the grader failed, not the submission: the next run tries again
 
 
 RECORD = TypeAdapter(Record)
@@ -92,7 +92,7 @@ RECORD = TypeAdapter(Record)
 
 @dataclass(frozen=True)
 class Job:
-    """A hand-in of an assignment."""
+    """A submission of an assignment."""
 
     assignment: str
     student: str
@@ -130,11 +130,11 @@ class CourseDir:
 
     @property
     def unfinished(self) -> str:
-        """The step, in nbgrader's words, in which a hand-in is while it is graded."""
+        """The step, in nbgrader's words, in which a submission is while it is graded."""
         return os.path.join(self.app.coursedir.autograded_directory, UNFINISHED)
 
     def place(self, step: str, student: str, assignment: str) -> Path:
-        """The folder of a hand-in in one of nbgrader's steps."""
+        """The folder of a submission in one of nbgrader's steps."""
         return Path(os.path.normpath(self.app.coursedir.format_path(step, student, assignment)))
 
     def source(self, assignment: str) -> Path:
@@ -163,18 +163,18 @@ class CourseDir:
         )
 
     def record_path(self, assignment: str, student: str) -> Path:
-        """Where the record of a hand-in lies."""
+        """Where the record of a submission lies."""
         return self.ours / "records" / assignment / f"{student}.json"
 
     def load_record(self, assignment: str, student: str) -> Record | None:
-        """The record of a hand-in; None if there is none that can be read."""
+        """The record of a submission; None if there is none that can be read."""
         try:
             return RECORD.validate_json(self.record_path(assignment, student).read_bytes())
         except (OSError, ValueError):
             return None
 
     def keep_record(self, record: Record) -> None:
-        """Write the record of a hand-in."""
+        """Write the record of a submission."""
         text = json.dumps(asdict(record), indent=1, ensure_ascii=False) + "\n"
         write(self.record_path(record.assignment, record.student), text)
 
@@ -190,7 +190,7 @@ def open_course(folder: Path) -> CourseDir:
     if not folder.is_dir():
         raise CourseError(f"there is no folder {folder}")
     if seen := sandbox.shown(folder):
-        raise CourseError(f"{folder} lies in {seen}, which hand-ins can read: move the course elsewhere")
+        raise CourseError(f"{folder} lies in {seen}, which submissions can read: move the course elsewhere")
     from nbgrader.apps.autogradeapp import AutogradeApp
     from nbgrader.preprocessors import Execute
     from sqlalchemy import make_url
@@ -385,7 +385,7 @@ def assignments(course: CourseDir) -> list[str]:
 
 
 def jobs(course: CourseDir, assignment: str, students: Collection[str] = ()) -> list[Job]:
-    """Every hand-in of an assignment, as nbgrader finds them."""
+    """Every submission of an assignment, as nbgrader finds them."""
     coursedir = course.app.coursedir
     step, about = coursedir.submitted_directory, _fingerprint(course, assignment)
     pattern = re.compile(coursedir.format_path(step, "(?P<student>.*)", re.escape(assignment), escape=True))
@@ -490,7 +490,7 @@ def graded_before(course: CourseDir, job: Job) -> Record | None:
 
 
 def _fingerprint(course: CourseDir, assignment: str) -> bytes:
-    """A digest of all besides the hand-in that its marks depend on: tests, points, files, settings."""
+    """A digest of all besides the submission that its marks depend on: tests, points, files, settings."""
     import nbgrader
 
     settings = json.dumps(course.app.config, sort_keys=True, default=lambda one: getattr(one, "__qualname__", ""))

@@ -1,4 +1,4 @@
-"""The grading run over a course directory: many hand-ins at a time, one writer, resumed where it stopped."""
+"""The grading run over a course directory: many submissions at a time, one writer, resumed where it stopped."""
 
 import contextlib
 import errno
@@ -93,7 +93,7 @@ class Keep(Autograde):
             self._sanitizing = True
 
     def keep(self, job: Job) -> tuple[float, float, float, bool]:
-        """Enter a converted hand-in in the gradebook and put its files where nbgrader has them.
+        """Enter a converted submission in the gradebook and put its files where nbgrader has them.
 
         Doing it again changes nothing. Returns its score, the points that there were, the late penalty, and whether a
         person has to mark it.
@@ -131,7 +131,7 @@ def grade(
     again: bool = False,
     on_record: Callable[[Record], None] = lambda record: None,
 ) -> tuple[list[Record], list[str]]:
-    """Grade the hand-ins of these assignments that are new or changed; all records, and which notebooks are refused.
+    """Grade the submissions of these assignments that are new or changed; all records, and which notebooks are refused.
 
     A submission is graded again when it, the assignment or a setting has changed, or with `again`. One that stock
     nbgrader has graded is left as it is until then. An interrupted run loses what was being graded then, and nothing
@@ -178,7 +178,7 @@ def grade(
 
 
 def _run(course: CourseDir, waiting: list[Job], number: int, cells: Path) -> Iterator[Record]:
-    """Grade hand-ins; their records as they come."""
+    """Grade submissions; their records as they come."""
     _copy_cells(course.app.coursedir.db_url, cells)
     server = preload.fork_server(course.grading.preload).start()
     graded = [job for job in waiting if not job.unreadable]
@@ -193,7 +193,7 @@ def _run(course: CourseDir, waiting: list[Job], number: int, cells: Path) -> Ite
             if job.unreadable:
                 yield _keep(keeper, job, Converted(reason=job.unreadable))
         with contextlib.chdir(course.root):
-            bar = tqdm(pool.in_turn(), total=len(graded), unit="hand-in", disable=None, file=sys.stderr)
+            bar = tqdm(pool.in_turn(), total=len(graded), unit="submission", disable=None, file=sys.stderr)
             for job, answer in bar:
                 record = _keep(keeper, job, answer)
                 if record.status != GRADED:
@@ -218,7 +218,7 @@ def _keep(keeper: Keep, job: Job, answer: Any) -> Record:
         record.remarks, record.seconds = [html_cleaning.line(one) for one in answer.remarks], answer.seconds
         with _uninterrupted():
             record.score, record.points, record.penalty, record.to_mark = keeper.keep(job)
-            keeper.course.keep_record(record)  # last: it says that this hand-in is done
+            keeper.course.keep_record(record)  # last: it says that this submission is done
         return record
     keeper.course.keep_record(record)
     return record
@@ -262,7 +262,7 @@ def _exclusive(course: CourseDir) -> Iterator[None]:
 def _kept_engines() -> Iterator[None]:
     """Have nbgrader use one engine for each gradebook: with it SQLAlchemy keeps its statements, a third of the time.
 
-    nbgrader makes a new one whenever it opens the gradebook, about ten times for each hand-in.
+    nbgrader makes a new one whenever it opens the gradebook, about ten times for each submission.
     """
     make = api.create_engine
     api.create_engine = cache(make)

@@ -1,4 +1,4 @@
-"""What is read of a hand-in before anybody knows what it is. Imports nothing heavy: part of it runs in a child."""
+"""What is read of a submission before anybody knows what it is. Imports nothing heavy: part of it runs in a child."""
 
 import hashlib
 import os
@@ -7,14 +7,14 @@ from pathlib import Path
 
 
 class NotGradable(Exception):
-    """This hand-in cannot be graded; the message says why."""
+    """This submission cannot be graded; the message says why."""
 
 
 def plain(text: bytes) -> str:
     """A notebook file of any format as the text of one of format 4; for `autograder.limited`.
 
     Raises:
-        NotGradable: it is no notebook.
+        NotGradable: it is not a notebook.
     """
     import nbformat
 

@@ -270,7 +270,7 @@ def _must_fit(notebook: NotebookNode, entry: NotebookEntry, wanted: set[str], so
     for cell in notebook.cells:
         answered = role_of(cell.id) is CellRole.STRETCH or cell.metadata.get("nbgrader", {}).get("solution")
         if "BEGIN SOLUTION" in cell.source and not answered:
-            raise CourseError(f"{source}: there is a solution in cell {cell.id}, which is no exercise")
+            raise CourseError(f"{source}: there is a solution in cell {cell.id}, which is not an exercise")
         if role_of(cell.id) in (CellRole.STRETCH, CellRole.STRETCH_CHECK) and cell.id not in wanted:
             raise CourseError(f"{source}: there is no check of {exercise_of(cell.id)} in utils/checks/")
     twice = {name for name in ids if ids.count(name) > 1}

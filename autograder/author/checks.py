@@ -121,7 +121,7 @@ def whole_verdict(
 
 @cache
 def _module(path: Path) -> ModuleType:
-    """A module by its path: `solutions/` is no package, since nothing may import it by name."""
+    """A module by its path: `solutions/` is not a package, since nothing may import it by name."""
     spec = importlib.util.spec_from_file_location(f"private_{path.parent.name}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -70,7 +70,7 @@ def must_fit(module: ModuleType, private: Mapping[str, Sequence[str]]) -> None:
             )
     others = {*parts_in(path.read_text(), str(path))} - {check.asserts.__name__ for check in known.values()}
     if others:
-        raise CourseError(f"{path}: {sorted(others)[0]} has parts, and is no check of a graded exercise")
+        raise CourseError(f"{path}: {sorted(others)[0]} has parts, and is not a check of a graded exercise")
 
 
 def _asks_outside(check: Check) -> bool:

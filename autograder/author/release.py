@@ -77,7 +77,7 @@ def release(course: Course, target: Path) -> list[Path]:
         CourseError: the folder holds something else, or a notebook is stale.
     """
     if target.exists() and not target.is_dir():
-        raise CourseError(f"{target} is no folder: give an empty one, an earlier release, or one that is not there")
+        raise CourseError(f"{target} is not a folder: give an empty one, an earlier release, or one that is not there")
     earlier = (target / "utils" / "grading" / "check.py").exists() and not (target / "solutions").exists()
     if target.exists() and any(target.iterdir()) and not earlier:
         raise CourseError(f"{target} holds something else; give an empty folder or an earlier release")
@@ -279,7 +279,7 @@ def _conda() -> str:
 def secret_lines(course: Course) -> set[str]:
     """Every line of a solution, a private check, a wrong answer or a mark scheme that students are not shown.
 
-    What the public checks and the student notebooks say as well is no secret, and a line of fewer
+    What the public checks and the student notebooks say as well is not a secret, and a line of fewer
     than 12 characters says nothing.
     """
     secret: set[str] = set()

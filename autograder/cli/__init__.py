@@ -120,7 +120,7 @@ def options(
     context.command = called.invoked_subcommand or ""
     if tree:
         if tree.exists() and not tree.is_dir():
-            raise CourseError(f"--tree {tree} is no folder: name the folder of the course tree")
+            raise CourseError(f"--tree {tree} is not a folder: name the folder of the course tree")
         context.chosen["tree"] = tree
     if db:
         context.chosen["database"] = db

@@ -20,7 +20,7 @@ def collect(
             show_default=False,
         ),
     ] = None,
-    notebook: Annotated[str, typer.Option(help="Files whose names are no notebook's are this notebook.")] = "",
+    notebook: Annotated[str, typer.Option(help="Files whose names are not those of notebooks are this notebook.")] = "",
     student: Annotated[list[str] | None, typer.Option(help="Take everything as this student's or team's.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Take only this notebook; may be given again.")] = None,
     times: Annotated[
@@ -43,10 +43,10 @@ def collect(
         typer.Option("--stated-times", help="With --exchange: believe the times that submissions state, as in a copy."),
     ] = False,
 ) -> None:
-    """Take hand-ins into the course tree. The latest of each student or team counts; all are kept.
+    """Take submissions into the course tree. The latest of each student or team counts; all are kept.
 
     docs/instructors.md lists the platforms whose downloads are understood; course.toml may describe others. Nothing is
-    unpacked to disk, links are not followed, and a broken hand-in stops no other.
+    unpacked to disk, links are not followed, and a broken submission stops no other.
     """
     from autograder.intake import collect as collecting
 

@@ -100,7 +100,7 @@ def writable(path: Path) -> Path:
     if path.is_dir():
         raise CourseError(f"{path} is a folder: name a file in it")
     if path.exists() and not path.is_file():
-        raise CourseError(f"{path} is no file: name one")
+        raise CourseError(f"{path} is not a file: name one")
     if not path.parent.is_dir():
         raise CourseError(f"there is no folder {path.parent}: make it first")
     return path

@@ -8,7 +8,7 @@ from autograder.cli import context
 
 
 def demo(
-    workers: Annotated[int, typer.Option(min=1, help="How many hand-ins are graded at a time.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="How many submissions are graded at a time.")] = 2,
 ) -> None:
     """Grade a made-up class whose right scores are known, and compare. Uses .demo/, not .course/.
 

@@ -18,7 +18,7 @@ def feedback(
     ] = None,
     to: Annotated[Path, typer.Option("--to", help="The folder of the zips.")] = Path(),
 ) -> None:
-    """Write a feedback page for every graded hand-in into .course/feedback/, where nbgrader looks for it.
+    """Write a feedback page for every graded submission into .course/feedback/, where nbgrader looks for it.
 
     Writes only those that are new or would say something else: interrupt it at any time and give the same
     command again.

@@ -29,11 +29,11 @@ def grade(
     dashboard: Dashboard = False,
     json: AsJson = False,
 ) -> None:
-    """Run the hand-ins in sandboxed kernels, judge them, and record the scores in nbgrader's gradebook.
+    """Run the submissions in sandboxed kernels, judge them, and record the scores in nbgrader's gradebook.
 
     Grades only what is new or changed; interrupt it at any time and give the same command again. Published verdicts
     stay when the course was upgraded: what would change is shown, and --update changes it.
-    Ends with status 1 if a hand-in could not be graded: the report says which and why.
+    Ends with status 1 if a submission could not be graded: the report says which and why.
     """
     course = running.begin(notebooks, cluster, trust_submissions, dashboard)
 
@@ -86,14 +86,14 @@ def grade_as_json(
 
 
 def import_report() -> None:
-    """Import what the report needs, while the first hand-ins are being graded."""
+    """Import what the report needs, while the first submissions are being graded."""
     from autograder.reports import report
 
     report.load()
 
 
 def print_graded(course: Course, entries: list[NotebookEntry], records: list, previews: list[list]) -> None:
-    """A line for each hand-in, what was not changed, what waits for a person, and where the report is."""
+    """A line for each submission, what was not changed, what waits for a person, and where the report is."""
     from autograder.reports import progress
     from autograder.reports import report as reporting
 
@@ -103,7 +103,9 @@ def print_graded(course: Course, entries: list[NotebookEntry], records: list, pr
     printing.print_to_mark({entry.name: progress.to_mark(course, entry) for entry in entries})
     context.console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
     if not records:
-        context.console.print("nothing was handed in for these notebooks; `autograder collect SOURCE` takes hand-ins")
+        context.console.print(
+            "nothing was submitted for these notebooks; `autograder collect SOURCE` takes submissions"
+        )
 
 
 def print_previews(pairs: list) -> None:
@@ -115,7 +117,7 @@ def print_previews(pairs: list) -> None:
         return
     scores = printing.print_verdicts(pairs)
     context.console.print(
-        f"The course changed since verdicts were published. Nothing of this is recorded: {len(pairs)} hand-ins would "
+        f"The course changed since verdicts were published. Nothing is recorded: {len(pairs)} submissions would "
         f"have other verdicts, and {scores} another score. `autograder grade --update` changes them, `autograder "
         "regrade --exercise 1.2` those of one exercise.",
         soft_wrap=True,
@@ -123,7 +125,7 @@ def print_previews(pairs: list) -> None:
 
 
 def print_records(course: Course, records: list) -> None:
-    """A line per hand-in in the terminal. Points are those of checks: a person gives those of written answers."""
+    """A line per submission in the terminal. Points are those of checks: a person gives those of written answers."""
     from autograder.gradebook import teams
 
     rows = [

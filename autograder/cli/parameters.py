@@ -10,10 +10,10 @@ Section = Annotated[
     str, typer.Option(help="Only the students of this section, of the column `section` in .course/students.csv.")
 ]
 Reason = Annotated[str, typer.Option(help="Why, for the log; students do not see it.")]
-Workers = Annotated[int, typer.Option(min=1, help="How many hand-ins are graded at a time on this machine.")]
+Workers = Annotated[int, typer.Option(min=1, help="How many submissions are graded at a time on this machine.")]
 Cluster = Annotated[str, typer.Option(help="A dask scheduler to grade on, tcp://host:port.")]
 Trust = Annotated[
-    bool, typer.Option("--trust-submissions", help="Run hand-ins WITHOUT a sandbox, as you. The report will say so.")
+    bool, typer.Option("--trust-submissions", help="Run submissions WITHOUT a sandbox, as you. The report will say so.")
 ]
 Gpus = Annotated[
     str,

@@ -20,11 +20,11 @@ def regrade(
     trust_submissions: Trust = False,
     gpus: Gpus = "",
     dashboard: Dashboard = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a hand-in: before and after.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a submission: before and after.")] = False,
 ) -> None:
     """Judge some exercises again after a changed check, and show before and after.
 
-    Runs only graded hand-ins that answer these exercises, and of those only the cells that are needed. The
+    Runs only graded submissions that answer these exercises, and of those only the cells that are needed. The
     other verdicts and all manual scores stay.
     """
     wanted = notebooks or [one.split(".")[0] for one in exercise or ()]
@@ -44,7 +44,7 @@ def regrade(
     elif not pairs:
         how = "with --trust-submissions" if trust_submissions else "in a sandbox"
         what = f"answers exercise {', '.join(exercise)}" if exercise else "was judged by another check than today's"
-        told = f"nothing was run: no hand-in that is graded {how} {what}; `autograder grade` grades what waits"
+        told = f"nothing was run: no submission that is graded {how} {what}; `autograder grade` grades what waits"
         context.console.print(told, markup=False, soft_wrap=True)
     else:
         print_changes(done)
@@ -54,7 +54,8 @@ def regrade(
 
 
 def print_changes(pairs: list) -> None:
-    """A line per verdict that is another one, and how many hand-ins and scores changed."""
+    """A line per verdict that is another one, and how many submissions and scores changed."""
     scores = printing.print_verdicts(pairs)
-    summary = f"{len(pairs)} hand-in{'s' * (len(pairs) != 1)} graded again, {scores} score{'s' * (scores != 1)} changed"
+    again = f"{len(pairs)} submission{'s' * (len(pairs) != 1)} graded again"
+    summary = f"{again}, {scores} score{'s' * (scores != 1)} changed"
     context.console.print(f"{summary}; the others and all manual scores stay")

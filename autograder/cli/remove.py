@@ -25,7 +25,7 @@ def remove(
         bool, typer.Option("--latest", help="Remove the latest only; the one before counts again.")
     ] = False,
 ) -> None:
-    """Remove a hand-in everywhere: files, verdict, feedback and gradebook. All of it is kept in .course/removed/.
+    """Remove a submission everywhere: files, verdict, feedback and gradebook. All of it is kept in .course/removed/.
 
     Manual marks and comments are kept there, too. With --all --erase nothing of the student is kept: files, records,
     marks, logs, and what was removed before. Without --yes nothing is changed.
@@ -62,7 +62,7 @@ def remove(
 
 
 def remove_latest(course: Course, entry: NotebookEntry, student: str, reason: str, yes: bool) -> None:
-    """Remove the latest hand-in of several, or without `yes` show which there are."""
+    """Remove the latest submission of several, or without `yes` show which there are."""
     from autograder.grading import removal
 
     kept = [path.name for path in removal.several(course, entry, student)]

@@ -16,7 +16,7 @@ def report(
 ) -> None:
     """Write the class report, one page: scores, how hard each exercise was, what most were told, who is late.
 
-    It needs no network, prints, and sorts its tables by a click. Notebooks without hand-ins are left out.
+    It needs no network, prints, and sorts its tables by a click. Notebooks without submissions are left out.
     """
     from autograder.reports import progress
     from autograder.reports import report as reporting

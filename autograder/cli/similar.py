@@ -14,7 +14,7 @@ def similar(
     page: Annotated[Path | None, typer.Option(help="Write the pairs, side by side, into this HTML file.")] = None,
     names: Annotated[bool, typer.Option("--names", help="Name the students.")] = False,
 ) -> None:
-    """Show the pairs of hand-ins whose code is most alike. Likeness is no proof: read both, and ask both.
+    """Show the pairs of submissions whose code is most alike. Likeness is not proof: read both, and ask both.
 
     Names, strings, comments and the order of lines do not count, nor does what was released.
     """
@@ -31,7 +31,7 @@ def similar(
         rows.append((called.of(pair.first), called.of(pair.second), f"{100 * pair.likeness:.0f}", alike))
     headings = ("first", "second", "likeness, %", "exercises most alike")
     context.console.print(printing.table(headings, rows, right=("likeness, %",)))
-    context.console.print("likeness is no proof: read both, and ask both, before you conclude anything")
+    context.console.print("likeness is not proof: read both, and ask both, before you conclude anything")
     if page:
         from utils.files import write
 

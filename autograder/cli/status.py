@@ -107,7 +107,7 @@ def print_advice(course: Course, found: dict) -> None:
     if any(states["waiting"] for states in found.values()):
         context.console.print("`autograder grade` grades what is waiting")
     if not any(some for states in found.values() for some in states.values()):
-        context.console.print("nothing is handed in yet: `autograder collect SOURCE` takes hand-ins")
+        context.console.print("nothing is handed in yet: `autograder collect SOURCE` takes submissions")
 
 
 def of_other_course(folder: Path, assignments: list[str] | None, json: bool) -> None:

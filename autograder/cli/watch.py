@@ -11,11 +11,11 @@ from autograder.course import CourseError
 
 
 def watch(
-    folder: Annotated[Path, typer.Argument(help="Where hand-ins arrive, as `collect` takes them; they stay there.")],
+    folder: Annotated[Path, typer.Argument(help="Where submissions arrive, as `collect` takes them; they stay there.")],
     workers: Workers = 2,
     unit: Annotated[bool, typer.Option("--unit", help="Print a systemd unit that does this, and do nothing.")] = False,
 ) -> None:
-    """Take, grade and answer hand-ins as they arrive in a folder; Ctrl-C ends it.
+    """Take, grade and answer submissions as they arrive in a folder; Ctrl-C ends it.
 
     Each gets its verdicts, its marks in the gradebook and its feedback page within seconds. Ended and begun again, it
     goes on with what is not graded yet; other commands may be used meanwhile.

@@ -43,7 +43,7 @@ class HandMark:
 def writing(course: Course) -> Iterator[None]:
     """One process at a time: what a person marks is the answer that was looked at, not one that is graded meanwhile.
 
-    A run holds this only while it records one hand-in, so that people mark while a class is graded.
+    A run holds this only while it records one submission, so that people mark while a class is graded.
 
     Raises:
         CourseError: another process holds it for a minute.

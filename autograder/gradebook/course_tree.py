@@ -37,7 +37,7 @@ c.CourseDirectory.course_id = {course_id!r}
 c.CourseDirectory.db_url = {database}
 c.HTMLExporter.sanitize_html = True
 c.SanitizeHTML.tags = {tags!r}
-# Stock commands run no hand-in, see autograder/gradebook/stock.py.
+# Stock commands run no submission, see autograder/gradebook/stock.py.
 # Strings: an import that fails here would only be a warning.
 c.Autograde.exporter_class = "autograder.gradebook.stock.Judged"
 c.Autograde.sanitize_preprocessors = c.Autograde.autograde_preprocessors = ["autograder.gradebook.stock.Refused"]
@@ -55,7 +55,7 @@ c.GenerateSolution.preprocessors = [
     "nbgrader.preprocessors.ClearMarkScheme",
 ]
 c.ClearMarkScheme.enforce_metadata = False
-# Answers to stretch exercises are withheld, too, and are no cells of the gradebook.
+# Answers to stretch exercises are withheld, too, and are not cells of the gradebook.
 c.ClearSolutions.enforce_metadata = False
 """
 SERVER_CONFIG = """\
@@ -90,7 +90,7 @@ POLICY = "; ".join(
         "frame-ancestors 'self'",
     )
 )
-NO_KERNEL = "none-here-grade-hand-ins-with-autograder"  # nbgrader says this name where it would execute a notebook
+NO_KERNEL = "none-here-grade-submissions-with-autograder"  # nbgrader says this name where it would execute a notebook
 
 
 def place(course: Course, folder: str, entry: NotebookEntry, student: str = ".") -> Path:
@@ -267,7 +267,7 @@ def settings_path(course: Course) -> Path:
 
 
 def write_settings(course: Course) -> None:
-    """Write nbgrader's configuration, which also says what its commands may do to hand-ins, and formgrader's."""
+    """Write nbgrader's configuration, which also says what its commands may do to submissions, and formgrader's."""
     server = course.tree / "jupyter_server_config.py"
     if not server.exists() or server.read_text() != SERVER_CONFIG.format(policy=POLICY):
         write(server, SERVER_CONFIG.format(policy=POLICY))
@@ -301,9 +301,9 @@ def enter(course: Course, entry: NotebookEntry) -> None:
         told = str(result.get("log") or result.get("error"))
         if "Cannot add or remove cells" in told:
             raise CourseError(
-                f"{entry.name}: an exercise or a written question was added or removed, and hand-ins of it have marks, "
+                f"{entry.name}: an exercise or written question was added or removed, and its submissions have marks, "
                 f"which nbgrader keeps cell by cell. Take the change back (until then the release of before stays), or "
-                f"begin a new course tree with --tree, or remove all hand-ins of {entry.number} first: `autograder "
+                f"begin a new course tree with --tree, or remove all submissions of {entry.number} first: `autograder "
                 f"remove STUDENT {entry.number} --yes` for each"
             )
         raise CourseError(f"nbgrader refuses {entry.name}:\n{told}")
@@ -384,7 +384,7 @@ def timestamp(when: datetime.datetime) -> str:
 
 
 def stamped(course: Course, entry: NotebookEntry, student: str) -> datetime.datetime | None:
-    """When the hand-in that counts was handed in, in UTC; None if nothing says so.
+    """When the submission that counts was handed in, in UTC; None if nothing says so.
 
     Raises:
         ValueError: the file beside it holds no time.

@@ -33,7 +33,7 @@ def extensions(course: Course) -> dict[tuple[str, str], Extension]:
                 raise ValueError("it names no notebook; are its columns divided by the same sign as those of line 1?")
             name = ALL if row["notebook"] == ALL else course.notebook(row["notebook"]).name
             if known and row["student"] not in known.students and not teams.load(course).name(row["student"]):
-                raise ValueError(f"`{row['student']}` is no id in {known.path.name}")
+                raise ValueError(f"`{row['student']}` is not an id in {known.path.name}")
             given = _extension(course, row["extension"])
         except (CourseError, ValueError) as bad:
             raise CourseError(f"{path}, line {line}: {bad}") from None
@@ -133,7 +133,7 @@ def _extension(course: Course, text: str) -> Extension:
         stated = None
     forms = "3 days, 36 hours, 1 week, 2027-02-10T23:59:00+01:00, `never late` or `excused` (it does not count)"
     if stated is None:
-        raise ValueError(f"`{text}` is no extension: {forms}")
+        raise ValueError(f"`{text}` is not an extension: {forms}")
     if stated.utcoffset() is None:
         if not course.timezone:
             raise ValueError(

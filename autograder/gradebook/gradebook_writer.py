@@ -59,7 +59,7 @@ class _Sheet:
 class Recorder:
     """Writes to the gradebook. `open_recorder` makes one.
 
-    What nbgrader's SaveAutoGrades would write is written, by its own rules, in one transaction a hand-in:
+    What nbgrader's SaveAutoGrades would write is written, by its own rules, in one transaction a submission:
     its preprocessor makes several queries and a commit for each cell, and its objects sum up all marks
     of the course whenever they are loaded.
     """
@@ -78,7 +78,7 @@ class Recorder:
     ) -> None:
         """Record the scores in the outputs of a graded notebook, given as `text`; doing it again changes nothing.
 
-        Manual scores stay as they are, as nbgrader keeps them. A hand-in that is `anew` is marked for
+        Manual scores stay as they are, as nbgrader keeps them. A submission that is `anew` is marked for
         a person to look at; when the same one is graded again, a cell is marked only if its score
         changed. With `only`, the cells of these ids are recorded and the others left as they are.
 
@@ -95,10 +95,10 @@ class Recorder:
         course_tree.place_receipt(self.course, entry, student)
 
     def refuse(self, entry: NotebookEntry, student: str, release: NotebookNode, reason: str) -> None:
-        """Record an ungradable hand-in: no points, and the reason where the student reads feedback."""
+        """Record an ungradable submission: no points, and the reason where the student reads feedback."""
         notebook = nbformat.from_dict(dict(release))
         note = nbformat.v4.new_markdown_cell(
-            f"**This hand-in could not be graded:**\n\n{html_cleaning.as_text(reason)}"
+            f"**This submission could not be graded:**\n\n{html_cleaning.as_text(reason)}"
         )
         note.id = "ungradable"
         notebook.cells = [note, *notebook.cells]
@@ -222,7 +222,7 @@ class Recorder:
         for row in database.execute(asked).all():
             seconds, penalty, extension = 0.0, 0.0, None
             when = self._stated(entry, row.student_id, row.timestamp)
-            if when != row.timestamp:  # it was learned after the hand-in was graded, `collect --times`
+            if when != row.timestamp:  # it was learned after the submission was graded, `collect --times`
                 database.execute(update(theirs).where(theirs.c.id == row.id).values(timestamp=when))
             if when is not None and deadline is not None:
                 given = extensions.extension_of(self.course, entry, row.student_id, granted)
@@ -255,7 +255,7 @@ class Recorder:
         self.gradebook.db.commit()
 
     def _stated(self, entry: NotebookEntry, student: str, known: datetime.datetime | None) -> datetime.datetime | None:
-        """When a hand-in came by the tree, UTC without an offset; as it is `known` if the tree does not have it."""
+        """When a submission came by the tree, UTC without an offset; as it is `known` if the tree does not have it."""
         if not course_tree.place(self.course, "submitted", entry, student).exists():
             return known
         try:

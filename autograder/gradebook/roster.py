@@ -1,4 +1,4 @@
-"""The class as `.course/students.csv` lists it: whose a hand-in is, and what formgrader calls its student.
+"""The class as `.course/students.csv` lists it: whose a submission is, and what formgrader calls its student.
 
 Without that file everybody is called what the download calls them.
 """
@@ -82,7 +82,7 @@ class Roster:
     def find(
         self, name: str, platform_id: str = "", lasting: bool = True, shared: bool = False, account: bool = False
     ) -> Student:
-        """Whose hand-in it is: by the platform's number, which is `lasting` if it is one for ever, else by the name.
+        """Whose submission it is: by the platform's number, which is `lasting` if it is one for ever, else by the name.
 
         Args:
             shared: whether several files, which may be of several students, have this name or number.
@@ -144,7 +144,7 @@ def load(course: Course) -> Roster | None:
 
 @functools.lru_cache(maxsize=1)
 def _read(path: Path, state: tuple[int, ...]) -> Roster:
-    """The roster in this file, read again when its `state` has changed: it is asked for at each hand-in."""
+    """The roster in this file, read again when its `state` has changed: it is asked for at each submission."""
     students = []
     for line, row in rows(path, COLUMNS):
         identifier = row["id"]

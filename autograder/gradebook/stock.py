@@ -48,7 +48,7 @@ COLLECT = "stock nbgrader unpacks and copies whatever students packed: use `auto
 class Judged(NotebookExporter):
     """In the place of autograde's exporter, which it makes before it changes anything.
 
-    Grades the hand-ins that autograde was to convert as `autograder grade` does, and leaves it none to convert.
+    Grades the submissions that autograde was to convert as `autograder grade` does, and leaves it none to convert.
 
     Raises:
         NbGraderException: they cannot be graded; files and gradebook are as they were.
@@ -64,7 +64,7 @@ class Judged(NotebookExporter):
 
 
 class Refused(NbGraderPreprocessor):
-    """In the place of autograde's preprocessors, should it ever come to convert a hand-in."""
+    """In the place of autograde's preprocessors, should it ever come to convert a submission."""
 
     def preprocess(self, nb: Any, resources: Any) -> NoReturn:
         """Refuse.
@@ -91,7 +91,7 @@ class NoKernels(KernelManager):
 
 
 class Shown(Preprocessor):
-    """What formgrader's page of a hand-in shows: mark schemes, on no other page, and names as text."""
+    """What formgrader's page of a submission shows: mark schemes, on no other page, and names as text."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """Add the mark scheme below each written answer, and escape what the page's template prints as it is.
@@ -115,7 +115,7 @@ class Shown(Preprocessor):
 def escape_templates() -> None:
     """Have formgrader escape what the templates of its other pages print: names, and parts of the asked address.
 
-    A link in a hand-in may lead to any address of the server.
+    A link in a submission may lead to any address of the server.
     """
     sys.modules.pop(FORMGRADER, None)  # what stands in its place in other processes, see `autograder`
     pages: Any = importlib.import_module(f"{FORMGRADER}.formgrader")
@@ -123,10 +123,10 @@ def escape_templates() -> None:
 
 
 class LatePenalty(LateSubmissionPlugin):
-    """nbgrader's plugin for late hand-ins, with the course's own rule."""
+    """nbgrader's plugin for late submissions, with the course's own rule."""
 
     def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
-        """The points that a hand-in loses, None for none."""
+        """The points that a submission loses, None for none."""
         return courses.load().late.penalty(score, total_seconds_late) or None
 
 
@@ -204,9 +204,9 @@ def _wanted(app: Autograde) -> dict[str, list[str]]:
         if name not in known:
             _refuse(app, f"there is no notebook {name} in course.toml, so nothing can judge it")
         if Path(folder) != Path(app.coursedir.root, "submitted", student, name):
-            _refuse(app, f"{folder} is no folder of the course tree {app.coursedir.root}")
+            _refuse(app, f"{folder} is not a folder of the course tree {app.coursedir.root}")
         if f"{name}.ipynb" not in {Path(path).name for path in notebooks}:
-            _refuse(app, f"{folder} holds no {name}.ipynb: take hand-ins with `autograder collect SOURCE`")
+            _refuse(app, f"{folder} holds no {name}.ipynb: take submissions with `autograder collect SOURCE`")
         if student not in excluded:
             found.setdefault(name, []).append(student)
     return found

@@ -171,7 +171,7 @@ def submitter(course: Course, entry: NotebookEntry, student: str) -> str:
     """Under which id the submission lies that counts for a student: that of the student's team, or the student's own.
 
     A member may have handed in alone, before the team was listed: of this submission and the team's the later counts.
-    A copy of one of the team's submissions, filed before the team was listed, is no submission of its own.
+    A copy of one of the team's submissions, filed before the team was listed, is not a submission of its own.
     """
     team = load(course).of(entry, student)
     if not team:

@@ -1,1 +1,1 @@
-"""From a hand-in to its verdicts, and what is done about all of them together."""
+"""From a submission to its verdicts, and what is done about all of them together."""

@@ -139,13 +139,13 @@ def audit(
 
     Half of them are the most suspicious ones, the others are drawn at random.
 
-    `seed` decides which; the same seed takes the same sample of the same hand-ins. `folder` holds the data.
+    `seed` decides which; the same seed takes the same sample of the same submissions. `folder` holds the data.
 
     Raises:
-        CourseError: there is nothing to audit, `fraction` is no share, or data or weights are nowhere.
+        CourseError: there is nothing to audit, `fraction` is not a share, or data or weights are nowhere.
     """
     if folder and not folder.is_dir():
-        raise CourseError(f"{folder} is no folder: with --data-dir, give the one that holds the data")
+        raise CourseError(f"{folder} is not a folder: with --data-dir, give the one that holds the data")
     if not 0 < fraction <= 1:
         raise CourseError(f"--fraction is {fraction}; it must be above 0 and at most 1")
     stand = accepted(course, entry)
@@ -228,5 +228,5 @@ def _likeness(handed_in: np.ndarray, found: np.ndarray, equal: float) -> float:
 
 
 def kind_of(run: Run) -> str:
-    """The kind of device and the precision that a run names; how many threads it had is no kind."""
+    """The kind of device and the precision that a run names; how many threads it had is not a kind."""
     return f"{run.device.split(',')[0]} {run.precision}"

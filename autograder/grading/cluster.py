@@ -16,9 +16,9 @@ from autograder.grading import bounded
 from autograder.grading.grading_record import Options
 from autograder.grading.local import RETRIES
 
-AHEAD, LEAST_AHEAD = 4, 64  # hand-ins that wait at the workers, for each of their threads and at least
+AHEAD, LEAST_AHEAD = 4, 64  # submissions that wait at the workers, for each of their threads and at least
 DASHBOARD = "127.0.0.1:8787"
-LOG = {"distributed.admin.low-level-log-length": 10}  # dask's developers' log of the last thousand hand-ins, whole
+LOG = {"distributed.admin.low-level-log-length": 10}  # dask's developers' log of the last thousand submissions, whole
 T = TypeVar("T")
 
 

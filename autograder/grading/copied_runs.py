@@ -1,7 +1,7 @@
-"""What all hand-ins together say of each student's runs, and what a person decided about them.
+"""What all submissions together say of each student's runs, and what a person decided about them.
 
-Whoever compares hand-ins accuses somebody, so what is found here is shown to the instructor alone and costs nothing
-until a person says so. The times of hand-ins are those that the platform states, of every version that is kept.
+Whoever compares submissions accuses somebody, so what is found here is shown to the instructor alone and costs nothing
+until a person says so. The times of submissions are those that the platform states, of every version that is kept.
 """
 
 import datetime
@@ -26,7 +26,7 @@ from utils.grading.evidence import Standing
 from utils.grading.verdict import legible
 
 ROWS = 512  # that are compared with all others at a time
-MOST = 4  # other hand-ins that one student's flags name
+MOST = 4  # other submissions that one student's flags name
 CONFIRMED = "a person looked at these runs and decided that they do not count: ask your instructor"
 LARGEST = 20_000  # outputs of a run
 LARGEST_OUTPUT = 1e6
@@ -34,7 +34,7 @@ LARGEST_OUTPUT = 1e6
 
 @dataclass(frozen=True)
 class Claim:
-    """One run as a hand-in has it, no more than is needed to compare it."""
+    """One run as a submission has it, no more than is needed to compare it."""
 
     owner: str  # the student as collected
     file: str  # FOLDER/seed_N.json
@@ -196,7 +196,7 @@ _read: dict[tuple[str, str], tuple[str, float, np.ndarray, str, str] | None] = {
 
 
 def _claims(owner: str, packed: bytes, folders: Folders) -> list[Claim]:
-    """The runs in a file of results that can be compared; what is no run is left to the judge to refuse.
+    """The runs in a file of results that can be compared; what is not a run is left to the judge to refuse.
 
     `folders` are those of each notebook's experiments.
     """
@@ -214,7 +214,7 @@ def _claims(owner: str, packed: bytes, folders: Folders) -> list[Claim]:
 
 
 def _light(text: bytes, experiment: Experiment) -> tuple[str, float, np.ndarray, str, str] | None:
-    """Name, seconds and outputs of a run, and what tells them from others, see `Claim`; None if it is no run."""
+    """Name, seconds and outputs of a run, and what tells them from others, see `Claim`; None if it is not a run."""
     try:
         stated = json.loads(text)
         name = str(stated.get("student", ""))[: students.MAX_NAME]  # to fold a longer one takes quadratic time
@@ -321,7 +321,7 @@ def _sentence(other: str, matched: list[tuple[Claim, Claim, str]]) -> str:
         early, late = sorted((mine, its))
         who = "those of this student" if mine == early else f"those of {other}"
         first = f"{who} came first, {early:%Y-%m-%d %H:%M} against {late:%Y-%m-%d %H:%M} UTC"
-    return f"{one.file}{more} {how} in a hand-in of {other}; {first}"
+    return f"{one.file}{more} {how} in a submission of {other}; {first}"
 
 
 def _matches(

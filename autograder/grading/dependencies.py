@@ -1,4 +1,4 @@
-"""What hand-ins depend on besides themselves: the course's own files, and the runs of all others.
+"""What submissions depend on besides themselves: the course's own files, and the runs of all others.
 
 Both are read as a whole, so a command asks for them once, and not for each of its notebooks.
 """

@@ -190,7 +190,7 @@ def _take_out(stated: Any, inside: tuple[str, ...], student: str) -> None:
 def _tells_of(flag: str, student: str) -> bool:
     """Whether a flag of another student names this one, in a place where flags name students."""
     name = re.escape(student)
-    one = rf"(?:submission|hand-in|those) of {name}(?:;| came first|: both|$)"
+    one = rf"(?:submission|submission|those) of {name}(?:;| came first|: both|$)"
     several = rf"(?:those of|asks|and) {name}(?: and |, not for | for the same ones)"
     return bool(re.search(rf"\b(?:{one}|{several})", flag))
 

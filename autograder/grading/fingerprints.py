@@ -1,4 +1,4 @@
-"""Digests of all that the verdicts of a notebook depend on besides the hand-in."""
+"""Digests of all that the verdicts of a notebook depend on besides the submission."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ IMPORT = re.compile(r"\s*(import|from) [\w.]+( import [\w, ]+)?( as \w+)?$")
 
 
 def fingerprints(course: Course, entry: NotebookEntry, files: str = "") -> dict[str, str]:
-    """For each exercise a digest of all that its verdict depends on besides the hand-in.
+    """For each exercise a digest of all that its verdict depends on besides the submission.
 
     That is its own checks, and what all exercises share: the rest of the check modules, all that they, the
     cells and the judge can reach (see `import_closure`), the release, the limits. Working that out takes a second for a
@@ -90,7 +90,7 @@ def combined_digest(graders: dict[str, str]) -> str:
 
 @lru_cache(maxsize=16)
 def released(text: str) -> "NotebookNode":
-    """The released notebook, parsed once for all hand-ins of a worker; nobody changes it."""
+    """The released notebook, parsed once for all submissions of a worker; nobody changes it."""
     import nbformat
 
     return nbformat.reads(text, as_version=4)

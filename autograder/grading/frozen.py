@@ -1,6 +1,6 @@
 """Published verdicts stay as they are when the course is upgraded, until somebody asks for the new ones.
 
-`autograder grade` judges such a hand-in by today's checks without recording anything, and shows what would change. What
+`autograder grade` judges such a submission by today's checks, records nothing, and shows what would change. What
 came of that is kept in `.course/previews/`, so that it is judged once for each version.
 """
 
@@ -17,12 +17,12 @@ from utils.grading.verdict import Outcome
 
 
 def is_frozen(course: Course, job: Job, trusted: bool) -> bool:
-    """Whether a hand-in has published verdicts which only another version of the course would change."""
+    """Whether a submission has published verdicts which only another version of the course would change."""
     return job.known is not None and job.state(trusted) == STALE and history.is_published(course, job.entry, job.known)
 
 
 def renamed(course: Course, job: Job, own: Collection[str]) -> Job | None:
-    """The part of a frozen hand-in that is judged all the same: a person has changed what its student is called.
+    """The part of a frozen submission that is judged all the same: a person has changed what its student is called.
 
     Numbers of the student's own follow from that, in the exercises `own`.
     """
@@ -39,7 +39,7 @@ def renamed(course: Course, job: Job, own: Collection[str]) -> Job | None:
 
 
 def preview(course: Course, job: Job) -> Record | None:
-    """What today's checks made of a frozen hand-in, if that is known."""
+    """What today's checks made of a frozen submission, if that is known."""
     try:
         key, _, text = _path(course, job.entry, job.student).read_text().partition("\n")
         return RECORD.validate_json(text) if key == _key(job) else None

@@ -1,4 +1,4 @@
-"""The grading run: hand-ins in, verdicts out, many at a time, one writer, resumed where it stopped."""
+"""The grading run: submissions in, verdicts out, many at a time, one writer, resumed where it stopped."""
 
 import datetime
 import sys
@@ -56,11 +56,11 @@ def grade(
     meanwhile: Callable[[], None] = lambda: None,
     on_preview: Callable[[list[tuple[Record, Record]]], None] | None = None,
 ) -> list[Record]:
-    """Grade what is handed in and not graded yet; the records of all selected hand-ins.
+    """Grade what is handed in and not graded yet; the records of all selected submissions.
 
-    A hand-in is graded anew when it or anything that its verdict depends on has changed, or with
+    A submission is graded anew when it or anything that its verdict depends on has changed, or with
     `options.again`. An interrupted run loses what was being graded then, and nothing else. `on_record` is told
-    each record that is new, as soon as it is safe. `meanwhile` is called once the first hand-ins are being graded:
+    each record that is new, as soon as it is safe. `meanwhile` is called once the first submissions are being graded:
     the time to import what is needed afterwards.
 
     Verdicts that were published stay when only the course has changed, unless `options.update` or `options.again` asks
@@ -100,7 +100,7 @@ def grade(
 
 
 class _Plan:
-    """What a run does with each hand-in."""
+    """What a run does with each submission."""
 
     def __init__(self, course: Course, options: Options):
         self.course, self.options, self.dependencies = course, options, Dependencies(course)
@@ -110,7 +110,7 @@ class _Plan:
         self.asked: dict[tuple[str, str], Record] = {}  # published verdicts that somebody asked to change
 
     def add(self, job: Job) -> None:
-        """Decide what to do with a hand-in."""
+        """Decide what to do with a submission."""
         anew = self.options.again or self.options.update
         if not (frozen.is_frozen(self.course, job, self.options.trusted) and job.known):
             (self.waiting if self.options.again or job.state(self.options.trusted) else self.settled).append(job)
@@ -123,7 +123,7 @@ class _Plan:
             self.settled.append(job)
             self.held.append(job)
         if job.known and job.known.flags != (now := flags(self.course, job, job.known)):
-            job.known.flags = now  # another hand-in came, or a person decided
+            job.known.flags = now  # another submission came, or a person decided
             course_tree.write_json(verdict_path(self.course, job.entry, job.student), asdict(job.known))
 
 
@@ -147,8 +147,8 @@ def regrade(
 
     The log gets what changed, and the reason of the `options`.
 
-    Without `exercises`, those whose checks changed since. Only hand-ins that are graded and answer
-    one of them are run; the others are as they were. New hand-ins are left to `grade`.
+    Without `exercises`, those whose checks changed since. Only submissions that are graded and answer
+    one of them are run; the others are as they were. New submissions are left to `grade`.
 
     Raises: as `grade`; and CourseError if no selected notebook has one of `exercises`.
     """
@@ -251,7 +251,7 @@ def _note(course: Course, job: Job, known: Record, judged: Collection[str]) -> N
 
 
 class _Run:
-    """The hand-ins of a run at their workers, which end with it, and what is kept of them."""
+    """The submissions of a run at their workers, which end with it, and what is kept of them."""
 
     def __init__(
         self,
@@ -278,7 +278,7 @@ class _Run:
         self._ends.__exit__(*raised)
 
     def begin(self, jobs: list[Job]) -> None:
-        """Have these hand-ins graded, too; on this machine the first of them begin at once."""
+        """Have these submissions graded, too; on this machine the first of them begin at once."""
         self._unreadable += [job for job in jobs if job.unreadable]
         jobs = [job for job in jobs if not job.unreadable]
         if not jobs:
@@ -334,7 +334,7 @@ class _Run:
             yield job, done
 
     def _answers(self) -> Iterator[tuple[Job, Any]]:
-        """Each hand-in with what its worker answered or raised, as it is done."""
+        """Each submission with what its worker answered or raised, as it is done."""
         if not self._on_dask:
             return self._workers.in_turn()
         from autograder.grading import cluster  # dask takes half a second to import
@@ -353,7 +353,7 @@ def _require_points(course: Course, entry: NotebookEntry) -> None:
     Raises:
         CourseError: it does not; says what to do.
     """
-    from autograder.author.checks import public_checks  # brings torch, as the first hand-in does
+    from autograder.author.checks import public_checks  # brings torch, as the first submission does
 
     worth = {number: check.points for number, check in public_checks(entry).items()}
     stale = [number for number, points in course_tree.exercises(course, entry).items() if worth.get(number) != points]
@@ -366,7 +366,7 @@ def _require_points(course: Course, entry: NotebookEntry) -> None:
 
 @contextmanager
 def _recorder(course: Course) -> Iterator["Recorder"]:
-    """The one writer. Its libraries are imported only now, while the first hand-in is being graded."""
+    """The one writer. Its libraries are imported only now, while the first submission is being graded."""
     from autograder.gradebook import gradebook_writer
 
     with gradebook_writer.open_recorder(course) as recorder:
@@ -391,7 +391,7 @@ def keep(course: Course, recorder: "Recorder", job: Job, done: Record, notebook:
     if not done.retry:
         done.late_seconds, done.penalty = recorder.settle(entry, student).get(student, (0.0, 0.0))
         history.note(course, entry, done)
-    # Written last: it says that this hand-in is done, whatever happens next.
+    # Written last: it says that this submission is done, whatever happens next.
     blank = {verdict.exercise for verdict in done.verdicts if verdict.outcome is Outcome.BLANK}
     _note(course, job, done, blank.union(job.only) if job.only else job.graders)
     return done
@@ -400,7 +400,7 @@ def keep(course: Course, recorder: "Recorder", job: Job, done: Record, notebook:
 def _restore(course: Course, recorder: "Recorder", entries: list[NotebookEntry], settled: list[Job]) -> list[Job]:
     """Put into the gradebook what the records say and it does not, as when it was lost or is another one.
 
-    Answers with the hand-ins that must be graded anew because their graded notebook is missing, too.
+    Answers with the submissions that must be graded anew because their graded notebook is missing, too.
     """
     from autograder.gradebook.gradebook_writer import MissingEntry
 
@@ -449,9 +449,9 @@ def _result(answer: Any, entry: NotebookEntry, student: str) -> tuple[Record, st
 
 
 def _failed(bug: Exception, entry: NotebookEntry, student: str) -> Record:
-    """The record of a hand-in that the grader failed on: once, unless the machine is to blame.
+    """The record of a submission that the grader failed on: once, unless the machine is to blame.
 
-    What the exception says may be the hand-in's own words: it goes to the terminal and into no record.
+    What the exception says may be the submission's own words: it goes to the terminal and into no record.
     """
     place = next(iter(getattr(bug, "__notes__", ())), None) or where(bug)  # a worker has noted it
     tqdm.write(f"{student} {entry.name}: {type(bug).__name__}{place}: {html_cleaning.line(bug, 500)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What is known of each hand-in: its record, and whether it has to be graded."""
+"""What is known of each submission: its record, and whether it has to be graded."""
 
 import difflib
 import hashlib
@@ -31,7 +31,7 @@ NUMBERS = (ANOTHERS, EQUAL)
 
 @dataclass(frozen=True)
 class GradedVerdict(Verdict):
-    """The verdict on one exercise of a hand-in, and what is kept with it."""
+    """The verdict on one exercise of a submission, and what is kept with it."""
 
     seconds: float = 0.0  # that its check took
     instructor_only: str = ""  # what a private check found
@@ -40,7 +40,7 @@ class GradedVerdict(Verdict):
 
 @dataclass
 class Record:
-    """All that is known of one graded hand-in; `.course/verdicts/STUDENT/NOTEBOOK.json` holds it."""
+    """All that is known of one graded submission; `.course/verdicts/STUDENT/NOTEBOOK.json` holds it."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -59,7 +59,7 @@ class Record:
     graded_at: str = ""
     late_seconds: float = 0.0  # after the deadline, extensions considered
     penalty: float = 0.0  # points that this costs of all marks, a person's included; not taken off `score`
-    retry: bool = False  # the grader failed, not the hand-in: the next run tries again
+    retry: bool = False  # the grader failed, not the submission: the next run tries again
     named: str = ""  # a digest of what the student may be called, where the notebook has numbers of the student's own
 
     @property
@@ -87,9 +87,9 @@ class Record:
 class Options:
     """How a run grades."""
 
-    workers: int = 2  # hand-ins at a time on this machine
+    workers: int = 2  # submissions at a time on this machine
     cluster: str = ""  # the address of a dask scheduler whose workers grade instead
-    trusted: bool = False  # hand-ins run without a sandbox
+    trusted: bool = False  # submissions run without a sandbox
     gpus: tuple[str, ...] = ()  # devices that the workers take in turn
     dashboard: bool = False  # serve dask's
     again: bool = False  # grade also what is up to date
@@ -99,14 +99,14 @@ class Options:
 
 @dataclass(frozen=True)
 class HandIn:
-    """All that a worker is told of one hand-in; it reads no file of the tree."""
+    """All that a worker is told of one submission; it reads no file of the tree."""
 
     entry: NotebookEntry
     student: str = ""
     text: bytes = b""  # the notebook as it was handed in
     results: bytes = b""  # the runs that came with it
     release: str = ""  # the released notebook
-    copied: Standing = NO_STANDING  # what all hand-ins together say of its runs
+    copied: Standing = NO_STANDING  # what all submissions together say of its runs
     names: tuple[str, ...] = ()  # what the student may be called, for numbers of the student's own; (): by `student`
     drawn_for: bytes = b""  # what the questions of private checks follow from
     only: tuple[str, ...] = ()  # these exercises are judged, the rest is taken from `known` and `stored`; (): all are
@@ -120,16 +120,16 @@ STALE = "a check, a limit or the notebook changed"
 
 @dataclass(frozen=True)
 class Job:
-    """One hand-in to be graded."""
+    """One submission to be graded."""
 
     entry: NotebookEntry
     student: str
-    digest: str  # what tells this hand-in from an earlier one
+    digest: str  # what tells this submission from an earlier one
     release: str  # the released notebook's text
     graders: dict[str, str]  # by exercise, see `fingerprints`
     known: Record | None = None
     only: tuple[str, ...] = ()  # these exercises; (): all
-    copied: Standing = NO_STANDING  # what all hand-ins together say of its runs
+    copied: Standing = NO_STANDING  # what all submissions together say of its runs
     names: tuple[str, ...] = ()  # what the student may be called, where a notebook has numbers of the student's own
     own: tuple[str, ...] = ()  # the exercises that have them
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)  # `names` of everybody
@@ -160,12 +160,12 @@ def names_digest(names: Collection[str]) -> str:
 
 
 def verdict_path(course: Course, entry: NotebookEntry, student: str) -> Path:
-    """Where the record of a hand-in lies."""
+    """Where the record of a submission lies."""
     return course.tree / "verdicts" / student / f"{entry.name}.json"
 
 
 def load_record(course: Course, entry: NotebookEntry, student: str) -> Record | None:
-    """The record of a hand-in, or None if there is none that can be read."""
+    """The record of a submission, or None if there is none that can be read."""
     path = verdict_path(course, entry, student)
     try:
         return RECORD.validate_json(path.read_bytes())
@@ -196,7 +196,7 @@ def known_students(course: Course, entries: list[NotebookEntry], students: list[
     if missing:
         like = difflib.get_close_matches(missing[0], there, 3, 0.5)
         shown = ", ".join(there[:5]) + ", ..." * (len(there) > 5)
-        did = f"{shown} did" if there else "nobody did: `autograder collect SOURCE` takes hand-ins"
+        did = f"{shown} did" if there else "nobody did: `autograder collect SOURCE` takes submissions"
         did = f"did you mean {', '.join(like)}?" if like else did
         raise CourseError(f"{missing[0]} handed in none of {', '.join(entry.name for entry in entries)}; {did}")
 
@@ -204,7 +204,7 @@ def known_students(course: Course, entries: list[NotebookEntry], students: list[
 def jobs(
     course: Course, entry: NotebookEntry, students: Collection[str] | None = None, around: Dependencies | None = None
 ) -> list[Job]:
-    """Every hand-in of a notebook, with what is known of it; `around` is shared by who asks for several notebooks.
+    """Every submission of a notebook, with what is known of it; `around` is shared by who asks for several notebooks.
 
     Raises:
         CourseError: the course tree was not built.
@@ -314,7 +314,7 @@ def _shown_with_numbers(course: Course, job: Job, verdict: Verdict) -> str:
 
 
 def noted_flags(job: Job) -> list[str]:
-    """The same as far as it is known without the checks: what was found when the hand-in was graded last."""
+    """The same as far as it is known without the checks: what was found when the submission was graded last."""
     if job.known is None:
         return _of_all(job)
     noted = [flag for flag in job.known.flags if flag.startswith(NUMBERS)]
@@ -347,7 +347,7 @@ def _with_numbers(course: Course, job: Job, verdict: Verdict) -> str:
 
 
 def hand_in(course: Course, job: Job) -> HandIn:
-    """What a worker is told of a hand-in."""
+    """What a worker is told of a submission."""
     text, results = handed_in(course, job.entry, job.student)
     stored = course_tree.place(course, "autograded", job.entry, job.student).read_text() if job.only else ""
     known, drawn_for = job.known if job.only else None, key_of(course, job.entry, job.student, text)
@@ -367,16 +367,16 @@ def hand_in(course: Course, job: Job) -> HandIn:
 
 
 def handed_in(course: Course, entry: NotebookEntry, student: str) -> tuple[bytes, bytes]:
-    """A hand-in as the tree holds it: the notebook, and the runs that came with it, see `run_files.pack`."""
+    """A submission as the tree holds it: the notebook, and the runs that came with it, see `run_files.pack`."""
     runs = course_tree.results_path(course, entry, student)
     notebook = course_tree.place(course, "submitted", entry, student)
     return notebook.read_bytes(), runs.read_bytes() if runs.exists() and entry.has_experiments else b""
 
 
 def key_of(course: Course, entry: NotebookEntry, student: str, text: bytes) -> bytes:
-    """What the inputs of a hand-in's private checks are drawn from: its own bytes, and the course's secret.
+    """What the inputs of a submission's private checks are drawn from: its own bytes, and the course's secret.
 
-    No two hand-ins are asked the same, so what one has learnt of the questions helps no other; the same one
+    No two submissions are asked the same, so what one has learnt of the questions helps no other; the same one
     is asked the same again.
     """
     about = f"{entry.name}/{student}/{hashlib.sha256(text).hexdigest()}"

@@ -1,4 +1,4 @@
-"""The verdicts of a hand-in over time: `.course/history/STUDENT/NOTEBOOK.jsonl`, which is only ever appended to.
+"""The verdicts of a submission over time: `.course/history/STUDENT/NOTEBOOK.jsonl`, which is only ever appended to.
 
 A line is a verdict that differs from the one before it, or says that the last verdict was published: on a feedback page
 or in a file for a learning platform. Published verdicts stay until somebody asks for other ones, see
@@ -19,17 +19,17 @@ VERDICT, PUBLISHED = "verdict", "published"  # what a line is about
 
 
 def path_of(course: Course, entry: NotebookEntry, student: str) -> Path:
-    """Where the history of a hand-in is kept."""
+    """Where the history of a submission is kept."""
     return course.tree / "history" / student / f"{entry.name}.jsonl"
 
 
 def events(course: Course, entry: NotebookEntry, student: str) -> list[Event]:
-    """All that was noted of a hand-in, in order."""
+    """All that was noted of a submission, in order."""
     return journal.lines(path_of(course, entry, student))
 
 
 def note(course: Course, entry: NotebookEntry, record: Record) -> None:
-    """Append the verdicts of a record, unless they are those noted last for the same hand-in."""
+    """Append the verdicts of a record, unless they are those noted last for the same submission."""
     told = {
         "what": VERDICT,
         "hand_in": record.hand_in,

@@ -1,4 +1,6 @@
-"""What a verdict depends on besides the hand-in: modules that checks and cells can reach, and data that they name."""
+"""What a verdict depends on besides the submission: modules that checks and cells can reach, and data that they
+name.
+"""
 
 import ast
 import hashlib

@@ -1,4 +1,4 @@
-"""The judge: reaches the verdict on each exercise of one hand-in, and never runs its code.
+"""The judge: reaches the verdict on each exercise of one submission, and never runs its code.
 
 Cells run in a sandboxed kernel; checks run here, and ask that kernel for plain data.
 """
@@ -33,7 +33,7 @@ from utils.grading.results_check import ResultsCheck
 from utils.grading.verdict import Outcome, Verdict, legible
 
 MAX_KERNELS = 43  # two for each exercise of the longest notebook, SECOND_CHANCES more; all share the notebook's time
-SECOND_CHANCES = 3  # the machine kills few kernels, and a hand-in that kills its own soon has had them
+SECOND_CHANCES = 3  # the machine kills few kernels, and a submission that kills its own soon has had them
 # What a definition may be wrapped in, and inherit from, without an effect on what others define.
 DECORATORS = {"cache", "classmethod", "dataclass", "inference_mode", "lru_cache", "no_grad", "property", "staticmethod"}
 BASES = {"object", "Exception", "ValueError", "nn.Module", "torch.nn.Module"}
@@ -44,14 +44,14 @@ SCOREBOARD = "scoreboard(checks)"
 SETUP = "setup"  # the id of the set-up cell
 MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 MAX_FAILED = 5  # lines of a cell of which a remark tells
-# What a kernel is told before anything of the hand-in runs: whose numbers its cells show. The judge draws its own.
+# What a kernel is told before anything of the submission runs: whose numbers its cells show. The judge draws its own.
 ANSWER_FOR = "from utils import variants; variants.use_key({key!r}); variants.answer_for(*{whose!r}); del variants"
 T = TypeVar("T")
-MAX_OUTPUTS = 10_000  # of all cells of a hand-in; a page shows fewer
+MAX_OUTPUTS = 10_000  # of all cells of a submission; a page shows fewer
 LONG = 20_000  # characters of a cell; Python's parser takes a fifth of a second for the worst of them
 LONG_IN_ALL = 10 * LONG  # of the cells that are parsed to see what can be put off
-# For one cell, and for all cells of a hand-in, which take some tenths of a second. Of what takes longer only the words
-# are known.
+# For one cell, and for all cells of a submission, which take some tenths of a second. Of what takes longer only the
+# words are known.
 READING_SECONDS, READING_SECONDS_IN_ALL, READING_MB = 2.0, 5.0, 512
 
 
@@ -277,7 +277,7 @@ class _Released:
         imports = preamble(fingerprints.released(release)) if release else []
         self._imports = {cell.id for cell in imports}
         self.begin = {cell.id for cell in _beginning(notebook)}
-        # What runs before all else: set-up and imports as released, unless the hand-in has them, and nothing before.
+        # What runs before all else: set-up and imports as released, unless the submission has them, and nothing before.
         self.first: list[NotebookNode] = []
         wanted = [cell for cell in cells if cell.id == SETUP or cell.id in self._imports]
         there = [(cell.id, cell.source) for cell in _beginning(notebook) if cell.cell_type == "code"]
@@ -304,7 +304,7 @@ def _beginning(notebook: NotebookNode) -> list[NotebookNode]:
 
 
 class CellReader:
-    """Reads the cells of one hand-in, for `forbidden`, in a process that has so much time and memory for all of them.
+    """Reads a submission's cells, for `forbidden`, in a process that has so much time and memory for all of them.
 
     Python's own compiler takes gigabytes for a cell of a few lines, and IPython minutes.
     """
@@ -338,7 +338,7 @@ class CellReader:
             self._left -= time.monotonic() - started
 
 
-@lru_cache(maxsize=1024)  # hand-ins have most cells in common
+@lru_cache(maxsize=1024)  # submissions have most cells in common
 def _cell_of(source: str) -> forbidden.Cell:
     read = limited.call(forbidden.as_data, source, seconds=READING_SECONDS, memory_mb=READING_MB)
     return forbidden.from_data(read)
@@ -422,7 +422,7 @@ class KernelSource:
 
 
 class _Session:
-    """The kernel of one hand-in; if it dies, the next one replays what ran before and goes on."""
+    """The kernel of one submission; if it dies, the next one replays what ran before and goes on."""
 
     def __init__(
         self,

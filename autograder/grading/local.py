@@ -1,6 +1,6 @@
 """Workers on this machine: forks of this process, which has imported what grading needs.
 
-Each has one hand-in at a time. A worker that dies costs the hand-in that it had, which another worker tries again,
+Each has one submission at a time. A worker that dies costs the submission it had, which another worker tries again,
 and nothing else.
 """
 
@@ -18,18 +18,18 @@ from typing import Any
 from autograder.grading.errors import where
 from autograder.sandbox import preload
 
-RETRIES = 3  # of a hand-in whose worker dies, or fails
+RETRIES = 3  # of a submission whose worker dies, or fails
 STOP_SECONDS = 5.0
 FORK = multiprocessing.get_context("fork")
 PR_SET_PDEATHSIG = 1
 
 
 class WorkerDied(Exception):
-    """Every worker that had this hand-in died."""
+    """Every worker that had this submission died."""
 
 
 class TookTooLong(WorkerDied):
-    """A hand-in was ended because its worker had it for longer than `seconds`."""
+    """A submission was ended because its worker had it for longer than `seconds`."""
 
     def __init__(self, seconds: float):
         super().__init__(seconds)
@@ -100,7 +100,7 @@ class Workers:
             self._give(worker, job, self._arguments(job), 0)
 
     def stop(self, at_once: bool) -> None:
-        """End them all; `at_once` also in the middle of a hand-in."""
+        """End them all; `at_once` also in the middle of a submission."""
         for worker in self._workers:
             worker.stop(at_once)
         self._workers.clear()

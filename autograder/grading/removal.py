@@ -1,4 +1,4 @@
-"""Remove a hand-in from every place at once. Nothing is lost: it lies in `.course/removed/` afterwards."""
+"""Remove a submission from every place at once. Nothing is lost: it lies in `.course/removed/` afterwards."""
 
 import datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ FILES = {"history": ".jsonl", "previews": ".json"}  # each with a file for a stu
 
 
 def parts(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
-    """What the tree holds of a hand-in: folders, and its record."""
+    """What the tree holds of a submission: folders, and its record."""
     found = [course.tree / place / student / entry.name for place in PLACES]
     found += [course.tree / place / student / f"{entry.name}{suffix}" for place, suffix in FILES.items()]
     return [path for path in (*found, verdict_path(course, entry, student)) if path.exists()]
@@ -35,7 +35,7 @@ def marks(course: Course, entry: NotebookEntry, student: str) -> list[dict[str, 
 
 
 def require(course: Course, entry: NotebookEntry, student: str) -> None:
-    """See that there is something of this hand-in.
+    """See that there is something of this submission.
 
     Raises:
         CourseError: there is not; the message names who handed in.
@@ -58,12 +58,12 @@ def _is_members(course: Course, entry: NotebookEntry, student: str) -> bool:
 
 
 def remove(course: Course, entry: NotebookEntry, student: str, reason: str = "") -> Path:
-    """Move a hand-in out of the tree, and its marks out of the gradebook; the folder where all of it lies.
+    """Move a submission out of the tree, and its marks out of the gradebook; the folder where all of it lies.
 
     Killed anywhere, doing it again removes the rest.
 
     Raises:
-        CourseError: there is no such hand-in, or a run is grading.
+        CourseError: there is no such submission, or a run is grading.
     """
     require(course, entry, student)
     found, held = parts(course, entry, student), marks(course, entry, student)
@@ -105,7 +105,7 @@ def handed_in(course: Course, student: str) -> list[NotebookEntry]:
 
 
 def several(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
-    """The kept hand-ins of a student, the latest last.
+    """The kept submissions of a student, the latest last.
 
     Raises:
         CourseError: there are not two.
@@ -118,12 +118,12 @@ def several(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
 
 
 def remove_latest(course: Course, entry: NotebookEntry, student: str, reason: str = "") -> Path:
-    """Go back to the hand-in before the latest one, which is moved to the folder that is returned.
+    """Go back to the submission before the latest one, which is moved to the folder that is returned.
 
     What is graded changes with the next `autograder grade`.
 
     Raises:
-        CourseError: there are not two hand-ins, or a run is grading.
+        CourseError: there are not two submissions, or a run is grading.
     """
     kept = several(course, entry, student)
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")

@@ -1,4 +1,4 @@
-"""A worker's part of a grading run: one hand-in, from its bytes to its record."""
+"""A worker's part of a grading run: one submission, from its bytes to its record."""
 
 import datetime
 import importlib
@@ -20,7 +20,7 @@ logging.getLogger("adapters.model_mixin").setLevel(logging.ERROR)
 
 
 def grade_one(course: Course, hand_in: HandIn, trusted: bool = False, server: str = "") -> tuple[Record, str]:
-    """Grade one hand-in, in a worker: its record, and the graded notebook as text ("" if ungradable).
+    """Grade one submission, in a worker: its record, and the graded notebook as text ("" if ungradable).
 
     No file is read or written. `trusted` and `server` are as in `judge`.
     """

@@ -1,1 +1,1 @@
-"""How hand-ins come in: unpacked, read, and put back into the released notebook."""
+"""How submissions come in: unpacked, read, and put back into the released notebook."""

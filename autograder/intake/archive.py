@@ -1,4 +1,4 @@
-"""Zips and folders of hand-ins, read one file at a time; nothing is unpacked to disk, and links are not followed.
+"""Zips and folders of submissions, read one file at a time; nothing is unpacked to disk, and links are not followed.
 
 Names, sizes and links are checked before anything is read. What is refused is named, and stops no other file.
 """
@@ -62,7 +62,7 @@ LONE_RUN = "a run without the folder of its experiment; ask for the whole folder
 
 @dataclass(frozen=True)
 class Found:
-    """One file that may be a hand-in.
+    """One file that may be a submission.
 
     `owner` is the path whose names say whose it is: within a student's own zip, that of the zip.
     """
@@ -142,7 +142,7 @@ class DownloadReader:
             if why:
                 self._refuse(below, why)
             for strange in [name for name in (*folders, *names, *others) if not is_text(name)]:
-                self._refuse(below / strange, "its name is no UTF-8, in which names are kept: rename it")
+                self._refuse(below / strange, "its name is not UTF-8, in which names are kept: rename it")
             if len(below.parts) > MAX_FOLDERS:
                 self._refuse(legible(str(below), 300), f"below more than {MAX_FOLDERS} folders")
                 folders.clear()
@@ -818,7 +818,7 @@ def _listing(folder: UntrustedFolder, path: PurePosixPath, zip_names: str) -> Li
 
 
 def members_of(file: BinaryIO) -> int:
-    """How many members a zip may have at most, before zipfile makes a kilobyte of each; 0 if it is no zip.
+    """How many members a zip may have at most, before zipfile makes a kilobyte of each; 0 if it is not a zip.
 
     The number in the zip's last record is not believed, since zipfile reads on for as many bytes as that record says:
     what is counted is how often an entry begins in these bytes. Too many bytes count as one member each.

@@ -1,6 +1,6 @@
-"""Take hand-ins from a zip, a folder of folders, or an LMS download, into nbgrader's `submitted/`.
+"""Take submissions from a zip, a folder of folders, or an LMS download, into nbgrader's `submitted/`.
 
-Every hand-in is kept under `handins/`; the latest of each student is the one that is graded.
+Every submission is kept under `handins/`; the latest of each student is the one that is graded.
 """
 
 import errno
@@ -40,19 +40,19 @@ class Collected:
     """What `collect` took, a line each, and what it refused."""
 
     taken: list[str] = field(default_factory=list)
-    new: list[tuple[NotebookEntry, str]] = field(default_factory=list)  # whose latest hand-in is another one now
+    new: list[tuple[NotebookEntry, str]] = field(default_factory=list)  # whose latest submission is another one now
     refused: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what somebody should know of whose they are, and of when
-    # Students, by notebook and group's name, of groups that are no teams.
+    # Students, by notebook and group's name, of groups that are not teams.
     groups: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     known: int = 0  # submissions of an exchange that were kept before
 
 
 def require_hand_ins(course: Course, source: Path) -> None:
-    """See that there is a zip or folder to take hand-ins from, and that it is not the course.
+    """See that there is a zip or folder to take submissions from, and that it is not the course.
 
     Raises:
-        CourseError: it is missing, or holds the course itself: solutions and releases would be a student's hand-ins.
+        CourseError: it is missing, or holds the course itself: solutions and releases would be a student's submissions.
     """
     if not source.exists():
         raise CourseError(f"{source} does not exist")
@@ -64,7 +64,7 @@ def require_hand_ins(course: Course, source: Path) -> None:
     for kept in (FOLDER, course.tree.resolve()):
         if kept.is_relative_to(source.resolve()):
             raise CourseError(
-                f"{source} holds {kept}, which are no hand-ins: give the zip or the folder of hand-ins alone"
+                f"{source} holds {kept}, which are not submissions: give the zip or the folder of submissions alone"
             )
 
 
@@ -77,7 +77,7 @@ def collect(
     chosen: Sequence[NotebookEntry] = (),
     times: Path | None = None,
 ) -> Collected:
-    """Take every hand-in that `source` holds; the rest is named in the result, and nothing stops the others.
+    """Take every submission that `source` holds; the rest is named in the result, and nothing stops the others.
 
     What a member of a team hands in is the team's, see `teams`.
 
@@ -86,7 +86,7 @@ def collect(
         whose: all of it is this student's.
         zip_names: the code page of zips that do not say in which encoding they hold their names; "": it is guessed.
         chosen: only these notebooks are taken; (): all are.
-        times: a table that says when hand-ins came, see `times.read_times`; it goes before what the download says.
+        times: a table that says when submissions came, see `times.read_times`; it goes before what the download says.
 
     Raises:
         CourseError: there is no such zip, folder, notebook, student or code page, or the folder holds the course
@@ -263,14 +263,14 @@ class _Taking:
         self.packed.add(place)
 
     def _note_doubts(self, found: Found, entry: NotebookEntry, student: str, path: str) -> None:
-        """Note it if a file may be another student's than the one before it, or is no notebook."""
+        """Note it if a file may be another student's than the one before it, or is not a notebook."""
         claim = found.claim
         first, at = self.called.setdefault((student, entry.name), (claim, found))
         # A platform's files of one name and number are one student's. Folders may hold anybody's.
         apart = (claim.platform is None and at.owner != found.owner) or first.title != claim.title
         apart = apart or (found.when == at.when and found.text != at.text and not claim.attachment)
         if not self.named.whose and ((first.name, first.id) != (claim.name, claim.id) or apart):
-            other = line(at.path, 300) if apart else f"a hand-in of {first.student()}"
+            other = line(at.path, 300) if apart else f"a submission of {first.student()}"
             self.result.notes.append(
                 f"{student}: {path} and {other} are both taken as theirs, and the later one counts; "
                 f"`autograder remove {student} {entry.number} --latest --yes` goes back to the other. If one is "
@@ -291,7 +291,7 @@ class _Taking:
         """What was taken, with what is to be said of all files together.
 
         Args:
-            nothing: why it is refused if there was no file at all; "": it is no fault.
+            nothing: why it is refused if there was no file at all; "": it is not a fault.
         """
         result = self.result
         for student, some in self.blank.items():
@@ -351,7 +351,7 @@ def _experiments_of(entry: NotebookEntry) -> frozenset[str]:
 
 
 def _readable(runs: dict[str, bytes], path: str, result: Collected) -> dict[str, bytes]:
-    """Those of a hand-in's runs that can be parsed, whatever the judge will say of them; the others are refused."""
+    """Those of a submission's runs that can be parsed, whatever the judge will say of them; the others are refused."""
     try:
         kept = limited.call(reading.parsed_runs, runs) if runs else []
     except limited.TooCostly as why:

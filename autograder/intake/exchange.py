@@ -161,7 +161,7 @@ def _listed(course: Course, folder: Path, top: int, refused: list[str]) -> Itera
     inbound = folder.name == INBOUND or not _is_submitted(course, folder)
     for name in sorted(os.listdir(top)):
         if not is_text(name):
-            refused.append(f"{name.encode(errors='replace').decode()}: its name is no UTF-8")
+            refused.append(f"{name.encode(errors='replace').decode()}: its name is not UTF-8")
         elif inbound:
             parsed = _parsed(course, name)
             if parsed:
@@ -265,7 +265,7 @@ def _account(one: _Submission, owner: int) -> str:
 
 
 def _folder(stack: contextlib.ExitStack, above: int, name: str) -> int:
-    """Open a folder that is no link, below another one; it is closed with the stack."""
+    """Open a folder that is not a link, below another one; it is closed with the stack."""
     try:
         opened = open_directory(name, above)
     except OSError as bad:
@@ -301,7 +301,7 @@ def _runs(stack: contextlib.ExitStack, above: int, owners: set[int] | None, chan
             try:
                 folder = _folder(inner, results, name)
             except Unreadable:
-                continue  # a file that is no run's folder
+                continue  # a file that is not a run's folder
             changed.append(os.fstat(folder).st_ctime)
             for seed in sorted(filter(RUN_FILE.fullmatch, filter(is_text, os.listdir(folder)))):
                 found[f"{name}/{seed}"] = _file(folder, seed, MAX_FILE + 1, owners, changed)

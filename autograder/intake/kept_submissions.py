@@ -23,12 +23,12 @@ TIME = "%Y%m%dT%H%M%SZ"  # in UTC
 TIMED = re.compile(r"\d{8}T\d{6}Z")
 EARLIEST = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 BLANK = "blank"
-SECRET = ".secret.txt"  # beside a kept hand-in that came from nbgrader's exchange
+SECRET = ".secret.txt"  # beside a kept submission that came from nbgrader's exchange
 SEEN = "exchange.txt"  # beside them: the names of the submissions that were collected from it
 
 
 class Stated(StrEnum):
-    """What the time in the name of a kept hand-in is."""
+    """What the time in the name of a kept submission is."""
 
     TIME = ""  # when it was handed in
     GIVEN = "given"  # the same, from a table, see `times`
@@ -41,7 +41,7 @@ UNTIMED = (Stated.LATE, Stated.UNKNOWN)
 
 @dataclass(frozen=True)
 class KeptName:
-    """What the name of a kept hand-in says: `20270501T000000Z-0a1b2c3d-late-blank-77.ipynb`."""
+    """What the name of a kept submission says: `20270501T000000Z-0a1b2c3d-late-blank-77.ipynb`."""
 
     when: datetime.datetime
     digest: str  # of notebook and runs
@@ -83,7 +83,7 @@ class KeptName:
 
 @dataclass(frozen=True)
 class HandIn:
-    """A hand-in that is to be kept."""
+    """A submission that is to be kept."""
 
     entry: NotebookEntry
     student: str
@@ -108,7 +108,7 @@ class HandIn:
 
 
 def keep(course: Course, hand_in: HandIn) -> tuple[str, bool]:
-    """File a hand-in of a student or team; the latest is graded, the others stay beside it.
+    """File a submission of a student or team; the latest is graded, the others stay beside it.
 
     Answers with what to say of it, "" of one of an exchange that was kept before, and whether it is new and counts.
     """
@@ -144,7 +144,7 @@ def keep(course: Course, hand_in: HandIn) -> tuple[str, bool]:
 
 
 def _is_again(name: KeptName, last: KeptName, told_time: bool) -> bool:
-    """Whether a hand-in is the `last` one, downloaded once more.
+    """Whether a submission is the `last` one, downloaded once more.
 
     It is another one if it is known by now to have come earlier, or to be late.
     """
@@ -155,13 +155,13 @@ def _is_again(name: KeptName, last: KeptName, told_time: bool) -> bool:
 
 
 def _adds(name: KeptName, last: KeptName, again: bool, told_time: bool) -> bool:
-    """Whether a hand-in that is not there under its name is kept beside the `last` one."""
+    """Whether a submission that is not there under its name is kept beside the `last` one."""
     return not again or name.stated is Stated.GIVEN or (told_time and name.order < last.order)
 
 
 def _write(kept: Path, hand_in: HandIn, results: bytes, last: Path | None) -> None:
-    """Write the files of a new hand-in."""
-    if results:  # first: the notebook says that the hand-in is there
+    """Write the files of a new submission."""
+    if results:  # first: the notebook says that the submission is there
         course_tree.write(kept.with_suffix(RESULTS), results)
     course_tree.write(kept, hand_in.found.text)
     _keep_secret(kept, hand_in.found.secret)
@@ -192,13 +192,13 @@ def _keep_secret(kept: Path, secret: bytes) -> None:
 
 
 def kept_hand_ins(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
-    """Every kept hand-in of a student, the latest last; of two that came in one second, the one collected last."""
+    """Every kept submission of a student, the latest last; of two that came in one second, the one collected last."""
     found = (course.tree / "handins" / student / entry.name).glob("*.ipynb")
     return sorted(found, key=lambda path: (KeptName.of(path).rank, path.stat().st_mtime_ns))
 
 
 def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
-    """Make the latest of the kept hand-ins the one that is graded; it came when its content first did."""
+    """Make the latest of the kept submissions the one that is graded; it came when its content first did."""
     kept = kept_hand_ins(course, entry, student)
     latest, submitted = kept[-1], course_tree.place(course, "submitted", entry, student)
     names = {path: KeptName.of(path) for path in reversed(kept)}
@@ -224,7 +224,7 @@ def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
 
 
 def _place_secret(course: Course, entry: NotebookEntry, student: str, latest: Path) -> None:
-    """Put the secret of the `latest` hand-in beside it where nbgrader looks, and beside its graded copy."""
+    """Put the secret of the `latest` submission beside it where nbgrader looks, and beside its graded copy."""
     submitted = course_tree.place(course, "submitted", entry, student)
     packed, runs = latest.with_suffix(RESULTS), course_tree.results_path(course, entry, student)
     same = submitted.exists() and submitted.read_bytes() == latest.read_bytes()
@@ -238,7 +238,7 @@ def _place_secret(course: Course, entry: NotebookEntry, student: str, latest: Pa
 
 
 def late_after_one_in_time(course: Course, entry: NotebookEntry, student: str) -> list[str]:
-    """A note if the hand-in that counts is late and an earlier one was not: somebody may want that one."""
+    """A note if the submission that counts is late and an earlier one was not: somebody may want that one."""
     kept = [KeptName.of(path) for path in kept_hand_ins(course, entry, student)]
     counts = course_tree.stamped(course, entry, student)
     if entry.deadline is None or kept[-1].handed_in is None or counts is None:
@@ -261,7 +261,9 @@ def late_after_one_in_time(course: Course, entry: NotebookEntry, student: str) -
 
 
 def marked_late(course: Course, entry: NotebookEntry, student: str) -> str:
-    """What a person has to decide if the platform marks the hand-in that counts late without saying when; else ""."""
+    """What a person has to decide if the platform marks the submission that counts late without saying when; else
+    "".
+    """
     kept = [KeptName.of(path) for path in kept_hand_ins(course, entry, student)]
     equal = [name for name in kept if name.digest == kept[-1].digest]
     if not kept or kept[-1].stated is not Stated.LATE or any(name.handed_in for name in equal):

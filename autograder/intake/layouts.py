@@ -108,7 +108,7 @@ def layout_of(
 
 
 def _is_of_all(table: PurePosixPath, handed_in: list[PurePosixPath]) -> bool:
-    """Whether a table may be Gradescope's: all hand-ins lie in folders beside it that are called as Gradescope does.
+    """Whether a table may be Gradescope's: all submissions lie in folders beside it that are called as Gradescope does.
 
     It is at the top of the download, or in the folder of the export: any other may be a student's, who brought it.
     """
@@ -156,7 +156,7 @@ def _gradescope(text: bytes) -> tuple[dict[str, Claim], list[str]]:
     """By the folder of a submission, what Gradescope's table says of it; and what is wrong with the table."""
     try:
         rows = limited.call(submissions_of, text)
-    except Exception as why:  # a stranger wrote it: whatever a parser stumbles over ends nobody else's hand-in
+    except Exception as why:  # a stranger wrote it: whatever a parser stumbles over ends nobody else's submission
         return {}, [f"{METADATA} cannot be read, so that nobody knows whose the submissions are: {why}"]
     found, untimed = {}, []
     for folder, created_at, submitters in rows:
@@ -176,7 +176,7 @@ def _gradescope(text: bytes) -> tuple[dict[str, Claim], list[str]]:
 def submissions_of(text: bytes) -> list[list[Any]]:
     """Of Gradescope's table of submissions: the folder of each, its time in ISO 8601, and name, id and e-mail of all.
 
-    The time is in UTC, and "" if none is stated, or none that a hand-in can have.
+    The time is in UTC, and "" if none is stated, or none that a submission can have.
 
     Raises:
         ValueError: it is not such a table.
@@ -244,7 +244,7 @@ def _clones(
 ) -> Mapping[str, Claim]:
     """By the folder of a repository, whose it is. Its name begins with the assignment's, as does the folder above.
 
-    A `.git` in the folders of a few is their own: only where most hand-ins lie in clones is it GitHub Classroom's.
+    A `.git` in the folders of a few is their own: only where most submissions lie in clones is it GitHub Classroom's.
     """
     paths = [*paths]
     folders = sorted({path.parts[0] for path in paths if len(path.parts) > 2 and path.parts[1] == ".git"})

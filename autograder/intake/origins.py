@@ -1,4 +1,4 @@
-"""What a learning platform called the hand-in of each student, for the files that go back to it."""
+"""What a learning platform called the submission of each student, for the files that go back to it."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from autograder.intake.platforms import Claim, known_platforms, platform_part
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a student's latest hand-in lay in the platform's download."""
+    """Where a student's latest submission lay in the platform's download."""
 
     platform: str  # its name, as `platforms.PLATFORMS` has it
     id: str  # the platform's number or name of the student
@@ -22,15 +22,15 @@ class Origin:
 
 
 def note(course: Course, entry: NotebookEntry, student: str, claim: Claim, path: PurePosixPath) -> None:
-    """Keep what the platform called a hand-in; nothing for one that came from no platform."""
+    """Keep what the platform called a submission; nothing for one that came from no platform."""
     if claim.platform:
         origin = Origin(claim.platform.name, claim.id, platform_part(course, path), claim.name)
-        # Names in zips and folders may hold what is no text: kept as escapes, they come back as they were.
+        # Names in zips and folders may hold what is not text: kept as escapes, they come back as they were.
         course_tree.write(_path(course, entry, student), json.dumps(asdict(origin)) + "\n")
 
 
 def origin_of(course: Course, entry: NotebookEntry, student: str) -> Origin | None:
-    """What the platform called a student's latest hand-in; None if no platform's download had it."""
+    """What the platform called a student's latest submission; None if no platform's download had it."""
     path = _path(course, entry, student)
     return Origin(**json.loads(path.read_text())) if path.exists() else None
 

@@ -17,7 +17,7 @@ SPREAD = datetime.timedelta(minutes=5)  # where times may be the download's own:
 
 
 class Owners:
-    """Whose the hand-ins of one download are: nobody's is merged with another's unless the roster says so."""
+    """Whose the submissions of one download are: nobody's is merged with another's unless the roster says so."""
 
     def __init__(self, course: Course, source: Path | None, notes: list[str], whose: str, zip_names: str):
         self.course, self.notes = course, notes

@@ -106,7 +106,7 @@ CONTAINERS = (
         "submission",
         "submitted",
         "handins",
-        "hand-ins",
+        "submissions",
         "handin",
         "downloads",
         "download",
@@ -190,14 +190,16 @@ def _reading_of_any(part: str) -> Iterator[bool]:
 
 
 def notes(paths: Iterable[PurePosixPath]) -> set[PurePosixPath]:
-    """What a platform says of hand-ins in files beside them. One that has no hand-in beside it is none of these."""
+    """What a platform says of submissions in files beside them. One that has no submission beside it is none of
+    these.
+    """
     found = [(path, match) for path in paths if (match := ATTEMPT.match(path.name))]
     handed_in = {path.with_name(match["attempt"]) for path, match in found if not match["note"]}
     return {path for path, match in found if match["note"] and path.with_name(match["attempt"]) in handed_in}
 
 
 def containers(course: Course, paths: list[PurePosixPath], is_known: Callable[[str], bool] = lambda name: False) -> int:
-    """How many folders above all hand-ins name no student, since all hand-ins lie in them.
+    """How many folders above all submissions name no student, since all submissions lie in them.
 
     Folders below a student's are the student's to name, so only those count that hold several
     students, or that are called what platforms and instructors call them.
@@ -279,7 +281,7 @@ def assignment_claims(course: Course, path: PurePosixPath) -> Iterator[tuple[Pla
 
 
 class Names:
-    """What the names of one download say of each hand-in: whose it is, and what the platform says of its time.
+    """What the names of one download say of each submission: whose it is, and what the platform says of its time.
 
     Students choose what they are called and what their files are called, so that a name may read as another platform's.
     The download tells: its platform reads all that the other reads in it, and more. Else nobody knows whose that is.
@@ -304,7 +306,7 @@ class Names:
         self.plain = 2 * len(named) <= len(handed_in)  # no platform's download: it would name them all
 
     def claim(self, path: PurePosixPath) -> Claim:
-        """Whose it says to be: the topmost folder that is no notebook's, else the file's name."""
+        """Whose it says to be: the topmost folder that is not a notebook's, else the file's name."""
         path = _composed(path)
         if len(path.parts) > 1 and path.parts[0] in self.stated:
             return self.stated[path.parts[0]]
@@ -396,7 +398,7 @@ class Names:
         return replace(claim, name=name, id=name, title=title)
 
     def _unplaced(self, path: PurePosixPath) -> Claim:
-        """Whose a hand-in is that comes from no platform."""
+        """Whose a submission is that comes from no platform."""
         folders = _folders(self.course, path)
         if not folders:
             return Claim(own_name(self.course, path))

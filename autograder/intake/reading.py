@@ -1,4 +1,4 @@
-"""What `sanitize` does with the bytes of a hand-in before it knows what they are; it runs in a child with limits.
+"""What `sanitize` does with the bytes of a submission before it knows what they are; it runs in a child with limits.
 
 Imports nothing heavy. No message quotes the file, nor the error of a parser, which does.
 """
@@ -39,7 +39,7 @@ EACH = 200  # characters that an output costs besides its own, however short it 
 
 
 class Ungradable(Exception):
-    """This hand-in cannot be graded; the message says why, for the student and the instructor."""
+    """This submission cannot be graded; the message says why, for the student and the instructor."""
 
 
 Output = tuple[str, str]  # "text" or "image/png", and what it says
@@ -47,12 +47,12 @@ Cell = tuple[str, str, list[str], list[Output], list[Picture]]
 
 
 def cells(text: bytes, shown: Collection[str] = ()) -> tuple[list[Cell], int]:
-    """The cells of a notebook file of any format (see `Cell`); and how many entries are no cell.
+    """The cells of a notebook file of any format (see `Cell`); and how many entries are not cells.
 
     Of cells that go by a name in `shown` the outputs' text and pictures are taken, as far as there is room.
 
     Raises:
-        Ungradable: it is no notebook, or too large.
+        Ungradable: it is not a notebook, or too large.
     """
     try:
         stated = json.loads(text, parse_int=_number)
@@ -196,7 +196,7 @@ def _number(digits: str) -> int:
 
 
 def _converted(stated: dict[str, Any]) -> dict[str, Any]:
-    """A notebook of format 1 to 3 in today's; whatever stops nbformat on the way, it is no notebook."""
+    """A notebook of format 1 to 3 in today's; whatever stops nbformat on the way, it is not a notebook."""
     import nbformat  # heavy, and seldom needed
 
     try:
@@ -212,7 +212,7 @@ def _converted(stated: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cell(cell: Any) -> tuple[str, str, list[str]] | None:
-    """A cell as it was handed in; None if the entry is no cell."""
+    """A cell as it was handed in; None if the entry is not a cell."""
     if not isinstance(cell, dict) or cell.get("cell_type") not in TYPES:
         return None
     source, metadata = _text(cell.get("source", "")), cell.get("metadata")

@@ -1,8 +1,8 @@
-"""From a hand-in to the notebook that is graded: of what was handed in, only cell sources are taken.
+"""From a submission to the notebook that is graded: of what was handed in, only cell sources are taken.
 
 And, for a person who marks, what the cells showed that grading does not run: texts and pictures, cleaned.
 
-The released notebook is the skeleton. Its cells are found again in the hand-in by id, by Colab's
+The released notebook is the skeleton. Its cells are found again in the submission by id, by Colab's
 id, by their text or by what they define; everything else about them (type, tags, points, locks)
 comes from the release, and of a locked cell its text, too.
 """
@@ -41,7 +41,7 @@ def read(text: bytes, most_mb: float, shown: Collection[str] = ()) -> "Handed":
     Of cells that go by a name in `shown` outputs are taken, too.
 
     Raises:
-        Ungradable: it is no notebook, or too large or too costly to read.
+        Ungradable: it is not a notebook, or too large or too costly to read.
     """
     if not text.strip():
         raise Ungradable("the file is empty")
@@ -82,7 +82,7 @@ def restore(handed_in: "Handed", release: NotebookNode) -> tuple[NotebookNode, l
     remarks: list[str] = []
     cells = [replace(cell, attachments={}) for cell in handed_in.cells]
     if handed_in.dropped:
-        remarks.append(f"dropped {handed_in.dropped} cells that are no notebook cells")
+        remarks.append(f"dropped {handed_in.dropped} cells that are not notebook cells")
     elsewhere = _match(cells, release, remarks)
     _written_elsewhere(cells, release, remarks)
     _answers_below(cells, release, remarks)
@@ -101,7 +101,7 @@ def illustrating(release: NotebookNode) -> set[str]:
 
 
 def _as_handed_in(outputs: list[reading.Output]) -> list[NotebookNode]:
-    """Outputs of a hand-in as a graded notebook shows them; a cell that runs in grading gets its own instead."""
+    """Outputs of a submission as a graded notebook shows them; a cell that runs in grading gets its own instead."""
     shown = [new_output("stream", name="stdout", text=AS_HANDED_IN)]
     for kind, said in outputs:
         if kind == "text":

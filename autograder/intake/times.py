@@ -1,4 +1,4 @@
-"""When hand-ins came, from a table beside a download that does not say it."""
+"""When submissions came, from a table beside a download that does not say it."""
 
 import datetime
 import re
@@ -74,7 +74,7 @@ class Times:
         unused = [row.called[0] for row in self.rows if row not in self.used]
         if unused:
             told.append(
-                f"{len(unused)} lines of {self.path.name} fit no hand-in of this download: "
+                f"{len(unused)} lines of {self.path.name} fit no submission of this download: "
                 f"{', '.join(unused[:5])}{', ...' * (len(unused) > 5)}"
             )
         return told

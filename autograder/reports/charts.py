@@ -33,21 +33,21 @@ LOOK = {
 NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 MOST_BINS = 12
 EARLIEST, LATEST = datetime.datetime(1, 1, 3), datetime.datetime(9999, 12, 29)  # that an axis can show, in any zone
-NEAR = datetime.timedelta(days=14)  # a deadline further from all hand-ins would leave them no room
+NEAR = datetime.timedelta(days=14)  # a deadline further from all submissions would leave them no room
 
 
 def histogram(scores: Sequence[float], points: float) -> Markup:
-    """How many hand-ins have how many of `points` points."""
+    """How many submissions have how many of `points` points."""
     width = max(1, math.ceil(points / MOST_BINS))  # whole, so that each bar stands for as many possible scores
     lows = [width * place for place in range(int(points // width) + 1)]
     counts = [sum(low <= score < low + width for score in scores) for low in lows]
     figure, axes = _figure()
     axes.bar([low + (width - 1) / 2 for low in lows], counts, width=0.9 * width, color=BAR)
-    axes.set(xlabel="points", ylabel="hand-ins", xlim=(-0.6, lows[-1] + width - 0.4))
+    axes.set(xlabel="points", ylabel="submissions", xlim=(-0.6, lows[-1] + width - 0.4))
     last = [min(low + width - 1, points) for low in lows]
     named = (f"{low:g}" if low == high else f"{low:g} to {high:g}" for low, high in zip(lows, last, strict=True))
     told = "; ".join(f"{name}: {count}" for name, count in zip(named, counts, strict=True) if count)
-    return _svg(figure, f"Histogram: how many hand-ins have how many of {points:g} points. {told}.")
+    return _svg(figure, f"Histogram: how many submissions have how many of {points:g} points. {told}.")
 
 
 def time_line(times: Sequence[datetime.datetime], deadline: datetime.datetime | None, zone: datetime.tzinfo) -> Markup:
@@ -57,7 +57,7 @@ def time_line(times: Sequence[datetime.datetime], deadline: datetime.datetime | 
     times = sorted(times)
     first, last = times[0], times[-1]
     figure, axes = _figure()
-    told = f"{len(times)} hand-ins, the first at {shown(first, zone)}, the last at {shown(last, zone)}"
+    told = f"{len(times)} submissions, the first at {shown(first, zone)}, the last at {shown(last, zone)}"
     edge = max((last - first) / 20, datetime.timedelta(minutes=5))
     ends = [first, last]
     if deadline is not None and first - NEAR < deadline < last + NEAR:
@@ -72,7 +72,7 @@ def time_line(times: Sequence[datetime.datetime], deadline: datetime.datetime | 
     places = dates.AutoDateLocator(tz=zone, minticks=3, maxticks=8)
     axes.xaxis.set_major_locator(places)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(places, tz=zone))
-    axes.set(xlim=dates.date2num([begin, end]), ylim=(0, None), ylabel="hand-ins so far")
+    axes.set(xlim=dates.date2num([begin, end]), ylim=(0, None), ylabel="submissions so far")
     place = str(zone).rpartition("/")[2].replace("_", " ")
     axes.set_xlabel(f"handed in, time of {place}", loc="left")  # on the right is the date that all ticks share
     return _svg(figure, f"Time-line: {told}.")

@@ -354,7 +354,7 @@ def _notes(
         if known and only is None:
             strangers |= people - {*known.students}
         absent = progress.missing(course, entry)
-        for zero, what in ((False, "no hand-in of"), (True, "no hand-in, so 0, of")):
+        for zero, what in ((False, "no submission of"), (True, "no submission, so 0, of")):
             given = (missing or {}).get(entry.name, {})
             some = [one for one in absent if (only is None or one in only) and (given.get(one) is not None) == zero]
             found += [f"{entry.name}: {what} {', '.join(some)}"] if some else []
@@ -365,7 +365,7 @@ def _notes(
             if (record := load_record(course, entry, one)) and record.status == UNGRADABLE
         ]
         late = [job.student for job in there if job.marked_late]
-        which = "1 hand-in is" if len(late) == 1 else f"{len(late)} hand-ins are"
+        which = "1 submission is" if len(late) == 1 else f"{len(late)} submissions are"
         for submitters, told in (
             (handed_in - graded, "no marks yet"),
             (late, f"{which} marked late, time unknown, and nothing is taken off"),
@@ -384,7 +384,7 @@ def _notes(
         ]
         if any(waiting):
             hand_ins = sum(map(bool, waiting))
-            blank = f"{sum(waiting)} marks of {hand_ins} hand-ins wait for a person and are left blank"
+            blank = f"{sum(waiting)} marks of {hand_ins} submissions wait for a person and are left blank"
             found.append(f"{entry.name}: {blank}")
     if strangers and known:
         found.append(f"handed in and not in {known.path.name}{so}: {', '.join(sorted(strangers))}")

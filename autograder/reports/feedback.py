@@ -41,12 +41,12 @@ class FeedbackError(CourseError):
 def write_feedback(
     course: Course, entries: list[NotebookEntry], workers: int = 2, students: Collection[str] | None = None
 ) -> list[Path]:
-    """A page for every graded hand-in, of these students or of all, where nbgrader writes its own.
+    """A page for every graded submission, of these students or of all, where nbgrader writes its own.
 
     All pages of the notebooks are named in the end, the new and the old.
 
     Raises:
-        CourseError: a graded hand-in is missing in the gradebook.
+        CourseError: a graded submission is missing in the gradebook.
         FeedbackError: some could not be made; the others are written. The message says why.
     """
     settle(course, entries)
@@ -141,7 +141,9 @@ def _said(verdict: Verdict) -> tuple[str, str, list[tuple[str, float, float, str
 
 
 def _state(mark: marks.Mark) -> str:
-    """Who decided on a mark: "waits" for a person, "again" if one gave it for an earlier hand-in, "by hand", or ""."""
+    """Who decided on a mark: "waits" for a person, "again" if one gave it for an earlier submission, "by hand", or
+    "".
+    """
     if mark.waits:
         return "again" if mark.by_hand else "waits"
     return "by hand" if mark.by_hand else ""

@@ -9,7 +9,7 @@ correlations in item analysis", Psychometrika 28, 211-218.
 import statistics
 from collections.abc import Sequence
 
-FEWEST = 10  # hand-ins: of fewer, one student decides on the sign of a correlation
+FEWEST = 10  # submissions: of fewer, one student decides on the sign of a correlation
 TOO_FEW, ALL_ALIKE = "too few", "all alike"
 
 
@@ -19,15 +19,15 @@ def difficulty(scores: Sequence[float], points: float) -> float | None:
 
 
 def discrimination(scores: Sequence[float], others: Sequence[float]) -> float | str:
-    """The correlation of an exercise's points with the sum of the other exercises' points, an entry a hand-in.
+    """The correlation of an exercise's points with the sum of the other exercises' points, an entry a submission.
 
-    TOO_FEW of fewer than FEWEST hand-ins, ALL_ALIKE if everybody has the same points.
+    TOO_FEW of fewer than FEWEST submissions, ALL_ALIKE if everybody has the same points.
 
     Raises:
         ValueError: the two are not of the same length.
     """
     if len(scores) != len(others):
-        raise ValueError("an exercise and the others have an entry for each hand-in")
+        raise ValueError("an exercise and the others have an entry for each submission")
     if len(scores) < FEWEST:
         return TOO_FEW
     if len({*scores}) == 1 or len({*others}) == 1:

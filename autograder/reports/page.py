@@ -1,7 +1,7 @@
 """A student's feedback page: what was said of each exercise, then what the student did, folded.
 
-`render` works on what a stranger wrote: call it in a child with limits, see `autograder.limited`. Of a hand-in nothing
-reaches the page but escaped text, cleaned HTML, pictures in base64, and formulas as MathML of known tags.
+`render` works on what a stranger wrote: call it in a child with limits, see `autograder.limited`. No part of a
+submission reaches the page but escaped text, cleaned HTML, pictures in base64, and formulas as MathML of known tags.
 """
 
 import contextlib
@@ -80,7 +80,7 @@ def render(about: dict[str, Any]) -> str:
             some are lost; `remarks`; `excused`, whether the notebook does not count for the student.
 
     Raises:
-        ValueError: a notebook is no JSON.
+        ValueError: a notebook is not JSON.
     """
     release = _released(about["release"])
     sections: list[_Section] = []
@@ -292,7 +292,7 @@ class _Prose(mistune.HTMLRenderer):
         self._markdown.inline.register("inline_math", INLINE_MATH, math.parse_inline_math, before="link")
         self._markdown.inline.register("environment", ENVIRONMENT, _environment_inline, before="link")
         self._markdown.block.register("environment", rf"^ {{0,3}}{ENVIRONMENT}", _environment_block, before="list")
-        self._mark = secrets.token_hex(8)  # that no hand-in knows
+        self._mark = secrets.token_hex(8)  # that no submission knows
         self._kept: list[str] = []  # formulas and pictures as HTML
         self._attachments: dict[str, Any] = {}
 
@@ -351,7 +351,7 @@ def formula(tex: str, display: str) -> str:
     try:
         plain = ARG.sub(r"\\operatorname{arg}", " ".join(tex.split()))
         found = Converter(display=display).convert_to_element(plain)
-    except Exception:  # of a library, for anything that is no formula
+    except Exception:  # of a library, for anything that is not a formula
         return typed
     for node in found.iter():
         node.text = unescape(node.text or "")  # it writes symbols as entities

@@ -20,7 +20,7 @@ def status(
     around: Dependencies | None = None,
     students: Collection[str] | None = None,
 ) -> dict[str, dict[str, str]]:
-    """The hand-ins of a notebook by state, each with the reason for it ("" if there is nothing to say).
+    """The submissions of a notebook by state, each with the reason for it ("" if there is nothing to say).
 
     `around` is shared by who asks for several notebooks. With `students` only their submissions and those of their
     teams.
@@ -76,7 +76,7 @@ def misplaced(course: Course) -> list[str]:
 
 
 def to_mark(course: Course, entry: NotebookEntry) -> dict[str, int]:
-    """How many answers of each student wait for a person's mark; of students whose hand-ins are there."""
+    """How many answers of each student wait for a person's mark; of students whose submissions are there."""
     with marks.reading(course) as gradebook:
         waiting = marks.to_mark(gradebook, entry) if gradebook else {}
     return {student: waiting[student] for student in students_of(course, entry) if student in waiting}
@@ -94,7 +94,7 @@ def disagreements(course: Course, entry: NotebookEntry) -> dict[str, str]:
     for student, theirs in scores.items():
         if not course_tree.place(course, "submitted", entry, student).exists():
             do = f"`autograder remove {student} {entry.number} --yes` removes the rest"
-            found[student] = f"the gradebook has it, and the hand-in is gone: {do}"
+            found[student] = f"the gradebook has it, and the submission is gone: {do}"
         if student not in there:
             continue
         stated = load_record(course, entry, student)

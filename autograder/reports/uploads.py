@@ -4,7 +4,8 @@
   https://github.com/instructure/canvas-lms/blob/master/app/models/abstract_assignment.rb; it shows
   the page under the name of the student's file.
 - Moodle, "Upload multiple feedback files in a zip": it reads the participant's number out of the name of
-  the folder, or of what stands before the file's. https://github.com/moodle/moodle/blob/main/mod/assign/feedback/file/importziplib.php
+  the folder, or of what stands before the file's.
+  https://github.com/moodle/moodle/blob/main/mod/assign/feedback/file/importziplib.php
 - Blackboard has no such upload of its own, some universities have one. The names are those of its download.
 """
 
@@ -68,7 +69,7 @@ def zip_feedback(
             "once more, or give out the pages yourself"
         )
     if not done.pages:
-        why = "".join(done.notes) or "no hand-in is graded: run `autograder grade`"
+        why = "".join(done.notes) or "no submission is graded: run `autograder grade`"
         raise CourseError(f"there is nothing to zip; {why}")
     return done
 

@@ -1,4 +1,4 @@
-"""A kernel that runs one hand-in: cells go in, plain outputs and wire bytes come back.
+"""A kernel that runs one submission: cells go in, plain outputs and wire bytes come back.
 
 Everything a kernel says is a student's: messages are bounded in size and number, only known fields
 of known types are kept, and no word of it decides a score.
@@ -104,9 +104,9 @@ class Kernel:
         try:
             items = wire.loads(reply, lambda handle, name: None)
         except wire.WireError as nonsense:
-            self._kill(f"its kernel sent what are no outputs ({nonsense})")
+            self._kill(f"its kernel sent what are not outputs ({nonsense})")
         if type(items) is not list:
-            self._kill("its kernel sent what are no outputs")
+            self._kill("its kernel sent what are not outputs")
         collect = _Collector(ran, room, self._clean)
         for item in items:
             if not collect(item):
@@ -271,7 +271,7 @@ class _Collector:
 def open_kernel(
     course: Settings, trusted: bool = False, server: str = "", guest: launch.Guest | None = None
 ) -> Iterator[Kernel]:
-    """A kernel for one hand-in, gone with all its processes and files afterwards.
+    """A kernel for one submission, gone with all its processes and files afterwards.
 
     It lives in a sandbox, unless the instructor trusts the submissions: then it is an ordinary process
     of this machine, with nothing but the time limits. `server` is the socket of a fork server that runs

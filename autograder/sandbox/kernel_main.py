@@ -1,4 +1,4 @@
-"""The IPython of one hand-in: runs its cells and answers the judge, on one line and in one thread.
+"""The IPython of one submission: runs its cells and answers the judge, on one line and in one thread.
 
 A Jupyter kernel does the same with five ports, three threads and a signature for every message; a
 sandbox has one listener, to whom nobody can connect but the judge. What a message says is in `serve`.

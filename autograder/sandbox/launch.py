@@ -1,4 +1,4 @@
-"""Starts the process in which the cells of one hand-in run, and ends it with all that it started."""
+"""Starts the process in which the cells of one submission run, and ends it with all that it started."""
 
 import json
 import math
@@ -78,7 +78,7 @@ def in_sandbox(course: Settings, server: str = "", guest: Guest | None = None) -
 
 @contextmanager
 def trusted(course: Settings) -> Iterator[Process]:
-    """An ordinary process of this machine, for hand-ins that the instructor trusts."""
+    """An ordinary process of this machine, for submissions that the instructor trusts."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         ours, theirs = protocol.pair()

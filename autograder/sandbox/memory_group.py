@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 V1, V2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")  # where the two versions are mounted
-SPARE = 64 * 2**20  # bytes for what only the group counts, so that an honest hand-in meets the watch first
+SPARE = 64 * 2**20  # bytes for what only the group counts, so that an honest submission meets the watch first
 REMOVE_SECONDS = 5
 
 

@@ -1,4 +1,4 @@
-"""An empty sandbox for one hand-in: bubblewrap's namespaces, read-only system, bounded scratch space.
+"""An empty sandbox for one submission: bubblewrap's namespaces, read-only system, bounded scratch space.
 
 The sandbox holds no process of ours but an idle one, which no other may look into. A kernel forked by the
 fork server moves in; nothing that it writes reaches the host, and when the sandbox closes every process in it is gone.
@@ -86,7 +86,7 @@ NOTHING = Extras()
 class Sandbox:
     """One sandbox. Use as a context manager; `pid` is a process whose namespaces a kernel joins.
 
-    `refused` is "" or says which limit the hand-in broke; the sandbox is then closed already. `course` is a folder
+    `refused` is "" or says which limit the submission broke; the sandbox is then closed already. `course` is a folder
     that the sandbox shows, at the same path, see `autograder.sandbox.withheld`.
     """
 
@@ -171,7 +171,7 @@ class Sandbox:
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(self._first, signal.SIGKILL)
                 if not has_ended(self._first, END_SECONDS):  # the system ends it last of all in its process namespace
-                    raise SandboxError(f"a hand-in's process in the sandbox of process {self.pid} does not end")
+                    raise SandboxError(f"a submission's process in the sandbox of process {self.pid} does not end")
                 self._process.wait()
 
     def __enter__(self) -> "Sandbox":

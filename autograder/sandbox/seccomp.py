@@ -53,7 +53,7 @@ NUMBERS = {
     **{"process_madvise": 440, "mount_setattr": 442, "quotactl_fd": 443, "memfd_secret": 447},
 }
 NEWEST = 450  # the last call of Linux 5.17. Nobody has judged later ones: they are not there, and libraries do without
-FIRST = 1  # the process that holds the sandbox; not the hand-in's
+FIRST = 1  # the process that holds the sandbox; not the submission's
 SCHEDULING = ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler", "prlimit64")
 OF_A_USER = {"setpriority": 2, "ioprio_set": 3}  # what says "all processes of a user"; the first is among them
 LOW = 0xFFFFFFFF  # the bits of an argument that the kernel reads

@@ -1,1 +1,3 @@
-"""Answers that are alike: written ones in groups, to be marked together, and programs of two hand-ins, side by side."""
+"""Answers that are alike: written ones in groups, to be marked together, and programs of two submissions, side by
+side.
+"""

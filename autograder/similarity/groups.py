@@ -75,7 +75,7 @@ class Grouped:
     points: float
     groups: list[Group]
     how: str  # what compared them
-    empty: int  # hand-ins without an answer, which are in no group
+    empty: int  # submissions without an answer, which are in no group
     asked: Markup
     scheme: Markup  # the author's answer, and how it is marked; nothing if the course tree lacks it
 
@@ -138,7 +138,7 @@ def questions(course: Course, entry: NotebookEntry) -> dict[str, str]:
 
 
 def answers(course: Course, question: str, students: Collection[str] | None = None) -> tuple[list[Answer], float, int]:
-    """The answers of all graded hand-ins to a question, by student; its points; how many hand-ins have no answer.
+    """The answers of all graded submissions to a question, by student; its points; how many submissions have no answer.
 
     With `students` only theirs.
 
@@ -259,7 +259,7 @@ def _equal(some: list[Answer]) -> list[list[Answer]]:
 
 
 def distinct(course: Course, question: str, students: Collection[str] | None = None) -> tuple[list[Group], float, int]:
-    """The answers to a question with equal ones once; its points; how many hand-ins have no answer.
+    """The answers to a question with equal ones once; its points; how many submissions have no answer.
 
     With `students` only theirs and those of their teams.
 

@@ -1,8 +1,8 @@
-"""Hand-ins of one notebook whose code is alike, by pairs; likeness is no proof of anything.
+"""Submissions of one notebook whose code is alike, by pairs; likeness is not proof of anything.
 
 Each line of an answer is filtered by copydetect, which forgets names, strings, comments and spaces, and is cut into all
 its pieces of PIECE characters; so neither other names nor moved lines matter. Pieces of the released notebook do not
-count. The others count the more, the fewer hand-ins have them: what half of the class writes says nothing about two.
+count. The others count the more, the fewer submissions have them: what half of the class writes says nothing about two.
 copydetect's own search for pieces of 25 characters across lines finds fewer copies with moved lines.
 """
 
@@ -32,7 +32,7 @@ Pieces = frozenset[int]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two hand-ins and how alike they are."""
+    """Two submissions and how alike they are."""
 
     first: str
     second: str
@@ -50,7 +50,7 @@ def pieces_of(line: str) -> Pieces:
 
 
 class Compared:
-    """The hand-ins of a class, ready to be compared."""
+    """The submissions of a class, ready to be compared."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Compared:
     ):
         """`hand_ins` are the answers by student and exercise, `template` is the released text of each exercise.
 
-        `people` says who is in a team: its submission and one that a member handed in alone are no pair.
+        `people` says who is in a team: its submission and one that a member handed in alone are not a pair.
         """
         self._people = people
         self._sources = hand_ins
@@ -133,10 +133,10 @@ def _all_of(source: str) -> Pieces:
 
 
 def hand_ins(course: Course, entry: NotebookEntry) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
-    """The answers of all graded hand-ins by student and exercise, and the released text of each exercise.
+    """The answers of all graded submissions by student and exercise, and the released text of each exercise.
 
     Raises:
-        CourseError: the course tree was not built, or fewer than two hand-ins are graded.
+        CourseError: the course tree was not built, or fewer than two submissions are graded.
     """
     template = _answers(course_tree.release_text(course, entry))
     found = {}
@@ -145,7 +145,7 @@ def hand_ins(course: Course, entry: NotebookEntry) -> tuple[dict[str, dict[str, 
         if record is not None and record.status == GRADED and path.exists():
             found[student] = _answers(path.read_text())
     if len(found) < 2:
-        raise CourseError(f"{entry.name}: fewer than two hand-ins are graded: `autograder grade` comes first")
+        raise CourseError(f"{entry.name}: fewer than two submissions are graded: `autograder grade` comes first")
     return found, template
 
 

@@ -1,4 +1,6 @@
-"""Private checks of notebook 01: other sizes and numbers, drawn for each hand-in, and the edges that the text names."""
+"""Private checks of notebook 01: other sizes and numbers, drawn for each submission, and the edges that the text
+names.
+"""
 
 import math
 from typing import Any
@@ -421,7 +423,7 @@ def other_texts(generate, lib):
     drawn = numbers_of(generate(lib(toys).TableModel([[0.0, 0.0, 0.0]]), [0, 1], 200), [0, 1])
     assert drawn[-1] == 2 and drawn[2:].count(2) == 1 and len(drawn) < 100, "the default end is 2"
     model = lib(toys).TableModel([[0.0, 9.0, 1.0]])
-    assert numbers_of(generate(model, [2], 3, temperature=0), [2]) == [2, 1, 1, 1], "an end in the prompt is no end"
+    assert numbers_of(generate(model, [2], 3, temperature=0), [2]) == [2, 1, 1, 1], "an end in the prompt is not an end"
 
 
 @private("1.9", tells="generate is wrong for another model: it should read all of the text, in evaluation mode.")

@@ -1964,7 +1964,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + real = targets == targets
 
 
-# %% wrong="1.10" of="in short" name="inputs that are no padding" says="padding counts"
+# %% wrong="1.10" of="in short" name="inputs that are not padding" says="padding counts"
 # - real = targets != pad_id
 # + real = inputs != vocab_size
 
@@ -2066,7 +2066,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + return ((counts + 1) / (counts.sum() + vocab_size)).half().log()
 
 
-# %% wrong="1.10" of="in short" name="padding 0 is no padding" says="wrong for others" private=true
+# %% wrong="1.10" of="in short" name="padding 0 is not padding" says="wrong for others" private=true
 # - real = targets != pad_id
 # + real = targets != (pad_id or 1)
 

@@ -504,7 +504,7 @@ interactive(turned, query_position=range(6), key_position=range(6), start={"quer
 # $$B_{h,i,j} = \begin{cases} -m_h\,(i - j) & j \le i \\ -\infty & j > i, \end{cases}
 # \qquad m_h = 2^{-8h/n}, \quad h = 1, \dots, n.$$
 #
-# The first of $n$ heads is short-sighted, the last sees far. For an $n$ that is no power of
+# The first of $n$ heads is short-sighted, the last sees far. For an $n$ that is not a power of
 # two the authors mix two such series; here it is refused.
 # ([Press and others](https://arxiv.org/abs/2108.12409), section 3.)
 #

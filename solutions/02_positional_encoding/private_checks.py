@@ -1,4 +1,6 @@
-"""What students do not see of notebook 02: sizes, positions, orders and modules drawn for each hand-in, and edges."""
+"""What students do not see of notebook 02: sizes, positions, orders and modules drawn for each submission, and
+edges.
+"""
 
 import math
 from typing import Any

@@ -219,12 +219,12 @@ class FixedPositions(nn.Module):
 # + self.table = nn.Parameter(make_table(max_len, d_model), requires_grad=False)
 
 
-# %% wrong="2.2" of="in short" name="a plain attribute" says="it is no buffer"
+# %% wrong="2.2" of="in short" name="a plain attribute" says="it is not a buffer"
 # - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
 # + self.table = make_table(max_len, d_model)
 
 
-# %% wrong="2.2" of="in short" name="moved by hand in every call" says="it is no buffer"
+# %% wrong="2.2" of="in short" name="moved by hand in every call" says="it is not a buffer"
 # - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
 # + self.table = make_table(max_len, d_model)
 
@@ -1218,7 +1218,7 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distance).masked_fill(distance > -1, -torch.inf)
 
 
-# %% wrong="2.7" name="multiplies by a mask of infinities" says="0 times -inf is no number"
+# %% wrong="2.7" name="multiplies by a mask of infinities" says="0 times -inf is not a number"
 def alibi_bias(n_heads, T):
     if n_heads not in (1, 2, 4, 8, 16, 32, 64):
         raise ValueError

@@ -126,7 +126,7 @@ print(f"lab, a map of D by D, its bias: {linear(200, 200):10,} {linear(200, 200)
 print(f"lab, all norms of its layers:   {2 * 4 * norm(200):10,}")
 
 # %% [markdown]
-# What is computed and not learned is no parameter: sinusoidal positions, means, deviations.
+# What is computed and not learned is not a parameter: sinusoidal positions, means, deviations.
 # Learned positions add almost nothing, since there are far fewer positions than words; biases and
 # norms are the smallest parts, and the first to be forgotten.
 

@@ -1,4 +1,4 @@
-"""Private checks of notebook 03: sizes drawn for each hand-in, the edges that the docstrings promise, and typos.
+"""Private checks of notebook 03: sizes drawn for each submission, the edges that the docstrings promise, and typos.
 
 Right counts are sums over the parts that the public checks build; tests/checks/test_forms.py builds models of drawn
 sizes with torch, transformers and adapters, and compares.

@@ -172,7 +172,7 @@ def linear(m, n, bias=True):
 def norm(D, kind="layer"):
     vectors = {"layer": ("weight", "bias"), "rms": ("weight",)}
     if kind not in vectors:
-        raise ValueError(f"{kind} is no kind of norm")
+        raise ValueError(f"{kind} is not a kind of norm")
     return sum(D for _ in vectors[kind])
 
 

@@ -1,4 +1,4 @@
-"""Cases of notebook 04 that students never see: other sizes, other seeds, edges, drawn for each hand-in."""
+"""Cases of notebook 04 that students never see: other sizes, other seeds, edges, drawn for each submission."""
 
 import builtins
 import random
@@ -136,7 +136,7 @@ def parts_can_be_replaced(Model, lib):
     wanted = F.linear(read_states, another["weight"], another["bias"])
     expect.close(expect.floats(model(tokens, mask), (B, T, classes + 1), "logits"), wanted, "the old head is used")
     learned = Model(first, head, torch_nn.Linear(width, width)).state_dict()
-    assert {"pool.weight", "pool.bias"} < {*learned}, "the pool is no part of the model"
+    assert {"pool.weight", "pool.bias"} < {*learned}, "the pool is not part of the model"
 
 
 @private("4.2", tells="in evaluation mode the parts still drop something, or other kinds of parts do not fit in")

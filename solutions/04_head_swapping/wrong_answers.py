@@ -395,7 +395,7 @@ class Model(nn.Module):
 # - if self.pool is not None:
 # + if self.pools:
 
-# %% wrong="4.2" name="a pool that is no part" says="else it never learns"
+# %% wrong="4.2" name="a pool that is not part" says="else it never learns"
 # - self.base, self.head, self.pool = base, head, pool
 # + self.base, self.head = base, head
 # + self.__dict__["pool"] = pool
@@ -831,7 +831,7 @@ def last_real(states, mask):
     return states.masked_fill(~mask.bool().unsqueeze(-1), -torch.inf).amax(1)
 
 
-# %% wrong="4.4" name="blends with zeros" says="0 times NaN is no zero"
+# %% wrong="4.4" name="blends with zeros" says="0 times NaN is not zero"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("a row has no real token")
@@ -1366,11 +1366,11 @@ def select(model, train_epoch, evaluate, epochs):
 # - model.train(was_training)
 # + model.train()
 
-# %% wrong="4.6" name="a state dict is no copy" says="a state_dict is no copy"
+# %% wrong="4.6" name="a state dict is not a copy" says="a state_dict is not a copy"
 # - best = epoch, copy.deepcopy(model.state_dict())
 # + best = epoch, model.state_dict()
 
-# %% wrong="4.6" name="a shallow copy" says="a state_dict is no copy"
+# %% wrong="4.6" name="a shallow copy" says="a state_dict is not a copy"
 # - best = epoch, copy.deepcopy(model.state_dict())
 # + best = epoch, dict(model.state_dict())
 

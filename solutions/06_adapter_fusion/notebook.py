@@ -164,7 +164,7 @@ plots.curves(drift, xlabel="fresh adapters passed", ylabel="change of the state"
 #
 # Adapters pay because nothing else learns: one BERT serves all tasks. So freeze everything, then
 # let adapter and head learn. Gradients must still flow *through* the frozen layers to adapters
-# below them, so `no_grad` is no way to freeze.
+# below them, so `no_grad` is not a way to freeze.
 #
 # $$\theta_{BERT} \leftarrow \theta_{BERT}, \qquad
 # \theta_{adapter} \leftarrow \theta_{adapter} - \eta\, \nabla_{\theta_{adapter}} \mathcal{L}.$$
@@ -659,7 +659,7 @@ SeedTable(runs).plot()
 print(*SeedTable(runs).comparisons(), sep="\n\n")
 
 # %% [markdown]
-# The last lines say what is shown and what is not. An interval that holds zero is no proof that
+# The last lines say what is shown and what is not. An interval that holds zero is not proof that
 # two experiments are equal; it says that these runs cannot tell.
 #
 # Here are the recorded runs of the profile `cpu`, and what one student report on these labs found with

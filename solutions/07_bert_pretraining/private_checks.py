@@ -1,4 +1,4 @@
-"""Cases of notebook 07 that students never see: other sizes, other seeds, edges, drawn for each hand-in."""
+"""Cases of notebook 07 that students never see: other sizes, other seeds, edges, drawn for each submission."""
 
 import functools
 import math

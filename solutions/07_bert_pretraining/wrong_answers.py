@@ -1281,7 +1281,7 @@ def pretraining_loss(logits, labels, next_logits, next_labels):
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + return F.linear(self.norm(F.gelu(self.dense(states))) + self.shift, self.embedding.weight, self.bias)
 
-# %% wrong="7.7" name="bias is no parameter" says="other new parameters"
+# %% wrong="7.7" name="bias is not a parameter" says="other new parameters"
 # - self.bias = nn.Parameter(torch.zeros(vocab_size))
 # + self.register_buffer("bias", torch.zeros(vocab_size))
 

@@ -511,7 +511,7 @@ plots.curves(losses, x=range(31), xlabel="pads", ylabel="loss, nats", alt=alt)
 # %% [markdown]
 # ## 8.6 The best spans
 #
-# Two good ends are no span: the best beginning may come after the best end. So the paper scores pairs,
+# Two good ends are not a span: the best beginning may come after the best end. So the paper scores pairs,
 #
 # $$s_{ij} = S \cdot h_i + E \cdot h_j, \qquad i \le j < i + \text{max\_len},$$
 #
@@ -589,7 +589,7 @@ alt += "five tokens within the passage, and the one cell of [CLS]."
 plots.heatmaps({"score": scores}, labels=words, limits=(-4, 5), xlabel="last", ylabel="first", alt=alt)
 
 # %% [markdown]
-# Dark cells are no spans. The best beginning is after the best end: two argmaxes would answer with nothing. Pairing
+# Dark cells are not spans. The best beginning is after the best end: two argmaxes would answer with nothing. Pairing
 # only the few best of each has the same weakness: all of them may be impossible, while a good span has ends that are
 # second best.
 #
@@ -664,7 +664,7 @@ plots.curves(outcomes, x=range(6), xlabel="more at both ends of the answer", yla
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# normalise: lower; keep the characters that are no punctuation; split; keep the words that are no articles; join. F1:
+# normalise: lower; keep the characters that are not punctuation; split; keep the words that are not articles; join. F1:
 # if one of both is empty: 1 if both are, else 0. scores: for each question the largest over its answers; 100 times the
 # mean.
 # </details>
@@ -883,7 +883,7 @@ class BiLSTMTagger(nn.Module):
         ### END SOLUTION
 
     def forward(self, x, lengths):
-        """Logits (B, T, n_tags); what stands at pads does not matter, but it is no NaN."""
+        """Logits (B, T, n_tags); what stands at pads does not matter, but it is not NaN."""
         ### BEGIN SOLUTION
         packed = nn.utils.rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=x.size(1))

@@ -1,4 +1,4 @@
-"""Cases of notebook 08 that students never see: other sizes, other texts, edges, drawn for each hand-in."""
+"""Cases of notebook 08 that students never see: other sizes, other texts, edges, drawn for each submission."""
 
 import functools
 import random

@@ -243,11 +243,11 @@ def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
 # + after = [*word_ids[1:], None]
 # + return [ignore if word in (None, next_one) else labels[word] for next_one, word in zip(after, word_ids)]
 
-# %% wrong="8.2" name="word 0 is no word" says="word 0 is taken for no word"
+# %% wrong="8.2" name="word 0 is not a word" says="word 0 is taken for no word"
 # - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
 # + return [labels[word] if word and word != last else ignore for last, word in zip(before, word_ids)]
 
-# %% wrong="8.2" name="label 0 is no label" says="a label that is 0"
+# %% wrong="8.2" name="label 0 is not a label" says="a label that is 0"
 # - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
 # + return [word not in (None, last) and labels[word] or ignore for last, word in zip(before, word_ids)]
 
@@ -1811,7 +1811,7 @@ def best_tau(spans, nulls, f1):
     return tau, 100 * best / len(f1)
 
 
-# %% wrong="8.S1" name="an F1 of 0 is no answer" says="an F1 of 0 is taken for"
+# %% wrong="8.S1" name="an F1 of 0 is not an answer" says="an F1 of 0 is taken for"
 # - return 100 * sum((value or 0) if gap > tau else value is None for gap, value in pairs) / len(f1)
 # + return 100 * sum((value or 0) if gap > tau else not value for gap, value in pairs) / len(f1)
 

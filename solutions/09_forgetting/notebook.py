@@ -655,7 +655,7 @@ plots.heatmaps(information, limits=None, xlabel="input", ylabel="class", alt=alt
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A (4, 8) weight minus an anchor of (1, 8) is no error: the smaller one is repeated. Compare shapes first.
+# A (4, 8) weight minus an anchor of (1, 8) is not an error: the smaller one is repeated. Compare shapes first.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -1187,7 +1187,7 @@ def between(before, after, share):
 
     Returns:
         a dict with the names, shapes and dtypes of after, of tensors of their own: nothing moves with before or after.
-        What before does not have under this name and in this shape, or is no floating-point tensor, is as in after.
+        What before does not have under this name and in this shape, or is not a floating-point tensor, is as in after.
     """
     ### BEGIN SOLUTION
     found = {}

@@ -1,4 +1,4 @@
-"""Cases of notebook 09 that students never see: other tasks, other sizes, edges, drawn for each hand-in."""
+"""Cases of notebook 09 that students never see: other tasks, other sizes, edges, drawn for each submission."""
 
 import math
 import random

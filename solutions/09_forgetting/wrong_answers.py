@@ -135,7 +135,7 @@
 # +     return None
 # + return self.heads[task](self.encoder(tokens)[:, 0])
 
-# %% wrong="9.1" name="single tokens are no text" says="numbers of tokens" private=true
+# %% wrong="9.1" name="single tokens are not text" says="numbers of tokens" private=true
 # - return self.heads[task](self.encoder(tokens)[:, 0])
 # + if len(tokens) > 1 and tokens.size(1) == 1:
 # +     return self.heads[task](self.encoder(tokens).mean((0, 1)).expand(len(tokens), -1))
@@ -466,7 +466,7 @@ def accuracy_matrix(model, tasks, train, evaluate):
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / (T - 1)
 
-# %% wrong="9.3" name="one task is no number" says="is NaN"
+# %% wrong="9.3" name="one task is not a number" says="is NaN"
 # - return sum(R[T, j].item() - R[j + 1, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return (R[-1] - R.diagonal(-1))[:-1].mean().item()
 
@@ -595,7 +595,7 @@ def forward_transfer(R):
 # - if not temperature > 0:
 # -     raise ValueError("the temperature must be above 0")
 
-# %% wrong="9.4" name="zero is no error" says="should raise ValueError"
+# %% wrong="9.4" name="zero is not an error" says="should raise ValueError"
 # - if not temperature > 0:
 # + if temperature < 0:
 
@@ -745,7 +745,7 @@ def sampling(sizes, temperature=1.0, cap=float("inf")):
 # +     pass
 # + elif self.count <= self.capacity:
 
-# %% wrong="9.5" name="zero is no example" says="0, empty or None"
+# %% wrong="9.5" name="zero is not an example" says="0, empty or None"
 # - self.count += 1
 # + if not example:
 # +     return

@@ -553,7 +553,7 @@ interactive(reached, layers=range(1, 7), memory=[0, 1, 2, 4, 6, 8], start={"memo
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# The last segment may be shorter than T, and the last token is no input: it has nothing to predict.
+# The last segment may be shorter than T, and the last token is not an input: it has nothing to predict.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>

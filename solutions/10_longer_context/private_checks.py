@@ -1,4 +1,4 @@
-"""Cases of notebook 10 that students never see: other sizes, orders and edges, drawn for each hand-in."""
+"""Cases of notebook 10 that students never see: other sizes, orders and edges, drawn for each submission."""
 
 import torch
 

@@ -239,13 +239,13 @@ def shift(scores):
 # - seen = x if memory is None else torch.cat([memory, x], dim=1)
 # + seen = x = x if memory is None else torch.cat([memory, x], dim=1)
 
-# %% wrong="10.3" name="u and v are no parameters" says="has no `u`"
+# %% wrong="10.3" name="u and v are not parameters" says="has no `u`"
 # - self.u = nn.Parameter(torch.zeros(n_heads, self.d_head))
 # - self.v = nn.Parameter(torch.zeros(n_heads, self.d_head))
 # + self.u = torch.zeros(n_heads, self.d_head)
 # + self.v = torch.zeros(n_heads, self.d_head)
 
-# %% wrong="10.3" name="u and v are buffers" says="is no parameter"
+# %% wrong="10.3" name="u and v are buffers" says="is not a parameter"
 # - self.u = nn.Parameter(torch.zeros(n_heads, self.d_head))
 # - self.v = nn.Parameter(torch.zeros(n_heads, self.d_head))
 # + self.register_buffer("u", torch.zeros(n_heads, self.d_head))
@@ -280,7 +280,7 @@ def shift(scores):
 # + angles = columns.flip(0)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 # + r = self.r_proj(torch.cat([angles.sin(), angles.cos()], dim=-1).to(x.dtype))[None]
 
-# %% wrong="10.3" name="an empty memory is no memory" says="a memory of length 0"
+# %% wrong="10.3" name="an empty memory is not a memory" says="a memory of length 0"
 # - seen = x if memory is None else torch.cat([memory, x], dim=1)
 # + if memory is not None and not memory.size(1):
 # +     raise ValueError("no memory")

@@ -561,7 +561,7 @@ plots.heatmaps({"moves": moved}, limits=None, xlabel="state that changes", ylabe
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Two pads have the same language, -1, and are no part of it.
+# Two pads have the same language, -1, and are not part of it.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>

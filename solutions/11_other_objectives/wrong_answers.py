@@ -134,7 +134,7 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # +     kept[key][draw.sample(range(n), max(1, round(rate * n)))] = True
 # + return kept[key]
 
-# %% wrong="11.1" name="the rate is no part of what is kept" says="not rate * n, rounded"
+# %% wrong="11.1" name="the rate is not part of what is kept" says="not rate * n, rounded"
 # - hidden = torch.zeros(n, dtype=torch.bool)
 # - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
 # - return hidden

@@ -239,7 +239,7 @@ def encoder_size(V, H, F, L, E=None, shared=False, P=512, T=128):
 
     V tokens, width H, inner width F, L layers (of which one is kept if `shared`), P positions, 2 segments. E: the width
     of the tables, which a map with a bias widens to H, even if E equals H; None: they are H wide, without a map.
-    Biases, norms, activations, softmax and the pooler are no multiply-adds.
+    Biases, norms, activations, softmax and the pooler are not multiply-adds.
     """
     ### BEGIN SOLUTION
     width = H if E is None else E
@@ -807,7 +807,7 @@ arms.picture(recorded, lookups, alt) if recorded else None
 
 # %% [markdown] written="12.W1" points=2
 # ### BEGIN SOLUTION
-# Narrow table: smaller on disk and in memory (table, gradients, optimizer); hardly faster, as a lookup is no product
+# Narrow table: smaller on disk and in memory (table, gradients, optimizer); hardly faster, as a lookup is not a product
 # (the output layer is: it is faster where scores are computed, V E instead of V d). Shared layers: smaller on disk; in
 # training, weights, gradients and optimizer shrink, while the states of all passes are kept; not faster, as every pass
 # is computed (my times: six layers and one layer six times are alike). Mask: on disk only if zeros are stored as

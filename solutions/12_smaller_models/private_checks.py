@@ -1,4 +1,4 @@
-"""Cases of notebook 12 that students never see: other sizes, weights and tables, drawn for each hand-in."""
+"""Cases of notebook 12 that students never see: other sizes, weights and tables, drawn for each submission."""
 
 import torch
 

@@ -266,7 +266,7 @@ def encoder_size(V, H, F, L, E=None, shared=False, P=512, T=128):
 # - parameters += (1 if shared else L) * layer + H * H + H
 # + parameters += L * layer + H * H + H
 
-# %% wrong="12.3" name="E equal to H is no map" says="the map from E to H is missing"
+# %% wrong="12.3" name="E equal to H is not a map" says="the map from E to H is missing"
 # - bridge = 0 if E is None else E * H
 # - parameters = (V + P + 4) * width + bridge + (H if E is not None else 0)
 # + bridge = 0 if E in (None, H) else E * H

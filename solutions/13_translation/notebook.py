@@ -417,9 +417,9 @@ print("sentences:", [round(score, 1) for score in each], "mean:", round(sum(each
 print("corpus:", round(bleu(hypotheses, references), 1))
 
 # %% [markdown]
-# BLEU is no mean of sentences: one without a match of four words has 0 by itself and still adds to the corpus. It can
-# be higher than every sentence, where one is too short and another too long. And the last line shows its limit: other
-# words for the same thing count nothing.
+# BLEU is not a mean of sentences: one without a match of four words has 0 by itself and still adds to the corpus. It
+# can be higher than every sentence, where one is too short and another too long. And the last line shows its limit:
+# other words for the same thing count nothing.
 
 # %% [markdown]
 # ## 13.6 Not the next word, the best sentence

@@ -1,4 +1,6 @@
-"""Cases of notebook 13 that students never see: other sizes, weights, sentences and tables, drawn for each hand-in."""
+"""Cases of notebook 13 that students never see: other sizes, weights, sentences and tables, drawn for each
+submission.
+"""
 
 import torch
 

@@ -526,7 +526,7 @@ plots.curves(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# With a past, what is in it must not go in again: the second call sees one token. And 0 is no number to divide by.
+# With a past, what is in it must not go in again: the second call sees one token. And 0 is not a number to divide by.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>

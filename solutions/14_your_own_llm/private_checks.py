@@ -1,4 +1,4 @@
-"""Cases of notebook 14 that students never see: other sizes, pasts, positions and files, drawn for each hand-in."""
+"""Cases of notebook 14 that students never see: other sizes, pasts, positions and files, drawn for each submission."""
 
 import torch
 from torch import nn

@@ -489,7 +489,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
 
 
-# %% wrong="14.3" name="accepts all sizes" says="n_heads that are no multiple of n_kv_heads"
+# %% wrong="14.3" name="accepts all sizes" says="n_heads that are not a multiple of n_kv_heads"
 # - if d_model % n_heads or n_heads % n_kv_heads:
 # + if d_model % n_heads:
 

@@ -1,4 +1,4 @@
-"""Any course of nbgrader, graded in the sandbox: the marks are stock nbgrader's, and a hand-in reaches nothing."""
+"""Any course of nbgrader, graded in the sandbox: the marks are stock nbgrader's, and a submission reaches nothing."""
 
 import contextlib
 import functools
@@ -391,7 +391,7 @@ BROKEN = {
     "no notebook": (lambda folder: (folder / "n.ipynb").write_text("{"), "n.ipynb: it is truncated or no notebook"),
     "nested": (lambda folder: (folder / "n.ipynb").write_text("[" * 10**5), "n.ipynb: it is nested too deep"),
     "a link": (lambda folder: (folder / "key").symlink_to("/etc/passwd"), "key is a link"),
-    "a link whose name is no text": (
+    "a link whose name is not text": (
         lambda folder: os.symlink("/etc/passwd", os.fsencode(folder) + b"/l\xff"),
         "is a link",
     ),
@@ -611,7 +611,7 @@ def test_the_command_says_that_tests_in_cells_can_be_fooled(lone, monkeypatch):
         cli.app(["nbgrader", "two"], standalone_mode=False)
     with pytest.raises(CourseError, match="there is no gradebook"):
         cli.app(["nbgrader", "--course-dir", str(root.parent)], standalone_mode=False)
-    with pytest.raises(CourseError, match="hand-ins can read"):
+    with pytest.raises(CourseError, match="submissions can read"):
         cli.app(["nbgrader", "--course-dir", os.path.dirname(os.__file__)], standalone_mode=False)
 
 

@@ -83,7 +83,7 @@ def test_edits_of_one_cell_are_made_to_the_solution_as_it_was_in_any_order():
 
 BAD = {
     "no such line": ("# - self.sum += value", r'"self.sum \+= value" is no .* closest to it: "self.total \+= value"'),
-    "part of a line": ("# - self.count\n# + pass", r'"self.count" is no line .*: "self.count (= 0|\+= 1)" and'),
+    "part of a line": ("# - self.count\n# + pass", r'"self.count" is not a line .*: "self.count (= 0|\+= 1)" and'),
     "not together": ("# - self.total = 0\n# - self.count += 1", 'lines from "self.total = 0" on .* below the other'),
     "indented": ("# - self.total = 0\n# -     self.count = 0", "indented otherwise; an empty line divides two"),
     "two matches": ("# - pass\n# + return", r'"pass" is found 2 times in the solution; add the line before or after'),
@@ -94,11 +94,11 @@ BAD = {
     "nothing at all": ("#", 'neither a line with "-"'),
     "another sign": ("# self.total = 0", 'the line "# self.total = 0" begins with none of "# - "'),
     "no space": ("# -self.total = 0", 'the line "# -self.total = 0" begins with none of'),
-    "one good, one bad": ("# - self.total = 0\n\n# - self.sum = 0", '"self.sum = 0" is no line'),
+    "one good, one bad": ("# - self.total = 0\n\n# - self.sum = 0", '"self.sum = 0" is not a line'),
     "one place twice": ("# - self.count = 0\n\n#   self.count = 0\n# + pass", 'two edits change "self.count = 0"'),
     "longer than the solution": (
         "# - return total.total / total.count\n# - return 0",
-        '"return 0" is no line of the solution',
+        '"return 0" is not a line of the solution',
     ),
 }  # fmt: skip
 
@@ -180,7 +180,7 @@ def test_cells_and_edits_share_a_file_that_formatter_and_linter_leave_alone(writ
         ('wrong="9.7" name="a bad one" says="x"', "# - self.total = 0", "there is no such exercise in notebook.py"),
         ('wrong="9.1" of="a cat" name="a bad one" says="x"', "# - return 0", 'no answer "a cat" that is a whole cell'),
         ('wrong="9.1" of="an edit" name="a bad one" says="x"', "# - return 0", 'no answer "an edit" that is a whole'),
-        ('wrong="9.1" of="a cell" name="a bad one" says="x"', "# - self.total = 0", "is no line"),
+        ('wrong="9.1" of="a cell" name="a bad one" says="x"', "# - self.total = 0", "is not a line"),
         ('right="9.1" of="a cell" name="a bad one"', "def mean(values):\n    return 1", 'of "a cell", and no edit'),
     ],
 )

@@ -33,7 +33,7 @@ def test_the_solution_runs_whole_and_passes_every_check(entry, monkeypatch, tmp_
     for cell in notebook.cells:
         if "variants." in cell.source:  # of 05 and later the seeds are those of somebody without a name
             cell.source = cell.source.replace('STUDENT = ""', 'STUDENT = "Ada Lovelace"')
-    desk = tmp_path / "notebooks"  # what it writes is no part of the course
+    desk = tmp_path / "notebooks"  # what it writes is not part of the course
     desk.mkdir()
     (desk / f"{entry.name}.ipynb").write_text(build.write(notebook))
     graded = any(isinstance(check, ResultsCheck) for check in checks.public_checks(entry).values())

@@ -240,13 +240,13 @@ def test_the_readme_of_a_release_has_deadlines_and_what_lateness_costs(tmp_path,
     for entry in COURSE.notebooks:
         assert f"| {entry.number} {entry.title} | " in page
     assert "| 01 A language model that may not look ahead | Sunday, 7 February 2027, 23:59 (UTC+01:00) |" in page
-    assert "\nLate hand-ins lose nothing.\n" in page and "course.toml" not in page
+    assert "\nLate submissions lose nothing.\n" in page and "course.toml" not in page
     late = course.Late(percent=10, most=50, grace_minutes=15)
     entry = COURSE.notebooks[0].model_copy(update={"deadline": None})
     some = COURSE.model_copy(update={"late": late, "notebooks": (entry, COURSE.notebooks[1])})
     page = release._readme(some)
     assert "| 01" not in page and "| 02" in page
-    assert "Late hand-ins lose 10% for each day that has begun, 50% at most; the first 15 minutes are free.\n" in page
+    assert "Late submissions lose 10% for each day that has begun, 50% at most; the first 15 minutes are free." in page
     assert "## Deadlines" not in release._readme(COURSE.model_copy(update={"notebooks": (entry,)}))
 
 
@@ -259,7 +259,7 @@ def test_the_students_page_is_in_the_release_and_its_links_lead_somewhere(releas
 
 def test_a_file_is_no_folder_to_release_into(tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(course.CourseError, match="file is no folder"):
+    with pytest.raises(course.CourseError, match="file is not a folder"):
         release.release(COURSE, tmp_path / "file")
 
 

@@ -140,7 +140,7 @@ def test_at_home_it_says_passed_or_the_sentence_and_gives_no_points(module, caps
     [
         ('check="{}"', 'tags=["x"]', "missing"),
         ('stretch="{}"', 'stretch="9.S9"', "there is no check of 9.S9"),
-        ('stretch="{}"', 'tags=["x"]', "which is no exercise"),
+        ('stretch="{}"', 'tags=["x"]', "which is not an exercise"),
     ],
 )
 def test_a_marker_that_does_not_fit_is_named(tmp_path, monkeypatch, old, new, says):

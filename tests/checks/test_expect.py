@@ -77,7 +77,7 @@ def test_what_must_be_refused_and_what_must_not():
     assert expect.answers(call, 3, says="take it.") == 3
     assert says(expect.answers, call, 1, low=2, says="take it.") == "take it. It raised ValueError: too small"
     for expectation in (expect.refuses, expect.answers):
-        with pytest.raises(StudentError) as blank:  # a stub is no answer, wrong or right
+        with pytest.raises(StudentError) as blank:  # a stub is not an answer, wrong or right
             expectation(call, 5, says="whatever")
         assert blank.value.blank
     with pytest.raises(StudentError):

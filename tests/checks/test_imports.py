@@ -58,7 +58,7 @@ CHANGES = {
 
 
 def judged(known, change=None, only=("1.2",), answer=ANSWER, entry=None):
-    """What the judge says of a hand-in of the first notebook whose imports are changed."""
+    """What the judge says of a submission of the first notebook whose imports are changed."""
     entry = entry or known.notebooks[0]
     maker = synthetic.Maker(known, entry)
 

@@ -88,7 +88,7 @@ def test_pieces_with_the_past_give_the_logits_of_the_whole(pair):
 def test_the_greedy_text_is_the_librarys_with_cache_and_without(pair, own):
     mine, library = pair
     prompt = IDS[0, :5].tolist()
-    batch = {"input_ids": torch.tensor([prompt]), "attention_mask": torch.ones(1, 5)}  # token 0 is no padding here
+    batch = {"input_ids": torch.tensor([prompt]), "attention_mask": torch.ones(1, 5)}  # token 0 is not padding here
     theirs = library.generate(**batch, max_new_tokens=20, do_sample=False, eos_token_id=None, pad_token_id=0)
     for cached in (True, False):
         assert own["generate"](mine, prompt, 20, cached=cached) == theirs[0].tolist()

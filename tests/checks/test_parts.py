@@ -284,8 +284,8 @@ def test_names_and_points_are_read_without_running_it(tmp_path):
         ('    with part("two"', '        with part("two"', "directly in the body"),
         ('    with part("two"', '    parts = part("three", 1)\n    with part("two"', "directly in the body"),
         ('    with part("two"', '    if f(9):\n        return\n    with part("two"', "has no `return`"),
-        ("    assert f(3)", '    with part("three", 1):\n        assert f(3)', "more has parts, and is no check"),
-        ('@check("9.1", points=3)\n', "", "three has parts, and is no check"),
+        ("    assert f(3)", '    with part("three", 1):\n        assert f(3)', "more has parts, and is not a check"),
+        ('@check("9.1", points=3)\n', "", "three has parts, and is not a check"),
     ],
 )
 def test_parts_that_are_written_otherwise_are_refused(tmp_path, old, new, says):
@@ -398,7 +398,7 @@ def tree(all_built, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def graded(tree):
-    """Hand-ins that answer this exercise alone, graded; by student."""
+    """Submissions that answer this exercise alone, graded; by student."""
     maker = synthetic.Maker(tree, ENTRY)
     for student, (_, more) in ANSWERS.items():
         source = f"{maker.reference[NUMBER]}\n\n{more}"

@@ -314,7 +314,7 @@ MAKER = {}
 
 
 def hand_in(known, sources, folder="download"):
-    """Hand-ins of 3.12 alone, collected from folders of these names."""
+    """Submissions of 3.12 alone, collected from folders of these names."""
     maker = MAKER.setdefault("03", synthetic.Maker(known, ENTRY))
     place = known.tree.parent / folder
     for name, source in sources.items():
@@ -361,7 +361,7 @@ def test_the_instructor_sees_whose_numbers_they_are(tree):
         one for one in ("Ada Lovelace", "Ada_Lovelace", "numbers of") if one in pages["Bo"].replace(ANOTHER, "")
     ]
     again = {one.student: one for one in grade.grade(tree, [ENTRY])}
-    assert again == records, "the same hand-ins were graded again, or said something else"
+    assert again == records, "the same submissions were graded again, or said something else"
 
 
 def listed(known, *rows):

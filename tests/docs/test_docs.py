@@ -54,7 +54,7 @@ NOT_RUN = {
     r"(cd \.course && )?jupyter lab .*": "a server, which does not end; tests/test_browser.py starts one",
     r"\.venv/bin/python benchmarks/\w+\.py.*": "takes minutes; the file and its options are looked for",
     r"autograder group .*": "needs answers of a class; tests/similarity/test_groups.py runs it",
-    r"autograder similar .*": "needs two hand-ins; tests/similarity/test_similar.py runs it",
+    r"autograder similar .*": "needs two submissions; tests/similarity/test_similar.py runs it",
     r"python -m pytest .*2\.8.*": "of an exercise that is not there; the test is looked for",
     r"python -m pytest .*test_prose.*": "a test of its own",
     r"AUTOGRADER_LOCAL=.*": "of one's own settings; tests/test_local_settings.py has pytest choose by them",

@@ -46,7 +46,7 @@ def test_code_cells_are_short(entry):
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_first_exercise_comes_early(entry):
     before = []
-    for cell in cells(entry)[1:]:  # the badge is no cell that anyone reads
+    for cell in cells(entry)[1:]:  # the badge is not a cell that anyone reads
         if role_of(cell.id) is CellRole.EXERCISE:
             break
         before.append(cell)

@@ -309,7 +309,9 @@ TABLES = {rte.SEED_VARIANCE: "5.11", rte.ADAPTER_FUSION: "6.7"}
 
 
 def claimed(notebook, logits_of, name=FORGER):
-    """A whole hand-in of this name, consistent in itself: `logits_of(experiment, recorded runs, number)` says what."""
+    """A whole submission of this name, consistent in itself: `logits_of(experiment, recorded runs, number)` says
+    what.
+    """
     files = {}
     for arm, experiment in rte.experiments(notebook, "cpu").items():
         known = whole_runs(rte, notebook)[arm]
@@ -487,7 +489,9 @@ def test_what_still_passes_until_it_is_audited(notebook):
 
 
 def counted_runs(source, change, name=FORGER):
-    """A whole hand-in with the fractions of the course's own runs moved by a fifth, and their rows as `change` says."""
+    """A whole submission with the fractions of the course's own runs moved by a fifth, and their rows as `change`
+    says.
+    """
     files = {}
     for arm, experiment in source.experiments(profile="cpu").items():
         for number, seed in enumerate(student.seeds_of(name, "", 5)):
@@ -550,7 +554,7 @@ NOISE_EARNS = {"07": "7.10", "10": "10.10", "11": "11.8", "12": "12.8"}
 
 
 def disguised(entry, before=lambda some, number: some[number], name=FORGER):
-    """A whole hand-in of the course's own runs with noise of a tenth on all that is no count."""
+    """A whole submission of the course's own runs with noise of a tenth on all that is not a count."""
     recorded, files = forgery.recorded_runs(entry.experiment_module().RECORDED), {}
     for arm, experiment in entry.experiments_of("cpu").items():
         some = recorded.get(experiment.folder("").name)
@@ -736,7 +740,7 @@ def test_runs_that_were_made_up_have_less_in_common_than_is_asked(arm, least):
 
 
 def submit(known, entry, owner, files, *times):
-    """A hand-in, kept in as many versions as there are times; the last is the one that counts."""
+    """A submission, kept in as many versions as there are times; the last is the one that counts."""
     for number, when in enumerate(times):
         version = known.tree / "handins" / owner / entry.name / f"{when}-{number:08d}"
         course_tree.write(version.with_name(version.name + ".ipynb"), f"version {number}")
@@ -754,7 +758,7 @@ def test_of_a_copy_nobody_is_accused_by_the_machine(honest, small):
     standing = copied_runs.of(known, entry)
     assert [one.against for one in standing.values()] == [(), ()]
     ada, thief = " ".join(standing["Lovelace_Ada"].flags), " ".join(standing["Aaron_Early"].flags)
-    assert "in a hand-in of Aaron_Early; those of this student came first" in ada
+    assert "in a submission of Aaron_Early; those of this student came first" in ada
     assert "2027-01-01 12:00 against 2027-01-02" in ada and "those of Lovelace_Ada came first" in thief
     assert "say that 'Ada Lovelace' made them: is that Aaron_Early?" in thief and "is that" not in ada
     assert "the same name as those of Lovelace_Ada" in thief
@@ -774,7 +778,7 @@ def test_files_of_another_notebook_do_not_hide_a_copy(honest, small):
     standing = copied_runs.of(known, entry)
     assert over_seeds.verdict_on(files | more, ["smoke"], standing["Aaron_Early"])[0].score == 4, "they hide nothing"
     for owner, neighbour in (("Aaron_Early", "Lovelace_Ada"), ("Lovelace_Ada", "Aaron_Early")):
-        assert f"in a hand-in of {neighbour}" in " ".join(standing[owner].flags)
+        assert f"in a submission of {neighbour}" in " ".join(standing[owner].flags)
 
 
 def test_on_equal_or_unknown_times_neither_is_called_the_first(honest, small):
@@ -821,7 +825,7 @@ def test_whole_numbers_of_another_hand_in_are_found_whatever_fractions_are_besid
     standing = copied_runs.of(known, entry)
     for who, other in (("Eve_Forger", "Bo_Berg"), ("Bo_Berg", "Eve_Forger")):
         (flag,) = standing[who].flags
-        assert f"has the counts or classes of a run in a hand-in of {other}" in flag, flag
+        assert f"has the counts or classes of a run in a submission of {other}" in flag, flag
         assert not standing[who].against
 
 
@@ -866,7 +870,7 @@ def test_names_in_files_cost_little_and_hide_no_copy(honest, small):
     began = time.process_time()
     flags = copied_runs.of(known, entry)["Eve"].flags
     assert time.process_time() - began < 5
-    assert "in a hand-in of Lovelace_Ada" in flags[0] and len(flags) <= 2 * copied_runs.MOST + 1
+    assert "in a submission of Lovelace_Ada" in flags[0] and len(flags) <= 2 * copied_runs.MOST + 1
     assert "more names that are not its own" in flags[-1]
 
 
@@ -1146,7 +1150,7 @@ def test_what_an_audit_lacks_is_told_in_a_line(monkeypatch, tmp_path):
     monkeypatch.setattr(audit, "again", again)
     with pytest.raises(course.CourseError, match="`pretrained` cannot be trained here: the encoder minilm"):
         list(audit.audit(known, entry, 1.0))
-    with pytest.raises(course.CourseError, match="none is no folder: with --data-dir"):
+    with pytest.raises(course.CourseError, match="none is not a folder: with --data-dir"):
         list(audit.audit(known, entry, 1.0, 0, tmp_path / "none"))
 
 
@@ -1193,7 +1197,7 @@ def test_what_is_suspicious_is_said(honest, small):
     why = audit.suspicions(known, entry, audit.accepted(known, entry))
     assert len(why) == 30
     for reasons in why.values():
-        assert any("in a hand-in of" in one for one in reasons) and "another run took the same time" in " ".join(
+        assert any("in a submission of" in one for one in reasons) and "another run took the same time" in " ".join(
             reasons
         )
 

@@ -145,7 +145,7 @@ def test_it_is_compared_with_the_class_and_audited(notebook, known, tmp_path, mo
     assert found.verdict != audit.AGREES and found.student == "Ada_Lovelace"
     submit(known, entry, "Eve", files)
     flags = " ".join(copied_runs.of(known, entry)["Eve"].flags)
-    assert "in a hand-in of Ada_Lovelace" in flags and "say that 'Ada Lovelace' made them" in flags
+    assert "in a submission of Ada_Lovelace" in flags and "say that 'Ada Lovelace' made them" in flags
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS)

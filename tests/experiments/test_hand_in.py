@@ -123,7 +123,7 @@ def test_the_cells_of_a_session_are_found_in_ipython(monkeypatch):
 def test_a_file_that_is_no_notebook_says_what_to_do(desk):
     for text in ("", "{", "[]", '{"cells": 3}', '{"cells": [1]}'):
         (desk / f"{ENTRY.name}.ipynb").write_text(text)
-        with pytest.raises(ValueError, match="is no notebook, or was cut off: save it"):
+        with pytest.raises(ValueError, match="is not a notebook, or was cut off: save it"):
             hand_in.pack(ENTRY.name)
         assert not (desk / f"{ENTRY.name}.zip").exists()
 

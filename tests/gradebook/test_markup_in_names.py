@@ -71,7 +71,7 @@ def test_assignments_and_cells_have_names_without_markup(tmp_path):
 
 
 def hand_in(known, student):
-    """A hand-in as `collect` leaves it, graded, without running anything."""
+    """A submission as `collect` leaves it, graded, without running anything."""
     job, done, notebook = canned(known, student)
     keep(known, job, done, notebook)
 
@@ -244,7 +244,7 @@ def test_no_name_runs_on_any_page_of_formgrader(settled):
             **{f"student {one}": f"{base}/manage_students/{one}" for one in some[:2]},
             **{f"student's notebooks {one}": f"{base}/manage_students/{one}/{ENTRY.name}" for one in some[:2]},
             **{f"submission {one}": f"{base}/submissions/{numbers[one]}/" for one in some},
-            # A link in a hand-in may lead to these: they print what their address holds.
+            # A link in a submission may lead to these: they print what their address holds.
             "asked for a student": f"{base}/manage_students/{breaking}",
             "asked for an assignment": f"{base}/manage_students/x/{breaking}",
             "asked for submissions": f"{base}/manage_submissions/{breaking}",

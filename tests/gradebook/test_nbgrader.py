@@ -112,7 +112,7 @@ def test_the_report_names_every_student_and_reason(demo_run):
 
 @pytest.fixture(scope="module")
 def attacked(built, tmp_path_factory):
-    """A hand-in whose outputs, markdown and name carry script, graded."""
+    """A submission whose outputs, markdown and name carry script, graded."""
     known = copied(built, tmp_path_factory.mktemp("attacked"))
 
     def attack(notebook):

@@ -1,4 +1,6 @@
-"""Stock nbgrader's commands and buttons in the course tree never run a hand-in: they judge it as we do, or refuse."""
+"""Stock nbgrader's commands and buttons in the course tree never run a submission: they judge it as we do, or
+refuse.
+"""
 
 import datetime
 import json
@@ -57,7 +59,7 @@ def nbgrader(known, *words, **more):
 
 
 def hostile(source):
-    """A change of a hand-in: `source` runs in its first exercise, and nothing is answered."""
+    """A change of a submission: `source` runs in its first exercise, and nothing is answered."""
 
     def change(notebook):
         first = next(index for index, cell in enumerate(notebook.cells) if role_of(cell.id) is CellRole.EXERCISE)
@@ -68,7 +70,7 @@ def hostile(source):
 
 @pytest.fixture(scope="module")
 def template(all_built, tmp_path_factory):
-    """A tree of the real course.toml with a class: one honest hand-in and three that attack whoever runs them."""
+    """A tree of the real course.toml with a class: one honest submission and three that attack whoever runs them."""
     known = course.load(tree=copied(all_built, tmp_path_factory.mktemp("stock")).tree)
     maker = synthetic.Maker(known, FIRST)
     course_tree.write(course_tree.place(known, "submitted", FIRST, "ada"), maker.file())
@@ -210,7 +212,7 @@ def test_other_stock_commands_that_would_take_or_run_a_hand_in_refuse(known, com
 
 
 def test_stock_collect_goes_through_the_safe_reader(known, tmp_path):
-    """What comes from the exchange is a hand-in as any other; a link in it is not followed."""
+    """What comes from the exchange is a submission as any other; a link in it is not followed."""
     exchange = tmp_path / "exchange"
     now = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M:%S.%f} UTC"
     me = pwd.getpwuid(os.getuid()).pw_name
@@ -238,7 +240,7 @@ def test_stock_generate_solution_writes_solutions_without_mark_schemes(known):
 
 
 def test_our_configuration_is_read_although_an_import_fails(known, tmp_path):
-    """A Python without our package stops before it converts anything; it does not fall back to running hand-ins."""
+    """A Python without our package stops before it converts anything; it does not fall back to running submissions."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text("import sys\nsys.modules['autograder'] = None\n")
     before = everything(known)

@@ -123,7 +123,7 @@ def test_another_zone_than_the_deadlines_is_told(built, tmp_path, monkeypatch):
 def test_a_zone_that_is_none_is_refused(tmp_path):
     stated = 'timezone = "Berlin"\n' + (course.ROOT / "course.toml").read_text()
     (tmp_path / "course.toml").write_text(stated)
-    with pytest.raises(course.CourseError, match="`Berlin` is no time zone; write one like Europe/Berlin"):
+    with pytest.raises(course.CourseError, match="`Berlin` is not a time zone; write one like Europe/Berlin"):
         course.load(tmp_path / "course.toml")
 
 
@@ -174,7 +174,7 @@ EVERYBODY = ("ada", "ann", "bo", "di", "ed", "flo")
 
 @pytest.fixture
 def late_class(fresh):
-    """Five full hand-ins: in time, within the grace, two days late, so with an extension, so but never late."""
+    """Five full submissions: in time, within the grace, two days late, so with an extension, so but never late."""
     late = course.Late(percent=10, grace_minutes=15)
     known = fresh.model_copy(update={"late": late})
     entry, due = known.notebooks[0], known.notebooks[0].deadline
@@ -288,7 +288,7 @@ def test_what_is_settled_is_left_alone_until_something_changes(late_class, monke
 
 
 def test_settling_a_student_reads_no_other_students_marks(late_class):
-    """Else the cost of a hand-in grows with the class: it doubled from 1,000 to 10,000."""
+    """Else the cost of a submission grows with the class: it doubled from 1,000 to 10,000."""
     known, _ = late_class
     asked = []
     with gradebook_writer.open_recorder(known) as recorder:
@@ -350,7 +350,7 @@ def test_extensions_are_given_and_taken_back_by_command(late_class, typed):
         (("cy", "01"), "or --undo in its place"),
         (("cy",), "give a student, a notebook and an extension"),
         (("cy", "01", "1 day", "--undo"), "or --undo in its place"),
-        (("cy", "01", "soon"), "`soon` is no extension: 3 days"),
+        (("cy", "01", "soon"), "`soon` is not an extension: 3 days"),
         (("cy", "99", "1 day"), "99"),
         (("zoe", "01", "1 day"), "is not in students.csv: add a line there"),
         (("cy", "01", "--undo"), "cy has no extension for 01"),
@@ -424,7 +424,7 @@ def test_an_extension_that_cannot_be_read_is_named_by_its_line(late_class, line)
 def test_an_extension_of_nobody_in_the_roster_is_named(late_class):
     known, _ = late_class
     (known.tree / "students.csv").write_text("id\nann\ned\n")
-    with pytest.raises(course.CourseError, match=r"extensions.csv, line 2: `\w+` is no id in students.csv"):
+    with pytest.raises(course.CourseError, match=r"extensions.csv, line 2: `\w+` is not an id in students.csv"):
         lateness.settle(known, list(known.notebooks))
 
 
@@ -489,7 +489,7 @@ def test_who_is_excused_counts_nowhere(late_class, typed):
     assert ["You are excused: this notebook does not count." in page for page in pages] == [True, False]
     text = report.write_report(known, [entry]).read_text()
     assert "1 are excused and not counted in this." in text and "excused: it does not count" in text
-    assert "6 hand-ins, 5 graded" in text
+    assert "6 submissions, 5 graded" in text
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,10 @@ def leave_traces(known, student):
         (f"decisions/{entry.name}.json", lambda stated: stated.update({student: {"counts": True}})),
         ("groups/1.W1-groups.json", lambda stated: stated[0]["answers"].update({student: "x"})),
         ("groups/1.W1-log.json", lambda stated: [stated[0][one].update({student: row}) for one in ("before", "after")]),
-        (f"verdicts/bo/{entry.name}.json", lambda stated: stated["flags"].insert(0, f"f in a hand-in of {student}; x")),
+        (
+            f"verdicts/bo/{entry.name}.json",
+            lambda stated: stated["flags"].insert(0, f"f in a submission of {student}; x"),
+        ),
     ):
         stated = json.loads((known.tree / inside).read_text())
         add(stated)
@@ -169,7 +172,7 @@ def test_an_id_may_be_any_word_of_the_tree(fresh, student):
     log = {"group": 1, "before": {"bo": {"score": 1}}, "after": {"bo": {"score": 2}}, "by": "secret"}
     course_tree.write_json(fresh.tree / "groups/1.W1-log.json", [log])
     told = json.loads(verdict_path(fresh, entry, "bo").read_text())
-    told["flags"] = ["a.json is equal in a hand-in of eve; those of this student came first", "see message and flags"]
+    told["flags"] = ["a.json is in a submission of eve; those of this student came first", "see message and flags"]
     course_tree.write_json(verdict_path(fresh, entry, "bo"), told)
     course_tree.write(fresh.tree / f"removed/20260101T000000.0Z-bo-{entry.name}/submitted/bo/{student}/x", "x")
     before, rows = files_of_others(fresh.tree), rows_of(fresh)
@@ -190,7 +193,7 @@ def test_flags_of_others_go_where_they_name_the_student(known):
     (entry,) = known.notebooks
     path = verdict_path(known, entry, "zoe_muell")
     named = [
-        "a.json and 2 more equals one in a hand-in of zoe_mueller; it is not known which came first",
+        "a.json and 2 more equals one in a submission of zoe_mueller; it is not known which came first",
         "its runs carry the same name as those of zoe_mueller",
         "its runs carry the same name as those of zoe_mueller: both are called Zoë Müller in students.csv",
         f"{ANOTHERS}exercise 1.1 is right for those of bo and zoe_mueller, not for its own: the name in STUDENT",

@@ -163,9 +163,9 @@ def test_a_changed_hand_in_is_graded_anew_and_manual_scores_stay(workshop):
 
 
 def patterns(numbers):
-    """Which exercises are wrong in each of a few hand-ins: of any two, each is wrong in one where the other is right.
+    """Which exercises are wrong in each of a few submissions: of any two, each is wrong where the other is right.
 
-    Each exercise is wrong in its own half of the hand-ins, and no half holds another (Sperner, 1928).
+    Each exercise is wrong in its own half of the submissions, and no half holds another (Sperner, 1928).
     """
     count = next(count for count in itertools.count(2) if math.comb(count, count // 2) >= len(numbers))
     halves = zip(numbers, itertools.combinations(range(count), count // 2), strict=False)
@@ -175,7 +175,7 @@ def patterns(numbers):
 
 @pytest.fixture(scope="module")
 def graded(all_built, tmp_path_factory):
-    """A class of all notebooks, graded in one run: the solution, and hand-ins in which some exercises are wrong."""
+    """A class of all notebooks, graded in one run: the solution, and submissions in which some exercises are wrong."""
     known = copied(all_built, tmp_path_factory.mktemp("graded"))
     for entry in known.notebooks:
         maker = synthetic.Maker(known, entry)
@@ -193,7 +193,7 @@ def graded(all_built, tmp_path_factory):
 
 
 def expected(entry, wrong):
-    """The score of each exercise where those of `wrong` are answered as in the hand-ins of `graded`."""
+    """The score of each exercise where those of `wrong` are answered as in the submissions of `graded`."""
     first = {case.exercise: case for case in reversed(answers.answer_cases(entry)) if not case.right}
     known = checks.public_checks(entry)
     return {number: first[number].score(one) if number in wrong else one.points for number, one in known.items()}

@@ -1,7 +1,7 @@
 """Killed anywhere, at any moment, a grading run goes on and ends with what it would have ended with.
 
 The short form kills six times over a class of ten. The long one kills 200 times over a class of 50, 20 of
-them while whole notebooks are judged, 180 while each hand-in is one sum in a sandbox and its result is canned:
+them while whole notebooks are judged, 180 while each submission is one sum in a sandbox and its result is canned:
 COURSE_LONG_TESTS=1 python -m pytest -s tests/grading/test_kill.py
 """
 
@@ -49,7 +49,7 @@ grade.grade(known, list(known.notebooks))
 
 
 def a_class(known, size):
-    """Hand-ins of every kind, some of them late."""
+    """Submissions of every kind, some of them late."""
     (entry,) = known.notebooks
     maker = synthetic.Maker(known, entry)
     made = [one.file for one in synthetic.made_up_class(known, entry) if one.student != "Gil Endless"]

@@ -27,7 +27,7 @@ def numbers(known):
 
 @pytest.fixture
 def graded(fresh):
-    """Three hand-ins, as if graded: all right, all wrong in the first exercise, and blank."""
+    """Three submissions, as if graded: all right, all wrong in the first exercise, and blank."""
     first = numbers(fresh)[0]
     for student in ("ada", "bo", "cy"):
         job, done, notebook = canned(fresh, student, () if student == "cy" else None)
@@ -132,7 +132,7 @@ def test_a_question_more_leaves_a_notebook_with_marks_as_it_was(graded, monkeypa
     made.cells.append(nbformat.from_dict(another))
     monkeypatch.setattr(build, "solution_notebook", lambda *given: made)
     for _ in range(2):
-        with pytest.raises(CourseError, match="added or removed, and hand-ins of it have marks"):
+        with pytest.raises(CourseError, match="added or removed, and submissions of it have marks"):
             course_tree.build_tree(graded)
         assert [path.read_text() for path in paths] == before
 
@@ -185,15 +185,15 @@ def test_the_command_says_before_after_and_how_many(graded, capsys):
     ada = load_record(graded, entry, "ada")
     cli.regrade.print_changes([(ada, ada), (before, after)])
     printed = capsys.readouterr().out
-    assert "2 hand-ins graded again, 1 score changed" in printed and "ada" not in printed
+    assert "2 submissions graded again, 1 score changed" in printed and "ada" not in printed
     assert ["bo", "1.1", "0", "2"] in [line.split()[:4] for line in printed.splitlines()], printed
 
 
 @pytest.mark.parametrize(
     "words, told",
     [
-        ([], "no hand-in that is graded with --trust-submissions was judged by another check than today's"),
-        (["--exercise", "{}"], "no hand-in that is graded with --trust-submissions answers exercise 1.1"),
+        ([], "no submission that is graded with --trust-submissions was judged by another check than today's"),
+        (["--exercise", "{}"], "no submission that is graded with --trust-submissions answers exercise 1.1"),
     ],
 )
 def test_where_nothing_is_to_be_judged_again_the_command_says_so(graded, monkeypatch, capsys, words, told):

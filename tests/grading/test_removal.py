@@ -1,4 +1,4 @@
-"""A hand-in leaves every place at once and is lost in none; what is at odds, or waits for a person, is said."""
+"""A submission leaves every place at once and is lost in none; what is at odds, or waits for a person, is said."""
 
 import json
 import shutil
@@ -110,14 +110,14 @@ def test_what_was_removed_by_hand_or_graded_past_us_is_said(known):
         next(mark for mark in marks if role_of(mark.name) is CellRole.CHECK).auto_score = 99
         gradebook.db.commit()
     found = progress.disagreements(known, entry)
-    assert "the hand-in is gone: `autograder remove Copie_de 01 --yes`" in found["Copie_de"]
+    assert "the submission is gone: `autograder remove Copie_de 01 --yes`" in found["Copie_de"]
     assert "points, the verdict" in found["ada"] and "autograder grade" in found["ada"]
-    assert "Of 2 hand-ins the gradebook says something else" in report.write_report(known, [entry]).read_text()
+    assert "Of 2 submissions the gradebook says something else" in report.write_report(known, [entry]).read_text()
     page = report.write_report(known, [entry], names=True).read_text()
-    assert "the hand-in is gone" in page and "points, the verdict" in page
+    assert "the submission is gone" in page and "points, the verdict" in page
     for command in (("status", "01"), ("export", "01", "--to", str(known.tree / "out.csv"))):
         told = " ".join(autograder(known, *command)[0].split())
-        assert "the hand-in is gone" in told and "points, the verdict" in told, told
+        assert "the submission is gone" in told and "points, the verdict" in told, told
     removal.remove(known, entry, "Copie_de")  # what is left of it
     assert set(progress.disagreements(known, entry)) == {"ada"}
 
@@ -126,7 +126,7 @@ def test_what_waits_for_a_person_is_counted(known):
     entry = known.notebooks[0]
     each = sum(role_of(cell.id) is CellRole.WRITTEN for cell in course_tree.release_notebook(known, entry).cells)
     assert each and progress.to_mark(known, entry) == {"Copie_de": each, "ada": each}
-    told = f"{2 * each} written answers of 2 hand-ins wait for a person"
+    told = f"{2 * each} written answers of 2 submissions wait for a person"
     assert told in report.write_report(known, [entry]).read_text()
     for command in ("status", "report"):
         assert told in autograder(known, command, "01")[0]
@@ -237,4 +237,4 @@ def test_going_back_needs_a_yes(known):
 def test_a_tree_that_is_a_file_is_told(tmp_path):
     (tmp_path / "file").touch()
     ended = CliRunner().invoke(cli.app, ["--tree", str(tmp_path / "file"), "build"])
-    assert "file is no folder" in str(ended.exception) and isinstance(ended.exception, course.CourseError)
+    assert "file is not a folder" in str(ended.exception) and isinstance(ended.exception, course.CourseError)

@@ -1,4 +1,4 @@
-"""What one hand-in's kernel was asked, and what it replied, earns nothing in another hand-in."""
+"""What one submission's kernel was asked, and what it replied, earns nothing in another submission."""
 
 import re
 from unittest import mock
@@ -38,7 +38,7 @@ utils.grading.dispatch.answer = replayed
 
 
 def judged(entry, answers, before, after, key, student):
-    """The verdicts on a hand-in with a cell before its first answer and one at its end, and what that one prints."""
+    """The verdicts on a submission with a cell before its first answer and one at its end, and what that one prints."""
     limits = COURSE.limits.model_copy(update={"output_kb": 2**15})
     known = COURSE.model_copy(update={"limits": limits})
     maker = synthetic.Maker(known, entry)
@@ -58,7 +58,7 @@ def test_a_log_of_questions_and_replies_earns_nothing_in_another_hand_in(entry, 
     keys = [key_of(fresh, entry, student, student.encode()) for student in ("first", "second")]
     said, printed = judged(entry, {}, LOG, TELL, keys[0], "first")
     asked = [one.exercise for one in said.verdicts if one.score]
-    assert len(asked) >= len(said.verdicts) - 1, "the first hand-in is right, but for runs"
+    assert len(asked) >= len(said.verdicts) - 1, "the first submission is right, but for runs"
     log = re.search(r"LOG (\S+) END", printed)[1]
     empty = dict.fromkeys(asked, "pass")
     again, _ = judged(entry, empty, REPLAY.format(log=log), "", keys[0], "first")

@@ -78,7 +78,7 @@ def test_an_interrupt_ends_in_a_sentence_also_while_all_is_still_imported(fresh,
 
 def test_a_full_disk_stops_with_one_line_and_the_run_goes_on_from_there(fresh):
     hand_in(fresh, "ada", "bo", "cy")
-    call = [sys.executable, "-c", GRADE, fresh.model_dump_json(), "3"]  # room for one hand-in and a half
+    call = [sys.executable, "-c", GRADE, fresh.model_dump_json(), "3"]  # room for one submission and a half
     ended = subprocess.run(call, cwd=course.ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 1 and "Traceback" not in ended.stderr, ended.stderr
     assert "No space left on device" in ended.stderr and "same command again" in ended.stderr

@@ -23,7 +23,7 @@ FIRST = "1.1"
 
 @pytest.fixture
 def graded(fresh):
-    """Two hand-ins with full marks, as graded; ada's is published on a feedback page."""
+    """Two submissions with full marks, as graded; ada's is published on a feedback page."""
     for student in ("ada", "bo"):
         keep(fresh, *canned(fresh, student))
     feedback.write_feedback(fresh, list(fresh.notebooks), students=["ada"])
@@ -77,7 +77,7 @@ def test_an_upgrade_changes_no_published_verdict_before_it_is_asked(upgraded, mo
     assert (score(upgraded, "ada"), score(upgraded, "bo")) == (whole, whole - 2)  # bo has read nothing yet
     assert (book(upgraded, "ada"), book(upgraded, "bo")) == (2, 0)
     assert f"ada {FIRST} 2 0 Exercise {FIRST}: stricter than before." in shown
-    assert "Nothing of this is recorded: 1 hand-ins would have other verdicts, and 1 another score" in shown
+    assert "Nothing of this is recorded: 1 submissions would have other verdicts, and 1 another score" in shown
     assert page == course_tree.place(upgraded, "feedback", entry, "ada").with_suffix(".html").read_bytes()
     begun = []
     monkeypatch.setattr(grade._Run, "begin", lambda run, some: begun.extend(some))

@@ -1,4 +1,4 @@
-"""Hand-ins come in as platforms and students pack them; a bad one is named and stops no other."""
+"""Submissions come in as platforms and students pack them; a bad one is named and stops no other."""
 
 import datetime
 import io
@@ -187,11 +187,11 @@ def test_an_unknown_notebook_is_asked_for(mine, tmp_path):
 
 @pytest.mark.parametrize("inside", ["the course", "the course tree"])
 def test_a_folder_that_holds_the_course_is_refused(mine, inside):
-    """Else the solutions are somebody's hand-ins, and thousands of files are refused one by one."""
+    """Else the solutions are somebody's submissions, and thousands of files are refused one by one."""
     kept = course.FOLDER if inside == "the course" else mine.tree
     kept.mkdir(exist_ok=True)
     for source in (kept, kept.parent):
-        with pytest.raises(course.CourseError, match="give the zip or the folder of hand-ins alone"):
+        with pytest.raises(course.CourseError, match="give the zip or the folder of submissions alone"):
             collect.collect(mine, source)
 
 
@@ -313,7 +313,7 @@ RUNS = "05_seed_variance"
 
 
 def of(name, text):
-    """A hand-in of the first notebook as one of another: with ids of its exercises."""
+    """A submission of the first notebook as one of another: with ids of its exercises."""
     return text.replace(b"exercise_1_", f"exercise_{int(name[:2])}_".encode())
 
 

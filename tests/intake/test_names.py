@@ -1,4 +1,4 @@
-"""Whose a hand-in is, and when it came, in the downloads of each platform: nobody is merged, nobody appears."""
+"""Whose a submission is, and when it came, in the downloads of each platform: nobody is merged, nobody appears."""
 
 import csv
 import datetime
@@ -106,7 +106,9 @@ def test_moodle_blind_marking_keeps_the_class_apart(mine, tmp_path, text, word, 
 
 
 def test_moodle_times(mine, tmp_path, text):
-    """Newer Moodles write the time of the download; it is no time of anybody. Times that differ are the students'."""
+    """Newer Moodles write the time of the download; it is not a time of anybody. Times that differ are the
+    students'.
+    """
     names = {moodle("Ada", 1): text, moodle("Bo", 2): (text, (2027, 6, 1, 9, 0, 20))}
     result = collect.collect(mine, download(tmp_path / "in.zip", names))
     assert stamps(mine) == {"Ada": None, "Bo": None} and "does not say when" in result.notes[0]
@@ -172,7 +174,7 @@ def test_blackboard_states_times(mine, tmp_path, text):
     there = mine.model_copy(update={"timezone": "America/New_York"})
     result = collect.collect(there, download(tmp_path / "in.zip", names))
     assert set(submitted(mine)) == {"al815", "bo2"} and stamps(mine)["al815"].startswith("2027-02-08 15:20:30")
-    assert not result.notes and not result.refused  # what Blackboard writes about each attempt is no hand-in
+    assert not result.notes and not result.refused  # what Blackboard writes about each attempt is not a submission
     (tmp_path / "in").mkdir()
     for name, content in names.items():
         (tmp_path / "in" / name).write_bytes(content)

@@ -1,4 +1,4 @@
-"""Of a hand-in only cell sources are taken; what was lost, doubled, moved or retyped is found again."""
+"""Of a submission only cell sources are taken; what was lost, doubled, moved or retyped is found again."""
 
 import base64
 import copy

@@ -102,7 +102,7 @@ def test_who_has_no_time_and_which_lines_fit_nobody_is_told(mine, tmp_path):
     lines = ("student,time", "zed,2027-02-10 09:30", "Bo Berg,2027-02-10 09:30", "bergbo,2027-02-11 09:30")
     notes = collect.collect(mine, canvas(tmp_path), times=table(tmp_path, *lines)).notes
     assert "times.csv has no time, or no certain one, for bergbo_102, lovelaceada_103" in notes
-    assert "3 lines of times.csv fit no hand-in of this download: zed, Bo Berg, bergbo" in notes
+    assert "3 lines of times.csv fit no submission of this download: zed, Bo Berg, bergbo" in notes
     assert kept_submissions.marked_late(mine, mine.notebook(NAME), BO), "two lines of Bo do not agree"
 
 
@@ -157,7 +157,7 @@ def test_penalties_follow_the_time_and_not_the_mark(fresh, tmp_path, monkeypatch
     assert [flag for flag in noted_flags(job) if MARKED in flag]
     monkeypatch.setattr(cli.context, "load", lambda: known)
     shown = CliRunner().invoke(cli.app, ["export", "--to", str(tmp_path / "out.csv")]).output
-    assert "1 hand-in is marked late, time unknown" in " ".join(shown.split())
+    assert "1 submission is marked late, time unknown" in " ".join(shown.split())
     score = sum(one.score for one in full.verdicts)
     for day, lost in ((10, 0.3 * score), (20, score)):  # three days have begun; all is lost after seven
         rows = ("student,time", f"102,2027-02-{day} 21:00")

@@ -154,7 +154,7 @@ def test_equal_answers_are_one_and_get_one_mark(school, served):
     browser = Browser(served)
     soup = browser.enter()
     assert [part["data-students"] for part in soup("article")] == ["ada, bo, cy", "di", "ed"]
-    assert "1 hand-ins have no answer" in soup.text and browser.state["all"] == 5 and browser.state["done"] == 0
+    assert "1 submissions have no answer" in soup.text and browser.state["all"] == 5 and browser.state["done"] == 0
     asked, scheme = soup.find(class_="asked").text, [item.text for item in soup.find(id="scheme")("li")]
     assert "Question 1.W1" in asked and len(scheme) == 4 and scheme[0].startswith("One point: the target at a position")
     assert soup.article.strong.text == "next" and soup.article.find("math")

@@ -121,8 +121,8 @@ def test_who_and_what_is_missing_is_told(graded, form):
     done, _ = written(graded, form)
     left_out = ", so left out" if form != "csv" else ""
     assert done.notes == [
-        f"{NAME}: no hand-in of s4",
-        f"{NAME}: 2 marks of 2 hand-ins wait for a person and are left blank",
+        f"{NAME}: no submission of s4",
+        f"{NAME}: 2 marks of 2 submissions wait for a person and are left blank",
         f"handed in and not in students.csv{left_out}: zoe",
     ]
 
@@ -258,7 +258,7 @@ def test_the_command_says_what_the_file_does_not(graded, monkeypatch, tmp_path):
     to = str(tmp_path / "grades.csv")
     ended = CliRunner().invoke(cli.app, ["export", "01", "--format", "canvas", "--to", to])
     assert ended.exit_code == 0, ended.output
-    assert "4 rows in" in said.getvalue() and "no hand-in of s4" in said.getvalue()
+    assert "4 rows in" in said.getvalue() and "no submission of s4" in said.getvalue()
     assert CliRunner().invoke(cli.app, ["export", "--format", "excel", "--to", to]).exit_code == 2
 
 
@@ -307,7 +307,7 @@ def test_another_file_is_not_replaced(graded, run, tmp_path, form):
 
 def test_a_device_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(CourseError, match="is no file"):
+    with pytest.raises(CourseError, match="is not a file"):
         cli.context.writable(tmp_path / "pipe")
 
 
@@ -380,7 +380,7 @@ def test_an_excused_notebook_does_not_count(three, form, blank, away):
     assert found == {"s1": away, "s2": most, "s3": away}
     (told,) = [note for note in notes if "excused" in note]
     assert told.endswith(": s1, s3") and ("has no word for it" in told) == (away != "EX")
-    assert not [note for note in notes if "no hand-in" in note]
+    assert not [note for note in notes if "no submission" in note]
 
 
 def test_an_excused_notebook_is_ex_in_our_own_file(three):
@@ -399,7 +399,7 @@ def test_who_handed_nothing_in_gets_0_on_demand_when_the_time_is_over(three, gra
     assert cells(three, "canvas")[0]["s3"] == ""
     found, notes = cells(three, "canvas", zero=True)
     assert found["s3"] == now and found["s1"] == f"{points(three):g}"
-    assert (f"{NAME}: no hand-in, so 0, of s3" in notes) == (now == "0")
+    assert (f"{NAME}: no submission, so 0, of s3" in notes) == (now == "0")
     table = report.scores(three, list(three.notebooks), absent={NAME: {"s3": 0.0}})
     assert {*table[table.student == "s3"].score} == {0.0}
     assert table[table.student == "s3"].max_score.sum() == points(three)
@@ -417,7 +417,7 @@ def test_before_the_deadline_nobody_gets_0(three):
 
 def test_a_section_is_exported_alone(three):
     found, notes = cells(three, "moodle", section="tue")
-    assert {*found} == {"s2", "s3"} and notes == [f"{NAME}: no hand-in of s3"]
+    assert {*found} == {"s2", "s3"} and notes == [f"{NAME}: no submission of s3"]
     with pytest.raises(CourseError, match=r"there is no section Wed in .*has Mon, Tue"):
         cells(three, "moodle", section="Wed")
 

@@ -188,7 +188,7 @@ def test_it_says_who_is_late_and_who_is_refused(school):
     soup = soup_of(school, names=True)
     assert [row[0] for row in rows(soup, "refused")[1:]] == [STUDENTS[11]]
     assert "it is none" in rows(soup, "refused")[1][1]
-    late = {row[0]: row[1] for row in rows(soup, "late hand-ins")[1:]}
+    late = {row[0]: row[1] for row in rows(soup, "late submissions")[1:]}
     due = school.notebooks[0].deadline
     begin = datetime.datetime(2027, 2, 7, 18, tzinfo=datetime.UTC)
     hours = [((begin + datetime.timedelta(minutes=45 * number)) - due).total_seconds() / 3600 for number in range(12)]
@@ -207,7 +207,7 @@ def test_charts_stand_in_the_page_and_say_what_they_show(school):
     soup = soup_of(school)
     histogram, line = soup("svg")
     assert histogram["role"] == line["role"] == "img" and "25: 2" in histogram["aria-label"]
-    assert "12 hand-ins, the first at 2027-02-07 19:00" in line["aria-label"]
+    assert "12 submissions, the first at 2027-02-07 19:00" in line["aria-label"]
     assert "7 before the deadline, 2027-02-07 23:59" in line["aria-label"]
     ids = [part["id"] for part in soup(id=True)]
     assert len(ids) == len({*ids}) > 4
@@ -222,7 +222,7 @@ def test_times_are_shown_whatever_their_span():
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             drawn = charts.time_line([begin, begin + datetime.timedelta(seconds=span)], begin, zone)
-        assert drawn.startswith("<svg role=") and "2 hand-ins" in drawn
+        assert drawn.startswith("<svg role=") and "2 submissions" in drawn
     far = charts.time_line([begin], begin + datetime.timedelta(days=60), zone)
     assert "deadline" not in far
     assert "1 before the deadline" in charts.time_line([begin], begin + datetime.timedelta(days=1), zone)

@@ -95,7 +95,7 @@ def test_who_is_not_known_on_the_platform_is_told(fresh, tmp_path, monkeypatch):
     assert f"{NAME}: not in the zip are Cy: no download of Canvas" in said.getvalue()
     with pytest.raises(CourseError, match=r"nothing to zip; no zip of 01: no download of Moodle"):
         uploads.zip_feedback(fresh, list(fresh.notebooks), pages, "moodle", tmp_path)
-    with pytest.raises(CourseError, match="no hand-in is graded"):
+    with pytest.raises(CourseError, match="no submission is graded"):
         uploads.zip_feedback(fresh, list(fresh.notebooks), [], "moodle", tmp_path)
 
 

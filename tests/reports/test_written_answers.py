@@ -70,7 +70,7 @@ def uri(file, kind="png"):
 
 
 def handed_in(text, attachments=None, extra=()):
-    """The graded notebook of a hand-in whose written answer is this; the answer's cell, and the remarks."""
+    """The graded notebook of a submission whose written answer is this; the answer's cell, and the remarks."""
     notebook = nbformat.from_dict(json.loads(json.dumps(RELEASE)))
     cell = next(cell for cell in notebook.cells if cell.id == WRITTEN)
     cell.source = text
@@ -129,7 +129,7 @@ NOISE = noise(700, 400)
     ],
 )
 def test_a_pasted_screenshot_is_shown_wherever_it_was_pasted(text, attachments):
-    """It has 840 KB, in base64 more than all text of a hand-in may have."""
+    """It has 840 KB, in base64 more than all text of a submission may have."""
     assert len(NOISE) > 750_000 and len(uri(NOISE)) > reading.MAX_TEXT
     for bundle in (attachments or {}).values():
         bundle["image/png"] = (

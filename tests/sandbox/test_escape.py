@@ -1,4 +1,6 @@
-"""Ways out of a sandbox, and into what is not the hand-in's, tried by whoever runs the tests and an ordinary user."""
+"""Ways out of a sandbox, and into what is not the submission's, tried by whoever runs the tests and an ordinary
+user.
+"""
 
 import ctypes
 import os
@@ -132,7 +134,7 @@ def test_the_first_process_has_the_filter_and_no_privilege_and_no_pipe_of_the_ha
 def test_a_sandbox_whose_first_process_can_be_read_is_refused(small, monkeypatch):
     """As with fs.suid_dumpable=1; here its program may be read."""
     if not os.getuid():
-        pytest.skip("of root's sandboxes the first process has another user's number than the hand-in")
+        pytest.skip("of root's sandboxes the first process has another user's number than the submission")
     arguments = sandbox._arguments
 
     def readable(*given):

@@ -39,7 +39,7 @@ def patient(fresh):
 
 
 def judged(known, answers):
-    """What the judge says of a hand-in that is right but for these answers."""
+    """What the judge says of a submission that is right but for these answers."""
     (entry,) = known.notebooks
     maker = synthetic.Maker(known, entry)
     notebook, _ = restore.restore(restore.read(maker.file(answers), 20), maker.released)
@@ -132,7 +132,7 @@ def test_what_ran_before_is_run_again_only_within_the_notebooks_time(patient, mo
 
 @pytest.mark.parametrize("moment, times", [("run", (3, 9)), ("ask", (3, 60))])
 def test_a_kernel_that_the_machine_killed_costs_nothing(patient, moment, times):
-    """As when memory runs out: the kernel is gone, and nothing that the hand-in did is the reason."""
+    """As when memory runs out: the kernel is gone, and nothing that the submission did is the reason."""
     numbers, done = [], []
     fork, work = launch.fork_kernel, getattr(kernel.Kernel, moment)
 

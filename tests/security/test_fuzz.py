@@ -1,4 +1,4 @@
-"""What comes from a kernel and from a hand-in, fuzzed: it becomes plain data, or it is refused by name.
+"""What comes from a kernel and from a submission, fuzzed: it becomes plain data, or it is refused by name.
 
 10,000 inputs in CI; a million with `FUZZ=100 python -m pytest -q -s tests/security/test_fuzz.py`.
 """
@@ -295,7 +295,7 @@ def test_any_file(release, text):
 
 
 def worsen(notebook, seed):
-    """A hand-in in which something is not as Jupyter writes it."""
+    """A submission in which something is not as Jupyter writes it."""
     chance = random.Random(seed)
     new = copy.deepcopy(notebook)
     strange = [None, 7, -1.5, "x", "exercise_1_1", [], ["a", 1], {}, {"id": 3}, True, "\ud800\0", "</pre><script>"]

@@ -1,4 +1,4 @@
-"""Every way known to fool, break or harm a grader, as hand-ins of one class: see tests/security/hostile/.
+"""Every way known to fool, break or harm a grader, as submissions of one class: see tests/security/hostile/.
 
 Each is a cell of a file there, marked with its `name` and the idea behind the `attack`:
 
@@ -91,7 +91,7 @@ IDEAS = {
 
 
 class Attack:
-    """One hostile, or honest, hand-in."""
+    """One hostile, or honest, submission."""
 
     def __init__(self, section, cell, book):
         marks = dict(cell.metadata)
@@ -130,7 +130,7 @@ def named(found):
 
 
 class World:
-    """A class of hostile hand-ins, two honest neighbours a notebook, and twins: the same answers without a trick."""
+    """A class of hostile submissions, two honest neighbours a notebook, and twins: the same answers without a trick."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -275,7 +275,7 @@ class World:
         report.write_csv(self.course, list(self.course.notebooks), self.folder / "grades.csv")
 
     def footprint(self):
-        """Every file of the project and what lies where hand-ins aim at, with its time stamp."""
+        """Every file of the project and what lies where submissions aim at, with its time stamp."""
         found = {}
         for folder, folders, names in os.walk(course.ROOT):
             unwatched = (".venv", ".colab", ".git", "__pycache__", ".demo", ".course")
@@ -427,7 +427,7 @@ def test_nobody_knocked(world):
 
 def test_pages_and_records_hold_no_secret(world):
     """Neither canaries nor a line of a solution, a private check, or a mark scheme, on any page that a student gets."""
-    own = set().union(*(release._lines(attack.source) for attack in ATTACKS))  # what a hand-in brings along is no leak
+    own = set().union(*(release._lines(attack.source) for attack in ATTACKS))  # what it brings along is not a leak
     known = {line for line in world.secret} - own
     for path in [*world.course.tree.glob("autograded/*/*/*.ipynb"), *world.course.tree.glob("feedback/*/*/*.html")]:
         text = path.read_text()
@@ -439,7 +439,7 @@ def test_pages_and_records_hold_no_secret(world):
 
 
 class Page(html.parser.HTMLParser):
-    """Finds what a browser would run, or fetch, for a hand-in."""
+    """Finds what a browser would run, or fetch, for a submission."""
 
     def __init__(self):
         super().__init__()

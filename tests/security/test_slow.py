@@ -1,4 +1,4 @@
-"""A search for slow hand-ins: texts are mutated towards more seconds a character, not towards crashes.
+"""A search for slow submissions: texts are mutated towards more seconds a character, not towards crashes.
 
 Short in the suite; `SLOW=300 python -m pytest -q -s tests/security/test_slow.py` searches 300 seconds a target and says
 what it found. Each target has the limit that the grader gives it; what is found must stay below.
@@ -40,7 +40,7 @@ GRAMMAR = [
 
 
 def notebook(kind, text):
-    """A hand-in with one cell of this text, as a file."""
+    """A submission with one cell of this text, as a file."""
     new = copy.deepcopy(RELEASE)
     new.cells.append(nbformat.from_dict({"cell_type": kind, "metadata": {}, "source": text}))
     return json.dumps(new).encode()
@@ -207,7 +207,7 @@ def test_the_slowest_text_that_is_found_is_bounded(name):
     chance = random.Random(f"{name} {os.environ.get('SEED', '0')}")
     worst, tried = search(seconds, chance, lambda: time.monotonic() < until)
     for text in worst[:2]:
-        seconds((text * (200_000 // len(text) + 1))[:200_000])  # as long as a hand-in could make it
+        seconds((text * (200_000 // len(text) + 1))[:200_000])  # as long as a submission could make it
     took, text = max(met)
     print(f"\n{name}: {tried:,} texts; the worst {took:.2f} s: {text[:60]!r} of {len(text):,} characters")
 

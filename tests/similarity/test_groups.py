@@ -256,7 +256,7 @@ def test_texts_without_words_and_alike_ones_are_no_trouble():
 
 
 def test_the_page_shows_question_scheme_and_pictures_and_equal_answers_once(graded, tmp_path):
-    """What somebody needs who marks from the page alone. A picture of another hand-in makes another answer."""
+    """What somebody needs who marks from the page alone. A picture of another submission makes another answer."""
     known = copied(graded, tmp_path)
     job, done, notebook = canned(known, "8_equal")
     pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="

@@ -1,4 +1,4 @@
-"""Hand-ins whose code is alike: planted copies are found among honest ones, and nobody is named or accused."""
+"""Submissions whose code is alike: planted copies are found among honest ones, and nobody is named or accused."""
 
 import re
 import shutil
@@ -38,7 +38,7 @@ OTHER = "def mean(values):\n    return torch.stack([*values]).double().mean().it
 
 
 def honest(number, cases):
-    """A hand-in of answers of known verdict: to each exercise another one, by the digits of `number`."""
+    """A submission of answers of known verdict: to each exercise another one, by the digits of `number`."""
     mine = {}
     for place, (exercise, sources) in enumerate(cases.items()):
         mine[exercise] = sources[(number * (2 * place + 3) + number // 7) % len(sources)]
@@ -62,7 +62,9 @@ def disguised(source, number):
 
 @pytest.fixture(scope="module")
 def ranked():
-    """Of 100 honest hand-ins and 5 copies: what is compared, who copied whom, and all pairs, the most alike first."""
+    """Of 100 honest submissions and 5 copies: what is compared, who copied whom, and all pairs, the most alike
+    first.
+    """
     cases = {case.exercise: [case.source] for case in answers.reference_cases(COURSE, ENTRY)}
     for case in answers.answer_cases(ENTRY):
         cases[case.exercise].append(case.source)
@@ -123,7 +125,7 @@ def test_very_long_lines_and_answers_are_cut():
 
 @pytest.fixture
 def school(built, tmp_path):
-    """A graded class of three whose hand-ins are the author's solution."""
+    """A graded class of three whose submissions are the author's solution."""
     known = copied(built, tmp_path)
     for student in ("Student_A", "Student_B", "Student_C"):
         keep(known, *canned(known, student, None if student != "Student_C" else ("1.1",)))
@@ -134,11 +136,11 @@ def test_the_command_shows_pairs_side_by_side_and_names_nobody(school, tmp_path)
     run, page = CliRunner().invoke, tmp_path / "pairs.html"
     words = ["--tree", str(school.tree), "similar", "01", "--page", str(page)]
     ended = run(cli.app, words)
-    assert not ended.exception and "likeness is no proof" in ended.output, ended.exception
+    assert not ended.exception and "likeness is not proof" in ended.output, ended.exception
     soup = BeautifulSoup(page.read_text(), "html.parser")
     codes = [Names(school).of(student) for student in ("Student_A", "Student_B")]
     assert all(code in ended.output and code in soup.text for code in codes)
-    assert "Student_" not in ended.output + soup.text and "Likeness is no proof" in soup.text
+    assert "Student_" not in ended.output + soup.text and "Likeness is not proof" in soup.text
     pair = soup.find("div", class_="pair")("pre")
     assert len(pair) == 2 and pair[0].text == pair[1].text and pair[0]("mark")
     assert len(soup("h2")) == 3 and "5050" not in ended.output
@@ -149,7 +151,7 @@ def test_the_command_shows_pairs_side_by_side_and_names_nobody(school, tmp_path)
 def test_one_hand_in_is_like_no_other(school):
     shutil.rmtree(school.tree / "submitted" / "Student_B")
     shutil.rmtree(school.tree / "submitted" / "Student_C")
-    with pytest.raises(CourseError, match="fewer than two hand-ins are graded"):
+    with pytest.raises(CourseError, match="fewer than two submissions are graded"):
         similar.hand_ins(school, school.notebooks[0])
     assert course_tree.release_text(school, school.notebooks[0])
 

@@ -141,7 +141,7 @@ def causal_mask(causal_mask):
     promised(INFINITY)
     mask = expect.tensor(causal_mask(4), (4, 4), "causal_mask(4)")
     assert mask.is_floating_point(), f"the mask is {mask.dtype}. It is added to scores: it must be 0 or -inf."
-    assert not mask.isnan().any(), "the mask contains NaN: 0 times -inf is no number."
+    assert not mask.isnan().any(), "the mask contains NaN: 0 times -inf is not a number."
     later = future(4)
     assert not mask.isposinf().any(), "the mask has +inf. What is hidden needs a score of minus infinity."
     assert not mask.diagonal().isinf().any(), (
@@ -1086,7 +1086,7 @@ def shares(generate: Remote, lib: Library, logits: list[float], count: int, seed
     )
     each = texts(generate, lib, model, [0], lengths, seed, eos_id=len(logits) + 1, **options)
     drawn = [token for text in each for token in text]
-    assert all(0 <= token < len(logits) for token in drawn), "generate wrote a number that is no token."
+    assert all(0 <= token < len(logits) for token in drawn), "generate wrote a number that is not a token."
     return [drawn.count(token) / count for token in range(len(logits))]
 
 

@@ -154,7 +154,7 @@ FIXED = Contract(
 
 @check("2.2", points=2)
 def fixed_positions(FixedPositions, lib):
-    """A table that is made once, is no parameter, moves with the module and is not stored with it."""
+    """A table that is made once, is not a parameter, moves with the module and is not stored with it."""
     rows, width, x = 9, 6, normal(2, 5, 6, seed=1)
     make = toys.NewTableEachCall()
     first, second = make(rows, width), make(rows, width)
@@ -171,7 +171,7 @@ def fixed_positions(FixedPositions, lib):
             "the table alone is returned. Add it to x.": first[:5].expand(2, 5, 6),
             "x is returned as it came. Add the table to it, in training as in evaluation mode.": x,
             "each sequence of the batch gets one row. The rows belong to the positions in it.": x + first[:2, None],
-            "x is multiplied by sqrt(d_model). That is no part of this module.": x * width**0.5 + first[:5],
+            "x is multiplied by sqrt(d_model). That is not part of this module.": x * width**0.5 + first[:5],
             "x is multiplied by the table. Add it.": x * first[:5],
             "the last rows of the table are added, not the first.": x + first[-5:],
         },
@@ -200,7 +200,7 @@ def fixed_positions(FixedPositions, lib):
 
 def moves_with_the_module(module: Remote, x: torch.Tensor, rows: torch.Tensor, wanted: torch.Tensor) -> None:
     """Fail unless the module's table becomes bfloat16 with the module, and float32 again."""
-    sentence = "the table stays as it was when the module goes to another dtype or device: it is no buffer."
+    sentence = "the table stays as it was when the module goes to another dtype or device: it is not a buffer."
     module.bfloat16()
     output = expect.tensor(module(x), tuple(x.shape), "the output for a float32 input")
     rounded = x + rows.bfloat16().float()
@@ -360,7 +360,7 @@ def shift_matrix(shift_matrix, lib):
         "the pairs are columns i and i + d/2. In the table a sine and its cosine stand side by side."
     )
     assert all(pairs), "R(k) PE(t) is not PE(t + k)."
-    expect.close(matrix @ matrix.T, torch.eye(width), "R(k) is no rotation: R R^T should be the identity.")
+    expect.close(matrix @ matrix.T, torch.eye(width), "R(k) is not a rotation: R R^T should be the identity.")
     for k, width in ((1, 4), (40, 8), (-2, 6), (0, 10)):
         matrix = expect.floats(shift_matrix(k, width), (width, width), f"shift_matrix({k}, {width})")
         there, here = waves(9, width, first=50 + k), waves(9, width, first=50)
@@ -408,7 +408,7 @@ def learned_positions(LearnedPositions, lib):
             "positions count from 0. Yours start at row 1.": x + table[1:6],
             "the rows are handed out backwards.": x + table[:5].flip(0),
             "the last rows of the table are added, not the first.": x + table[-5:],
-            "x is multiplied by sqrt(d_model). That is no part of this module.": x * width**0.5 + table[:5],
+            "x is multiplied by sqrt(d_model). That is not part of this module.": x * width**0.5 + table[:5],
             "x is returned as it came.": x,
         },
     )
@@ -573,7 +573,7 @@ def alibi_bias(alibi_bias, lib):
     assert bias.shape != (6, 6), "the bias has no dimension for the heads: each has a slope of its own."
     bias = expect.tensor(bias, (4, 6, 6), "alibi_bias(4, 6)")
     assert bias.is_floating_point(), f"the bias is {bias.dtype}. It is added to scores."
-    assert not bias.isnan().any(), "the bias contains NaN: 0 times -inf is no number."
+    assert not bias.isnan().any(), "the bias contains NaN: 0 times -inf is not a number."
     bias, wanted, past = bias.float(), alibi(4, 6), by_entry(6, 6, lambda i, j: j <= i).bool()
     sentences = {
         "distant keys get the higher scores. The bias should be negative.": biased(
@@ -617,5 +617,5 @@ def alibi_bias(alibi_bias, lib):
             f"the bias is right for 4 heads and wrong for alibi_bias({n_heads}, {T})."
         )
     for n_heads in (3, 6, 12):
-        expect.refuses(alibi_bias, n_heads, 4, says="a number of heads that is no power of two must raise ValueError.")
+        expect.refuses(alibi_bias, n_heads, 4, says="a number that is not a power of two must raise ValueError.")
     ALIBI.hold(alibi_bias, lib, "gradients", "memory")

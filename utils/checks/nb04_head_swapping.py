@@ -497,7 +497,7 @@ def last_real(last_real, lib):
     spoilt = states.masked_fill(~mask.unsqueeze(-1), torch.nan)
     result = last_real(spoilt, mask)
     nan = type(result) is torch.Tensor and result.isnan().any()
-    assert not nan, "NaN at the padding reaches the result: 0 times NaN is no zero. Pick a state, do not blend."
+    assert not nan, "NaN at the padding reaches the result: 0 times NaN is not zero. Pick a state, do not blend."
     expect.refuses(last_real, states, places(T, [2, 0, 3]), says="a row without a real token must raise ValueError.")
     (gradient,) = lib(toys).gradients(last_real, [states], mask)
     assert gradient.any(), "no gradient reaches the states: the base could never learn through this pool."
@@ -684,9 +684,7 @@ def select(accuracy, select, lib):
         "the test is looked at before the best weights are put back: its accuracy is that of the last epoch."
     )
     for sentence, guess in {
-        "the test accuracy is that of the last epoch. Keep a copy of the best weights; a state_dict is no copy.": test[
-            -1
-        ],
+        "the test accuracy is that of the last epoch. Copy the best weights; a state_dict is not a copy.": test[-1],
         "the test set was looked at more than once.": None,
         "the test accuracy is a validation accuracy.": max(valid),
         "the test accuracy is that of weights that never were: keep the whole state, buffers too.": -1.0,

@@ -900,7 +900,7 @@ def ranked(
     n, most = 20 if n is None else n, 30 if max_len is None else max_len
     every = every_span(start, end, allowed, most, tau)
     wanted = every[:n]
-    assert all(first <= last for _, first, last in found), "a span ends before it begins. Two argmaxes are no span."
+    assert all(first <= last for _, first, last in found), "a span ends before it begins. Two argmaxes are not a span."
     good, places = allowed.tolist(), [one[1:] for one in found]
     outside = [(i, j) for i, j in places if not (0 <= i < len(good) and 0 <= j < len(good) and good[i] and good[j])]
     told = "without a tau, (0, 0) is among the spans. [CLS] competes only if there is one."

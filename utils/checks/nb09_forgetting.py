@@ -763,7 +763,7 @@ def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tens
     extra = [name for name in value if name not in wanted]
     frozen = [name for name in extra if name in dict(ours.named_parameters())]
     assert not frozen, "a parameter that does not learn is in the dict. Leave it out."
-    assert not extra, "the dict has a name that is no parameter's."
+    assert not extra, "the dict has a name that is not a parameter's."
     missing = [name for name in wanted if name not in value]
     assert not missing, f"`{missing[0]}` is missing. Each parameter that learns has its place, also with zeros."
     found = {

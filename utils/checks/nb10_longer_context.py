@@ -293,7 +293,7 @@ def relative_attention(RelativeAttention, lib):
         leaves = {name: value.clone().requires_grad_() for name, value in state.items()}
         toys.backward(relative(leaves, x, None, heads))
     for name, leaf in leaves.items():
-        assert name in slopes, f"`{name}` is no parameter, so no optimizer would move it."
+        assert name in slopes, f"`{name}` is not a parameter, so no optimizer would move it."
         told = f"the gradient of `{name}` is wrong: it does not reach it, or not by all ways."
         expect.close(slopes[name], leaf.grad, told, 1e-3)
     (slope,) = lib(toys).gradients(layer, [x], memory)
@@ -731,7 +731,7 @@ def went_through(
         told + "the number of positions is not that of all segments together.",
         {
             told + "counted are the targets that count. All tokens but the last are read.": n - first,
-            told + "the last token is counted. It is no input.": n,
+            told + "the last token is counted. It is not an input.": n,
             told + "what is remembered is counted again. It is not computed again.": sum(
                 min(T, n - 1 - k) + min(mem_len, k) for k in range(0, n - 1, T)
             ),

@@ -1039,7 +1039,7 @@ def detection(replace, detection_loss, lib):
     blanks = torch.rand(B, T, generator=expect.generator(81)) < 0.4
     logits = torch.tensor([0.0, 0.7, -1.0, 1.5, 0.2]).expand(B, T, V).contiguous()
     drawn, replaced = two_masks(replace(ids, blanks, logits, toy.seeded(1)), (B, T))
-    assert torch.equal(drawn[~blanks], ids[~blanks]), "tokens change that are no blanks."
+    assert torch.equal(drawn[~blanks], ids[~blanks]), "tokens change that are not blanks."
     assert not torch.equal(replaced, blanks), (
         "a token that is drawn and is the old one by chance is real, not replaced."
     )

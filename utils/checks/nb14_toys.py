@@ -72,7 +72,7 @@ def unmarked(x: torch.Tensor, start: int = 0) -> torch.Tensor:
 
 
 class Counts(nn.Module):
-    """Stands for an attention whose past is no tensor but a dict, which counts the calls."""
+    """Stands for an attention whose past is not a tensor but a dict, which counts the calls."""
 
     def forward(self, x: torch.Tensor, past: dict[str, int] | None = None) -> tuple[torch.Tensor, dict[str, int]]:
         """x as it came, and the new past."""

@@ -229,7 +229,7 @@ def rotary(rotary, lib):
     told = "positions in the thousands are wrong: is a table too short, or are angles rough?"
     expect.close(expect.floats(rotary(x, 5000), (2, 3, 5, 8), "rotary(x, start=5000)"), turned(x, 5000), told, 1e-2)
     for base in (1.0, 20.5):
-        told = "with a theta of 1, or one that is no whole number, the angles are wrong."
+        told = "with a theta of 1, or one that is not a whole number, the angles are wrong."
         found = expect.answers(rotary, x, 2, base, says=told)
         expect.close(expect.floats(found, (2, 3, 5, 8), "rotary"), turned(x, 2, base), told)
     told = "two columns are one pair. They are not turned as they should be."
@@ -253,7 +253,7 @@ def rotary(rotary, lib):
 
 
 def same_sign(x: torch.Tensor, theta: float) -> torch.Tensor:
-    """a cos + b sin and a sin + b cos, which is no rotation."""
+    """a cos + b sin and a sin + b cos, which is not a rotation."""
     T, d = x.shape[-2:]
     cosine = turned(torch.cat([torch.ones(T, d // 2), torch.zeros(T, d // 2)], -1), theta=theta)[:, : d // 2]
     sine = turned(torch.cat([torch.ones(T, d // 2), torch.zeros(T, d // 2)], -1), theta=theta)[:, d // 2 :]
@@ -393,8 +393,8 @@ def attention(Attention, lib):
     assert all(one.dtype is torch.float64 for one in pair), kept
     expect.close(output.float(), wanted, told)
     for sizes, told in (
-        ((10, 4, 2), "a d_model that is no multiple of n_heads should be refused with ValueError."),
-        ((24, 6, 4), "n_heads that are no multiple of n_kv_heads should be refused with ValueError."),
+        ((10, 4, 2), "a d_model that is not a multiple of n_heads should be refused with ValueError."),
+        ((24, 6, 4), "n_heads that are not a multiple of n_kv_heads should be refused with ValueError."),
         ((16, 2, 4), "more heads of keys than of queries should be refused with ValueError."),
     ):
         expect.refuses(Attention, *sizes, lib(toys).marked, says=told)

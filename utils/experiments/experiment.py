@@ -42,7 +42,7 @@ NUMBERS = {int, float}
 
 
 class BadRun(ValueError):
-    """A file that is no run, or not this one; the message says why."""
+    """A file that is not a run, or not this one; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Experiment:
     """One configuration: model, task, data, schedule, and what a seed varies.
 
     A kind of experiment is a subclass, again a frozen dataclass. It adds fields, of which those with `compare=False`
-    are no part of the configuration, and says how a seed is run and what is known of honest runs.
+    are not part of the configuration, and says how a seed is run and what is known of honest runs.
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (ACCURACY,)  # the first one is compared and audited

@@ -1,6 +1,6 @@
 """What honest runs do not have in common, and what they must: copies in disguise, and runs that nobody trained.
 
-Imports nothing heavy: whoever compares all hand-ins of a class needs no torch.
+Imports nothing heavy: whoever compares all submissions of a class needs no torch.
 """
 
 import itertools
@@ -73,10 +73,10 @@ def recorded_outputs(results: Path) -> dict[str, np.ndarray]:
 def counted_again(
     experiments: Iterable[Experiment], runs: Mapping[str, Sequence[Run]], recorded: Mapping[str, Sequence[Run]]
 ) -> tuple[list[str], list[str]]:
-    """The runs whose whole numbers are those of the course's own, or of another of the hand-in; and nearly so.
+    """The runs whose whole numbers are those of the course's own, or of another of the submission; and nearly so.
 
     Args:
-        runs: those of a hand-in that stand up each by itself, by the name of their experiment.
+        runs: those of a submission that stand up each by itself, by the name of their experiment.
         recorded: the course's own, see `recorded_runs`.
 
     Returns:
@@ -281,7 +281,7 @@ def suspicious(
     """What honest runs do not do: be one another, be one of the course's, all say one thing, or have nothing in common.
 
     Args:
-        runs: those of a hand-in that stand up each by itself, by the name of their experiment.
+        runs: those of a submission that stand up each by itself, by the name of their experiment.
         recorded: the outputs of the course's own, see `recorded_outputs`.
 
     Returns:
@@ -357,7 +357,7 @@ def _copies(real: Real, recorded: Mapping[str, np.ndarray]) -> Iterator[Finding]
 
 
 def file_of(experiment: Experiment, run: Run) -> str:
-    """The file of a run as a hand-in has it."""
+    """The file of a run as a submission has it."""
     return f"{experiment.folder('').name}/seed_{run.seed}.json"
 
 

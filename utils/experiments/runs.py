@@ -17,7 +17,7 @@ BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
 
 
 def seeds(profile: str | None = None) -> list[int]:
-    """The student's own seeds for this session's profile: the five that the hand-in needs, or 20 on a GPU.
+    """The student's own seeds for this session's profile: the five that the submission needs, or 20 on a GPU.
 
     They follow from the name that `utils.experiments.student.sign` was told. The profile smoke does without a name:
     it earns nothing.

@@ -164,7 +164,7 @@ def _changed(called: Any, now: tuple[list[Any], dict[str, Any]], before: list[An
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values of plain data are equal to the bit; objects that are no plain data are not looked into."""
+    """Whether two values of plain data are equal to the bit; objects that are not plain data are not looked into."""
     if type(one) is not type(other):
         return False
     if type(one) in (torch.Tensor, np.ndarray):

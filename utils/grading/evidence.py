@@ -1,6 +1,6 @@
-"""Which runs of a hand-in stand up: judged by what they predicted, not by what anybody says they scored.
+"""Which runs of a submission stand up: judged by what they predicted, not by what anybody says they scored.
 
-A hand-in's results are files of runs. Whoever checks them, at home or in grading, knows which
+A submission's results are files of runs. Whoever checks them, at home or in grading, knows which
 experiments and seeds there must be, and the gold labels; metrics are computed from predictions. Imports nothing heavy.
 """
 
@@ -25,12 +25,12 @@ from utils.experiments.experiment import (
 from utils.experiments.forgery import akin, blended, counted_again, file_of, recorded_outputs, recorded_runs, suspicious
 from utils.grading.verdict import legible
 
-SEEDS = 5  # of each experiment: what a hand-in needs
+SEEDS = 5  # of each experiment: what a submission needs
 
 
 @dataclass(frozen=True)
 class Standing:
-    """What is known of a student's runs besides the files: from all hand-ins, and from the instructor."""
+    """What is known of a student's runs besides the files: from all submissions, and from the instructor."""
 
     against: tuple[str, ...] = ()  # what a person decided; it costs the points
     flags: tuple[str, ...] = ()  # what a person has to look at; it costs nothing, and the student is not told
@@ -123,7 +123,7 @@ def _value(metric: Metric, run: Run) -> float:
 def accepted(
     tables: Sequence[Sequence[Experiment]], recorded: Path, files: Files, standing: Standing | None
 ) -> tuple[dict[str, list[Run]], list[str], list[str]]:
-    """The runs that stand up by experiment, the reasons against the hand-in, and what a person should see.
+    """The runs that stand up by experiment, the reasons against the submission, and what a person should see.
 
     Of several names and profiles it takes those that most files are of; of these what speaks least against them.
 

@@ -294,7 +294,7 @@ def drawn_for(key: bytes) -> Iterator[None]:
     """Within it, all that `normal`, `generator` and `draw` give depends on `key`; an empty one changes nothing.
 
     In grading, private checks get a key that only the instructor and nobody's kernel knows, another one for
-    each hand-in: what one hand-in was asked tells nothing of what the next one is asked.
+    each submission: what one submission was asked tells nothing of what the next one is asked.
     """
     before = _key.set(key)
     try:

@@ -308,7 +308,7 @@ def stored(part: ast.AST) -> set[str]:
 
 
 def _defines_anything(statement: ast.stmt) -> bool:
-    """Whether a statement that is no definition may define names that it does not show."""
+    """Whether a statement that is not a definition may define names that it does not show."""
     names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
     attributes = {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
     if (names | attributes) & DEFINES:

@@ -40,7 +40,7 @@ def in_layouts(call: Callable[..., Any], layouts: list[str], args: list[Any], op
 def slopes(call: Callable[..., Any], args: list[Any], options: dict[str, Any], which: int) -> list[Any]:
     """The gradients of a fixed sum over a result of `call`, the `which`-th if there are several.
 
-    The first list is about the arguments, with None where one is no tensor of floats; then there is a dict about the
+    The first list is about the arguments, with None where one is not a tensor of floats; then there is a dict about the
     parameters of a module by name. Where no gradient arrives there are zeros.
     """
 

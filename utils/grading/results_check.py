@@ -55,7 +55,7 @@ class ResultsCheck(Check):
     def verdict_on(
         self, files: Files, profiles: Sequence[str] = (), standing: Standing | None = None
     ) -> tuple[Verdict, list[str], list[str]]:
-        """The verdict on the files of a hand-in, every reason against it, and what a person should see besides.
+        """The verdict on the files of a submission, every reason against it, and what a person should see besides.
 
         Args:
             profiles: in whose sizes the experiments may have been run; none is the session's own.

@@ -556,7 +556,7 @@ def keeps_gradients(call: Callable[..., Any], model: nn.Module, *rest: Any) -> b
 
 
 def numel_beyond(part: nn.Module, other: nn.Module) -> int:
-    """How many numbers the parameters of `part` hold that are no parameters of `other`."""
+    """How many numbers the parameters of `part` hold that are not parameters of `other`."""
     known = {id(one) for one in other.parameters()}
     return sum(one.numel() for one in part.parameters() if id(one) not in known)
 

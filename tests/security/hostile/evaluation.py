@@ -1,4 +1,4 @@
-# Grader inputs that execute: what a hand-in brings along is never unpickled, evaluated, imported or rendered.
+# Grader inputs that execute: what a submission brings along is never unpickled, evaluated, imported or rendered.
 
 # %% name="brings pickles along" attack="pickles, logs, result files" where="zip" told="not notebooks and are left out: .* .pkl"
 import pickle

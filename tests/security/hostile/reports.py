@@ -1,4 +1,5 @@
-# Reports: what a hand-in shows is read in an instructor's browser. `hostile()` must not run, hostile.example not be asked.
+# Reports: what a submission shows is read in an instructor's browser. `hostile()` must not run, hostile.example not be
+# asked.
 
 # %% name="shows scripts" attack="HTML and scripts in outputs" shows="TRICK done"
 from IPython.display import HTML, SVG, Javascript, display

@@ -1,4 +1,5 @@
-# Resources: each of these would take the whole machine, or the grader, if its sandbox had no limits. Limits are low here.
+# Resources: each of these would take the whole machine, or the grader, if its sandbox had no limits. Limits are low
+# here.
 
 # %% name="loops" attack="endless loops" told="longer than"
 while True:
@@ -136,7 +137,7 @@ import os
 while True:
     os.write(3, (2**20).to_bytes(4) + bytes(2**20))
 
-# %% name="sends what is no message" attack="output on one line" told="no outputs"
+# %% name="sends what is not a message" attack="output on one line" told="no outputs"
 import os
 
 os.write(3, (5).to_bytes(4) + b"other")

@@ -1,4 +1,5 @@
-# Secrets in reach: a hand-in searches its whole world for canaries and for lines of solutions, checks and mark schemes.
+# Secrets in reach: a submission searches its whole world for canaries and for lines of solutions, checks and mark
+# schemes.
 
 # %% name="searches all files" attack="tests or solutions on disk" shows="FOUND: []"
 import os

@@ -133,7 +133,7 @@ class Smaller(Experiment):
         return self.teachers if self.method == TEACHER else POINTS
 
 
-@lru_cache(maxsize=8)  # of each hand-in it is asked, for each arm
+@lru_cache(maxsize=8)  # of each submission it is asked, for each arm
 def lookups(experiment: Smaller, split: str) -> tuple[list[list[int]], list[int]]:
     """Questions and their answers, the same for all seeds.
 

@@ -131,7 +131,7 @@ class Bag(nn.Module):
         self.net = nn.Sequential(nn.Dropout(0.5), nn.Linear(d, d), nn.ReLU(), nn.Linear(d, size.classes))
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Token numbers (B, T), 0 for what is no known word -> logits (B, C)."""
+        """Token numbers (B, T), 0 for what is not a known word -> logits (B, C)."""
         count = (tokens > 0).sum(1, keepdim=True).clamp(min=1)
         return self.net(self.table(tokens).sum(1) / count**0.5)
 

@@ -253,7 +253,7 @@ class Translator(nn.Module):
         return self.dropout(table(tokens) * math.sqrt(self.width) + places)
 
     def encode(self, sources: torch.Tensor, bert: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Sources (B, S) -> the encoder's states (B, S, width), and which are no padding (B, 1, S)."""
+        """Sources (B, S) -> the encoder's states (B, S, width), and which are not padding (B, 1, S)."""
         seen, x = (sources != PAD)[:, None], self.placed(self.source, sources)
         for layer in self.encoder:
             x = layer(x, None, seen, bert)
@@ -279,7 +279,7 @@ class Trained:
     device: torch.device
 
     def bert_of(self, sentences: Sequence[Sequence[str]]) -> Any:
-        """The BERT's states of sentences (B, L, width), and which are no padding (B, 1, L); None without a BERT."""
+        """The BERT's states of sentences (B, L, width), and which are not padding (B, 1, L); None without a BERT."""
         if not self.size.encoder:
             return None
         rows = [self.bert[tuple(words)] for words in sentences]
