@@ -152,6 +152,97 @@ def test_a_number_may_be_asked_for_and_arguments_may_be_named_or_left_out():
     assert sizes["right"] == "" and "offset of shape" in sizes["without"] and "offset = None" in sizes["always"]
 
 
+PAIR = Contract(
+    "carried(x, (keys, values), allowed, share)",
+    sizes={"B": (1, 4), "T": (1, 6), "S": (0, 5), "_part": (0, 9)},
+    x="floats (B, T)",
+    keys="floats (B, S)",
+    values="floats (B, S)",
+    allowed="bools (B, T)",
+    share="= _part / 10",
+    gives="the loss: as x (one number); the keys: as x (B, S + T); the values: as x (B, S + T)",
+    right=lambda x, past, allowed, share: (
+        (share * x)[allowed].mean(),
+        (torch.cat([past[0], x], 1), torch.cat([past[1].detach(), x], 1)),
+    ),
+    learns="x keys",
+    frozen="values",
+)
+
+
+def carried(x, past, allowed, share):
+    keys, values = past
+    return (share * x[allowed]).mean(), (torch.cat([keys, x], 1), torch.cat([values.detach(), x], 1))
+
+
+def test_pairs_masks_and_what_follows_from_sizes_may_be_given():
+    assert failing(PAIR, carried) == {}
+
+    def detached(x, past, allowed, share):
+        return carried(x, (past[0].detach(), past[1]), allowed, share)
+
+    def free(x, past, allowed, share):
+        loss, (keys, _) = carried(x, past, allowed, share)
+        return loss, (keys, torch.cat([past[1], x], 1))
+
+    def two(x, past, allowed, share):
+        return carried(x, past, allowed, share)[1]
+
+    def blind(x, past, allowed, share):
+        return carried(x, past, allowed | True, share)
+
+    assert "no gradient reaches keys from the keys: something is detached." in failing(PAIR, detached)["gradients"]
+    assert "a gradient reaches values. None should." in failing(PAIR, free)["gradients"]
+    assert "there should be 3 results, not a list or a tuple of 2." in failing(PAIR, two)["sizes"]
+    told = failing(PAIR, blind)["sizes"]
+    assert "allowed of shape" in told and "share = 0." in told and "_part" not in told
+
+
+def test_a_method_of_a_module_may_be_called():
+    scores = Contract(
+        "Tied(V, d).scores(x)",
+        sizes={"V": (1, 9), "d": (1, 7), "B": (1, 5)},
+        x="floats (B, d)",
+        gives="the scores: as x (B, V)",
+        weights=lambda V, d: {"table.weight": (V, d)},
+        right=lambda state, V, d, x: x @ state["table.weight"].T,
+        learns="x",
+    )
+
+    class Tied(nn.Module):
+        def __init__(self, V, d):
+            super().__init__()
+            self.table = nn.Embedding(V, d)
+
+        def scores(self, x):
+            return x @ self.table.weight.T
+
+    class Cut(Tied):
+        def scores(self, x):
+            return x @ self.table.weight.detach().T
+
+    assert failing(scores, Tied) == {}
+    assert "no gradient reaches `table.weight` from the scores" in failing(scores, Cut)["gradients"]
+
+
+def test_what_was_kept_of_rough_numbers_is_not_used_for_better_ones():
+    known = {}
+
+    def rough(x, n):
+        factor = known.setdefault((x.shape, n), torch.tensor(n + 0.3, dtype=x.dtype))
+        return x * factor.to(x.dtype)
+
+    odd = Contract(
+        "scaled(x, n)",
+        sizes={"B": (1, 5), "T": (1, 7), "n": (1, 9)},
+        x="floats (B, T)",
+        gives="the product: as x (B, T)",
+        right=lambda x, n: (n + 0.3) * x,
+        precise=False,
+    )
+    assert "float32, after other dtypes: the product is not" in failing(odd, rough)["dtypes"]
+
+
 def test_private_checks_are_made_of_a_contract():
     made = swept("9.9", SCALED, without=("values",))
     assert len(made) == len(SCALED.kinds()) - 1 and {one.exercise for one in made} == {"9.9"}

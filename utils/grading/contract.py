@@ -27,12 +27,13 @@ from typing import Any
 import torch
 
 from utils.grading import expect, probes, toys
-from utils.grading.remote import EMPTY, INFINITY, Library, Remote, promised
+from utils.grading.remote import EMPTY, INFINITY, Library, Remote, kind, promised
 
 LAYOUTS = ["a view of heads", "every second row", "transposed"]
 LEADS = ((2, 3), (), (4,), (1,), (3, 1, 2))  # what the dots of a shape stand for, in turn
 VALUES = ("huge", "tiny", "zero", "equal")
 LOW = {torch.bfloat16: 0.04, torch.float16: 0.01}  # tolerances, relative to the largest number
+ONE = "one number"  # of a result: a tensor with any number of axes, none longer than 1
 Size = tuple[int, int] | tuple[int, int, int]
 
 
@@ -63,14 +64,16 @@ class Contract:
 
     Args:
         call: how the exercise is called, such as "attention(q, k, v, mask=mask)" or, for a module,
-            "Heads(w * H, H)(x)". Names are sizes or arguments.
-        sizes: by name the smallest, the largest ordinary and, where nothing bounds it, a large one.
-        gives: the results, as "the output: as x (B, T, d)", divided by semicolons; "the gap: number" for a number.
+            "Heads(w * H, H)(x)" or "Table(V, d).scores(x)". Names are sizes or arguments; a pair is written as one.
+        sizes: by name the smallest, the largest ordinary and, where nothing bounds it, a large one. A name with an
+            underscore in front is the author's own, and is not shown.
+        gives: the results, as "the output: as x (B, T, d)", divided by semicolons, also of those in a pair; "the gap:
+            number" for a number, "the loss: as x (one number)" for a tensor with one number, whatever its axes.
         right: the results for the same arguments; for a module, after its weights and its own arguments. It computes
             in the dtype of what it is given, lets gradients through, and is independent of the solution.
         weights: for a module, the shapes of its parameters by name, from its own arguments.
         refuses: calls that must raise ValueError, such as "sinusoidal_table(T, 2 * w - 1)".
-        learns: the names of the arguments that gradients reach.
+        learns: the names of the arguments that gradients reach; frozen: of those that none may reach.
         tolerance, far: relative to the largest number; `far` where a size is large.
         precise: whether float64 is computed in float64.
         low: whether bfloat16 and float16 come back.
@@ -79,7 +82,8 @@ class Contract:
         draws: whether a call may draw from the global generators.
         dense: whether the last axis of tensors is dense in memory.
         toys: the module that functions among the arguments are given.
-        arguments: by name "floats (B, T)" or "ids (B, T) below V", with "or None" where it may be left out; or a
+        arguments: by name "floats (B, T)", "ids (B, T) below V" or "bools (B, T)", of which one is true in each row,
+            with "or None" where it may be left out; "= V - 1" is computed from sizes and arguments before it; or a
             function that makes an object from `toys`, here and in the student's process, and a seed.
     """
 
@@ -93,6 +97,7 @@ class Contract:
         weights: Callable[..., dict[str, tuple[int, ...]]] | None = None,
         refuses: tuple[str, ...] = (),
         learns: str = "",
+        frozen: str = "",
         tolerance: float = 1e-4,
         far: float = 0.0,
         precise: bool = True,
@@ -106,15 +111,17 @@ class Contract:
     ):
         self.call, self.sizes, self.right, self.weights, self.arguments = call, sizes, right, weights, arguments
         self.toys, self.draws, self.low = toys, draws, low
-        self.learns, self.tolerance, self.far = learns.split(), tolerance, far or tolerance
+        self.learns, self.frozen = learns.split(), frozen.split()
+        self.tolerance, self.far = tolerance, far or tolerance
         self.precise, self.infinite, self.modes, self.dense = precise, infinite, modes, dense
         self.results = [_result(text) for text in gives.split(";")]
-        self._outer, self._inner = outer, inner = _calls(call)
+        self._outer, self._inner, self.method = outer, inner, _ = _calls(call)
         self.refuses = refuses
         called = (inner or outer).func
         assert isinstance(called, ast.Name), f"{call} does not call a name"
         self.name = called.id
-        self._shown = [name for name in dict.fromkeys([*_names(outer), *sizes]) if name != self.name]
+        self._shown = [name for name in dict.fromkeys([*_names(outer), *sizes]) if name not in (self.name, "None")]
+        self._shown = [name for name in self._shown if not name.startswith("_")]
 
     @property
     def is_module(self) -> bool:
@@ -126,6 +133,7 @@ class Contract:
         bounds = [
             f"{name} is {size[0]} or larger" if len(size) > 2 else f"{name} is {size[0]} to {size[1]}"
             for name, size in self.sizes.items()
+            if not name.startswith("_")
         ]
         said = {
             "sizes": f"it is wrong for other sizes. Here {', '.join(bounds)}.",
@@ -184,12 +192,17 @@ class Contract:
         """The sizes and arguments by name; objects are made by `source`: `toys`, here or in the student's process."""
         found: dict[str, Any] = dict(case.sizes)
         for place, (name, spec) in enumerate(self.arguments.items()):
-            found[name] = spec(source, case.seed) if callable(spec) else _tensor(spec, case, place)
+            if isinstance(spec, str) and spec.startswith("="):
+                found[name] = _evaluated(spec.removeprefix("=").strip(), found)
+            else:
+                found[name] = spec(source, case.seed) if callable(spec) else _tensor(spec, case, place)
         return found
 
     def argument_names(self) -> list[str]:
         """The names of the arguments of the call, in the order of `probes.slopes`."""
-        return [*map(ast.unparse, self._outer.args), *(ast.unparse(one.value) for one in self._outer.keywords)]
+        given = [*self._outer.args, *(one.value for one in self._outer.keywords)]
+        parts = [one.elts if isinstance(one, (ast.Tuple, ast.List)) else [one] for one in given]
+        return [ast.unparse(one) for some in parts for one in some]
 
     def asked(self, answer: Remote, lib: Library, case: Case) -> "Call":
         """What is called in a case, with which arguments, and what is right."""
@@ -204,6 +217,8 @@ class Contract:
                 weights = [{name: value.double() for name, value in state.items()}]
             if case.dtype != torch.float32:
                 getattr(target, {torch.float64: "double", torch.float16: "half"}.get(case.dtype, "bfloat16"))()
+            if self.method:
+                target = lib(toys).Method(target, self.method)
         right_args, right_options = _arguments(self._outer, here)
         known = [_double(one) for one in (*front, *right_args)]
         words = [_words(name, there[name]) for name in self._shown]
@@ -220,12 +235,12 @@ class Contract:
         """Fail unless each call of `refuses` raises ValueError in a case."""
         there = self._environment(case, lib(self.toys))
         for text in self.refuses:
-            outer, inner = _calls(text)
+            outer, inner, method = _calls(text)
             (args, named), own = _arguments(outer, there), _arguments(inner, there) if inner else None
 
-            def call(own: Any = own, args: Any = args, named: Any = named) -> Any:
+            def call(own: Any = own, args: Any = args, named: Any = named, method: str = method) -> Any:
                 target = answer(*own[0], **own[1]) if own else answer
-                return target(*args, **named)
+                return getattr(target, method)(*args, **named) if method else target(*args, **named)
 
             used = [_words(name, there[name]) for name in there if name in {*_names(outer)}]
             expect.refuses(call, says=f"`{text}` with {', '.join(filter(None, used))} must raise ValueError.")
@@ -248,7 +263,7 @@ class Contract:
 
     def kinds(self) -> list[str]:
         """The kinds that say something of this exercise."""
-        tensors = [spec for spec in self.arguments.values() if isinstance(spec, str)]
+        tensors = [spec for spec in self.arguments.values() if isinstance(spec, str) and not spec.startswith("=")]
         floats = any(spec.startswith("floats") for spec in tensors)
         apply = {
             "large": any(len(size) > 2 for size in self.sizes.values()),
@@ -262,11 +277,13 @@ class Contract:
         return [kind_ for kind_ in KINDS if apply.get(kind_, True)]
 
 
-def _calls(text: str) -> tuple[ast.Call, ast.Call | None]:
-    """The call that an author wrote and, where a module is made in it, the call that makes it."""
+def _calls(text: str) -> tuple[ast.Call, ast.Call | None, str]:
+    """The call that an author wrote, the call in it that makes a module, if one does, and the method called of that."""
     outer = ast.parse(text, mode="eval").body
     assert isinstance(outer, ast.Call), f"{text} is not a call"
-    return outer, outer.func if isinstance(outer.func, ast.Call) else None
+    method = outer.func.attr if isinstance(outer.func, ast.Attribute) else ""
+    made = outer.func.value if isinstance(outer.func, ast.Attribute) else outer.func
+    return outer, made if isinstance(made, ast.Call) else None, method
 
 
 def _names(node: ast.AST) -> list[str]:
@@ -292,7 +309,7 @@ def _compiled(text: str) -> CodeType:
 def _shape(dims: str, case: Case) -> tuple[int, ...]:
     """The sizes that "..., T, 2 * w" stands for in a case."""
     found: list[int] = []
-    for dim in filter(None, (part.strip() for part in dims.split(","))):
+    for dim in filter(None, (part.strip() for part in dims.split(",") if dims != ONE)):
         found += case.lead if dim == "..." else [_evaluated(dim, case.sizes)]
     return tuple(found)
 
@@ -307,6 +324,9 @@ def _tensor(spec: str, case: Case, place: int) -> torch.Tensor | None:
     if kind.strip() == "ids":
         most = _evaluated(more.replace("below", "").replace("or None", "").strip(), case.sizes)
         return torch.randint(most, shape, generator=generator)
+    if kind.strip() == "bools":
+        drawn = torch.rand(shape, generator=generator)
+        return (drawn < 0.6) | (drawn == drawn.amax(-1, keepdim=True)) if drawn.numel() else drawn > 0
     numbers = torch.randn(shape, generator=generator, dtype=torch.float64)
     if case.values == "zero":
         numbers = torch.where(torch.rand(shape, generator=generator) < 0.5, numbers, numbers.sign() * 0.0)
@@ -336,6 +356,8 @@ def _words(name: str, value: Any) -> str:
 
 
 def _double(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_double, value))
     return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
@@ -356,7 +378,7 @@ class _Right:
         """One for each result of the call."""
         with torch.no_grad(), torch.random.fork_rng(devices=[]):  # layers of torch's draw weights that are not used
             found = self.rule(*self.args, **self.options)
-        return list(found) if isinstance(found, (tuple, list)) else [found]
+        return probes.flat(found)
 
     def slopes(self, which: int) -> tuple[list[torch.Tensor | None], dict[str, torch.Tensor]]:
         """The right gradients of `probes.slopes`: of the arguments of the call, and of weights by name."""
@@ -404,9 +426,14 @@ class Call:
             for argument, slope, right in zip(self.contract.argument_names(), found, wanted, strict=True)
             if argument in self.contract.learns and right is not None
         ]
+        if self.contract.method:
+            parts = {part.removeprefix("module."): slope for part, slope in parts.items()}
         for part, right in of_parts.items():
             assert part in parts, self.says(f"`{part}` is not a parameter: it never learns.")
             reached.append((f"`{part}` from {name}", parts[part], right))
+        for argument, slope in zip(self.contract.argument_names(), found, strict=True):
+            told = self.says(f"a gradient reaches {argument}. None should.")
+            assert argument not in self.contract.frozen or not slope.any(), told
         scale = max([_largest(right.double()) for _, _, right in reached], default=1.0)
         for where, slope, right in reached:
             slope = expect.tensor(slope, tuple(right.shape), self.says(f"the gradient that reaches {where}"))
@@ -426,6 +453,7 @@ class Call:
         """Fail unless `came` are results of the promised types and shapes, and right; `earlier` are other calls."""
         results, right = self.contract.results, self.right.results
         if len(results) > 1:
+            came = probes.flat(came) if type(came) is list else came
             came = expect.items(came, len(results), self.says(f"there should be {len(results)} results"))
         for place, (result, value, wanted) in enumerate(
             zip(results, came if len(results) > 1 else [came], right, strict=True)
@@ -437,12 +465,19 @@ class Call:
                 found = expect.number(value, self.says(name))
                 expect.number_like(found, wanted, name, told, {}, tolerance)
                 continue
+            value = self._one_number(value, name) if result.dims == ONE else value
             value = expect.tensor(value, _shape(result.dims, self.case), self.says(name))
             self._is_of_type(value, result)
             scale = _largest(wanted.double())
             others = [one for other in earlier if (one := other.right.results[place]).shape == wanted.shape]
             guesses = {kept: others[0].double() / scale} if others else {}
             expect.like(value.double() / scale, wanted.double() / scale, told, guesses, tolerance)
+
+    def _one_number(self, value: Any, name: str) -> torch.Tensor:
+        """A tensor with one number without its axes."""
+        told = self.says(f"{name} should be a tensor with one number, not {kind(value)}.")
+        assert type(value) is torch.Tensor and value.numel() == 1, told
+        return value.reshape(())
 
     def _is_of_type(self, value: torch.Tensor, result: Result) -> None:
         if result.dtype == "float":
@@ -491,9 +526,11 @@ def _dtypes(contract: Contract, answer: Remote, lib: Library) -> None:
     contract.case_is_right(answer, lib, double, 1e-9 if contract.precise else contract.tolerance)
     if not contract.low:
         return
+    # At the end float32 again: what was kept of rough numbers is too rough then.
     cases = [(dtype, contract.ordinary(61)) for dtype in LOW]
     for dtype, case in [*cases, *((torch.bfloat16, case) for case in contract.large())]:
         contract.case_is_right(answer, lib, replace(case, dtype=dtype, words=str(dtype)[6:]), LOW[dtype])
+    contract.case_is_right(answer, lib, replace(contract.ordinary(61), words="float32, after other dtypes"))
 
 
 def _layout(contract: Contract, answer: Remote, lib: Library) -> None:
@@ -550,8 +587,8 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
             contract.tolerance,
             "{} {be} not the same after earlier results were overwritten: results must be new.",
         )
-        same = [*one.args, *one.options.values()]
-        for old, new in zip(same, given, strict=True):
+        same = probes.flat([*one.args, *one.options.values()])
+        for old, new in zip(same, probes.flat(given), strict=True):
             if isinstance(old, torch.Tensor):
                 assert torch.equal(old, new), call.says("a result is what was given, or a part of it: make it new.")
     if contract.draws:

@@ -11,15 +11,20 @@ import torch
 from torch import nn
 
 
+def flat(value: Any) -> list[Any]:
+    """What is in lists and tuples, however deep; of anything else a list of it alone."""
+    return [leaf for item in value for leaf in flat(item)] if isinstance(value, (list, tuple)) else [value]
+
+
 def tensors_in(value: Any) -> list[torch.Tensor]:
     """The tensors in `value`, in lists and tuples too."""
-    if isinstance(value, (list, tuple)):
-        return [one for item in value for one in tensors_in(item)]
-    return [value] if isinstance(value, torch.Tensor) else []
+    return [one for one in flat(value) if isinstance(one, torch.Tensor)]
 
 
 def laid_out(value: Any, how: str) -> Any:
-    """A tensor with the same numbers in another memory layout; anything else as it is."""
+    """A tensor with the same numbers in another memory layout, also in lists and tuples; anything else as it is."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(laid_out(one, how) for one in value)
     if not isinstance(value, torch.Tensor) or not value.dim():
         return value
     if how == "transposed":
@@ -45,6 +50,8 @@ def slopes(call: Callable[..., Any], args: list[Any], options: dict[str, Any], w
     """
 
     def leaf(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(leaf, value))
         floats = isinstance(value, torch.Tensor) and value.is_floating_point()
         return value.detach().clone().requires_grad_() if floats else value
 
@@ -54,12 +61,12 @@ def slopes(call: Callable[..., Any], args: list[Any], options: dict[str, Any], w
         part.grad = None
     with torch.enable_grad():
         result = call(*given, **named)
-        result = result[which] if isinstance(result, (tuple, list)) else result
+        result = flat(result)[which]
         if result.requires_grad:
             weights = torch.linspace(-1, 2, result.numel(), dtype=result.dtype, device=result.device)
             finite = torch.where(result.isfinite(), result, 0.0).flatten()
             (finite * weights).sum().backward()
-    found = [one for one in [*given, *named.values()]]
+    found = flat([*given, *named.values()])
     leaves = [_slope(one) if isinstance(one, torch.Tensor) and one.is_floating_point() else None for one in found]
     return [leaves, {name: _slope(part) for name, part in parts.items()}]
 
