@@ -1,6 +1,7 @@
 """A contract asks for every kind of promise: wrong answers are refused in its words, and right ones pass."""
 
 import importlib.util
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -48,6 +49,111 @@ class Layer(nn.Module):
         return self.linear(x)
 
 
+TABLE = Contract(
+    "Table(V, d)(ids)",
+    sizes={"B": (0, 4), "T": (1, 5), "V": (3, 9), "d": (2, 6)},
+    ids="ids (B, T) below V",
+    gives="the logits: float32 (B, T, V)",
+    weights=lambda V, d: {"inner.weight": (V, d), "norm.weight": (d,), "norm.bias": (d,), "head.weight": (V, d)},
+    tied={"head.weight": "inner.weight"},
+    options={"norm.eps": 1e-3},
+    right=lambda state, V, d, ids: (
+        nn.functional.layer_norm(state["inner.weight"][ids], (d,), state["norm.weight"], state["norm.bias"], 1e-3)
+        @ state["head.weight"].T
+    ),
+)
+READ = Contract(
+    "read(model, x)",
+    sizes={"B": (1, 5), "d": (1, 7)},
+    model=lambda toys, seed, d: toys.AddRows(torch.zeros(2, d) + seed),
+    x="floats (B, 2, d)",
+    gives="the states: as x (B, 2, d); the rows: int; the names: list",
+    returns="tuple",
+    right=lambda model, x: (x + model.table, x.size(0), ["states", "rows"]),
+    keeps="model",
+    precise=False,
+    low=False,
+)
+MASK = Contract(
+    "mask(n, generator)",
+    sizes={"n": (20, 60)},
+    generator="generator",
+    gives="the mask: int64 (n)",
+    fits=lambda found, n, generator: (
+        "" if found.unique().tolist() == [0, 1] else "it holds other numbers than 0 and 1."
+    ),
+)
+
+
+class Table(nn.Module):
+    more = MappingProxyType({})
+
+    def __init__(self, V, d):
+        super().__init__()
+        self.inner = nn.Embedding(V, d, **self.more)
+        self.norm = nn.LayerNorm(d, eps=1e-3)
+        self.head = nn.Linear(d, V, bias=False)
+        self.head.weight = self.inner.weight
+
+    def forward(self, ids):
+        return self.head(self.norm(self.inner(ids)))
+
+
+def with_options(**options):
+    return type("Table", (Table,), {"more": options})
+
+
+class OtherNorm(Table):
+    def __init__(self, V, d):
+        super().__init__(V, d)
+        self.norm = nn.LayerNorm(d)
+
+
+class Untied(Table):
+    def __init__(self, V, d):
+        super().__init__(V, d)
+        self.head.weight = nn.Parameter(self.inner.weight.detach().clone())
+
+
+class Buffered(Table):
+    def __init__(self, V, d):
+        super().__init__(V, d)
+        del self.norm.bias
+        self.norm.register_buffer("bias", torch.zeros(d))
+
+
+def read(model, x):
+    modes = [part.training for part in model.modules()]
+    model.eval()
+    with torch.no_grad():
+        states = model(x)
+    for part, mode in zip(model.modules(), modes, strict=True):
+        part.training = mode
+    return states, len(x), ["states", "rows"]
+
+
+def read_in_top_mode(model, x):
+    result = read(model, x)
+    model.train()
+    return result
+
+
+def read_without_gradients(model, x):
+    model.zero_grad()
+    return read(model, x)
+
+
+def read_once(model, x, known={}):  # noqa: B006
+    return known.setdefault((id(model), str(x.tolist())), read(model, x))
+
+
+SHARED = {}
+
+
+def mask(n, generator):
+    return torch.randint(2, (n,), generator=generator)
+
+
 def failing(contract, answer):
     """The sentence of each kind that refuses an answer."""
     found = {}
@@ -88,7 +194,8 @@ def silent(x, n):
 
 def test_a_right_answer_keeps_every_promise():
     assert failing(SCALED, scaled) == {} and failing(LAYER, Layer) == {}
-    assert {*SCALED.kinds(), *LAYER.kinds()} == {*KINDS}
+    assert failing(TABLE, Table) == {} and failing(READ, read) == {} and failing(MASK, mask) == {}
+    assert {*SCALED.kinds(), *LAYER.kinds(), *MASK.kinds()} == {*KINDS}
 
 
 @pytest.mark.parametrize(
@@ -127,6 +234,66 @@ def test_a_module_is_asked_for_its_parameters_and_modes():
 
     assert "no gradient reaches `linear.weight` from the output" in failing(LAYER, Frozen)["gradients"]
     assert "the output" in failing(LAYER, Moody)["modes"]
+
+
+@pytest.mark.parametrize(
+    "contract, answer, kind, words",
+    [
+        (TABLE, with_options(padding_idx=1), "parts", "`inner` has padding_idx = 1. It should be None."),
+        (TABLE, with_options(max_norm=1e6), "parts", "`inner` has max_norm = 1000000.0. It should be None."),
+        (TABLE, with_options(scale_grad_by_freq=True), "parts", "scale_grad_by_freq = True. It should be False."),
+        (TABLE, with_options(scale_grad_by_freq=True), "gradients", "`inner.weight` from the logits is wrong."),
+        (TABLE, OtherNorm, "parts", "`norm` has eps = 1e-05. It should be 0.001."),
+        (TABLE, Untied, "parts", "`head.weight` and `inner.weight` should be one parameter. Here they are two."),
+        (TABLE, Buffered, "parts", "`norm.bias` does not learn: it should be a parameter."),
+        (READ, read_in_top_mode, "memory", "a call changes `model`: the modes of its parts are not as before."),
+        (READ, read_without_gradients, "memory", "a call changes `model`: its gradients are not as before."),
+        (READ, read_once, "memory", "the states are not those of the weights that it has now: something is kept."),
+        (READ, lambda model, x: [*read(model, x)], "sizes", "it gives a list, not a tuple."),
+        (READ, lambda model, x: (read(model, x)[0], 1.0 * len(x), []), "sizes", "the rows are a float, not an int."),
+        (READ, lambda model, x: (*read(model, x)[:2], ["rows"]), "sizes", "the names are not what the text says."),
+        (MASK, lambda n, generator: 2 * mask(n, generator), "sizes", "it holds other numbers than 0 and 1."),
+        (MASK, lambda n, generator: torch.randint(2, (n,)), "draws", "generator of torch is not as before."),
+        (
+            MASK,
+            lambda n, generator: mask(n, torch.Generator().manual_seed(n)),
+            "draws",
+            "whatever the generator's state, it gives the same",
+        ),
+        (
+            MASK,
+            lambda n, generator: mask(n, generator.manual_seed(generator.initial_seed())),
+            "draws",
+            "a second call with the same generator gives the same: it is seeded, or copied.",
+        ),
+        (LAYER, lambda d, more: SHARED.setdefault((d, more), Layer(d, more)), "memory", "the output"),
+    ],
+)
+def test_parts_objects_types_and_generators_are_asked_for(contract, answer, kind, words):
+    assert words in failing(contract, answer)[kind]
+
+
+def test_expanded_tensors_and_empty_batches():
+    dots = Contract(
+        "twice(x)",
+        sizes={"T": (1, 5)},
+        x="floats (..., T)",
+        gives="the result: as x (..., T)",
+        right=lambda x: 2 * x,
+        learns="x",
+        empty=True,
+    )
+
+    def in_place(x):
+        x = x.detach() if x.stride(0) == 0 and x.size(0) > 1 else x
+        return x.mul_(2).clone().div(1) if x.stride(0) == 0 and x.size(0) > 1 else 2 * x
+
+    def not_empty(x):
+        return 2 * x.reshape(-1, x.size(-1)).view(len(x) if x.dim() > 1 else -1, -1).reshape(x.shape)
+
+    assert failing(dots, lambda x: 2 * x) == {}
+    assert "expanded (its rows are one row in memory) it is an error" in failing(dots, in_place)["layout"]
+    assert "RuntimeError" in failing(dots, not_empty)["sizes"]
 
 
 def test_a_number_may_be_asked_for_and_arguments_may_be_named_or_left_out():

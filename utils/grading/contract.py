@@ -17,14 +17,17 @@ in the notebook. KINDS says what is asked: `Contract.hold` asks some kinds in a 
 """
 
 import ast
+import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from types import CodeType, ModuleType
+from types import CodeType, MappingProxyType, ModuleType
 from typing import Any
 
 import torch
+from torch import nn
 
 from utils.grading import expect, probes, toys
 from utils.grading.remote import EMPTY, INFINITY, Library, Remote, kind, promised
@@ -32,6 +35,9 @@ from utils.grading.remote import EMPTY, INFINITY, Library, Remote, kind, promise
 LAYOUTS = ["a view of heads", "every second row", "transposed"]
 LEADS = ((2, 3), (), (4,), (1,), (3, 1, 2))  # what the dots of a shape stand for, in turn
 VALUES = ("huge", "tiny", "zero", "equal")
+# Options of torch's layers that change what is learned, and that no shape and no single output shows.
+SILENT = {"padding_idx": None, "max_norm": None, "scale_grad_by_freq": False, "sparse": False}
+PLAIN = {"int": int, "float": float, "text": str, "bool": bool, "list": list, "dict": dict}
 LOW = {torch.bfloat16: 0.04, torch.float16: 0.01}  # tolerances, relative to the largest number
 ONE = "one number"  # of a result: a tensor with any number of axes, none longer than 1
 Size = tuple[int, int] | tuple[int, int, int]
@@ -52,7 +58,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """What one result should be: "as x", "float" or a dtype, and its dimensions; without dimensions a number."""
+    """What one result should be: "as x", "float" or a dtype, and its dimensions; without dimensions plain data."""
 
     name: str
     dtype: str
@@ -67,11 +73,21 @@ class Contract:
             "Heads(w * H, H)(x)" or "Table(V, d).scores(x)". Names are sizes or arguments; a pair is written as one.
         sizes: by name the smallest, the largest ordinary and, where nothing bounds it, a large one. A name with an
             underscore in front is the author's own, and is not shown.
-        gives: the results, as "the output: as x (B, T, d)", divided by semicolons, also of those in a pair; "the gap:
-            number" for a number, "the loss: as x (one number)" for a tensor with one number, whatever its axes.
+        gives: the results, as "the output: as x (B, T, d)", divided by semicolons, also of those in a pair; "the loss:
+            as x (one number)" for a tensor with one number, whatever its axes. Plain data has no dimensions: "the
+            gap: number" for any number, else "int", "float", "text", "bool", "list" or "dict".
         right: the results for the same arguments; for a module, after its weights and its own arguments. It computes
             in the dtype of what it is given, lets gradients through, and is independent of the solution.
-        weights: for a module, the shapes of its parameters by name, from its own arguments.
+        fits: where chance decides, in place of `right`: from the results and then the arguments of `right` to what is
+            wrong with them, such as "the mask holds other numbers than 0 and 1.", or "".
+        returns: "tuple", "list" or "dict", where the text promises the type of several results or of their holder.
+        weights: for a module, the shapes of its parameters and stored buffers by name, from its own arguments.
+        buffers: the names of `weights` that are buffers.
+        tied: names of `weights` that are the same parameter as another one, by name.
+        options: of the parts of a module, as {"norm.eps": 1e-12}, or {"eps": 1e-12} for all parts that have it. An
+            embedding's are those of SILENT where nothing else is said.
+        keeps: the names of modules among the arguments that a call leaves as they are: the modes of all their parts,
+            what learns, gradients, hooks and weights.
         refuses: calls that must raise ValueError, such as "sinusoidal_table(T, 2 * w - 1)".
         learns: the names of the arguments that gradients reach; frozen: of those that none may reach.
         tolerance, far: relative to the largest number; `far` where a size is large.
@@ -80,11 +96,13 @@ class Contract:
         infinite: whether results hold minus infinity.
         modes: whether the mode of a module changes nothing.
         draws: whether a call may draw from the global generators.
+        empty: whether what dots stand for may be empty.
         dense: whether the last axis of tensors is dense in memory.
         toys: the module that functions among the arguments are given.
         arguments: by name "floats (B, T)", "ids (B, T) below V" or "bools (B, T)", of which one is true in each row,
-            with "or None" where it may be left out; "= V - 1" is computed from sizes and arguments before it; or a
-            function that makes an object from `toys`, here and in the student's process, and a seed.
+            with "or None" where it may be left out; "= V - 1" is computed from sizes and arguments before it;
+            "generator" for a generator of torch's; or a function that makes an object from `toys`, here and in the
+            student's process, a seed, and the sizes that it names: `lambda toys, seed, V: toys.Model(V, seed)`.
     """
 
     def __init__(
@@ -93,8 +111,14 @@ class Contract:
         *,
         sizes: Mapping[str, Size],
         gives: str,
-        right: Callable[..., Any],
+        right: Callable[..., Any] | None = None,
+        fits: Callable[..., str] | None = None,
+        returns: str = "",
         weights: Callable[..., dict[str, tuple[int, ...]]] | None = None,
+        buffers: tuple[str, ...] = (),
+        tied: Mapping[str, str] = MappingProxyType({}),
+        options: Mapping[str, Any] = MappingProxyType({}),
+        keeps: str = "",
         refuses: tuple[str, ...] = (),
         learns: str = "",
         frozen: str = "",
@@ -105,11 +129,16 @@ class Contract:
         infinite: bool = False,
         modes: bool = True,
         draws: bool = False,
+        empty: bool = False,
         dense: bool = False,
         toys: ModuleType = toys,
-        **arguments: str | Callable[[Any, int], Any],
+        **arguments: str | Callable[..., Any],
     ):
+        assert (right is None) is not (fits is None), f"{call}: give what is right, or what fits"
         self.call, self.sizes, self.right, self.weights, self.arguments = call, sizes, right, weights, arguments
+        self.fits, self.returns, self.buffers, self.tied, self.empty = fits, returns, buffers, tied, empty
+        assert right is None or "generator" not in arguments.values(), f"{call}: what is drawn can only fit"
+        self.options, self.keeps = {**SILENT, **options}, keeps.split()
         self.toys, self.draws, self.low = toys, draws, low
         self.learns, self.frozen = learns.split(), frozen.split()
         self.tolerance, self.far = tolerance, far or tolerance
@@ -146,6 +175,8 @@ class Contract:
             "refusals": f"it accepts what it should refuse: {', '.join(f'`{one}`' for one in self.refuses)}.",
             "memory": "it depends on earlier calls or other objects, or a call changes something for later.",
             "modes": "in training and in evaluation mode it gives different results.",
+            "parts": "a part of it has another option than the text says, does not learn, or is not the one it should.",
+            "draws": "it does not draw from the generator that it is given, from it alone, or not the same again.",
         }
         return f"`{self.call}`: {said[kind]}"
 
@@ -174,6 +205,8 @@ class Contract:
                 yield replace(equal, without=True)
         if optional:
             yield replace(self.ordinary(3), without=True)
+        if self.empty:
+            yield replace(self.ordinary(4), lead=(0, 2), words="an empty batch")
 
     def large(self) -> Iterator[Case]:
         """Each size that nothing bounds, larger than anything in the notebook; the others are small."""
@@ -188,14 +221,20 @@ class Contract:
 
     # Asking
 
-    def _environment(self, case: Case, source: Any) -> dict[str, Any]:
-        """The sizes and arguments by name; objects are made by `source`: `toys`, here or in the student's process."""
+    def _environment(self, case: Case, lib: Callable[[ModuleType], Any]) -> dict[str, Any]:
+        """The sizes and arguments by name; objects are made here or, with the `lib` of a check, there."""
+        source, library = lib(self.toys), lib(torch)
         found: dict[str, Any] = dict(case.sizes)
         for place, (name, spec) in enumerate(self.arguments.items()):
-            if isinstance(spec, str) and spec.startswith("="):
+            if callable(spec):
+                named = [*inspect.signature(spec).parameters][2:]
+                found[name] = spec(source, case.seed, **{one: case.sizes[one] for one in named})
+            elif spec == "generator":
+                found[name] = library.Generator().manual_seed(expect.mixed(1000 * case.seed + place))
+            elif spec.startswith("="):
                 found[name] = _evaluated(spec.removeprefix("=").strip(), found)
             else:
-                found[name] = spec(source, case.seed) if callable(spec) else _tensor(spec, case, place)
+                found[name] = _tensor(spec, case, place)
         return found
 
     def argument_names(self) -> list[str]:
@@ -206,17 +245,18 @@ class Contract:
 
     def asked(self, answer: Remote, lib: Library, case: Case) -> "Call":
         """What is called in a case, with which arguments, and what is right."""
-        there, here = (self._environment(case, source) for source in (lib(self.toys), self.toys))
+        there, here = (self._environment(case, source) for source in (lib, _here))
         args, options = _arguments(self._outer, there)
-        target, front, weights, state = answer, [], [], {}
+        target, module, front, weights, state = answer, answer, [], [], {}
         if self._inner is not None:
             own, named = _arguments(self._inner, there)
             target, front = answer(*own, **named), [*_arguments(self._inner, here)[0]]
             if self.weights is not None:
-                state = expect.weights(target, self.weights(*front), self.name, case.seed)
+                state = expect.weights(target, self.weights(*front), self.name, case.seed, self.tied)
                 weights = [{name: value.double() for name, value in state.items()}]
             if case.dtype != torch.float32:
                 getattr(target, {torch.float64: "double", torch.float16: "half"}.get(case.dtype, "bfloat16"))()
+            module = target
             if self.method:
                 target = lib(toys).Method(target, self.method)
         right_args, right_options = _arguments(self._outer, here)
@@ -224,16 +264,29 @@ class Contract:
         words = [_words(name, there[name]) for name in self._shown]
         inputs = ", ".join(filter(None, [*words, case.words if case.words not in ", ".join(words) else ""]))
         right = _Right(
-            self.right,
+            self.right or self._nothing,
             [*weights, *known],
             {name: _double(one) for name, one in right_options.items()},
             len(weights) + len(front),
+            self.tied,
+            self.split,
         )
-        return Call(self, case, target, args, options, right, inputs)
+        objects = {name: (there[name], here[name]) for name in self.arguments}
+        return Call(self, case, target, args, options, right, inputs, objects, module)
+
+    def split(self, value: Any) -> list[Any]:
+        """The results one by one: what is in a pair counts on its own, and a list that is a result counts as one."""
+        if any(one.dims is None and one.dtype == "list" for one in self.results):
+            return list(value) if len(self.results) > 1 else [value]
+        return probes.flat(value)
+
+    def _nothing(self, *given: Any, **options: Any) -> tuple[None, ...]:
+        """In place of the right results where chance decides."""
+        return tuple(None for _ in self.results)
 
     def must_refuse(self, answer: Remote, lib: Library, case: Case) -> None:
         """Fail unless each call of `refuses` raises ValueError in a case."""
-        there = self._environment(case, lib(self.toys))
+        there = self._environment(case, lib)
         for text in self.refuses:
             outer, inner, method = _calls(text)
             (args, named), own = _arguments(outer, there), _arguments(inner, there) if inner else None
@@ -263,7 +316,8 @@ class Contract:
 
     def kinds(self) -> list[str]:
         """The kinds that say something of this exercise."""
-        tensors = [spec for spec in self.arguments.values() if isinstance(spec, str) and not spec.startswith("=")]
+        texts = [spec for spec in self.arguments.values() if isinstance(spec, str)]
+        tensors = [spec for spec in texts if spec != "generator" and not spec.startswith("=")]
         floats = any(spec.startswith("floats") for spec in tensors)
         apply = {
             "large": any(len(size) > 2 for size in self.sizes.values()),
@@ -272,9 +326,17 @@ class Contract:
             "layout": bool(tensors),
             "device": bool(tensors),
             "refusals": bool(self.refuses),
-            "modes": self._inner is not None and self.modes,
+            "gradients": self.right is not None,
+            "modes": self.is_module and self.modes,
+            "parts": self.is_module,
+            "draws": "generator" in self.arguments.values(),
         }
         return [kind_ for kind_ in KINDS if apply.get(kind_, True)]
+
+
+def _here(module: ModuleType) -> ModuleType:
+    """What `lib` is in a check, for this process."""
+    return module
 
 
 def _calls(text: str) -> tuple[ast.Call, ast.Call | None, str]:
@@ -323,9 +385,9 @@ def _tensor(spec: str, case: Case, place: int) -> torch.Tensor | None:
     shape, generator = _shape(dims, case), expect.generator(1000 * case.seed + place)
     if kind.strip() == "ids":
         most = _evaluated(more.replace("below", "").replace("or None", "").strip(), case.sizes)
-        return torch.randint(most, shape, generator=generator)
+        return _repeated(torch.randint(most, shape, generator=generator), case)
     if kind.strip() == "bools":
-        drawn = torch.rand(shape, generator=generator)
+        drawn = _repeated(torch.rand(shape, generator=generator), case)
         return (drawn < 0.6) | (drawn == drawn.amax(-1, keepdim=True)) if drawn.numel() else drawn > 0
     numbers = torch.randn(shape, generator=generator, dtype=torch.float64)
     if case.values == "zero":
@@ -333,7 +395,12 @@ def _tensor(spec: str, case: Case, place: int) -> torch.Tensor | None:
     if case.values == "equal":
         numbers = torch.full_like(numbers, 0.7)
     scale = {"huge": 1e4, "tiny": 1e-8}.get(case.values, 1.0)
-    return (scale * numbers).to(case.dtype)
+    return _repeated((scale * numbers).to(case.dtype), case)
+
+
+def _repeated(tensor: torch.Tensor, case: Case) -> torch.Tensor:
+    """The tensor or, where a case says so, its first row as often as it has rows."""
+    return tensor[:1].expand(tensor.shape).clone() if case.values == "repeated" and tensor.dim() else tensor
 
 
 def _arguments(call: ast.Call, names: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -352,7 +419,9 @@ def _words(name: str, value: Any) -> str:
     """An argument in words: its shape if it is a tensor, its value if it is a number."""
     if isinstance(value, torch.Tensor):
         return f"{name} of shape {tuple(value.shape)}"
-    return f"{name} = {value}" if isinstance(value, (int, float)) or value is None else ""
+    if isinstance(value, (list, tuple, dict)):
+        return f"{name} = {value}" if len(repr(value)) < 80 else f"{name} of {len(value)} entries"
+    return f"{name} = {value!r}" if isinstance(value, (int, float, str)) or value is None else ""
 
 
 def _double(value: Any) -> Any:
@@ -370,21 +439,40 @@ def _largest(values: torch.Tensor) -> float:
 class _Right:
     """What is right for the arguments of a call, in double precision."""
 
-    def __init__(self, rule: Callable[..., Any], args: list[Any], options: dict[str, Any], front: int):
-        self.rule, self.args, self.options, self.front = rule, args, options, front
+    def __init__(
+        self,
+        rule: Callable[..., Any],
+        args: list[Any],
+        options: dict[str, Any],
+        front: int,
+        tied: Mapping[str, str],
+        split: Callable[[Any], list[Any]],
+    ):
+        self.rule, self.args, self.options, self.front, self.tied = rule, args, options, front, tied
+        self.split = split
+
+    @property
+    def state(self) -> dict[str, torch.Tensor]:
+        """The weights of the module by name."""
+        return self.args[0] if self.front and isinstance(self.args[0], dict) else {}
+
+    def with_weights(self, state: Mapping[str, torch.Tensor]) -> "_Right":
+        """What is right where a module has these weights, and objects are as they are now."""
+        args = [{name: value.double() for name, value in state.items()}, *self.args[1:]] if state else self.args
+        return _Right(self.rule, args, self.options, self.front, self.tied, self.split)
 
     @cached_property
     def results(self) -> list[Any]:
         """One for each result of the call."""
         with torch.no_grad(), torch.random.fork_rng(devices=[]):  # layers of torch's draw weights that are not used
             found = self.rule(*self.args, **self.options)
-        return probes.flat(found)
+        return self.split(found)
 
     def slopes(self, which: int) -> tuple[list[torch.Tensor | None], dict[str, torch.Tensor]]:
         """The right gradients of `probes.slopes`: of the arguments of the call, and of weights by name."""
-        state = self.args[0] if self.front and isinstance(self.args[0], dict) else {}
-        leaves = {name: value.clone().requires_grad_() for name, value in state.items()}
-        front = [leaves, *self.args[1 : self.front]] if state else self.args[: self.front]
+        leaves = {name: value.clone().requires_grad_() for name, value in self.state.items()}
+        leaves |= {name: leaves[other] for name, other in self.tied.items()}
+        front = [leaves, *self.args[1 : self.front]] if leaves else self.args[: self.front]
 
         def call(*given: Any, **options: Any) -> Any:
             return self.rule(*front, *given, **options)
@@ -406,6 +494,8 @@ class Call:
     options: dict[str, Any]
     right: _Right
     inputs: str
+    objects: Mapping[str, tuple[Any, Any]]  # each argument by name, there and here
+    module: Any  # the module whose method is called; else the target
 
     def says(self, problem: str) -> str:
         """A sentence about this call."""
@@ -429,8 +519,12 @@ class Call:
         if self.contract.method:
             parts = {part.removeprefix("module."): slope for part, slope in parts.items()}
         for part, right in of_parts.items():
-            assert part in parts, self.says(f"`{part}` is not a parameter: it never learns.")
-            reached.append((f"`{part}` from {name}", parts[part], right))
+            if part in self.contract.buffers or part in self.contract.tied:
+                continue
+            twins = [part, *(one for one, other in self.contract.tied.items() if other == part)]
+            known = [parts[one] for one in twins if one in parts]
+            assert known, self.says(f"`{part}` is not a parameter: it never learns.")
+            reached.append((f"`{part}` from {name}", known[0], right))
         for argument, slope in zip(self.contract.argument_names(), found, strict=True):
             told = self.says(f"a gradient reaches {argument}. None should.")
             assert argument not in self.contract.frozen or not slope.any(), told
@@ -453,7 +547,7 @@ class Call:
         """Fail unless `came` are results of the promised types and shapes, and right; `earlier` are other calls."""
         results, right = self.contract.results, self.right.results
         if len(results) > 1:
-            came = probes.flat(came) if type(came) is list else came
+            came = self.contract.split(came) if type(came) is list else came
             came = expect.items(came, len(results), self.says(f"there should be {len(results)} results"))
         for place, (result, value, wanted) in enumerate(
             zip(results, came if len(results) > 1 else [came], right, strict=True)
@@ -462,16 +556,47 @@ class Call:
             told = self.says(otherwise.format(name, be=be))
             kept = self.says(f"{name} {be} what an earlier call gave: something is kept between calls.")
             if result.dims is None:
-                found = expect.number(value, self.says(name))
-                expect.number_like(found, wanted, name, told, {}, tolerance)
+                self._is_plain(value, wanted, result, told, tolerance)
                 continue
             value = self._one_number(value, name) if result.dims == ONE else value
             value = expect.tensor(value, _shape(result.dims, self.case), self.says(name))
             self._is_of_type(value, result)
+            if wanted is None:
+                continue
             scale = _largest(wanted.double())
             others = [one for other in earlier if (one := other.right.results[place]).shape == wanted.shape]
             guesses = {kept: others[0].double() / scale} if others else {}
             expect.like(value.double() / scale, wanted.double() / scale, told, guesses, tolerance)
+        if self.contract.fits is not None:
+            wrong = self.contract.fits(*(came if len(results) > 1 else [came]), *self.right.args, **self.right.options)
+            assert not wrong, self.says(wrong)
+
+    def _is_plain(self, value: Any, wanted: Any, result: Result, told: str, tolerance: float) -> None:
+        """Fail unless a result is the plain data that it should be."""
+        if result.dtype == "number":
+            found = expect.number(value, self.says(result.name))
+            if wanted is not None:
+                expect.number_like(found, wanted, result.name, told, {}, tolerance)
+            return
+        be = "are" if expect.plural(result.name) else "is"
+        article = "an" if result.dtype == "int" else "a"
+        told_type = self.says(f"{result.name} {be} {kind(value)}, not {article} {result.dtype}.")
+        assert type(value) is PLAIN[result.dtype], told_type
+        assert wanted is None or _agree(value, wanted, tolerance), told
+
+    def altered(self) -> "Call":
+        """The same call after the module, and each module among its arguments, got other weights."""
+        state = self.right.state
+        if state:
+            given = {name: value + 0.5 for name, value in state.items()}
+            state = {name: given[self.contract.tied.get(name, name)] for name in given}
+            self.module.load_state_dict({name: value.float() for name, value in state.items()})
+        for there, here in self.objects.values():
+            if isinstance(here, nn.Module):
+                floats = {name: one for name, one in here.state_dict().items() if one.is_floating_point()}
+                here.load_state_dict({name: one * 0.5 + 0.3 for name, one in floats.items()}, strict=False)
+                there.load_state_dict(here.state_dict())
+        return replace(self, right=self.right.with_weights(state))
 
     def _one_number(self, value: Any, name: str) -> torch.Tensor:
         """A tensor with one number without its axes."""
@@ -488,6 +613,20 @@ class Call:
         rule = {"float": "a tensor of floats"}.get(result.dtype, result.dtype.replace("as ", "of the dtype of "))
         be = "are" if expect.plural(result.name) else "is"
         assert right, self.says(f"{result.name} {be} {str(value.dtype)[6:]}, not {rule}.")
+
+
+def _agree(value: Any, wanted: Any, tolerance: float) -> bool:
+    """Whether plain data is of the same types in all its parts, and equal; floats within a relative tolerance."""
+    if type(value) is list and type(wanted) in (list, tuple):  # tuples arrive as lists
+        pairs = zip(value, wanted, strict=False)
+        return len(value) == len(wanted) and all(_agree(one, other, tolerance) for one, other in pairs)
+    if type(value) is not type(wanted):
+        return False
+    if type(value) is dict:
+        return [*value] == [*wanted] and all(_agree(value[key], wanted[key], tolerance) for key in wanted)
+    if type(value) is float:
+        return math.isclose(value, wanted, rel_tol=tolerance, abs_tol=tolerance * abs(wanted))
+    return expect.same(value, wanted)
 
 
 @contextmanager
@@ -508,7 +647,10 @@ def world_kept(lib: Library, when: str, draws: bool = False) -> Iterator[None]:
 
 def _sizes(contract: Contract, answer: Remote, lib: Library) -> None:
     for case in contract.corners():
-        contract.case_is_right(answer, lib, case)
+        call = contract.case_is_right(answer, lib, case)
+    if contract.returns:
+        found = lib(probes).type_name(call.target, call.args, call.options)
+        assert found == contract.returns, call.says(f"it gives a {found}, not a {contract.returns}.")
 
 
 def _large(contract: Contract, answer: Remote, lib: Library) -> None:
@@ -541,6 +683,12 @@ def _layout(contract: Contract, answer: Remote, lib: Library) -> None:
         came = expect.answers(lib(probes).in_layouts, call.target, layouts, call.args, call.options, says=says)
         for how, found in zip(layouts, expect.items(came, len(layouts), says), strict=True):
             call.must_be(found, contract.tolerance, f"for an input that is not contiguous ({how}) {{}} {{be}} wrong.")
+    call = contract.asked(answer, lib, replace(contract.ordinary(72), values="repeated"))
+    says = call.says("for an input that is expanded (its rows are one row in memory) it is an error.")
+    (found,) = expect.answers(lib(probes).in_layouts, call.target, ["expanded"], call.args, call.options, says=says)
+    call.must_be(
+        found, contract.tolerance, "for an input that is expanded (its rows are one row in memory) {} {be} wrong."
+    )
 
 
 def _device(contract: Contract, answer: Remote, lib: Library) -> None:
@@ -579,8 +727,17 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
     changed = "{} {be} not the same after other calls: something is kept between them."
     for call in calls[::-1]:
         call.must_be(call.came(), contract.tolerance, changed)
-    call = calls[0]
-    for one in calls:
+    call = calls[0].altered()
+    call.must_be(
+        call.came(), contract.tolerance, "{} {be} not those of the weights that it has now: something is kept."
+    )
+    kept = {name: call.objects[name][0] for name in contract.keeps}
+    if contract.is_module:
+        kept[contract.name] = call.module
+    for name, what in lib(probes).changes(call.target, kept, call.args, call.options) if kept else ():
+        be = "are" if expect.plural(what) else "is"
+        raise AssertionError(call.says(f"a call changes `{name}`: {what} {be} not as before."))
+    for one in calls[1:]:
         again, given = expect.items(lib(probes).again_after_writing(one.target, one.args, one.options), 2, "")
         one.must_be(
             again,
@@ -592,7 +749,7 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
             if isinstance(old, torch.Tensor):
                 assert torch.equal(old, new), call.says("a result is what was given, or a part of it: make it new.")
     if contract.draws:
-        states = []
+        states = list[dict[str, Any]]()
         for _ in range(2):
             lib(probes).world(True)
             call.came()
@@ -609,6 +766,44 @@ def _modes(contract: Contract, answer: Remote, lib: Library) -> None:
         call.must_be(call.came(), contract.tolerance, f"in {words} mode {{}} {{be}} not the same.")
 
 
+def _parts(contract: Contract, answer: Remote, lib: Library) -> None:
+    call = contract.asked(answer, lib, contract.ordinary(97))
+    names = [*dict.fromkeys(name.rpartition(".")[2] for name in contract.options)]
+    found = lib(probes).parts(call.module, names)
+    for where, value in found["options"].items():
+        part, _, option = where.rpartition(".")
+        wanted = contract.options.get(where, contract.options.get(option, value))
+        wanted = _evaluated(wanted, call.case.sizes) if isinstance(wanted, str) else wanted
+        told = f"`{part or contract.name}` has {option} = {value}. It should be {wanted}."
+        assert value == wanted, call.says(told)
+    for name in call.right.state:
+        if name in contract.buffers:
+            assert name not in found["learns"], call.says(f"`{name}` is a parameter. It should be a buffer.")
+            continue
+        assert found["learns"].get(name) is True, call.says(f"`{name}` does not learn: it should be a parameter.")
+    wanted_shared = {frozenset((name, other)) for name, other in contract.tied.items()}
+    shared = {frozenset(pair) for pair in found["shared"]}
+    for one, other in map(sorted, wanted_shared - shared):
+        raise AssertionError(call.says(f"`{one}` and `{other}` should be one parameter. Here they are two."))
+    for one, other in map(sorted, shared - wanted_shared):
+        raise AssertionError(call.says(f"`{one}` and `{other}` are one parameter. They should be two."))
+
+
+def _draws(contract: Contract, answer: Remote, lib: Library) -> None:
+    """Results follow from the state of the generator that is given, and from nothing else."""
+    call = contract.asked(answer, lib, contract.ordinary(98))
+    seeds = [expect.mixed(980 + place) for place in range(6)]
+    with world_kept(lib, call.says("afterwards")):
+        found = lib(probes).drawn(call.target, call.args, call.options, [seeds[0], *seeds])
+    first, *others = expect.items(found, 7, "")
+    assert expect.same(first, others[0]), call.says("the same state of the generator gives something else.")
+    told = "whatever the generator's state, it gives the same: draw from the generator that is given."
+    assert not all(expect.same(first, one) for one in others), call.says(told)
+    lasting = lib(probes).drawn(call.target, call.args, call.options, [seeds[0], *[None] * 5])
+    told = "a second call with the same generator gives the same: it is seeded, or copied."
+    assert not all(expect.same(lasting[0], one) for one in lasting), call.says(told)
+
+
 KINDS: dict[str, Callable[[Contract, Remote, Library], None]] = {
     "sizes": _sizes,
     "large": _large,
@@ -620,4 +815,6 @@ KINDS: dict[str, Callable[[Contract, Remote, Library], None]] = {
     "refusals": _refusals,
     "memory": _memory,
     "modes": _modes,
+    "parts": _parts,
+    "draws": _draws,
 }

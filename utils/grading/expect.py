@@ -242,10 +242,17 @@ def state(module: Any, what: str) -> dict[str, torch.Tensor]:
     return found
 
 
-def weights(module: Remote, shapes: Mapping[str, tuple[int, ...]], what: str, seed: int = 0) -> dict[str, torch.Tensor]:
+def weights(
+    module: Remote,
+    shapes: Mapping[str, tuple[int, ...]],
+    what: str,
+    seed: int = 0,
+    tied: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, torch.Tensor]:
     """Fill a student's module with random weights, which are returned; its parts must be those of `shapes`.
 
-    The names and shapes of its `state_dict()` must be exactly these; `what` names the module.
+    The names and shapes of its `state_dict()` must be exactly these; `what` names the module. A name in `tied` gets
+    the weights of the other name.
     """
     state = module.state_dict()
     assert type(state) is dict, f"{what} has no state_dict: it should be an nn.Module."
@@ -260,6 +267,7 @@ def weights(module: Remote, shapes: Mapping[str, tuple[int, ...]], what: str, se
         tensor(state[name], shape, f"`{name}` of {what}")
     numbers = generator(seed)
     filled = {name: 0.4 * torch.randn(shape, generator=numbers) for name, shape in shapes.items()}
+    filled |= {name: filled[other] for name, other in tied.items()}
     module.load_state_dict(filled)
     return filled
 

@@ -27,6 +27,8 @@ def laid_out(value: Any, how: str) -> Any:
         return type(value)(laid_out(one, how) for one in value)
     if not isinstance(value, torch.Tensor) or not value.dim():
         return value
+    if how == "expanded":
+        return value[:1].expand(value.shape)
     if how == "transposed":
         return value.transpose(0, -1).clone(memory_format=torch.contiguous_format).transpose(0, -1)
     if how == "a view of heads" and value.dim() > 2:
@@ -116,3 +118,70 @@ def facts(module: nn.Module) -> dict[str, Any]:
         "its hooks": [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in module.modules()],
         "its weights": {name: value.clone() for name, value in module.state_dict().items()},
     }
+
+
+def changes(
+    call: Callable[..., Any], modules: dict[str, nn.Module], args: list[Any], options: dict[str, Any]
+) -> list[list[str]]:
+    """What is not the same of these modules after a call: the module's name, and a fact.
+
+    Before the call every second part is in training mode, and each parameter has a gradient of ones.
+    """
+    for module in modules.values():
+        for place, part in enumerate(module.modules()):
+            part.training = place % 2 == 1
+        for parameter in module.parameters():
+            parameter.grad = torch.ones_like(parameter)
+    before = {name: facts(module) for name, module in modules.items()}
+    call(*args, **options)
+    return [
+        [name, what]
+        for name, module in modules.items()
+        for what, now in facts(module).items()
+        if not _same(now, before[name][what])
+    ]
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two facts are equal."""
+    if isinstance(one, dict):
+        return [*one] == [*other] and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, torch.Tensor):
+        return isinstance(other, torch.Tensor) and torch.equal(one, other)
+    return bool(one == other)
+
+
+def parts(module: nn.Module, options: list[str]) -> dict[str, Any]:
+    """What a module is made of: these options of its parts, which parameters learn, and which names share one."""
+    known = dict(module.named_parameters(remove_duplicate=False))
+    names = [*known]
+    return {
+        "options": {
+            f"{where}.{option}": vars(part)[option]
+            for where, part in module.named_modules()
+            for option in options
+            if isinstance(vars(part).get(option, ()), (int, float, str, type(None)))
+        },
+        "learns": {name: part.requires_grad for name, part in known.items()},
+        "shared": [
+            [one, other] for i, one in enumerate(names) for other in names[i + 1 :] if known[one] is known[other]
+        ],
+    }
+
+
+def type_name(call: Callable[..., Any], args: list[Any], options: dict[str, Any]) -> str:
+    """The name of the type of what `call` gives: a tuple arrives as a list."""
+    return type(call(*args, **options)).__name__
+
+
+def drawn(call: Callable[..., Any], args: list[Any], options: dict[str, Any], seeds: list[int | None]) -> list[Any]:
+    """What `call` gives where each generator among its arguments is seeded so; None leaves it as it is."""
+    found = []
+    for seed in seeds:
+        for one in [*args, *options.values()]:
+            if isinstance(one, torch.Generator) and seed is not None:
+                one.manual_seed(seed)
+        found.append(call(*args, **options))
+    return found
