@@ -273,6 +273,62 @@ def test_parts_objects_types_and_generators_are_asked_for(contract, answer, kind
     assert words in failing(contract, answer)[kind]
 
 
+PLACES = Contract(
+    "places(n, p, generator)",
+    sizes={"n": (20, 60)},
+    p="= 1 / 2",
+    generator="generator",
+    gives="the masked places: bool (n); the replaced places: bool (n)",
+    fits=lambda masked, replaced, n, p, generator: "",
+    pairs={
+        "what is replaced depends on what is masked.": lambda masked, replaced, *_: zip(
+            masked.tolist(), replaced.tolist(), strict=True
+        ),
+        "neighbours have one fate.": lambda masked, *_: zip(masked[:-1].tolist(), masked[1:].tolist(), strict=True),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    "second, words",
+    [
+        (lambda first, n, generator: torch.rand(n, generator=generator) < 0.3, ""),
+        (lambda first, n, generator: first < 0.3, "what is replaced depends on what is masked."),
+        (None, "neighbours have one fate."),
+    ],
+)
+def test_joint_frequencies_are_asked_for(second, words):
+    def places(n, p, generator):
+        if second is None:
+            half = torch.rand(n // 2 + 1, generator=generator) < p
+            return half.repeat_interleave(2)[:n], torch.rand(n, generator=generator) < p
+        first = torch.rand(n, generator=generator)
+        return first < p, second(first, n, generator)
+
+    found = failing(PLACES, places)
+    assert words in found["draws"] if words else found == {}
+
+
+def test_another_process_gives_the_same():
+    drawn = Contract(
+        "drawn(text, n)",
+        sizes={"n": (3, 9)},
+        text=lambda toys, seed: f"text {seed}",
+        gives="the numbers: float32 (n)",
+        fits=lambda found, text, n: "",
+        everywhere=True,
+    )
+
+    def lasting(text, n):
+        return torch.rand(n, generator=torch.Generator().manual_seed(sum(text.encode())))
+
+    def hashed(text, n):
+        return torch.rand(n, generator=torch.Generator().manual_seed(hash(text) % 2**32))
+
+    assert failing(drawn, lasting) == {}
+    assert "another process gives something else: `hash` and `id` differ there." in failing(drawn, hashed)["memory"]
+
+
 def test_expanded_tensors_and_empty_batches():
     dots = Contract(
         "twice(x)",

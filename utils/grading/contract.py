@@ -19,7 +19,7 @@ in the notebook. KINDS says what is asked: `Contract.hold` asks some kinds in a 
 import ast
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -80,6 +80,9 @@ class Contract:
             in the dtype of what it is given, lets gradients through, and is independent of the solution.
         fits: where chance decides, in place of `right`: from the results and then the arguments of `right` to what is
             wrong with them, such as "the mask holds other numbers than 0 and 1.", or "".
+        pairs: where chance decides, by a sentence such as "the labels depend on the places.": from the results and the
+            arguments, as `fits`, to pairs of outcomes that must be independent. Many results are asked for.
+        everywhere: whether the result is the same in another process, where texts hash to other numbers.
         returns: "tuple", "list" or "dict", where the text promises the type of several results or of their holder.
         weights: for a module, the shapes of its parameters and stored buffers by name, from its own arguments.
         buffers: the names of `weights` that are buffers.
@@ -113,6 +116,8 @@ class Contract:
         gives: str,
         right: Callable[..., Any] | None = None,
         fits: Callable[..., str] | None = None,
+        pairs: Mapping[str, Callable[..., Iterable[tuple[Any, Any]]]] = MappingProxyType({}),
+        everywhere: bool = False,
         returns: str = "",
         weights: Callable[..., dict[str, tuple[int, ...]]] | None = None,
         buffers: tuple[str, ...] = (),
@@ -138,6 +143,7 @@ class Contract:
         self.call, self.sizes, self.right, self.weights, self.arguments = call, sizes, right, weights, arguments
         self.fits, self.returns, self.buffers, self.tied, self.empty = fits, returns, buffers, tied, empty
         assert right is None or "generator" not in arguments.values(), f"{call}: what is drawn can only fit"
+        self.pairs, self.everywhere = pairs, everywhere
         self.options, self.keeps = {**SILENT, **options}, keeps.split()
         self.toys, self.draws, self.low = toys, draws, low
         self.learns, self.frozen = learns.split(), frozen.split()
@@ -727,6 +733,10 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
     changed = "{} {be} not the same after other calls: something is kept between them."
     for call in calls[::-1]:
         call.must_be(call.came(), contract.tolerance, changed)
+    if contract.everywhere:
+        call = contract.asked(answer, lib, first)
+        one, other = call.came(), lib(probes).in_another_process(call.target, call.args, call.options)
+        assert expect.same(one, other), call.says("another process gives something else: `hash` and `id` differ there.")
     call = calls[0].altered()
     call.must_be(
         call.came(), contract.tolerance, "{} {be} not those of the weights that it has now: something is kept."
@@ -796,6 +806,11 @@ def _draws(contract: Contract, answer: Remote, lib: Library) -> None:
     with world_kept(lib, call.says("afterwards")):
         found = lib(probes).drawn(call.target, call.args, call.options, [seeds[0], *seeds])
     first, *others = expect.items(found, 7, "")
+    for sentence, pairs in contract.pairs.items():
+        many = lib(probes).drawn(call.target, call.args, call.options, [expect.mixed(2000), *[None] * 299])
+        given = (*call.right.args, *call.right.options.values())
+        drawn = [contract.split(one) if type(one) is list else [one] for one in expect.items(many, 300, "")]
+        expect.independent([pair for one in drawn for pair in pairs(*one, *given)], call.says(sentence))
     assert expect.same(first, others[0]), call.says("the same state of the generator gives something else.")
     told = "whatever the generator's state, it gives the same: draw from the generator that is given."
     assert not all(expect.same(first, one) for one in others), call.says(told)

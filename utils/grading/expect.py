@@ -6,11 +6,13 @@ differ, a student's own session shows both, see `utils.grading.side_by_side`.
 
 import builtins
 import hashlib
+import itertools
 import math
 import random
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -385,6 +387,22 @@ def drawn_by(lib: Library, generator: Remote, count: int) -> list[float]:
 def likely(count: int, trials: int, p: float, sentence: str, sigmas: float = 5) -> None:
     """Fail with `sentence` if so many hits of so many trials lie beyond so many standard deviations."""
     assert abs(count - trials * p) <= sigmas * math.sqrt(trials * p * (1 - p)) + 1e-9, sentence
+
+
+def independent(pairs: Iterable[tuple[Any, Any]], sentence: str, sigmas: float = 5) -> None:
+    """Fail with `sentence` if what comes first in pairs tells something about what comes second.
+
+    Each combination must be as frequent as the two alone say, within so many standard deviations.
+    """
+    joint = Counter(pairs)
+    first, second, total = Counter[Any](), Counter[Any](), joint.total()
+    for (one, other), count in joint.items():
+        first[one] += count
+        second[other] += count
+    for one, other in itertools.product(first, second):
+        p, q = first[one] / total, second[other] / total
+        spread = math.sqrt(total * p * (1 - p) * q * (1 - q))
+        assert abs(joint[one, other] - total * p * q) <= sigmas * spread + 1e-9, sentence
 
 
 def even(counts: Mapping[Any, int], shares: Mapping[Any, float], total: int, guess: Mapping[Any, float]) -> int:

@@ -1,10 +1,12 @@
 """What a contract asks in the student's process, several calls in one request. See `utils.grading.contract`."""
 
+import builtins
 import contextlib
 import hashlib
 import random
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -185,3 +187,18 @@ def drawn(call: Callable[..., Any], args: list[Any], options: dict[str, Any], se
                 one.manual_seed(seed)
         found.append(call(*args, **options))
     return found
+
+
+def in_another_process(call: Callable[..., Any], args: list[Any], options: dict[str, Any]) -> Any:
+    """What `call` gives where `hash` and `id` give other numbers, as in another process."""
+    numbers = builtins.hash, builtins.id
+
+    def other_hash(value: Any) -> int:
+        number = numbers[0](value)
+        return number ^ 0x5BD1E995 if isinstance(value, (str, bytes)) else number
+
+    with (
+        mock.patch.object(builtins, "hash", other_hash),
+        mock.patch.object(builtins, "id", lambda value: numbers[1](value) + 64),
+    ):
+        return call(*args, **options)
