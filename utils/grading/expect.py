@@ -267,11 +267,18 @@ def weights(
     assert not extra, f"{what} has a part too many: `{extra[0]}`."
     for name, shape in shapes.items():
         tensor(state[name], shape, f"`{name}` of {what}")
-    numbers = generator(seed)
-    filled = {name: 0.4 * torch.randn(shape, generator=numbers) for name, shape in shapes.items()}
-    filled |= {name: filled[other] for name, other in tied.items()}
+    filled = drawn_weights(shapes, seed, tied)
     module.load_state_dict(filled)
     return filled
+
+
+def drawn_weights(
+    shapes: Mapping[str, tuple[int, ...]], seed: int, tied: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, torch.Tensor]:
+    """The random weights of `weights`."""
+    numbers = generator(seed)
+    filled = {name: 0.4 * torch.randn(shape, generator=numbers) for name, shape in shapes.items()}
+    return filled | {name: filled[other] for name, other in tied.items()}
 
 
 def twins(lib: Library, build: Callable[[Any], Any], seed: int) -> tuple[Remote, Any]:

@@ -100,12 +100,17 @@ def world(anew: bool) -> dict[str, Any]:
     if anew:
         torch.set_grad_enabled(True)
         torch.rand(1), np.random.rand(), random.random()
-    states = {"torch": torch.get_rng_state().tolist(), "NumPy": np.random.get_state(), "Python": random.getstate()}
+    _, key, place, *rest = np.random.get_state(legacy=True)
+    states = {
+        "torch": torch.get_rng_state().numpy().tobytes(),
+        "NumPy": np.asarray(key).tobytes() + repr((place, rest)).encode(),
+        "Python": str(hash(random.getstate())).encode(),
+    }
     return {
         "the recording of gradients": torch.is_grad_enabled(),
         "torch's default dtype": str(torch.get_default_dtype()),
         **{
-            f"the state of the global random generator of {name}": hashlib.sha256(repr(state).encode()).hexdigest()
+            f"the state of the global random generator of {name}": hashlib.sha256(state).hexdigest()
             for name, state in states.items()
         },
     }
@@ -202,3 +207,16 @@ def in_another_process(call: Callable[..., Any], args: list[Any], options: dict[
         mock.patch.object(builtins, "id", lambda value: numbers[1](value) + 64),
     ):
         return call(*args, **options)
+
+
+def filled(
+    make: Callable[..., nn.Module],
+    args: list[Any],
+    options: dict[str, Any],
+    state: dict[str, torch.Tensor],
+    dtype: str,
+) -> nn.Module:
+    """The module that `make` makes, with these weights and no others, in this dtype."""
+    module = make(*args, **options)
+    module.load_state_dict(state)
+    return module if dtype == "float32" else module.to(getattr(torch, dtype))
