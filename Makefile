@@ -1,6 +1,6 @@
 # Two commands do everything: `make demo` and `make test`. Both set up .venv first, if needed.
 # With another Python, 3.11 to 3.13, beside it: make test PYTHON=python3.13 VENV=.venv-3.13
-PYTHON ?= python3
+PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready

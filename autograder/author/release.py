@@ -53,6 +53,8 @@ environment:
 `pip install -c constraints.txt torch` first; else torch comes without its CUDA libraries, which saves gigabytes.
 
 Answer the cells that say `YOUR CODE HERE`, run the check below each, and hand in the notebook.{page}
+
+Submissions are graded with Python {python}: syntax that only a newer Python reads is an error there.
 """
 PAGE = """
 [students.md](students.md) says more: answers and checks, experiments, what to hand in."""
@@ -230,7 +232,8 @@ def _readme(course: Course) -> str:
     """README of the student repository."""
     rows = "\n".join(f"- [{entry.title}](notebooks/{entry.name}.ipynb)" for entry in course.notebooks)
     page = PAGE if (FOLDER / STUDENTS).is_file() else ""
-    text = README.format(title=course.title, rows=rows, conda=_conda(), page=page)
+    python = ".".join(map(str, sys.version_info[:2]))
+    text = README.format(title=course.title, rows=rows, conda=_conda(), page=page, python=python)
     trained = [entry.number for entry in course.notebooks if entry.has_experiments]
     text += RUNS.format(numbers=_listed(trained)) if trained else ""
     due = [(entry, entry.deadline) for entry in course.notebooks if entry.deadline]

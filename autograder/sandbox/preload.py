@@ -25,6 +25,7 @@ ENVIRONMENT = {  # of the fork server, and of the kernels that it forks
     "OMP_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",  # the order of a set is the same in every run
     "HF_HUB_OFFLINE": "1",
+    "TORCHDYNAMO_DISABLE": "1",  # what `torch.compile` is given runs as it is, as `utils` has it at home
     # A library that asks whether there is a GPU must not initialise CUDA: forked kernels could not use it any more.
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
 }

@@ -621,7 +621,7 @@ def smoothed_loss(logits, targets, eps, pad):
     return (logits.logsumexp(-1) - (1 - eps) * right - eps * logits.mean(-1)).mean()
 
 
-# %% wrong="13.4" name="torch's loss, compiled" says="`torch.jit` does all the work"
+# %% wrong="13.4" name="torch's loss, compiled" says="`torch.jit` hides what your code calls"
 compiled = torch.jit.script(getattr(F, "_".join(["cross", "entropy"])))
 
 

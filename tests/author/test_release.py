@@ -237,6 +237,7 @@ def test_a_course_of_some_notebooks_releases_their_checks_and_results_alone(tmp_
 
 def test_the_readme_of_a_release_has_deadlines_and_what_lateness_costs(tmp_path, released):
     page = (released / "README.md").read_text()
+    assert f"Submissions are graded with Python {sys.version_info[0]}.{sys.version_info[1]}: syntax" in page
     for entry in COURSE.notebooks:
         assert f"| {entry.number} {entry.title} | " in page
     assert "| 01 A language model that may not look ahead | Sunday, 7 February 2027, 23:59 (UTC+01:00) |" in page

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from autograder import course, limited
 from autograder.grading import judge
 from utils.grading import dispatch, forbidden
-from utils.grading.check import Check, Outcome, check
+from utils.grading.check import Check, Outcome, check, does_all
 from utils.grading.remote import ForbiddenUsed, library, named
 
 LOSS = "def lm_loss(logits, targets, pad_id=1):\n    return {call}(logits.flatten(0, 1), targets.flatten())\n"
@@ -388,3 +388,17 @@ def test_helpers_are_made_anew_for_each_request(monkeypatch):
     assert library(ask, "utils.checks.nb02_toys").NewTableEachCall(3)(2, 4).shape == (2, 4)
     adds = library(ask, "utils.checks.nb02_toys").AddRows([[1.0, 2.0]])
     assert torch.equal(adds(torch.zeros(1, 1, 2)), torch.tensor([[[4.0, 8.0]]]))  # in training, with gradients: 4 times
+
+
+def test_what_hides_calls_is_not_said_to_do_the_work():
+    assert does_all("torch.jit") == (
+        "`torch.jit` hides what your code calls, so it cannot be checked. Write the answer without it."
+    )
+    assert does_all("cross_entropy") == "`cross_entropy` does all the work of this exercise. Write it without."
+
+
+def test_a_cell_that_cannot_be_read_says_with_which_python_it_was_read():
+    """A cell in the syntax of a newer Python is one of these."""
+    error, line = forbidden.syntax_error("x = 1\ntype = (1")
+    assert error.startswith("SyntaxError: ") and line == "type = (1"
+    assert error.endswith(f" (line 2). Submissions are graded with Python {sys.version_info[0]}.{sys.version_info[1]}")

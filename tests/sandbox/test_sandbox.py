@@ -15,7 +15,7 @@ import pyseccomp
 import pytest
 
 from autograder import course
-from autograder.sandbox import kernel, launch, sandbox, seccomp
+from autograder.sandbox import kernel, launch, preload, sandbox, seccomp
 from autograder.sandbox.kernel import KernelGone
 from utils.grading import wire
 
@@ -59,12 +59,17 @@ inspect.getmodule(step)  # looks at all modules
 assert step()
 assert sys.modules[fork_server.COMPILER] is stands_in and "torch._dynamo.config" not in sys.modules
 assert torch.compile(line, backend="eager")(torch.ones(3, 2)).shape == (3, 1)
+assert torch.compile(step) is step  # there is no compiler: a function runs as it is, as at home
 assert "torch._dynamo.config" in sys.modules and sys.modules[fork_server.COMPILER] is torch._dynamo is not stands_in
 assert step()
 import torch._dynamo.config
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=course.ROOT)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_nothing_is_compiled_at_home_or_in_grading():
+    assert preload.ENVIRONMENT["TORCHDYNAMO_DISABLE"] == os.environ["TORCHDYNAMO_DISABLE"] == "1"
 
 
 def test_it_has_no_privilege(shared):

@@ -249,7 +249,9 @@ def unchecked(failed: ImportError) -> str:
 
 
 def does_all(name: str) -> str:
-    """The sentence for an answer that uses what is forbidden."""
+    """The sentence for an answer that uses what is forbidden, or what hides whether it does."""
+    if name in forbidden.HIDE:
+        return f"`{name}` hides what your code calls, so it cannot be checked. Write the answer without it."
     return f"`{name}` does all the work of this exercise. Write it without."
 
 

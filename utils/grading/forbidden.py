@@ -38,6 +38,7 @@ THREADS = ("start_new_thread", "start_joinable_thread")  # of `_thread`; `thread
 LOOKED_UP = "pickle.find_class"
 GRAPHS = ("/torch/fx/graph_module.py", "/torch/fx/interpreter.py")  # run what was exported, in operators of other names
 GRAPH = "<eval_with_key>"  # what torch calls the files that it writes of them
+HIDE = ("torch.jit", "torch.export", "torch.ops", "_thread")  # what hides from a watch what code calls
 HIDING = "call_compiled"  # what torch.jit compiled is called by a function of this name, see `dispatch`
 WORD = re.compile(r"[^\W\d]\w*")
 
@@ -135,7 +136,9 @@ def syntax_error(source: str) -> tuple[str, str]:
     try:
         ast.parse(as_python(source))
     except SyntaxError as error:
-        return f"{type(error).__name__}: {error.msg} (line {error.lineno})", (error.text or "").strip()
+        python = ".".join(map(str, sys.version_info[:2]))
+        told = f"{type(error).__name__}: {error.msg} (line {error.lineno}). Submissions are graded with Python {python}"
+        return told, (error.text or "").strip()
     except (ValueError, RecursionError, MemoryError, RuntimeError):  # as in `read_cell`
         pass
     return "", ""
