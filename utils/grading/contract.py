@@ -90,7 +90,7 @@ class Contract:
         options: of the parts of a module, as {"norm.eps": 1e-12}, or {"eps": 1e-12} for all parts that have it. An
             embedding's are those of SILENT where nothing else is said.
         keeps: the names of modules among the arguments that a call leaves as they are: the modes of all their parts,
-            what learns, gradients, hooks and weights.
+            which are in one mode before, what learns, gradients, hooks and weights.
         refuses: calls that must raise ValueError, such as "sinusoidal_table(T, 2 * w - 1)".
         learns: the names of the arguments that gradients reach; frozen: of those that none may reach.
         tolerance, far: relative to the largest number; `far` where a size is large.

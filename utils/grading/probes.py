@@ -132,21 +132,24 @@ def changes(
 ) -> list[list[str]]:
     """What is not the same of these modules after a call: the module's name, and a fact.
 
-    Before the call every second part is in training mode, and each parameter has a gradient of ones.
+    Before the call all parts are in training mode, before a second one in evaluation mode, and each parameter has a
+    gradient of ones.
     """
-    for module in modules.values():
-        for place, part in enumerate(module.modules()):
-            part.training = place % 2 == 1
-        for parameter in module.parameters():
-            parameter.grad = torch.ones_like(parameter)
-    before = {name: facts(module) for name, module in modules.items()}
-    call(*args, **options)
-    return [
-        [name, what]
-        for name, module in modules.items()
-        for what, now in facts(module).items()
-        if not _same(now, before[name][what])
-    ]
+    found = []
+    for mode in (True, False):
+        for module in modules.values():
+            module.train(mode)
+            for parameter in module.parameters():
+                parameter.grad = torch.ones_like(parameter)
+        before = {name: facts(module) for name, module in modules.items()}
+        call(*args, **options)
+        found += [
+            [name, what]
+            for name, module in modules.items()
+            for what, now in facts(module).items()
+            if not _same(now, before[name][what])
+        ]
+    return found
 
 
 def _same(one: Any, other: Any) -> bool:
