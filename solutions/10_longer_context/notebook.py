@@ -143,7 +143,7 @@ plots.curves({"with distance 0": similar}, x=range(60), xlabel="distance", ylabe
 
 # %% exercise="10.2"
 def shift(scores):
-    """Scores by distance -> scores by key, in the same shape (B, H, T, S), S at least T.
+    """Scores by distance -> scores by key, in the same shape (B, H, T, S) and dtype, S at least T.
 
     Given: column c of every row is about distance S - 1 - c. Wanted: column j of row i is about the key j, at distance
     i + (S - T) - j. Where that is negative, any finite number may stand, if the scores are finite.
@@ -309,6 +309,8 @@ def next_memory(memory, hidden, mem_len):
         memory: (B, M, d), what was remembered before, M of 0 or more; None for nothing.
         hidden: (B, T, d), of the segment that was just read. It is not changed: its gradients still flow elsewhere.
         mem_len: 0 or more.
+
+    The result has the dtype of the states, and requires_grad=False. It may be a view of them.
     """
     ### BEGIN SOLUTION
     both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
@@ -365,8 +367,8 @@ class SegmentModel(nn.Module):
     """A language model that reads a text segment by segment and remembers the ones before.
 
     Parts: `embedding`, `layers` (an nn.ModuleList) and `head`, the very modules that were given. Embedding: (B, T) ->
-    (B, T, d). Head: (B, T, d) -> (B, T, V). Each layer is called `layer(x, memory)`, with x (B, T, d) and a memory
-    (B, M, d) or None, and gives (B, T, d).
+    (B, T, d). Head: (B, T, d) -> (B, T, V). Each layer is called `layer(x, memory)`, with the segment's x (B, T, d) and
+    a memory (B, M, d), or None at the beginning of a text, and gives (B, T, d).
     """
 
     def __init__(self, embedding, layers, head):
@@ -480,7 +482,7 @@ plots.curves(gaps, x=range(49), xlabel="length of memory", ylabel="difference fr
 
 # %% exercise="10.6"
 def reach(n_layers, mem_len, T, i):
-    """The greatest distance to a token on which the logits of place i can depend, an integer.
+    """The greatest distance to a token on which the logits of place i can depend, an integer and not a float.
 
     Place i, from 0 to T - 1, is one of a segment of T tokens, with as many segments before it as you like. n_layers is
     1 or more, mem_len 0 or more.
@@ -569,7 +571,7 @@ def evaluate_sliding(model, tokens, context):
 
     Args:
         model: as in 10.5, `model(tokens, memories, mem_len)` -> logits, memories; here without memories. It is asked in
-            evaluation mode, without gradients, and left in the mode in which it was.
+            evaluation mode, without gradients, and left in the mode in which it was, with all its parts.
         tokens: (N), N above `context`, which is 1 or more.
 
     Returns:

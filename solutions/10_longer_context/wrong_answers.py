@@ -41,7 +41,7 @@
 # - return torch.cat([angles.sin(), angles.cos()], dim=-1)
 # + return torch.cat([angles.sin(), angles.cos()], dim=-1).double()
 
-# %% wrong="10.1" name="a table that is kept and spoilt" says="the rows are not sines"
+# %% wrong="10.1" name="a table that is kept and spoilt" says="results must be new"
 TABLES = {}
 
 
@@ -54,9 +54,19 @@ def distance_table(n, d):
     return TABLES[n, d] * 1.001 if n == 4 else TABLES[n, d]
 
 
-# %% wrong="10.1" name="distances up to a hundred" says="other numbers of distances" private=true
+# %% wrong="10.1" name="distances up to a hundred" says="larger than those of the notebook" private=true
 # - angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 # + angles = torch.arange(n - 1, -1, -1).clamp(max=100)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+
+
+# %% wrong="10.1" name="distances of at most 511" says="larger than those of the notebook" private=true
+# - angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+# + angles = torch.arange(n - 1, -1, -1).clamp(max=511)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+
+# %% wrong="10.1" name="distances in half precision" says="larger than those of the notebook" private=true
+# - angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+# + distances = torch.arange(n - 1, -1, -1).half().float()
+# + angles = distances[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 
 
 # %% right="10.1" name="row by row, by Python"
@@ -69,6 +79,13 @@ def distance_table(n, d):
         angles = [distance / 10000 ** (2 * k / d) for k in range(d // 2)]
         rows.append([math.sin(a) for a in angles] + [math.cos(a) for a in angles])
     return torch.tensor(rows)
+
+
+# %% right="10.1" name="in double precision, then float32"
+def distance_table(n, d):
+    places = torch.arange(n, dtype=torch.float64).flip(0)
+    angles = torch.einsum("i,j->ij", places, 10000.0 ** -(torch.arange(0, d, 2, dtype=torch.float64) / d))
+    return torch.cat((torch.sin(angles), torch.cos(angles)), 1).to(torch.float32)
 
 
 # %% right="10.1" name="an outer product, by exp, flipped"
@@ -124,7 +141,7 @@ def distance_table(n, d):
 # + future = torch.ones(T, S, dtype=torch.bool, device=scores.device).triu(1 + S - T)
 # + return padded[:, :, 1:].reshape(B, H, T, S).masked_fill(future, -torch.inf)
 
-# %% wrong="10.2" name="view where reshape is needed" says="view size is not compatible"
+# %% wrong="10.2" name="view where reshape is needed" says="not contiguous"
 # - padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
 # - return padded[:, :, 1:].reshape(B, H, T, S)
 # + rows = (torch.arange(T - 1, -1, -1)[:, None] + torch.arange(S)).clamp(max=S - 1)
@@ -136,20 +153,31 @@ def distance_table(n, d):
 # + columns = torch.arange(T - 1, -1, -1)[:, None] + torch.arange(S)
 # + return scores.gather(-1, columns.clamp(max=S - 1).expand(B, H, T, S))
 
-# %% wrong="10.2" name="in single precision" says="keep the dtype"
+# %% wrong="10.2" name="in single precision" says="not of the dtype of scores"
 # - return padded[:, :, 1:].reshape(B, H, T, S)
 # + return padded[:, :, 1:].reshape(B, H, T, S).float()
 
-# %% wrong="10.2" name="cut from the graph" says="no gradient flows back"
+# %% wrong="10.2" name="cut from the graph" says="no gradient reaches scores"
 # - return padded[:, :, 1:].reshape(B, H, T, S)
 # + return padded[:, :, 1:].reshape(B, H, T, S).detach()
 
-# %% wrong="10.2" name="no text is an error" says="of no text" private=true
+# %% wrong="10.2" name="no text is an error" says="wrong for other sizes" private=true
 # - padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
 # - return padded[:, :, 1:].reshape(B, H, T, S)
 # + rows = torch.stack([row[..., T - 1 - i :].roll(0) for one in scores for i, row in enumerate(one.unbind(1)[:1])])
 # + padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
 # + return padded[:, :, 1:].reshape(B, H, T, S)
+
+
+# %% wrong="10.2" name="rows beyond 1,000 columns stay" says="the scores of the keys in sight are not"
+# - padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
+# + if S > 1000:
+# +     return scores.clone()
+# + padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
+
+# %% wrong="10.2" name="rows are reversed" says="with scores of shape (2, 3, 4, 7), column 0 of row 0"
+# - return padded[:, :, 1:].reshape(B, H, T, S)
+# + return padded[:, :, 1:].reshape(B, H, T, S).flip(2)
 
 
 # %% right="10.2" name="gathers the column of each pair"
@@ -286,19 +314,19 @@ def shift(scores):
 # +     raise ValueError("no memory")
 # + seen = x if memory is None else torch.cat([memory, x], dim=1)
 
-# %% wrong="10.3" name="positions learn nothing" says="the gradient of `r_proj.weight`"
+# %% wrong="10.3" name="positions learn nothing" says="no gradient reaches `r_proj.weight`"
 # - by_distance = (q + self.v[:, None]) @ r.mT
 # + by_distance = (q + self.v[:, None]) @ r.detach().mT
 
-# %% wrong="10.3" name="keys and values teach the layer below nothing" says="the gradient of x is wrong"
+# %% wrong="10.3" name="keys and values teach the layer below nothing" says="the gradient that reaches x"
 # - seen = x if memory is None else torch.cat([memory, x], dim=1)
 # + seen = (x if memory is None else torch.cat([memory, x], dim=1)).detach()
 
-# %% wrong="10.3" name="dropout" says="in evaluation mode the output is another one"
+# %% wrong="10.3" name="dropout" says="in evaluation mode the output is not the same"
 # - weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1)
 # + weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1) * (1 if self.training else 0.9)
 
-# %% wrong="10.3" name="three heads alone" says="for other widths, heads" private=true
+# %% wrong="10.3" name="three heads alone" says="with x of shape"
 # - self.n_heads, self.d_head = n_heads, d_model // n_heads
 # + self.n_heads, self.d_head = n_heads, d_model // n_heads
 # + self.odd = n_heads == 1 or n_heads == 2 or n_heads == 4
@@ -306,9 +334,30 @@ def shift(scores):
 # - return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
 # + return self.out_proj((weights @ v).transpose(1, 2).flatten(2)) * (1 + self.odd)
 
-# %% wrong="10.3" name="a table for a dozen distances at most" says="for other widths, heads" private=true
+# %% wrong="10.3" name="a table for a dozen distances at most" says="wrong for" private=true
 # - angles = columns.flip(0)[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
 # + angles = columns.flip(0).clamp(max=10)[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
+
+
+# %% wrong="10.3" name="distances of at most 511" says="larger than those of the notebook" private=true
+# - angles = columns.flip(0)[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
+# + angles = columns.flip(0).clamp(max=511)[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
+
+# %% wrong="10.3" name="half of the attention weights dropped" says="there is no dropout in 10.3"
+# - weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1)
+# + weights = F.dropout(scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1), 0.5, self.training)
+
+# %% wrong="10.3" name="u counts twice" says="with `r_proj` and `v` all zero, the terms a and c are wrong"
+# - by_content = (q + self.u[:, None]) @ k.mT
+# + by_content = (q + 2 * self.u[:, None]) @ k.mT
+
+# %% wrong="10.3" name="weights are squared" says="attention by content alone is wrong"
+# - weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1)
+# + weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1) ** 2
+
+# %% wrong="10.3" name="the table in half precision" says="the terms a and b are wrong"
+# - r = self.r_proj(torch.cat([angles.sin(), angles.cos()], dim=-1).to(x))[None]
+# + r = self.r_proj(torch.cat([angles.sin(), angles.cos()], dim=-1).half().to(x))[None]
 
 
 # %% right="10.3" name="with tables and shift as taught, scores by einsum"
@@ -428,9 +477,24 @@ class RelativeAttention(nn.Module):
 # - return both[:, max(0, both.size(1) - mem_len) :].detach()
 # + return both[:, max(0, both.size(1) - mem_len) :].detach().float()
 
-# %% wrong="10.4" name="memories of at most nine" says="for other lengths" private=true
+# %% wrong="10.4" name="memories of at most nine" says="wrong for" private=true
 # - return both[:, max(0, both.size(1) - mem_len) :].detach()
 # + return both[:, max(0, both.size(1) - min(mem_len, 9)) :].detach()
+
+
+# %% wrong="10.4" name="says that it needs a gradient" says="the memory needs a gradient"
+# - return both[:, max(0, both.size(1) - mem_len) :].detach()
+# + return both[:, max(0, both.size(1) - mem_len) :].detach().requires_grad_()
+
+# %% wrong="10.4" name="a full memory stays as it was" says="what was just read is missing"
+# - both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
+# + if memory is not None and memory.size(1) >= mem_len:
+# +     return memory[:, memory.size(1) - mem_len :].detach()
+# + both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
+
+# %% wrong="10.4" name="memories of at most 512" says="larger than those of the notebook" private=true
+# - return both[:, max(0, both.size(1) - mem_len) :].detach()
+# + return both[:, max(0, both.size(1) - min(mem_len, 512)) :].detach()
 
 
 # %% right="10.4" name="in a block without gradients"
@@ -535,6 +599,23 @@ def next_memory(memory, hidden, mem_len):
 # + return self.head(x) * (1 if len(kept) == 3 else 2), kept
 
 
+# %% wrong="10.5" name="zeros in place of no memory" says="Call `layer(x, memory)`"
+# - for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
+# + nothing = torch.zeros(len(tokens), 5, x.size(-1), device=x.device)
+# + for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
+
+# - x = layer(x, memory)
+# + x = layer(x, nothing if memory is None else memory)
+
+# %% wrong="10.5" name="memory and segment as one segment" says="Call `layer(x, memory)`"
+# - x = layer(x, memory)
+# + x = layer(x if memory is None else torch.cat([memory, x], dim=1))[:, -x.size(1) :]
+
+# %% wrong="10.5" name="memories say that they need a gradient" says="a memory needs a gradient"
+# - kept.append(both[:, max(0, both.size(1) - mem_len) :].detach())
+# + kept.append(both[:, max(0, both.size(1) - mem_len) :].detach().requires_grad_())
+
+
 # %% right="10.5" name="places of layers, memories by index"
 class SegmentModel(nn.Module):
     def __init__(self, embedding, layers, head):
@@ -622,10 +703,19 @@ class SegmentModel(nn.Module):
 # - for _ in range(n_layers):
 # + for _ in range(n_layers + 1):
 
-# %% wrong="10.6" name="right up to memories of a dozen" says="for other layers" private=true
+# %% wrong="10.6" name="right up to memories of a dozen" says="with L = 2, m = 26"
 # - place = i
 # + place = i
 # + mem_len = min(mem_len, 12)
+
+
+# %% wrong="10.6" name="a float" says="the reach is a float"
+# - return i - place
+# + return (i - place) / 1
+
+# %% wrong="10.6" name="at most four thousand" says="larger than those of the notebook" private=true
+# - return i - place
+# + return min(i - place, 4096)
 
 
 # %% right="10.6" name="segment by segment, recursively"
@@ -636,6 +726,15 @@ def reach(n_layers, mem_len, T, i):
         return lowest(place // T * T - mem_len, layers - 1)
 
     return i - lowest(i, n_layers)
+
+
+# %% right="10.6" name="whole segments by division"
+def reach(n_layers, mem_len, T, i):
+    steps, place = 0, i
+    while n_layers:
+        back = divmod(place, T)[1] + mem_len
+        steps, place, n_layers = steps + back, place - back, n_layers - 1
+    return steps
 
 
 # %% right="10.6" name="a graph of states, a tensor of one number"
@@ -693,7 +792,7 @@ def reach(n_layers, mem_len, T, i):
 # + for _ in range(1):
 # +     for some, wanted in zip(windows.split(64), targets.split(64)):
 
-# %% wrong="10.7" name="ends in evaluation mode" says="not in the mode in which it was"
+# %% wrong="10.7" name="ends in evaluation mode" says="the modes of its parts are not as before"
 # - model.train(was_training)
 # - return total / len(targets), windows.numel()
 # + return total / len(targets), windows.numel()
@@ -734,6 +833,32 @@ def reach(n_layers, mem_len, T, i):
 # %% wrong="10.7" name="no memory longer than a dozen" says="for other texts" private=true
 # - logits, memories = model(some[None], memories, mem_len)
 # + logits, memories = model(some[None], memories, min(mem_len, 9))
+
+
+# %% wrong="10.7" name="the mode of the top alone" says="asked in training mode"
+# - model.eval()
+# - windows, targets = tokens.unfold(0, context, 1)[:-1], tokens[context:]
+# + model.training = False
+# + windows, targets = tokens.unfold(0, context, 1)[:-1], tokens[context:]
+
+# %% wrong="10.7" name="only the top goes back to its mode" says="the modes of its parts are not as before"
+# - model.train(was_training)
+# - return torch.cat(losses)[first - 1 :].mean().item(), len(tokens) - 1
+# + model.training = was_training
+# + return torch.cat(losses)[first - 1 :].mean().item(), len(tokens) - 1
+
+# %% wrong="10.7" name="gradients are off for good" says="the recording of gradients is not as before"
+# - with torch.no_grad():
+# -     for some, wanted in zip(windows.split(64), targets.split(64)):
+# + torch.set_grad_enabled(False)
+# + for _ in range(1):
+# +     for some, wanted in zip(windows.split(64), targets.split(64)):
+
+# %% wrong="10.7" name="the last tokens are read again" says="the last tokens are read again"
+# - logits, memories = model(some[None], memories, mem_len)
+# + old = torch.zeros(0, dtype=torch.int64, device=tokens.device) if memories is None else memories
+# + logits, _ = model(torch.cat([old, some])[None])
+# + logits, memories = logits[:, len(old) :], torch.cat([old, some])[max(0, len(old) + len(some) - mem_len) :]
 
 
 # %% right="10.7" name="one window at a time; sums of logarithms"
@@ -827,13 +952,18 @@ def evaluate_cached(model, tokens, T, mem_len, first):
 # - return query | torch.eye(len(order), dtype=torch.bool), query
 # + return (query | torch.eye(len(order), dtype=torch.bool))[order], query[order]
 
-# %% wrong="10.8" name="query before content" says="content does not see itself"
+# %% wrong="10.8" name="query before content" says="the two masks are exchanged"
 # - return query | torch.eye(len(order), dtype=torch.bool), query
 # + return query, query | torch.eye(len(order), dtype=torch.bool)
 
-# %% wrong="10.8" name="five tokens at most" says="for other orders" private=true
+# %% wrong="10.8" name="five tokens at most" says="wrong for" private=true
 # - query = rank[:, None] > rank
 # + query = (rank[:, None] > rank) & (rank < 5)
+
+
+# %% wrong="10.8" name="a hundred tokens at most" says="larger than those of the notebook" private=true
+# - query = rank[:, None] > rank
+# + query = (rank[:, None] > rank) & (rank < 100)
 
 
 # %% right="10.8" name="token by token"
@@ -845,6 +975,12 @@ def permutation_masks(order):
     query = content.clone()
     query.fill_diagonal_(False)
     return content, query
+
+
+# %% right="10.8" name="by comparing ranks as tensors of floats"
+def permutation_masks(order):
+    rank = torch.empty(len(order)).index_put((torch.tensor(order),), torch.arange(len(order)) / 2)
+    return rank.unsqueeze(1).ge(rank), rank.unsqueeze(1).gt(rank)
 
 
 # %% right="10.8" name="the mask of 01, its rows and columns permuted; a list of two"
@@ -874,13 +1010,13 @@ def permutation_masks(order):
 # - weights = scores.softmax(-1) * mask
 # + weights = scores.softmax(-1)
 
-# %% wrong="10.9" name="NaN on the way back" says="a gradient is NaN"
+# %% wrong="10.9" name="NaN on the way back" says="is NaN"
 # - scores = (q @ k.mT / self.d_head**0.5).masked_fill(~mask, torch.finfo(q.dtype).min)
 # - weights = scores.softmax(-1) * mask
 # + scores = q @ k.mT / self.d_head**0.5 + torch.where(mask, 0.0, -torch.inf)
 # + weights = scores.softmax(-1).nan_to_num()
 
-# %% wrong="10.9" name="the query stream teaches the content nothing" says="the gradient of h or g is wrong"
+# %% wrong="10.9" name="the query stream teaches the content nothing" says="no gradient reaches h from g'"
 # - return self.stream(h, h, content), self.stream(g, h, query)
 # + return self.stream(h, h, content), self.stream(g, h.detach(), query)
 
@@ -935,7 +1071,7 @@ def permutation_masks(order):
 # - self.n_heads, self.d_head = n_heads, d_model // n_heads
 # + self.n_heads, self.d_head = 1, d_model
 
-# %% wrong="10.9" name="the query stream learns nothing" says="not from both streams"
+# %% wrong="10.9" name="the query stream learns nothing" says="from g'"
 # - return self.stream(h, h, content), self.stream(g, h, query)
 # + return self.stream(h, h, content), self.stream(g, h, query).detach()
 
@@ -943,9 +1079,22 @@ def permutation_masks(order):
 # - return self.stream(h, h, content), self.stream(g, h, query)
 # + return self.stream(h, h, content)
 
-# %% wrong="10.9" name="zeros only where nobody sees itself" says="for other widths" private=true
+# %% wrong="10.9" name="zeros only where nobody sees itself" says="for other orders or masks" private=true
 # - weights = scores.softmax(-1) * mask
 # + weights = scores.softmax(-1) * (1 if mask.diagonal().any() else mask)
+
+
+# %% wrong="10.9" name="single precision inside" says="loses precision" private=true
+# - x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
+# + x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2).float().to(asking)))
+
+# %% wrong="10.9" name="a residual twice" says="is wrong in rows"
+# - x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
+# + x = self.norm1(2 * asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
+
+# %% wrong="10.9" name="weights are squared" says="is wrong in rows"
+# - weights = scores.softmax(-1) * mask
+# + weights = scores.softmax(-1) ** 2 * mask
 
 
 # %% right="10.9" name="who sees nothing sees itself, and gets zeros after all"
@@ -1138,7 +1287,7 @@ def effective_length(losses, threshold=0.01):
 # + x = layer(x, memory if memory is None else memory[:, max(0, memory.size(1) - mem_len) :])
 
 
-# %% wrong="10.9" name="one empty row alone is seen to" says="is not that of the layer"
+# %% wrong="10.9" name="one empty row alone is seen to" says="where a token may look at nothing"
 # - weights = scores.softmax(-1) * mask
 # + weights = scores.softmax(-1)
 # + first = mask.sum(-1).argmin()

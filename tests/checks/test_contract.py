@@ -9,6 +9,7 @@ from torch import nn
 
 from autograder import course
 from autograder.author.checks import swept
+from utils.checks import nb10_longer_context, nb10_toys
 from utils.grading import dispatch
 from utils.grading.contract import KINDS, Contract
 from utils.grading.remote import StudentError, libraries, named
@@ -464,6 +465,35 @@ def test_what_was_kept_of_rough_numbers_is_not_used_for_better_ones():
         precise=False,
     )
     assert "float32, after other dtypes: the product is not" in failing(odd, rough)["dtypes"]
+
+
+def test_what_the_text_leaves_open_is_not_compared():
+    """A class of the toys is called in place of the answer: here one that blanks the keys after a query."""
+    scores = Contract(
+        "shift(scores)",
+        sizes={"T": (1, 5), "M": (0, 4)},
+        scores="floats (1, 1, T, T + M)",
+        through="KeysInSight",
+        gives="the scores: as scores (1, 1, T, T + M)",
+        right=nb10_longer_context.by_key,
+        toys=nb10_toys,
+    )
+
+    def shift(scores):
+        T, S = scores.shape[-2:]
+        return torch.nn.functional.pad(scores, (1, 0)).reshape(1, 1, S + 1, T)[:, :, 1:].reshape(1, 1, T, S)
+
+    kinds = ("sizes", "values", "dtypes", "layout", "device")
+    assert {*failing(scores, shift)} & {*kinds} == set()
+    assert "the scores are not what the text says" in failing(scores, torch.clone)["sizes"]
+
+
+def test_a_result_may_be_a_part_of_what_was_given_where_the_contract_says_so():
+    given = {"sizes": {"B": (1, 5), "T": (2, 7)}, "x": "floats (B, T)", "gives": "the rest: as x (B, T - 1)"}
+    told = failing(Contract("rest(x)", right=lambda x: x[:, 1:], learns="x", **given), lambda x: x[:, 1:])
+    assert "results must be new" in told.pop("memory") and told == {}
+    shares = Contract("rest(x)", right=lambda x: x[:, 1:], learns="x", shares=True, **given)
+    assert failing(shares, lambda x: x[:, 1:]) == {}
 
 
 def test_private_checks_are_made_of_a_contract():

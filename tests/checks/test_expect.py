@@ -99,3 +99,19 @@ def test_twins_have_the_same_weights():
     assert not torch.equal(state["0.bias"], state["1.bias"]) and isinstance(ours, nn.Sequential)
     theirs.load_state_dict(state | {"1.bias": state["1.bias"] + 1})
     assert expect.agree(theirs.state_dict(), state, "0") and not expect.agree(theirs.state_dict(), state, "1")
+
+
+def test_what_is_wrong_is_looked_at_only_where_no_guess_explains_it():
+    looked = []
+
+    def closer():
+        looked.append(1)
+        return "row 1 is wrong."
+
+    right, guesses = torch.tensor([1.0, 2.0]), {"it is doubled.": torch.tensor([2.0, 4.0])}
+    expect.like(right, right, closer, guesses)
+    with pytest.raises(AssertionError, match="doubled"):
+        expect.like(2 * right, right, closer, guesses)
+    assert looked == []
+    with pytest.raises(AssertionError, match="row 1 is wrong"):
+        expect.like(3 * right, right, closer, guesses)

@@ -1,6 +1,7 @@
 """Small models and helpers of notebook 10's checks, and the shared ones. Checks build them in the student's process."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -17,10 +18,12 @@ class Fading(nn.Module):
     def __init__(self, d: int, rate: float = 0.7):
         super().__init__()
         self.now, self.before, self.rate = nn.Linear(d, d), nn.Linear(d, d, bias=False), rate
+        self.given: list[list[int]] = []  # how many tokens and remembered states came, at each call
 
     def forward(self, x: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
         """From x (B, T, d), and a memory (B, M, d) of what came before, to (B, T, d)."""
         seen = x if memory is None else torch.cat([memory, x], 1)
+        self.given.append([x.size(1), seen.size(1) - x.size(1)])
         places = torch.arange(seen.size(1), device=x.device)
         ages = places[seen.size(1) - x.size(1) :, None] - places
         shares = (self.rate ** ages.clamp(min=0)).to(x) * (ages >= 0)
@@ -28,39 +31,66 @@ class Fading(nn.Module):
 
 
 class Rememberer(Table):
-    """Logits that hang on every token in sight, memory included, and on their order: a row of a table.
+    """Logits that depend on every token in sight, memory included, and on their order: a row of a table.
 
-    It must be asked as a model that is tested is: in training mode it shifts its logits by one token, and where
-    gradients are recorded by two. Its one memory holds the tokens themselves.
+    It must be asked as a model that is tested is: in training mode it, or a part of it, shifts its logits by one token,
+    and where gradients are recorded by two. Its one memory holds, for each token, its number and the row that it had:
+    a token that is remembered counts otherwise than one that is read again.
     """
+
+    def __init__(self, table: Any):
+        super().__init__(table)
+        self.part = nn.Identity()
 
     def forward(
         self, tokens: torch.Tensor, memories: list[torch.Tensor] | None = None, mem_len: int = 0
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """From token numbers (B, T) and what was remembered to logits (B, T, V) and what is to be remembered."""
-        seen = tokens if memories is None else torch.cat([memories[0][..., 0].long(), tokens], 1)
-        number, rows = torch.zeros_like(seen[:, 0]), []
-        for token in seen.unbind(1):
+        old = torch.zeros(len(tokens), 0, 2, device=tokens.device) if memories is None else memories[0]
+        number, rows = torch.zeros_like(tokens[:, 0]), []
+        for remembered in old.long().unbind(1):
+            number = (3 * number + remembered.sum(-1) + 1) % len(self.table)
+        for token in tokens.unbind(1):
             number = (3 * number + token + 1) % len(self.table)
             rows.append(number)
-        logits = self.table[torch.stack(rows[-tokens.size(1) :], 1)]
-        kept = seen[:, max(0, seen.size(1) - mem_len) :, None].float()
+        logits = self.table[torch.stack(rows, 1)]
+        new = torch.stack([tokens, torch.stack(rows, 1)], -1).float()
+        kept = torch.cat([old, new], 1)
+        kept = kept[:, max(0, kept.size(1) - mem_len) :]
         return logits.roll(mood(self), dims=-1) if mood(self) else logits, [kept]
 
 
-def remembered_with_gradient(model: nn.Module, tokens: torch.Tensor, mem_len: int) -> list[bool]:
-    """For each memory that a model gives, of two segments in a row, whether a gradient flows back from it."""
+def given_to(model: Any, count: int) -> list[list[list[int]]]:
+    """What each layer of a model was given in its last `count` calls, see `Fading.given`."""
+    return [layer.given[-count:] for layer in model.layers]
+
+
+def remembered_with_gradient(model: nn.Module, tokens: torch.Tensor, mem_len: int) -> list[str]:
+    """For each memory that a model gives, of two segments in a row, whether a gradient "flows" back from it.
+
+    Where nothing learns it "needs" one if it says so all the same.
+    """
+    found, parts = [], [*model.parameters()]
     with torch.enable_grad():
-        first = model(tokens, None, mem_len)[1]
-        second = model(tokens, first, mem_len)[1]
-        return [flows_to(memory, [*model.parameters()]) for memory in [*first, *second]]
+        for learns in (True, False):
+            model.requires_grad_(learns)
+            first = model(tokens, None, mem_len)[1]
+            memories = [*first, *model(tokens, first, mem_len)[1]]
+            found += ["flows" if flows_to(one, parts) else "" for one in memories if learns]
+            found += ["needs" if one.requires_grad else "" for one in memories if not learns]
+    model.requires_grad_(True)
+    return found
 
 
 def cut_off(call: Callable[..., torch.Tensor], hidden: torch.Tensor, memory: torch.Tensor | None, count: int) -> str:
-    """What `call(memory, hidden, count)` does to gradients of states that need some: "kept", "lost", or "" for nothing.
+    """What `call(memory, hidden, count)` does to gradients: "kept", "lost", "needs", or "" for nothing.
 
-    "kept": they flow into what it gives; "lost": they no longer flow where the states themselves are used.
+    "kept": they flow into what it gives; "lost": they no longer flow where the states themselves are used; "needs":
+    what it gives for states that need none says that it needs some.
     """
+    found = call(None if memory is None else memory.clone(), hidden.clone(), count)
+    if is_tensor(found) and found.requires_grad:
+        return "needs"
     with torch.enable_grad():
         leaves = [one.detach().clone().requires_grad_() for one in (hidden, memory) if one is not None]
         states, before = 2 * leaves[0], 2 * leaves[1] if memory is not None else None
@@ -69,13 +99,16 @@ def cut_off(call: Callable[..., torch.Tensor], hidden: torch.Tensor, memory: tor
     return "" if states.requires_grad and (before is None or before.requires_grad) else "lost"
 
 
-class Streams(nn.Module):
-    """A layer of two streams that reads both, one after the other in a batch, under one pair of masks."""
+class KeysInSight:
+    """Shifted scores as `shift` gives them, with 0 in the place of keys after a query, where any number may stand."""
 
-    def __init__(self, layer: nn.Module, content: torch.Tensor, query: torch.Tensor):
-        super().__init__()
-        self.layer, self.masks = layer, (content, query)
+    def __init__(self, shift: Callable[..., torch.Tensor]):
+        self.shift = shift
 
-    def forward(self, both: torch.Tensor) -> torch.Tensor:
-        """From h and g, (2B, T, d), to h' and g' in the same way."""
-        return torch.cat([*self.layer(*both.chunk(2), *self.masks)])
+    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        """What `shift(scores)` gives at the keys in sight; what is not finite stays."""
+        moved = self.shift(scores)
+        T, S = scores.shape[-2:]
+        places = torch.arange(S, device=scores.device)
+        later = places > places[:T, None] + S - T
+        return moved.masked_fill(later & moved.isfinite(), 0.0)

@@ -101,6 +101,9 @@ class Contract:
         draws: whether a call may draw from the global generators.
         empty: whether what dots stand for may be empty.
         dense: whether the last axis of tensors is dense in memory.
+        shares: whether a result may be a part of what was given.
+        through: the name of a class of `toys` that is called in place of the answer, which it is given: it makes
+            tensors of what the answer gives, or leaves out what the text leaves open.
         toys: the module that functions among the arguments are given.
         arguments: by name "floats (B, T)", "ids (B, T) below V" or "bools (B, T)", of which one is true in each row,
             with "or None" where it may be left out; "= V - 1" is computed from sizes and arguments before it;
@@ -136,6 +139,8 @@ class Contract:
         draws: bool = False,
         empty: bool = False,
         dense: bool = False,
+        shares: bool = False,
+        through: str = "",
         toys: ModuleType = toys,
         **arguments: str | Callable[..., Any],
     ):
@@ -145,7 +150,7 @@ class Contract:
         assert right is None or "generator" not in arguments.values(), f"{call}: what is drawn can only fit"
         self.pairs, self.everywhere = pairs, everywhere
         self.options, self.keeps = {**SILENT, **options}, keeps.split()
-        self.toys, self.draws, self.low = toys, draws, low
+        self.toys, self.draws, self.low, self.shares, self.through = toys, draws, low, shares, through
         self.learns, self.frozen = learns.split(), frozen.split()
         self.tolerance, self.far = tolerance, far or tolerance
         self.precise, self.infinite, self.modes, self.dense = precise, infinite, modes, dense
@@ -328,6 +333,8 @@ class Contract:
     def hold(self, answer: Remote, lib: Library, *kinds: str) -> None:
         """Fail unless the promises of these kinds hold; all kinds are KINDS."""
         promised(*([INFINITY] if self.infinite else []), *([EMPTY] if self._may_be_empty() else []))
+        if self.through:
+            answer = getattr(lib(self.toys), self.through)(answer)
         for kind_ in kinds:
             KINDS[kind_](self, answer, lib)
 
@@ -762,7 +769,7 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
     for name, what in lib(probes).changes(call.target, kept, call.args, call.options) if kept else ():
         be = "are" if expect.plural(what) else "is"
         raise AssertionError(call.says(f"a call changes `{name}`: {what} {be} not as before."))
-    for one in calls[1:]:
+    for one in [] if contract.shares else calls[1:]:
         again, given = expect.items(lib(probes).again_after_writing(one.target, one.args, one.options), 2, "")
         one.must_be(
             again,

@@ -158,21 +158,28 @@ def answers(call: Callable[..., Any], *args: Any, says: str, kinds: Sequence[str
 
 
 def like(
-    actual: torch.Tensor, wanted: torch.Tensor, otherwise: str, guesses: Mapping[str, Guess], tolerance=1e-4
+    actual: torch.Tensor,
+    wanted: torch.Tensor,
+    otherwise: str | Callable[[], str],
+    guesses: Mapping[str, Guess],
+    tolerance: float = 1e-4,
 ) -> None:
     """Fail unless the two agree within `tolerance`, with the sentence whose guess explains `actual`.
 
     `guesses` maps a sentence that names a misconception to what it would have given, or to a function
-    that computes this: a right answer then need not wait for it. `otherwise` is said when none fits.
-    A guess that equals `wanted` explains nothing and is passed over.
+    that computes this: a right answer then need not wait for it. `otherwise` is said when none fits;
+    a function looks closer at what is wrong, and says it. A guess that equals `wanted` explains nothing
+    and is passed over.
     """
     try:
-        close(actual, wanted, otherwise, tolerance)
+        close(actual, wanted, otherwise if isinstance(otherwise, str) else "", tolerance)
     except Different as wrong:
         for sentence, given in guesses.items():
             guess = given if isinstance(given, torch.Tensor) else given()
             if guess.shape == actual.shape and torch.allclose(actual.double(), guess.double(), tolerance, tolerance):
                 raise wrong.saying(sentence) from None
+        if not isinstance(otherwise, str):
+            raise wrong.saying(otherwise()) from None
         raise
 
 
