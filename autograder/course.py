@@ -226,9 +226,8 @@ class NotebookEntry(_Section):
     experiments: str = ""  # the module that has them, see `utils.experiments.experiment.Experiments`
     preload: tuple[str, ...] = ()  # what its kernels import besides `Grading.preload` and its experiments
     preload_checks: tuple[str, ...] = ()  # what its checks import later besides `Grading.preload_checks`
-    points: dict[str, Annotated[float, Field(gt=0)]] = (
-        Points()
-    )  # by exercise or written question, in place of the author's
+    # By exercise or written question, in place of the author's; 0: it stays in the notebook and counts nothing.
+    points: dict[str, Annotated[float, Field(ge=0)]] = Points()
     column: str = ""  # the heading of its scores in files for learning platforms; "": its name
     text: str = ""  # a file in the place of solutions/NN_name/notebook.py, such as a translation of it
 

@@ -3,6 +3,7 @@
 import contextlib
 import shutil
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from autograder import course as courses
 from autograder.author import build
-from autograder.course import FOLDER, Course
+from autograder.course import FOLDER, Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, roster
 from autograder.grading import grade
 from autograder.grading.grading_record import GRADED, Options, Record
@@ -33,6 +34,8 @@ SHOWN = (
     "Jo Cheater",
     "Kit Killer",
 )
+# Of the class: these five are in the download that the tutorial grades.
+IN_DOWNLOAD = ("Ada Perfect", "Bo Blank", "Di Mistaken", "Ed Otherwise", "Flo Crash")
 CELL_SECONDS = 3.0  # so that the endless loop does not keep you waiting
 
 
@@ -86,8 +89,24 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
         ("gradebook", root / "gradebook.db"),
     ):
         console.print(f"  {label:<14}{path}", soft_wrap=True)
-    console.print('Next: README.md, "A session"; with your own class: docs/instructors.md')
+    console.print("Next: docs/tutorial.md grades a class of five; with your own class: docs/instructors.md")
     return right
+
+
+def write_download(course: Course, entry: NotebookEntry, path: Path) -> list[Made]:
+    """Write the submissions of five made-up students as Canvas's download of an assignment, which nobody grades yet.
+
+    Raises:
+        CourseError: `path` exists.
+    """
+    if path.exists():
+        raise CourseError(f"{path} exists: name a new file")
+    made = [one for one in made_up_class(course, entry) if one.student in IN_DOWNLOAD]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number, submission in enumerate(made, 101):
+            first, last = submission.student.lower().split()
+            archive.writestr(f"{last}{first}_{number}_{9000 + number}_{entry.name}.ipynb", submission.file)
+    return made
 
 
 def _print_results(

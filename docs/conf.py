@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 sys.path[:0] = [str(ROOT), str(DOCS)]
 
+import command_reference
 import course_map
 import packages
 import result_tables
@@ -17,6 +18,7 @@ project = tomllib.loads((ROOT / "course.toml").read_text())["title"]
 release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 html_title = project
 html_theme = "furo"
+html_show_copyright = False
 extensions = ["myst_nb", "sphinx.ext.apidoc", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build", "api/*/modules.rst", "generated"]
 
@@ -29,6 +31,7 @@ myst_heading_anchors = 3
 
 packages.draw(DOCS / "generated" / "packages.svg")
 packages.draw_experiments(DOCS / "generated" / "experiments.svg")
+command_reference.write(DOCS / "generated")
 course_map.write(DOCS / "generated")
 result_tables.write(DOCS / "generated")
 

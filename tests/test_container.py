@@ -18,7 +18,7 @@ from autograder import cli, course, new_course
 FOLDER = course.ROOT / "docs" / "container"
 FILE = FOLDER / "Dockerfile"
 LINTER = Path(sys.executable).with_name("hadolint")
-PAGE = course.ROOT / "docs" / "instructors.md"
+PAGE = course.ROOT / "docs" / "security.md"
 OTHER_BASE = os.environ.get("CONTAINER_BASE", "")  # an image that is here already, where none can be fetched
 NAME = "01_moving_average"
 WAIT_SECONDS = 300

@@ -40,7 +40,7 @@ MOST_OF_TIME = 1000  # bytes of a timestamp.txt
 OUTPUT_KB = 4096  # of a cell, unless course.toml states another: stock nbgrader has no limit
 FOOLED = (
     "Tests in cells run beside the student's code, which can still fool them: look at surprising answers. "
-    'How a test becomes a check that it cannot reach: docs/instructors.md, "A course of stock nbgrader".'
+    "How a test becomes a check that it cannot reach: docs/any_course.md."
 )
 BEFORE = "graded earlier by stock nbgrader and left as it is; --again grades it here"
 GRADED, UNGRADABLE = "graded", "ungradable"

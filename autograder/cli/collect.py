@@ -45,7 +45,7 @@ def collect(
 ) -> None:
     """Take submissions into the course tree. The latest of each student or team counts; all are kept.
 
-    docs/instructors.md lists the platforms whose downloads are understood; course.toml may describe others. Nothing is
+    docs/collect.md lists the platforms whose downloads are understood; course.toml may describe others. Nothing is
     unpacked to disk, links are not followed, and a broken submission stops no other.
     """
     from autograder.intake import collect as collecting

@@ -1,5 +1,6 @@
 """`autograder demo`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +10,10 @@ from autograder.cli import context
 
 def demo(
     workers: Annotated[int, typer.Option(min=1, help="How many submissions are graded at a time.")] = 2,
+    download: Annotated[
+        Path | None, typer.Option(help="Grade nothing: write five submissions here, as Canvas packs them.")
+    ] = None,
+    notebook: Annotated[str, typer.Option(help="With --download: of this notebook.")] = "02",
 ) -> None:
     """Grade a made-up class whose right scores are known, and compare. Uses .demo/, not .course/.
 
@@ -16,5 +21,11 @@ def demo(
     """
     from autograder import demo as demonstration
 
-    if not demonstration.run(workers, context.console):
+    if download:
+        course = context.load()
+        made = demonstration.write_download(course, course.notebook(notebook), download)
+        for submission in made:
+            context.console.print(f"{submission.student}: {submission.content}", highlight=False)
+        context.console.print(f"wrote {download}, a download of {len(made)} submissions", soft_wrap=True)
+    elif not demonstration.run(workers, context.console):
         raise typer.Exit(1)

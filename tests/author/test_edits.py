@@ -82,7 +82,7 @@ def test_edits_of_one_cell_are_made_to_the_solution_as_it_was_in_any_order():
 
 
 BAD = {
-    "no such line": ("# - self.sum += value", r'"self.sum \+= value" is not a line .* closest to it: "self.total \+= value"'),
+    "no such line": ("# - self.sum += value", r'"self.sum \+= value" is not .* closest to it: "self.total \+= value"'),
     "part of a line": ("# - self.count\n# + pass", r'"self.count" is not a line .*: "self.count (= 0|\+= 1)" and'),
     "not together": ("# - self.total = 0\n# - self.count += 1", 'lines from "self.total = 0" on .* below the other'),
     "indented": ("# - self.total = 0\n# -     self.count = 0", "indented otherwise; an empty line divides two"),

@@ -531,7 +531,7 @@ def test_records_from_before_are_read(tree):
 
 
 def test_the_example_of_the_authors_page_works():
-    blocks = re.findall(r"```python\n(.*?)```", (course.ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (course.ROOT / "docs/authors.md").read_text(), re.DOTALL)
     stated, checked, shown = (block for block in blocks if "SQUARE" in block)
     space = vars(variants) | {"variants": variants, "check": check, "expect": expect}
     exec(stated, space)

@@ -38,7 +38,7 @@ GENERATED = (
 )  # by the build of the pages, which fails if one is missing
 TESTS = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests").rglob("*")) if path.is_dir()]
 PLACES = ("", "tests", *TESTS, "solutions/02_positional_encoding")  # where a file's name alone is looked for
-NOT_HERE = {".course/", ".autograder/", ".demo/", "results/", "docs/_build/"}  # what commands leave
+NOT_HERE = {"tutorial/", ".course/", ".autograder/", ".demo/", "results/", "docs/_build/"}  # what commands leave
 # In a course tree; Hugging Face's; in a course of stock nbgrader.
 OTHERS = {"students.csv", "jupyter_server_config.py", "run_glue.py", "nbgrader_config.py", "timestamp.txt"}
 OTHERS |= {"../helpers.py", "../../helpers.py", "../../../helpers.py"}  # of another course
@@ -46,6 +46,7 @@ OTHERS |= {"../helpers.py", "../../helpers.py", "../../../helpers.py"}  # of ano
 OTHERS |= {"course.local.toml", "notebooks.local/", "utils/checks/points.json"}
 # Lines of `bash` blocks that are not run here, each with the reason. All others are run, in the order of README.
 NOT_RUN = {
+    r"make check": "of the whole repository; .ci/run does it",
     r"make demo": "takes minutes; tests/grading/test_grade.py runs the demonstration",
     r"make test": "runs this test",
     r"make \.venv/ready": "installs from the network; .ci/run does it",
@@ -57,6 +58,7 @@ NOT_RUN = {
     r"autograder similar .*": "needs two submissions; tests/similarity/test_similar.py runs it",
     r"python -m pytest .*2\.8.*": "of an exercise that is not there; the test is looked for",
     r"python -m pytest .*test_prose.*": "a test of its own",
+    r"autograder (--tree tutorial|demo --download) .*": "test_the_tutorial_does_what_it_shows runs them",
     r"AUTOGRADER_LOCAL=.*": "of one's own settings; tests/test_local_settings.py has pytest choose by them",
 }
 
@@ -98,7 +100,7 @@ def workplace(tmp_path_factory):
 
 def test_each_block_is_run_or_has_a_reason():
     languages = {language for path in PAGES for language, _ in BLOCK.findall(path.read_text())}
-    assert languages == {"bash", "python", ""}, "commands stand in `bash` blocks"
+    assert languages == {"bash", "python", "toml", "text", ""}, "commands stand in `bash` blocks"
     run = {line for _, line in ALL if reason(line) is None}
     assert {line.split()[0] for line in run} == {"autograder"}, "say in NOT_RUN why another command is not run"
     assert {name.split()[1] for name in run} >= {"build", "release", "collect", "grade", "status", "feedback", "report"}
@@ -126,6 +128,62 @@ def test_commands_do_what_the_pages_say(workplace, monkeypatch, capsys):
         list((here.parent / "student/notebooks").glob("*.ipynb")) and (here / "grades.csv").read_text().count("\n") > 5
     )
     assert (tree / "report.html").exists() and len(list(tree.glob("feedback/*/*/*.html"))) == 1
+
+
+def test_the_tutorial_does_what_it_shows(tmp_path, monkeypatch):
+    """Its commands in their order, in an empty directory, and the lines that it prints of what they say."""
+    monkeypatch.chdir(tmp_path)
+    said = io.StringIO()
+    monkeypatch.setattr(cli.context, "console", cli.context.Console(file=said, width=150))
+    lines = [line for line in commands("docs/tutorial.md") if line.startswith("autograder ")]
+    assert [line.split()[-1 if "build" in line else 3] for line in lines][:2] == ["build", "canvas.zip"]
+    for line in lines:
+        try:
+            cli.app(shlex.split(line)[1:])
+        except SystemExit as end:
+            assert not end.code, line
+    printed = {re.sub(r"\s+", " ", line).strip() for line in said.getvalue().splitlines()}
+    shown = [text for language, text in BLOCK.findall(BY_NAME["docs/tutorial.md"].read_text()) if language == "text"]
+    assert len(shown) == 2
+    for line in "".join(shown).splitlines():
+        assert re.sub(r"\s+", " ", line).strip() in printed, line
+    mistaken = next((tmp_path / "tutorial/feedback").glob("*/mistakendi_103.html"), None) or next(
+        (tmp_path / "tutorial/feedback/mistakendi_103").rglob("*.html")
+    )
+    assert "Exercise 2." in mistaken.read_text() and (tmp_path / "tutorial/report.html").is_file()
+    assert (tmp_path / "tutorial/grades.csv").read_text().count("\n") == 46
+
+
+TRACKS = [
+    pytest.param(text, id=title)
+    for title, text in re.findall(
+        r"^## ([^\n]*)\n(?:(?!^## ).)*?^```toml\n(.*?)^```", BY_NAME["docs/tracks.md"].read_text(), re.M | re.S
+    )
+]
+
+
+@pytest.mark.parametrize("settings", TRACKS)
+def test_the_settings_of_a_track_are_a_course(settings, tmp_path, monkeypatch):
+    """Four notebooks with a deadline each, in the order of the deadlines; exercises without points say so."""
+    (tmp_path / "course.local.toml").write_text(settings)
+    monkeypatch.setenv("AUTOGRADER_LOCAL", str(tmp_path / "course.local.toml"))
+    track = course.load()
+    deadlines = [entry.deadline for entry in track.notebooks]
+    assert len(deadlines) == 4 and deadlines == sorted(deadlines)
+    for entry in track.notebooks:
+        notebook = build.student_notebook(track, entry)
+        unpaid = [cell for cell in notebook.cells if "(0 points, about" in cell.source]
+        assert len(unpaid) == len(entry.points)
+
+
+def test_messages_on_the_page_are_those_of_the_program():
+    """Each quoted part of a message, between its …, is in the source."""
+    sources = "".join(path.read_text() for name in ("autograder", "utils") for path in (ROOT / name).rglob("*.py"))
+    messages = re.findall(r'^\| "([^"]+)"', BY_NAME["docs/messages.md"].read_text(), re.M)
+    assert len(messages) > 25
+    python = {"NotImplementedError", "ModuleNotFoundError"}
+    parts = [part.strip() for message in {*messages} - python for part in message.split("…")]
+    assert [part for part in parts if part not in sources] == []
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -230,7 +288,7 @@ def test_commands_that_messages_suggest_are_of_the_tree_that_was_chosen(monkeypa
 def test_options_that_stand_alone_exist():
     commands = [*groups().commands.values()]
     commands += [inner for command in commands for inner in getattr(command, "commands", {}).values()]
-    every = {option for one in commands for parameter in one.params for option in parameter.opts}
+    every = {option for one in [groups(), *commands] for parameter in one.params for option in parameter.opts}
     alone = [(name, one.split()[0]) for name, path in BY_NAME.items() for one in stated(path) if one.startswith("--")]
     assert len(alone) > 3
     others = {"--resources", "--env", "--privileged"}  # dask's, and those of engines of containers
@@ -303,9 +361,9 @@ from utils.grading.expect import draw
 """
 
 
-def test_the_exercise_of_contributing_works(tmp_path, monkeypatch):
+def test_the_exercise_of_the_authors_page_works(tmp_path, monkeypatch):
     """Its four pieces fit: the solution passes, and each answer has the verdict that it states."""
-    blocks = [text for language, text in BLOCK.findall(BY_NAME["CONTRIBUTING.md"].read_text()) if language == "python"]
+    blocks = [text for language, text in BLOCK.findall(BY_NAME["docs/authors.md"].read_text()) if language == "python"]
     for name, text in zip(("notebook", "public", "private_checks", "wrong_answers"), blocks, strict=False):
         (tmp_path / f"{name}.py").write_text(NEEDED + text if name == "private_checks" else text)
     for module in (answers, authors_checks):

@@ -562,7 +562,7 @@ def test_outputs_are_not_counted(mine, tmp_path, text, monkeypatch, capsys):
 
 @pytest.mark.parametrize("year", [1970, 2150, 2201, 9998])
 def test_a_files_time_is_its_writers_and_breaks_nothing(mine, tmp_path, text, year, monkeypatch):
-    """docs/instructors.md says so: nobody is late by a time of 1970; one that cannot be is the time of collecting."""
+    """docs/scores.md says so: nobody is late by a time of 1970; one that cannot be is the time of collecting."""
     source = laid_out(tmp_path / "source", {f"ada/{NAME}.ipynb": text, f"bo/{NAME}.ipynb": text}, "folder")
     when, real = int(datetime.datetime(year, 2, 3, tzinfo=datetime.UTC).timestamp()), os.fstat
 
