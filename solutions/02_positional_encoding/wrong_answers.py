@@ -259,7 +259,7 @@ class FixedPositions(nn.Module):
 # + return self.table[: x.size(1)].expand_as(x)
 
 
-# %% wrong="2.2" of="in short" name="scales the words" says="no part of this module"
+# %% wrong="2.2" of="in short" name="scales the words" says="not part of this module"
 # - return x + self.table[: x.size(1)]
 # + return x * math.sqrt(x.size(-1)) + self.table[: x.size(1)]
 
@@ -1236,7 +1236,7 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -1e9)
 
 
-# %% wrong="2.7" name="any number of heads" says="no power of two must raise ValueError"
+# %% wrong="2.7" name="any number of heads" says="not a power of two must raise ValueError"
 def alibi_bias(n_heads, T):
     slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
     distance = torch.arange(T) - torch.arange(T)[:, None]

@@ -176,6 +176,7 @@ class Model(nn.Module):
     Parts: `base`, called with tokens (B, T) and mask (B, T), gives states (B, T, d_model);
     `head`, states to logits; `pool`, None or a function of states and mask that gives (B, d_model).
     If it is a module, it is a part, too. What is assigned to a part later, None included, is used from then on.
+    Nothing is kept from one call to the next.
     """
 
     def __init__(self, base, head, pool=None):
@@ -217,7 +218,7 @@ for name, model in {"language model": writer, "classifier": judge}.items():
 #
 # Torch has a switch for that, `strict=False`, and it is a trap: if the prefix differs,
 # *nothing* is loaded, and no error is raised. So look before you load, and refuse what does
-# not fit in name and shape. Copy the values: the base keeps its own parameters, and their type.
+# not fit in name and shape. Copy the values: the base keeps its own parameters, their type, and whether they learn.
 #
 # **Predict first.** Not one weight was loaded. What does the loss of the first epoch show?
 #
@@ -472,7 +473,8 @@ def accuracy(model, batches):
     """The share of examples, a float from 0 to 1, whose largest logit is that of their label.
 
     `batches` is any iterable of (tokens, mask, labels), where the model is; `model(tokens, mask)` gives logits (B, C).
-    It is judged in evaluation mode, without gradients, and left in the mode it was in.
+    All parts of the model are in one mode. It is judged in evaluation mode, without gradients, and left in the mode
+    that it was in.
     """
     ### BEGIN SOLUTION
     was_training = model.training

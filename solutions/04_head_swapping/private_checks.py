@@ -8,12 +8,20 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from autograder.author.checks import private
+from autograder.author.checks import private, swept
 from utils.checks import nb04_head_swapping as seen
 from utils.checks import nb04_toys as toys
 from utils.grading import expect
 from utils.grading.expect import draw, normal
 from utils.grading.remote import Library, Remote, read
+
+heads = swept("4.1", seen.HEAD, without=("device",))
+language_models = swept("4.2", seen.LANGUAGE_MODEL, without=("device",))
+classifiers = swept("4.2", seen.CLASSIFIER, without=("device",))
+last_states = swept("4.4", seen.LAST, without=("device",))
+batches_of_examples = swept("4.5", seen.COLLATE)
+accuracies = swept("4.6", seen.ACCURACY)
+all_features = swept("4.7", seen.FEATURES)
 
 WORDS = ("gate", "norm", "read", "mix", "rank", "turn", "alpha", "zeta", "query", "layer")
 
@@ -38,20 +46,6 @@ def plain(lib: Library, vocab: int, width: int, hidden: int, seed: int) -> tuple
 
 
 # 4.1
-
-
-@private("4.1", tells="the head works for some leading dimensions only; it should take (..., d_model)")
-def any_leading_dimensions(ClassificationHead):
-    numbers = draw(100)
-    d_model, classes = numbers.sample(range(2, 12), 2)
-    state = {"linear.weight": normal(classes, d_model, seed=100), "linear.bias": normal(classes, seed=101)}
-    head = seen.loaded(ClassificationHead(d_model, classes, round(numbers.uniform(0.1, 0.9), 3)), state)
-    head.eval()
-    a, b, c = numbers.sample(range(2, 7), 3)
-    for leading in ((), (a,), (b, c), (a, 1, c), (1,), (1, 1)):
-        x = normal(*leading, d_model, seed=102)
-        logits = expect.floats(head(x), (*leading, classes), "the logits")
-        expect.close(logits, F.linear(x, state["linear.weight"], state["linear.bias"]), "the logits are wrong.")
 
 
 @private("4.1", tells="dropout should act on the inputs at the rate that was given, 0 included")
@@ -275,19 +269,6 @@ def padding_on_both_sides(last_real):
         expect.close(result, wanted, "wrong")
 
 
-@private("4.4", tells="long rows give another token, or states of float64 or bfloat16 another type")
-def any_type_and_length(last_real):
-    numbers = draw(250)
-    T, d = numbers.randint(600, 900), numbers.randint(1, 4)
-    lengths = [T, T - 1, T - 2, T - 3, numbers.randint(1, 99)]  # numbers so large are not all there in bfloat16
-    states, mask = normal(len(lengths), T, d, seed=250), seen.places(T, lengths)
-    wanted = seen.picked(states, [length - 1 for length in lengths])
-    for kind in (torch.float64, torch.bfloat16, torch.float32):
-        result = expect.tensor(last_real(states.to(kind), mask), (len(lengths), d), "the result")
-        assert result.dtype == kind, "another type"
-        assert torch.equal(result, wanted.to(kind)), "another token"
-
-
 @private("4.4", tells="a row without a real token must raise ValueError, wherever it stands")
 def refuses_empty_rows(last_real):
     numbers = draw(260)
@@ -300,48 +281,15 @@ def refuses_empty_rows(last_real):
             expect.refuses(last_real, states, real, says="let through")
 
 
-@private("4.4", tells="the gradient of the result should flow to the picked states, unchanged")
-def gradient_is_exact(last_real, lib):
-    numbers = draw(270)
-    B, T, d = numbers.sample(range(2, 8), 3)
-    lengths = [numbers.randint(1, T) for _ in range(B)]
-    states, mask = normal(B, T, d, seed=270), seen.places(T, lengths)
-    (gradient,) = lib(toys).gradients(last_real, [states], mask)
-    wanted = seen.slope_of(states, [length - 1 for length in lengths])
-    expect.close(expect.floats(gradient, (B, T, d), "the gradient"), wanted, "the gradient is wrong")
-
-
 # 4.5
-
-
-@private("4.5", tells="rows should be as long as the longest and no further than the longest of what is left")
-def other_lengths(collate):
-    numbers = draw(280)
-    for longest, cut in ((7, None), (9, 1), (11, 7), (12, 30), (13, None), (10, 4), (8, 5)):
-        longest += 2 * numbers.randint(0, 4)
-        lengths = [longest, *(numbers.randint(0, longest) for _ in range(numbers.randint(1, 5))), 0]
-        numbers.shuffle(lengths)
-        pad, vocab, classes = numbers.randint(0, 9), numbers.randint(10, 30), numbers.randint(2, 5)
-        examples = [
-            [[numbers.randrange(vocab) for _ in range(length)], numbers.randrange(classes)] for length in lengths
-        ]
-        left = [min(length, cut or length) for length in lengths]
-        tokens, mask, labels = seen.three(collate(examples, pad, cut), len(lengths), max(left))
-        assert torch.equal(mask, seen.places(max(left), left)), "the mask is wrong"
-        for row, length, (given, _) in zip(tokens.tolist(), left, examples, strict=True):
-            assert row == given[:length] + [pad] * (max(left) - length), "a row is wrong"
-        assert labels.tolist() == [label for _, label in examples], "the labels are wrong"
 
 
 @private("4.5", tells="without `max_len` nothing should be cut, however long")
 def nothing_is_cut(collate):
-    numbers = draw(290)
-    size = numbers.randint(600, 900)
-    long = [numbers.randrange(2000) for _ in range(size)]
-    tokens, mask, labels = seen.three(collate([[long, 3], [[1], 1]], 0), 2, size)
-    assert tokens.tolist() == [long, [1] + [0] * (size - 1)] and mask[0].all(), "cut"
-    assert mask[1].tolist() == [True] + [False] * (size - 1), "the mask is wrong"
-    assert labels.tolist() == [3, 1], "the labels are wrong"
+    examples = seen.some_examples(2, draw(290).randint(600, 900), 290)
+    tokens, mask, labels = seen.batch_of(examples, 0, None)
+    found = seen.three(collate(examples, 0), *tokens.shape)
+    assert all(map(torch.equal, found, (tokens, mask, labels))), "wrong"
 
 
 @private("4.5", tells="a batch of a single example, or of rows of one length, should need no padding")
@@ -453,25 +401,6 @@ def any_model(select, lib):
         count += 1
         if count == 2:
             return
-
-
-@private("4.6", tells="a model with dropout is not judged as it works in evaluation mode")
-def model_with_dropout(accuracy, lib):
-    numbers = draw(280)
-    vocab, width, classes = numbers.sample(range(4, 12), 3)
-    model, ours = plain(lib, vocab, width, classes, 280)
-    batches, right, count = [], 0, 0
-    for number in range(numbers.randint(2, 4)):
-        tokens, _, _ = batch(numbers.randint(8, 16), 1, vocab, 2, 285 + number)
-        with torch.no_grad():
-            best = ours(tokens, torch.ones(tokens.shape)).squeeze(1).argmax(-1)
-        hit = torch.tensor([numbers.random() < 0.7 for _ in best])
-        batches.append([tokens, torch.ones(tokens.shape), torch.where(hit, best, (best + 1) % classes)])
-        right, count = right + int(hit.sum()), count + len(hit)
-    judged = lib(toys).Plain(lib(nn).Sequential(model.layers, lib(nn).Flatten(1)))
-    judged.train()
-    share = expect.number(accuracy(judged, batches), "the accuracy")
-    expect.close(share, right / count, "the accuracy is wrong")
 
 
 # 4.7

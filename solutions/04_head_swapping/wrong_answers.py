@@ -84,7 +84,7 @@ class ClassificationHead(nn.Module):
         return self.decoder(self.dropout(states))
 
 
-# %% wrong="4.1" name="one vector for each text only" says="cannot be multiplied"
+# %% wrong="4.1" name="one vector for each text only" says="with states of shape (7,), d = 7, C = 3: it is an error"
 # - return self.linear(self.dropout(states))
 # + return self.linear(self.dropout(states.flatten(1)))
 
@@ -122,14 +122,14 @@ class ClassificationHead(nn.Module):
 # - self.dropout = nn.Dropout(dropout)
 # + self.dropout = nn.Dropout(dropout, inplace=True)
 
-# %% wrong="4.1" name="detached states" says="reaches the states"
+# %% wrong="4.1" name="detached states" says="no gradient reaches states from the logits"
 # - self.dropout = nn.Dropout(dropout)
 # + self.rate = dropout
 
 # - return self.linear(self.dropout(states))
 # + return self.linear(F.dropout(states.detach(), self.rate, self.training))
 
-# %% wrong="4.1" name="logits in float32" says="Keep the type"
+# %% wrong="4.1" name="logits in float32" says="the logits are float32, not of the dtype of states"
 # - self.dropout = nn.Dropout(dropout)
 # + self.rate = dropout
 
@@ -143,7 +143,7 @@ class ClassificationHead(nn.Module):
 # + return self.linear(flat).view(*states.shape[:-1], -1)
 
 
-# %% wrong="4.1" of="in short" name="at most three dimensions" says="leading dimensions" private=true
+# %% wrong="4.1" of="in short" name="at most three dimensions" says="the logits have shape (1, 3), not (3,)"
 # - return self.linear(F.dropout(states, self.rate, self.training))
 # + states = F.dropout(states, self.rate, self.training)
 # + return self.linear(states) if states.ndim > 1 else self.linear(states.unsqueeze(0))
@@ -416,7 +416,7 @@ class Model(nn.Module):
         self.pool = pool
 
     def forward(self, tokens, mask):
-        pool = self.pool or (lambda states, mask: states)
+        pool = (lambda states, mask: states) if self.pool is None else self.pool
         return self.head(pool(self.base(mask=mask, tokens=tokens), mask=mask))
 
 
@@ -479,6 +479,30 @@ class Model(nn.Module):
         if not callable(self.pool):
             return self.head(hidden)
         return self.head(self.pool(hidden, mask))
+
+
+# %% wrong="4.2" name="tokens times the mask" says="other tokens than the model"
+# - states = self.base(tokens, mask)
+# + states = self.base(tokens * mask, mask)
+
+# %% wrong="4.2" name="no pool for one token" says="a pool was given, and is not used"
+# - if self.pool is not None:
+# + if self.pool is not None and tokens.size(1) > 1:
+
+# %% wrong="4.2" name="the only state of one token" says="wrong for other sizes" private=true
+# -     states = self.pool(states, mask)
+# +     states = self.pool(states, mask) if tokens.size(1) > 1 else states[:, 0]
+
+# %% wrong="4.2" name="a pool that counts as false" says="Ask `pool is not None`"
+# - if self.pool is not None:
+# + if self.pool:
+
+# %% wrong="4.2" name="states are kept" says="tokens that were read before give the old logits"
+# - self.base, self.head, self.pool = base, head, pool
+# + self.base, self.head, self.pool, self.known = base, head, pool, {}
+
+# - states = self.base(tokens, mask)
+# + states = self.known.setdefault(str([tokens.tolist(), mask.tolist()]), self.base(tokens, mask))
 
 
 # %% wrong="4.3" name="torch's silent partial load" says="accepted without a word"
@@ -767,6 +791,23 @@ def load_base(base, state, strict=True):
     )
 
 
+# %% wrong="4.3" name="tuples" says="should be lists"
+# - missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+# + missing, unexpected = tuple(sorted(own.keys() - fits.keys())), tuple(sorted(offered.keys() - fits.keys()))
+
+# %% wrong="4.3" name="freezes the base" says="`requires_grad` should stay as it is"
+#   base.load_state_dict(own | fits)
+# + base.requires_grad_(False)
+
+# %% right="4.3" name="an error of its own"
+#   own, prefix = base.state_dict(), "base."
+# + class DoesNotFit(ValueError):
+# +     pass
+
+# - raise ValueError(f"missing: {missing}, unexpected: {unexpected}")
+# + raise DoesNotFit(f"missing: {missing}, unexpected: {unexpected}")
+
+
 # %% wrong="4.4" name="the lab's output[-1]" says="not `output[-1]`"
 def last_real(states, mask):
     return states[-1]
@@ -848,7 +889,7 @@ def last_real(states, mask):
     return states[rows, (mask * places).argmax(1)]
 
 
-# %% wrong="4.4" name="detached" says="no gradient reaches the states"
+# %% wrong="4.4" name="detached" says="no gradient reaches states from the result"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("a row has no real token")
@@ -869,7 +910,7 @@ def last_real(states, mask):
     return states[rows, (mask * places).argmax(1)]
 
 
-# %% wrong="4.4" name="a result in float32" says="Keep the type of the states"
+# %% wrong="4.4" name="a result in float32" says="the result is float32, not of the dtype of states"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("a row has no real token")
@@ -887,7 +928,7 @@ def last_real(states, mask):
     return states[rows, (mask * places).argmax(1)]
 
 
-# %% wrong="4.4" name="switches to counting in small batches" says="alone or in company" private=true
+# %% wrong="4.4" name="switches to counting in small batches" says="B = 2, T = 4, d = 3: the result is not what the text says"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("a row has no real token")
@@ -952,7 +993,7 @@ def last_real(states, mask):
     return states[torch.arange(len(states), device=states.device), last - 1]
 
 
-# %% wrong="4.4" name="half of the gradient" says="should arrive unchanged"
+# %% wrong="4.4" name="half of the gradient" says="the gradient that reaches states from the result is wrong"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("a row has no real token")
@@ -961,7 +1002,7 @@ def last_real(states, mask):
     return (picked + picked.detach()) / 2
 
 
-# %% wrong="4.4" name="positions in the type of the states" says="long rows" private=true
+# %% wrong="4.4" name="positions in the type of the states" says="bfloat16: the result is not what the text says"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("a row has no real token")
@@ -970,7 +1011,7 @@ def last_real(states, mask):
     return states[torch.arange(len(states), device=states.device), last]
 
 
-# %% wrong="4.4" name="one text loses its dimension" says="alone or in company" private=true
+# %% wrong="4.4" name="one text loses its dimension" says="the result has shape (2,), not (1, 2)"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("a row has no real token")
@@ -1178,7 +1219,7 @@ def collate(examples, pad_id, max_len=None):
 # - def collate(examples, pad_id, max_len=None):
 # + def collate(examples, pad_id, max_len=8):
 
-# %% wrong="4.5" name="an even number of places" says="no further than the longest" private=true
+# %% wrong="4.5" name="an even number of places" says="nothing should be cut" private=true
 #   tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
 # + tokens = F.pad(tokens, (0, tokens.size(1) % 2 * (tokens.size(1) > 5)), value=pad_id)
 
@@ -1491,7 +1532,7 @@ def select(model, train_epoch, evaluate, epochs):
 # - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
 # + hits = [model(tokens, mask).argmax(dim=0) == labels for tokens, mask, labels in batches]
 
-# %% wrong="4.6" name="batches of one lose their dimension" says="other batches" private=true
+# %% wrong="4.6" name="batches of one lose their dimension" says="with batches of 2 entries, V = 9, C = 3, N = 8: it is an error"
 # - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
 # + hits = [model(tokens, mask).squeeze().argmax(dim=1) == labels for tokens, mask, labels in batches]
 
@@ -1726,6 +1767,23 @@ def features(base, pool, batches):
     base.eval()
     found = [(pool(base(t, m), m), y) for t, m, y in batches]
     return torch.cat([s for s, _ in found]), torch.cat([y for _, y in found])
+
+
+# %% wrong="4.6" name="the mode of the whole, not of its parts" says="the modes of its parts are not as before"
+# - model.train(was_training)
+# + model.training = was_training
+
+# %% wrong="4.6" name="half precision" says="the accuracy is not"
+# - return torch.cat(hits).float().mean().item()
+# + return torch.cat(hits).half().mean().item()
+
+# %% wrong="4.6" name="the last epoch but one" says="the last epoch but one was chosen"
+# - if best is None or curve[-1] > curve[best[0] - 1]:
+# + if best is None or epoch < epochs:
+
+# %% right="4.6" name="in double precision"
+# - return torch.cat(hits).float().mean().item()
+# + return torch.cat(hits).double().mean().item()
 
 
 # %% wrong="4.7" name="an attribute that nobody reads" says="not of the module"
@@ -2028,3 +2086,14 @@ def features(base, pool, batches):
         answers += list(labels)
     base.train(was)
     return torch.stack(rows), torch.stack(answers)
+
+
+# %% wrong="4.7" name="gradients of what learns alone" says="a part that did not learn before it was frozen"
+# -     parameter.requires_grad = False
+# -     parameter.grad = None
+# +     if parameter.requires_grad:
+# +         parameter.requires_grad, parameter.grad = False, None
+
+# %% wrong="4.7" name="labels of float" says="a head cannot be trained on these features and labels"
+# - return torch.cat(states), torch.cat(labels)
+# + return torch.cat(states), torch.cat(labels).float()

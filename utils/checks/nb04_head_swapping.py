@@ -12,6 +12,7 @@ from utils import tiny_bert
 from utils.checks import nb04_toys as toys
 from utils.grading import expect
 from utils.grading.check import check
+from utils.grading.contract import Contract
 from utils.grading.expect import normal
 from utils.grading.remote import EMPTY, INFINITY, Library, Remote, StudentError, kind, promised, read
 
@@ -34,6 +35,17 @@ def records_again(lib: Library, name: str) -> None:
 
 
 # 4.1
+
+HEAD = Contract(
+    "ClassificationHead(d, C, 0.0)(states)",
+    sizes={"d": (1, 9, 900), "C": (1, 6, 600)},
+    states="floats (..., d)",
+    gives="the logits: as states (..., C)",
+    weights=lambda d, C, rate: {"linear.weight": (C, d), "linear.bias": (C,)},
+    right=lambda state, d, C, rate, states: F.linear(states, state["linear.weight"], state["linear.bias"]),
+    learns="states",
+    draws=True,
+)
 
 
 @check("4.1", points=2)
@@ -79,19 +91,12 @@ def classification_head(ClassificationHead, lib):
     expect.close(logits, wanted, "in training mode, something is dropped at a rate of 0.")
     learns(lib, ClassificationHead, state, x)
 
-    shape = (2, 3, d_model)
-    head = loaded(ClassificationHead(d_model, classes, 0.0), state)
-    logits = lib(toys).strided(head, normal(*shape, seed=4))
-    wanted = F.linear(normal(*shape, seed=4), state["linear.weight"], state["linear.bias"])
-    expect.close(expect.floats(logits, (2, 3, classes), "the logits"), wanted, "the logits are wrong for (B, T, d).")
-    head = ClassificationHead(d_model, classes)
-    stays_there(lib, lib(operator).call, head, x)
-    half = expect.tensor(head.bfloat16()(x.bfloat16()), (3, classes), "the logits")
-    assert half.dtype == torch.bfloat16, f"head and states are bfloat16, the logits {half.dtype}. Keep the type."
+    HEAD.hold(ClassificationHead, lib, "sizes", "layout", "gradients", "dtypes")
+    stays_there(lib, lib(operator).call, ClassificationHead(d_model, classes), x)
 
 
 def learns(lib: Library, ClassificationHead: Remote, state: dict[str, torch.Tensor], x: torch.Tensor) -> None:
-    """Fail unless gradients reach weight and bias of a fresh head, and the states through one with these weights."""
+    """Fail unless gradients reach weight and bias of a fresh head with so many inputs and classes."""
     (classes, d_model), toy = state["linear.weight"].shape, lib(toys)
     up = torch.linspace(-1, 2, len(x) * classes).reshape(-1, classes)
     slopes = toy.parameter_gradients(ClassificationHead(d_model, classes, 0.0), x)
@@ -99,9 +104,6 @@ def learns(lib: Library, ClassificationHead: Remote, state: dict[str, torch.Tens
     for name, wanted in (("linear.weight", up.T @ x), ("linear.bias", up.sum(0))):
         told = f"`{name}` of a fresh head does not get the gradient that it should: it cannot learn."
         expect.close(expect.floats(slopes[name], tuple(wanted.shape), "the gradient"), wanted, told)
-    (slope,) = toy.gradients(loaded(ClassificationHead(d_model, classes, 0.0), state), [x])
-    told = "no gradient, or a wrong one, reaches the states: the base could not learn through this head."
-    expect.close(expect.floats(slope, tuple(x.shape), "the gradient"), up @ state["linear.weight"], told)
 
 
 def drops_inputs(head: Remote, rate: float, width: int = 24, value: float = 1.0, bias: float = 1.0) -> None:
@@ -164,6 +166,31 @@ def loaded(module: Remote, state: dict[str, torch.Tensor]) -> Remote:
     """`module` of the student's process with these weights."""
     module.load_state_dict(state)
     return module
+
+
+LANGUAGE_MODEL = Contract(
+    "Model(base, head)(tokens, mask)",
+    sizes={"B": (1, 5), "T": (1, 7, 600), "V": (2, 9), "d": (1, 5)},
+    base=lambda toys, seed, V, d: toys.filled(toys.Reader(V, d), seed),
+    head=lambda toys, seed, V, d: toys.linear(d, V, seed + 1),
+    toys=toys,
+    tokens="ids (B, T) below V",
+    mask="bools (B, T)",
+    gives="the logits: float (B, T, V)",
+    right=lambda base, head, tokens, mask: head(base(tokens, mask)),
+)
+CLASSIFIER = Contract(
+    "Model(base, head, pool)(tokens, mask)",
+    sizes={"B": (1, 5), "T": (1, 7, 600), "V": (2, 9), "d": (1, 5), "C": (1, 6)},
+    base=lambda toys, seed, V, d: toys.filled(toys.Reader(V, d), seed),
+    head=lambda toys, seed, d, C: toys.linear(d, C, seed + 1),
+    pool=lambda toys, seed: toys.twice_total,
+    toys=toys,
+    tokens="ids (B, T) below V",
+    mask="bools (B, T)",
+    gives="the logits: float (B, C)",
+    right=lambda base, head, pool, tokens, mask: head(pool(base(tokens, mask), mask)),
+)
 
 
 @check("4.2", points=2)
@@ -229,7 +256,12 @@ def model(Model, lib):
     base.load_state_dict(other)
     with torch.no_grad():
         moved = after(reader(other)(TOKENS, MASK), MASK)
+    fresh = (TOKENS + 1) % vocab  # not seen before: nothing can have been kept of them
+    with torch.no_grad():
+        unseen = after(reader(other)(fresh, MASK), MASK)
     sentence = "the model works on a copy of the base. Two models with one base should share its weights."
+    expect.close(expect.floats(classifier(fresh, MASK), (3, classes), "the logits"), unseen, sentence)
+    sentence = "after the base's weights changed, tokens that were read before give the old logits: something is kept."
     expect.close(expect.floats(classifier(TOKENS, MASK), (3, classes), "the logits"), moved, sentence)
     five = linear_state(width, 5, 50)
     lib(builtins).setattr(classifier, "head", loaded(lib(nn).Linear(width, 5), five))
@@ -252,9 +284,9 @@ def model(Model, lib):
     assert "pool.weight" in learned and "pool.bias" in learned, (
         "a pool that has weights should be a part of the model, as base and head are: else it never learns."
     )
-    as_it_is(Model, lib, MASK)
-    as_it_is(Model, lib, torch.ones(2, 4, dtype=torch.bool))
-    as_it_is(Model, lib, MASK[1:2])
+    for mask in (MASK, torch.ones(2, 4, dtype=torch.bool), MASK[1:2], MASK[:, :1]):
+        as_it_is(Model, lib, mask)
+    CLASSIFIER.hold(Model, lib, "memory")
 
 
 def as_it_is(Model: Remote, lib: Library, mask: torch.Tensor) -> None:
@@ -262,22 +294,28 @@ def as_it_is(Model: Remote, lib: Library, mask: torch.Tensor) -> None:
     B, T = mask.shape
     toy, through = lib(toys), lib(nn).Identity()
     for name, model, shape in (
-        ("base", Model(toy.Witness(), through), (B, T, 3)),
-        ("pool", Model(toy.Witness(), through, toy.WitnessPool()), (B, 3)),
+        ("base", Model(toy.Witness(), through), (B, T, 4)),
+        ("pool", Model(toy.Witness(), through, toy.WitnessPool()), (B, 4)),
     ):
         for training in (True, False):
             model.train(training)
             told = f"the {name} should get two arguments, one of them the mask, even where nothing is padding."
-            tokens = torch.zeros(B, T, dtype=torch.int64)
+            tokens = torch.arange(1, B * T + 1).view(B, T)
             logits = expect.answers(model, tokens, mask, says=told, kinds=("TypeError",))
-            facts = torch.stack([mask.float(), torch.ones(B, T), torch.full((B, T), float(training))], dim=-1)
+            facts = torch.stack([mask.float(), torch.ones(B, T), torch.full((B, T), float(training)), tokens], dim=-1)
             facts = facts if name == "base" else facts.mean(dim=1)
+            skipped = type(logits) is torch.Tensor and logits.shape == (B, T, 4) != shape
+            assert not skipped, (
+                "a pool was given, and is not used. Ask `pool is not None`: a module may count as false."
+            )
             logits = expect.floats(logits, shape, "the logits")
             expect.close(logits[..., 0], facts[..., 0], f"the {name} gets another mask than the model.")
             told = f"the {name} gets a mask of another type than the model: true and false became numbers."
             expect.close(logits[..., 1], facts[..., 1], told)
             told = f"the {name} is not in the mode of the model: `train()` and `eval()` should reach all parts."
             expect.close(logits[..., 2], facts[..., 2], told)
+            told = "the base gets other tokens than the model: what is padding is for the mask to say."
+            expect.close(logits[..., 3], facts[..., 3], told)
 
 
 # 4.3
@@ -344,6 +382,8 @@ def load_base(load_base, lib):
     assert report["missing"] == [] and report["unexpected"] == [], (
         "a checkpoint that fits is reported as one that does not."
     )
+    types = lib(toys).types_in(load_base, base, whole(new, **head))
+    assert types == ["list"] * 3, "`missing`, `unexpected` and `left` should be lists."
     assert report["left"] == ["head.bias", "head.weight"], (
         "`left` should list what does not belong to the base: the head."
     )
@@ -402,6 +442,8 @@ def keeps_apart(load_base: Remote, lib: Library, sizes: tuple[int, int, int], se
     base = layers(torch_there.nn, sizes)
     optimizer = torch_there.optim.SGD(base.parameters(), lr=0.1)
     load_base(base, checkpoint)
+    told = "loading changes which weights of the base learn: `requires_grad` should stay as it is."
+    assert all(toy.learning(base)), told
     x, labels = normal(5, sizes[0], seed=seed + 8), torch.arange(5) % sizes[2]
     toy.step(base, optimizer, x, labels)
     toys.descend(ours, ours.parameters(), x, labels, 0.1)
@@ -445,6 +487,24 @@ def places(T: int, lengths: list[int], left: bool = False) -> torch.Tensor:
 def picked(states: torch.Tensor, ends: list[int]) -> torch.Tensor:
     """Row by row, the state at that position."""
     return torch.stack([states[row, end] for row, end in enumerate(ends)])
+
+
+def last_of_each(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The state of the last real token of each row, row by row."""
+    return picked(states, [int(row.nonzero().max()) for row in mask])
+
+
+LAST = Contract(
+    "last_real(states, mask)",
+    sizes={"B": (1, 6), "T": (1, 9, 2100), "d": (1, 7)},
+    states="floats (B, T, d)",
+    mask="bools (B, T)",
+    nothing=lambda toys, seed, B, T: torch.zeros(B, T, dtype=torch.bool),
+    gives="the result: as states (B, d)",
+    right=last_of_each,
+    refuses=("last_real(states, nothing)",),
+    learns="states",
+)
 
 
 @check("4.4", points=3)
@@ -499,15 +559,6 @@ def last_real(last_real, lib):
     nan = type(result) is torch.Tensor and result.isnan().any()
     assert not nan, "NaN at the padding reaches the result: 0 times NaN is not zero. Pick a state, do not blend."
     expect.refuses(last_real, states, places(T, [2, 0, 3]), says="a row without a real token must raise ValueError.")
-    (gradient,) = lib(toys).gradients(last_real, [states], mask)
-    assert gradient.any(), "no gradient reaches the states: the base could never learn through this pool."
-    reached = gradient.abs().sum(-1) > 0
-    assert not (reached & ~mask).any(), "gradient flows to padding."
-    expect.close(gradient, slope_of(states, ends), "the gradient of a state that was picked should arrive unchanged.")
-    half = expect.tensor(last_real(states.bfloat16(), mask), (B, d), "last_real of bfloat16")
-    assert half.dtype == torch.bfloat16, (
-        f"the states are bfloat16, the result {half.dtype}. Keep the type of the states."
-    )
     number = last_real(normal(2, 300, d, seed=6), torch.ones(2, 300, dtype=torch.uint8))
     told = "the result is wrong for a long text if the mask is of a type with few numbers: uint8 ends at 255."
     expect.close(expect.floats(number, (2, d), "last_real"), normal(2, 300, d, seed=6)[:, -1], told)
@@ -515,16 +566,8 @@ def last_real(last_real, lib):
     endless[0, ends[0]] = torch.inf
     told = "a state that is not finite is changed on its way. The pool should give it as it is: else nobody notices."
     assert torch.equal(expect.floats(last_real(endless, mask), (B, d), "last_real"), picked(endless, ends)), told
-    apart = expect.floats(lib(toys).strided(last_real, states, mask), (B, d), "last_real")
-    expect.close(apart, picked(states, ends), "the result is wrong for states that do not lie in order in memory.")
+    LAST.hold(last_real, lib, "sizes", "dtypes", "layout", "gradients")
     stays_there(lib, last_real, states, mask)
-
-
-def slope_of(states: torch.Tensor, ends: list[int]) -> torch.Tensor:
-    """The gradient that `toys.gradients` should find for the states, if those at `ends` are picked."""
-    (B, _, d), slope = states.shape, torch.zeros_like(states)
-    slope[range(B), ends] = torch.linspace(-1, 2, B * d, dtype=states.dtype).reshape(B, d)
-    return slope
 
 
 def picked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -533,6 +576,34 @@ def picked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 # 4.5
+
+
+def some_examples(B: int, T: int, seed: int) -> list[Any]:
+    """So many examples; the longest has T token numbers, which may be the padding's, and one may have none."""
+    pick = expect.draw(seed)
+    lengths = [T, *(pick.randint(0, T) for _ in range(B - 1))]
+    pick.shuffle(lengths)
+    return [[[pick.randint(0, 9) for _ in range(length)], pick.randint(0, 4)] for length in lengths]
+
+
+def batch_of(examples: list[Any], pad_id: int, max_len: int | None) -> tuple[torch.Tensor, ...]:
+    """Tokens, mask and labels of a batch, number by number."""
+    rows = [numbers if max_len is None else numbers[:max_len] for numbers, _ in examples]
+    T = max(map(len, rows))
+    tokens = [[row[t] if t < len(row) else pad_id for t in range(T)] for row in rows]
+    shape, labels = (len(rows), T), torch.tensor([label for _, label in examples])
+    return torch.tensor(tokens, dtype=torch.int64).view(shape), places(T, [*map(len, rows)]).view(shape), labels
+
+
+COLLATE = Contract(
+    "collate(examples, pad_id, max_len)",
+    sizes={"B": (1, 7, 300), "T": (0, 9, 900), "pad_id": (0, 9), "cut": (0, 12), "_cuts": (0, 1)},
+    examples=lambda toys, seed, B, T: some_examples(B, T, seed),
+    max_len="= (None, cut)[_cuts]",
+    gives="the tokens: int64 (B, (cut < T) * (cut - T) * _cuts + T); "
+    "the mask: bool (B, (cut < T) * (cut - T) * _cuts + T); the labels: int64 (B)",
+    right=batch_of,
+)
 
 
 @check("4.5", points=2)
@@ -631,6 +702,42 @@ def voting(
     return table, batches
 
 
+def some_batches(V: int, C: int, N: int, seed: int) -> list[list[torch.Tensor]]:
+    """N examples in batches of different sizes and lengths, the last of one example."""
+    numbers, pick, batches, left = expect.generator(seed), expect.draw(seed), [], N
+    while left:
+        B, T = min(left, 600, max(1, left - 1)), pick.randint(1, 6)
+        mask = torch.arange(T) < torch.randint(1, T + 1, (B, 1), generator=numbers)
+        tokens, labels = (torch.randint(most, shape, generator=numbers) for most, shape in ((V, (B, T)), (C, (B,))))
+        batches.append([tokens, mask, labels])
+        left -= B
+    return batches
+
+
+def share_of_hits(model: nn.Module, batches: list[list[torch.Tensor]]) -> float:
+    """The accuracy by its definition, hit by hit."""
+    model.eval()
+    hits = [
+        int(best) == int(label)
+        for tokens, mask, labels in batches
+        for best, label in zip(model(tokens, mask).argmax(-1), labels, strict=True)
+    ]
+    return sum(hits) / len(hits)
+
+
+ACCURACY = Contract(
+    "accuracy(model, batches)",
+    sizes={"V": (3, 9), "C": (2, 6), "N": (1, 40, 1500)},
+    model=lambda toys, seed, V, C: toys.filled(toys.Judge(V, C), seed),
+    toys=toys,
+    batches=lambda toys, seed, V, C, N: some_batches(V, C, N, seed),
+    gives="the accuracy: float",
+    right=share_of_hits,
+    keeps="model",
+    tolerance=1e-6,
+)
+
+
 @check("4.6", points=3)
 def select(accuracy, select, lib):
     """Accuracy over examples; the best epoch on validation, its weights, and one look at the test."""
@@ -672,13 +779,16 @@ def select(accuracy, select, lib):
     accuracy(model, batches)
     assert read(model.training) is False, "judging a model in evaluation mode leaves it in training mode."
     stays_there(lib, accuracy, model, batches)
+    ACCURACY.hold(accuracy, lib, "memory")
 
     valid, test = [0.5, 0.75, 0.625, 0.75, 0.25], [0.1, 0.2, 0.9, 0.3, 0.4]
     model, report = selected(select, lib, valid, test, 5)
     state = model.state_dict()
     both = [float(state[name]) for name in ("counter", "seen")]
     assert report["curve"] == valid, "`curve` should hold the validation accuracy after each epoch, in order."
-    named_epoch(report["epoch"], valid, test)
+    others = [0.125, 0.5, 0.75, 0.25, 0.75, 0.625, 0.375], [0.3, 0.4, 0.1, 0.6, 0.2, 0.9, 0.5]
+    _, second = selected(select, lib, *others, 7)
+    named_epoch([report["epoch"], second["epoch"]], [(valid, test), others])
     result = report["test"]
     assert both != [2, 2] or result != test[-1], (
         "the test is looked at before the best weights are put back: its accuracy is that of the last epoch."
@@ -707,17 +817,33 @@ def surely(table: torch.Tensor, batches: list) -> list[list[bool]]:
     ]
 
 
-def named_epoch(epoch: Any, valid: list[float], test: list[float]) -> None:
-    """Fail unless `epoch` is the earliest that is best on validation, counted from 1."""
-    expect.of_type(epoch, int, "`epoch` should be a number")
-    best = valid.index(max(valid)) + 1
-    assert epoch != 0, "epoch 0 was chosen, the model before all training. Only trained epochs are candidates."
-    assert epoch != test.index(max(test)) + 1, "the epoch was chosen by the test set. That is what validation is for."
-    assert epoch != valid.index(min(valid)) + 1, "the epoch that is worst on validation was chosen."
-    assert epoch != best - 1, "epochs are counted from zero. The first is 1."
-    last = len(valid) - valid[::-1].index(max(valid))
-    assert epoch != last or last == best, "of two epochs that are equally good, the later was chosen. Take the earlier."
-    assert epoch == best, "the epoch that is best on validation was not chosen."
+def named_epoch(epochs: list[Any], curves: list[tuple[list[float], list[float]]]) -> None:
+    """Fail unless `epochs` are the earliest that are best on validation, counted from 1, for these curves.
+
+    A curve is the accuracies on validation and on the test after each epoch. A mistake explains all epochs or none.
+    """
+    for epoch in epochs:
+        expect.of_type(epoch, int, "`epoch` should be a number")
+    wanted = [valid.index(max(valid)) + 1 for valid, _ in curves]
+    expect.explained(
+        epochs,
+        wanted,
+        f"`epoch` is {epochs[0]} for the validation accuracies {curves[0][0]}, and {epochs[1]} for {curves[1][0]}: it "
+        "is not the earliest of the best.",
+        {
+            "epoch 0 was chosen, the model before all training. Only trained epochs are candidates.": [0, 0],
+            "the epoch was chosen by the test set. That is what validation is for.": [
+                test.index(max(test)) + 1 for _, test in curves
+            ],
+            "the epoch that is worst on validation was chosen.": [valid.index(min(valid)) + 1 for valid, _ in curves],
+            "epochs are counted from zero. The first is 1.": [epoch - 1 for epoch in wanted],
+            "of two epochs that are equally good, the later was chosen. Take the earlier.": [
+                len(valid) - valid[::-1].index(max(valid)) for valid, _ in curves
+            ],
+            "the last epoch was chosen, however good it is.": [len(valid) for valid, _ in curves],
+            "the last epoch but one was chosen, however good it is.": [len(valid) - 1 for valid, _ in curves],
+        },
+    )
 
 
 def selected(select: Remote, lib: Library, valid: list[float], test: list[float], epochs: int) -> tuple[Remote, dict]:
@@ -746,6 +872,21 @@ def network(lib: Library, seed: int) -> tuple[Remote, nn.Sequential]:
 def same(theirs: Remote, ours: nn.Module, part: str) -> bool:
     """Whether both have the same weights in the part of that name."""
     return expect.agree(theirs.state_dict(), ours.state_dict(), part)
+
+
+FEATURES = Contract(
+    "features(base, pool, batches)",
+    sizes={"V": (3, 9), "d": (1, 6), "N": (1, 30, 1500)},
+    base=lambda toys, seed, V, d: toys.filled(toys.Reader(V, d, True), seed),
+    pool=lambda toys, seed: toys.total,
+    toys=toys,
+    batches=lambda toys, seed, V, N: some_batches(V, 3, N, seed),
+    gives="the features: float32 (N, d); the labels: int64 (N)",
+    right=lambda base, pool, batches: (
+        torch.cat([pool(base.eval()(tokens, mask), mask) for tokens, mask, _ in batches]),
+        torch.cat([labels for _, _, labels in batches]),
+    ),
+)
 
 
 @check("4.7", points=3)
@@ -800,12 +941,15 @@ def freeze(freeze, unfreeze, features, lib):
     optimizer = lib(torch.optim).SGD(theirs.parameters(), lr=lr, weight_decay=0.5)
     step(theirs, optimizer, x, labels)
     kept = theirs.state_dict()["0.weight"]
-    freeze(theirs)
-    step(theirs, optimizer, x, labels)
-    now = theirs.state_dict()["0.weight"]
-    assert torch.equal(kept, now), (
-        "a part that was frozen in mid-training still moves: its old gradients are in `.grad`. Set them to None."
-    )
+    for before in ("a part that was frozen in mid-training", "a part that did not learn before it was frozen"):
+        freeze(theirs)
+        step(theirs, optimizer, x, labels)
+        now = theirs.state_dict()["0.weight"]
+        assert torch.equal(kept, now), f"{before} still moves: its old gradients are in `.grad`. Set them to None."
+        unfreeze(theirs)
+        step(theirs, optimizer, x, labels)
+        theirs.requires_grad_(False)
+        kept = theirs.state_dict()["0.weight"]
 
     toy, torch_nn = lib(toys), lib(nn)
     told = "`unfreeze` removes the gradients of a part that learns already. It should go on as it was."
@@ -885,7 +1029,9 @@ def trains_a_head(
             "no head can be trained on these features: tensors made in inference mode take no part in autograd. "
             "`torch.no_grad` is enough."
         )
-        raise
+        if error.line:
+            raise
+        raise AssertionError(f"a head cannot be trained on these features and labels. Torch says: {error}") from None
     F.cross_entropy(ours(states), torch.cat([labels for _, _, labels in batches])).backward()
     for slope, part in zip(slopes, ours.parameters(), strict=True):
         expect.close(slope, part.grad, "a head that is trained on the features does not get the right gradients.")

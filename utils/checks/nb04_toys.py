@@ -9,21 +9,56 @@ from torch import nn
 from utils.grading.toys import *
 
 
-class Witness(nn.Module):
-    """A base that says how it was called: a state holds the mask, whether that is bool, and whether in training."""
+def filled(module: nn.Module, seed: int) -> nn.Module:
+    """`module`, its parameters filled with normal numbers."""
+    numbers = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for part in module.parameters():
+            part.copy_(torch.randn(part.shape, generator=numbers))
+    return module
+
+
+def linear(inputs: int, outputs: int, seed: int) -> nn.Module:
+    """A linear map, filled."""
+    return filled(nn.Linear(inputs, outputs), seed)
+
+
+def twice_total(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """A pool that changes the state of a single token, too: twice the sum of the real ones."""
+    return 2 * total(states, mask)
+
+
+class Judge(nn.Module):
+    """A classifier with dropout and batch norm: the sum of the real tokens' rows, then a linear map."""
+
+    def __init__(self, vocab: int, classes: int):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(vocab, 5), nn.Linear(5, classes)
+        self.norm, self.dropout = nn.BatchNorm1d(5), nn.Dropout(0.5)
 
     def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """From tokens and a mask, which is needed, both (B, T), to states (B, T, 3)."""
-        facts = [mask, torch.full_like(mask, mask.dtype == torch.bool), torch.full_like(mask, self.training)]
+        """From tokens and a mask, both (B, T), to logits (B, C)."""
+        return self.head(self.dropout(self.norm(total(self.embedding(tokens), mask))))
+
+
+class Witness(nn.Module):
+    """A base that says how it was called: a state holds the mask, whether that is bool, the mode, and the token."""
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """From tokens and a mask, which is needed, both (B, T), to states (B, T, 4)."""
+        facts = [mask, torch.full_like(mask, mask.dtype == torch.bool), torch.full_like(mask, self.training), tokens]
         return torch.stack([fact.float() for fact in facts], dim=-1)
 
 
 class WitnessPool(Witness):
-    """A pool that says the same: the mean of the states of a `Witness`."""
+    """A pool that says the same: the mean of the states of a `Witness`. It has a length, which is 0."""
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
-        """From states (B, T, d) and a mask (B, T), which is needed, to (B, 3)."""
-        return super().forward(states, mask).mean(dim=1)
+        """From states (B, T, d) and a mask (B, T), which is needed, to (B, 4)."""
+        return super().forward(states[..., 3], mask).mean(dim=1)
+
+    def __len__(self) -> int:
+        return 0
 
 
 class Plain(nn.Module):
@@ -132,6 +167,11 @@ def twice(call: Callable[..., Any], first: nn.Module, second: nn.Module, state: 
         for value in first.state_dict().values():
             value.add_(1)
     return [dict(second.state_dict()), state]
+
+
+def types_in(call: Callable[..., Any], *args: Any) -> list[str]:
+    """The names of the types of what is in the dict that `call(*args)` gives: tuples arrive as lists."""
+    return [type(value).__name__ for value in call(*args).values()]
 
 
 def probe_gradients(call: Callable[..., Any], head: nn.Module, *given: Any) -> list[torch.Tensor]:

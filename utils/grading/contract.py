@@ -587,7 +587,10 @@ class Call:
                 self._is_plain(value, wanted, result, told, tolerance)
                 continue
             value = self._one_number(value, name) if result.dims == ONE else value
-            value = expect.tensor(value, _shape(result.dims, self.case), self.says(name))
+            shape = _shape(result.dims, self.case)
+            assert type(value) is torch.Tensor, self.says(f"{name} should be a tensor, not {kind(value)}.")
+            have = "have" if be == "are" else "has"
+            assert value.shape == shape, self.says(f"{name} {have} shape {tuple(value.shape)}, not {shape}.")
             self._is_of_type(value, result)
             if wanted is None or torch.equal(value, wanted.to(value.dtype)):
                 continue
