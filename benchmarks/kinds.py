@@ -32,7 +32,7 @@ from tqdm import tqdm
 
 from autograder import course
 from autograder.author import answers, build
-from autograder.author.checks import private_checks, public_checks, whole_verdict
+from autograder.author.checks import asked_checks, private_checks, whole_verdict
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
 from utils.grading.results_check import ResultsCheck
@@ -169,7 +169,7 @@ def judged(entry: course.NotebookEntry, exercise: str, kinds: list[str]) -> tupl
     known = course.load()
     released = build.student_notebook(known, entry)
     (case,) = (one for one in answers.reference_cases(known, entry) if one.exercise == exercise)
-    check, hidden = public_checks(entry)[exercise], private_checks(entry).get(exercise, [])
+    check, hidden = asked_checks(entry)[exercise], private_checks(entry).get(exercise, [])
     tally: Counter[tuple[str, str]] = Counter()
     accepted = []
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
@@ -210,7 +210,7 @@ def main() -> None:
     wanted = [
         (entry, exercise)
         for entry in course.load().select(chosen.notebook)
-        for exercise, check in public_checks(entry).items()
+        for exercise, check in asked_checks(entry).items()
         if not isinstance(check, ResultsCheck) and not check.variant
         if not chosen.exercise or exercise in chosen.exercise
     ]

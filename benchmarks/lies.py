@@ -32,7 +32,7 @@ import torch
 
 from autograder import course
 from autograder.author import answers, build
-from autograder.author.checks import private_checks, public_checks, whole_verdict
+from autograder.author.checks import asked_checks, private_checks, whole_verdict
 from utils.grading import dispatch, forbidden, wire
 from utils.grading.results_check import ResultsCheck
 
@@ -171,7 +171,7 @@ def passes(entry: course.NotebookEntry, case: answers.AnswerCase) -> bool:
                 draws.look(request)
             return dispatch.answer(namespace, request)
 
-        check = public_checks(entry)[case.exercise]
+        check = asked_checks(entry)[case.exercise]
         verdict = check.verdict(ask, [forbidden.read_cell(case.source)])
         hidden = private_checks(entry).get(case.exercise, [])
         verdict, _ = whole_verdict(verdict, hidden, lambda one: one.failure(ask, b"lies", check.forbids))
@@ -187,7 +187,7 @@ def main() -> None:
         (entry, case)
         for entry in course.load().select(chosen.notebook)
         for case in answers.answer_cases(entry)
-        if not case.right and not isinstance(public_checks(entry)[case.exercise], ResultsCheck)
+        if not case.right and not isinstance(asked_checks(entry)[case.exercise], ResultsCheck)
     ]
     with concurrent.futures.ProcessPoolExecutor(chosen.workers) as pool:
         told = pool.map(passes, *zip(*cases, strict=True), chunksize=8)

@@ -36,7 +36,7 @@ from tqdm import tqdm
 
 from autograder import course
 from autograder.author import answers, build
-from autograder.author.checks import private_checks, public_checks, whole_verdict
+from autograder.author.checks import asked_checks, private_checks, whole_verdict
 from utils.grading import dispatch, forbidden, wire
 from utils.grading.results_check import ResultsCheck
 
@@ -156,7 +156,7 @@ class _Handle:
 
 def score(entry: course.NotebookEntry, exercise: str, ask: Callable[[bytes], bytes], source: str) -> float:
     """The points that are won by who answers so, private checks included."""
-    check = public_checks(entry)[exercise]
+    check = asked_checks(entry)[exercise]
     verdict = check.verdict(ask, [forbidden.read_cell(source)])
     hidden = private_checks(entry).get(exercise, [])
     verdict, _ = whole_verdict(verdict, hidden, lambda one: one.failure(ask, b"replies", check.forbids))
@@ -176,7 +176,7 @@ def won(
     known = course.load()
     released = build.student_notebook(known, entry)
     (case,) = (one for one in answers.reference_cases(known, entry) if one.exercise == exercise)
-    check = public_checks(entry)[exercise]
+    check = asked_checks(entry)[exercise]
     quiet = contextlib.redirect_stdout(io.StringIO())
     found: list[str] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), quiet:
@@ -218,7 +218,7 @@ def main() -> None:
     wanted = [
         (entry, exercise)
         for entry in course.load().select(chosen.notebook)
-        for exercise, check in public_checks(entry).items()
+        for exercise, check in asked_checks(entry).items()
         if not isinstance(check, ResultsCheck) and (not chosen.exercise or exercise in chosen.exercise)
     ]
     total, lines = 0, []

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import nbformat
 from nbformat import NotebookNode
 
+from autograder.author import boxes
 from autograder.cells import NOT_RUN, CellRole, cell_id, exercise_of, is_stretch, role_of
 from autograder.course import CHECKS, FOLDER, Course, CourseError, NotebookEntry, folder_of
 from utils import files
@@ -66,7 +67,7 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
 
     from autograder.author.checks import private_checks, public_checks, stretch_checks
 
-    notebook = copy.deepcopy(_read(source.read_text()))
+    notebook = _with_boxes(copy.deepcopy(_read(source.read_text())), entry)
 
     worth = {number: check.points for number, check in public_checks(entry).items()}
     private_checks(entry)  # which must fit the parts of the public ones
@@ -109,6 +110,14 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     for step in (LockCells(), ClearOutput(), ComputeChecksums()):
         notebook, _ = step.preprocess(notebook, {})
+    return notebook
+
+
+def _with_boxes(notebook: NotebookNode, entry: NotebookEntry) -> NotebookNode:
+    """The notebook with the texts that several share in the place of their names."""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = boxes.filled(cell.source, entry)
     return notebook
 
 

@@ -19,6 +19,7 @@ from utils.grading import expect
 from utils.grading.check import Check, Outcome, Stretch, Verdict, checks_of, examine, stretches_of
 from utils.grading.contract import Contract
 from utils.grading.remote import Ask
+from utils.grading.results_check import ResultsCheck
 
 
 def checks_module(entry: NotebookEntry) -> ModuleType:
@@ -30,6 +31,18 @@ def public_checks(entry: NotebookEntry) -> dict[str, Check]:
     """The public checks of a notebook's graded exercises by number, with the points that the course gives them."""
     found = checks_of(checks_module(entry))
     return found | {number: found[number].worth(entry.points[number]) for number in entry.points if number in found}
+
+
+def asked_checks(entry: NotebookEntry) -> dict[str, Check]:
+    """The public checks by which answers are asked: where an exercise reads results, that of its reading.
+
+    It is reached as if the runs were accepted. A `ResultsCheck` remains where the answer runs the experiments.
+    """
+    known = public_checks(entry)
+    return {
+        number: (check.reading or check) if isinstance(check, ResultsCheck) else check
+        for number, check in known.items()
+    }
 
 
 def stretch_checks(entry: NotebookEntry) -> dict[str, Stretch]:

@@ -7,15 +7,15 @@ from nbformat import NotebookNode
 
 from autograder.author import answers
 from autograder.author.answers import AnswerCase
-from autograder.author.checks import private_checks, public_checks, stretch_checks, whole_verdict
+from autograder.author.checks import asked_checks, private_checks, stretch_checks, whole_verdict
 from autograder.course import Course, NotebookEntry
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Check, Outcome
 
 
 def checks_of(entry: NotebookEntry) -> dict[str, Check]:
-    """The public checks of graded and of stretch exercises by number."""
-    return public_checks(entry) | stretch_checks(entry)
+    """The checks by which answers to graded and to stretch exercises are asked, by number."""
+    return asked_checks(entry) | stretch_checks(entry)
 
 
 def cases(course: Course, entry: NotebookEntry) -> list[AnswerCase]:

@@ -141,22 +141,32 @@ class _Judging:
         check, hidden = self.public[exercise], self.hidden.get(exercise, [])
         if isinstance(check, ResultsCheck):  # of files, which no kernel can touch
             verdict, private = self._of_runs(exercise, check), ""
+            if check.reading and verdict.outcome is Outcome.PASSED:
+                read, private = self._asked(check.reading, hidden, cells, session)
+                verdict = check.with_reading(read)
         else:
-            burdened = session.burdened
+            verdict, private = self._asked(check, hidden, cells, session)
+        seconds = round(time.monotonic() - started, 3)
+        self.judged.verdicts.append(GradedVerdict(**vars(verdict), seconds=seconds, instructor_only=private))
+        _write(_graded(self.notebook, exercise), verdict)
+        session.exercise = ""
+
+    def _asked(
+        self, check: Check, hidden: list[PrivateCheck], cells: list[NotebookNode], session: "_Session"
+    ) -> tuple[Verdict, str]:
+        """The verdict of an exercise that is graded by asking the kernel; and what the instructor alone may read."""
+        burdened = session.burdened
+        verdict, private = _examine(check, hidden, cells, session)
+        if burdened and any(words in verdict.message + private for words in NO_MEMORY):
+            session.unburden()
             verdict, private = _examine(check, hidden, cells, session)
-            if burdened and any(words in verdict.message + private for words in NO_MEMORY):
-                session.unburden()
-                verdict, private = _examine(check, hidden, cells, session)
         if any(may_define(cell.source, verdict.message + private) for cell in self.put_off):
             # An answer may use a name that those cells define: no point is lost for having put them off.
             for cell in self.put_off:
                 session.run(cell)
             self.put_off.clear()
             verdict, private = _examine(check, hidden, cells, session)
-        seconds = round(time.monotonic() - started, 3)
-        self.judged.verdicts.append(GradedVerdict(**vars(verdict), seconds=seconds, instructor_only=private))
-        _write(_graded(self.notebook, exercise), verdict)
-        session.exercise = ""
+        return verdict, private
 
     def _of_runs(self, exercise: str, check: ResultsCheck) -> Verdict:
         """The verdict of an exercise that is graded from runs."""

@@ -700,8 +700,9 @@ plots.curves(
 
 # %% [markdown]
 # After *b* or *c* comes *a*, for certain. After *a* comes *b* or *c*, and one letter of
-# memory cannot tell which: half of the guesses cost $\log 2$. No training goes below the
-# uncertainty that is left in the data, unless the model can see the answer.
+# memory cannot tell which: half of the guesses cost $\log 2$. A model that sees only the last
+# letter cannot go below half of $\log 2$ in the mean, however long it is trained. One that sees
+# two letters could reach zero: after *ba* comes *c*, after *ca* comes *b*.
 
 # %% [markdown]
 # ## 1.9 Writing
@@ -910,6 +911,8 @@ plots.heatmaps(
 # libraries installed here, in lower case, words and signs apart. `COURSE_PROFILE`
 # decides the size: `smoke` (seconds), `cpu` (minutes) or `gpu`. The validation
 # sentences come from other source files than the training sentences.
+#
+# <!-- box: size gpu -->
 
 # %% tags=["experiment"]
 device = profiles.device()

@@ -588,23 +588,26 @@ plots.heatmaps(
 # ### END SOLUTION
 
 # %% [markdown]
-# **Question 2.W2** (2 points). In three to five sentences: a fixed table is made once and added to
-# every sentence. Why can one table serve all sentences, whatever their words and their
-# length? What would go wrong if each sentence had a table of its own, drawn at random?
+# **Question 2.W2** (2 points). In three to six sentences: a fixed table is made once and added to
+# every sentence. What would go wrong if each sentence had a table of its own, drawn at random? And if one random
+# table, drawn once, served all sentences: what could a model with it learn, and what does the sinusoidal one offer
+# that the random one does not?
 
 # %% [markdown] written="2.W2" points=2
 # ### BEGIN SOLUTION
 # Row t depends on t and on the width alone, not on the words, the sentence or its length: position 3 means the
-# same everywhere. So the table can be computed once, cut to the length of the batch and broadcast over it; a
-# shorter sentence uses the first rows, and nothing has to be trained or stored. Because the mark of a position is
-# always the same, the weights can learn what it means, for instance how to look one position back. With a random table
-# per sentence a mark would tell positions apart within the sentence, but nothing about their order would
-# carry over to the next one, so there would be nothing to learn about positions.
+# same everywhere. Because the mark of a position is always the same, the weights can learn what it means, for instance
+# how to look one position back. With a random table per sentence a mark would tell positions apart within the
+# sentence, but nothing about their order would carry over to the next one, so there would be nothing to learn about
+# positions. One random table for all sentences works up to its length: each position has a fixed mark, and the weights
+# can learn all of them, as they learn a trained table. But its rows have no relation to each other: what was learned of
+# positions 3 and 4 says nothing about 30 and 31. In the sinusoidal table a shift by $k$ is the same rotation at every
+# position, so "one back" can be one linear map for all of them, also at positions that training never reached.
 # === BEGIN MARK SCHEME ===
-# One point: a row is a function of the position (and the width) alone, so the same rows serve every sentence of the
-# batch and every length up to the table's.
-# One point: the model must learn what a mark means, which it can only if the mark is the same in all
-# sentences; with a fresh random table nothing about order would carry over.
+# One point: a mark can be learned only if it is the same in all sentences; with a fresh random table nothing about
+# order carries over. One fixed random table can be learned, position by position.
+# One point: the sinusoidal table relates positions to each other (a shift is one rotation, near positions are similar,
+# it has rows beyond the trained lengths); the random one does not. One of these is enough.
 # Half a point for "it saves time and memory" without either reason.
 # === END MARK SCHEME ===
 # ### END SOLUTION
@@ -616,6 +619,8 @@ plots.heatmaps(
 # They differ in one thing: how they know where a character stands. In training they see
 # windows of 32 characters. In the test they guess the *same* 16 characters with 32, 64 and
 # 128 characters in sight. More to read should help, and should never hurt.
+#
+# <!-- box: size gpu -->
 #
 # **Predict first.** Order the five by their loss at length 32, and again at 128. Which
 # will get worse when they see more? The learned table has rows for 128 positions here, of which

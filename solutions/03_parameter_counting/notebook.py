@@ -724,7 +724,7 @@ for T in (32, 256, 2048):
 #
 # $$\mathrm{FLOPs\ per\ token\ of\ training} \approx 6 N.$$
 #
-# It is off in two places (Kaplan et al. 2020). An embedding is looked up, not multiplied, unless the head
+# It is off in two places. An embedding is looked up, not multiplied, unless the head
 # uses its table, too. And attention multiplies queries with keys and weights with values: products
 # without parameters.
 #
@@ -798,6 +798,9 @@ plots.curves(
 # %% [markdown]
 # The lab's model costs about half of what the rule says as long as texts are short: one of its two tables is only
 # read. In a wide and deep model with a tied head the rule holds as long as texts are short against `even_length`.
+#
+# The rule is from Kaplan et al. (2020), the corrections are not: they leave all embeddings out of $N$, and their table
+# 1 counts half as much for attention. The term $12\,L\,T\,D$ is that of PaLM (Chowdhery et al. 2022, appendix B).
 
 # %% [markdown]
 # ## 3.12 A model of your own
@@ -866,6 +869,8 @@ if own is not None:
 # Now compare the formulas with real models. First a table: the course's models beside some known
 # ones, built by transformers from their published sizes. `COURSE_PROFILE` decides the sizes of
 # what is timed and measured: `smoke`, `cpu` or `gpu`.
+#
+# <!-- box: size gpu -->
 
 # %% tags=["experiment"]
 table = counting.table(counting.known_models(bert_large()))
@@ -886,7 +891,7 @@ plots.bars(
 # The lab's language model is two tables with a thin Transformer between them; swap its
 # head and one table is gone. With a small vocabulary the same layers are nearly
 # everything. BERT is mostly layers, and the deeper it is the more so. ALBERT looks like
-# BERT here and has a tenth of its parameters: its layers share one set.
+# BERT here and has a ninth of its parameters: its layers share one set.
 
 # %% tags=["experiment"]
 device = profiles.device()
@@ -999,8 +1004,9 @@ plots.curves(
 # One point: tables scale with V times D and layers with L times D squared (or an equivalent argument: wide and deep
 # against a large vocabulary); one table in BERT's base and two in the language model may be mentioned.
 # One point: two ways with a cost each (tying: one matrix for two purposes; subwords: longer sequences;
-# factorisation: fewer dimensions per word; smaller vocabulary: unknown words). Half a point for two ways
-# without costs or one way with its cost.
+# factorisation: fewer dimensions per word; smaller vocabulary: unknown words; wider or deeper layers: they lower the
+# vocabulary's share, too, and cost parameters, memory and FLOPs). Half a point for two ways without costs or one way
+# with its cost.
 # No point for "more data" or "fewer heads": neither changes the count.
 # === END MARK SCHEME ===
 # ### END SOLUTION

@@ -618,6 +618,10 @@ print(f"{trainable(probe):,} after unfreezing")
 # to say which of seven libraries a sentence of documentation comes from, with the names taken
 # out. `gpu` trains all of the original lab's model on French book reviews. `smoke` only
 # shows that the machinery runs: its "checkpoint" is random, too, so there is nothing to find.
+#
+# <!-- box: size gpu -->
+#
+# <!-- box: packaged language model -->
 
 # %% tags=["experiment"]
 device, size = profiles.device(), transfer.size()
@@ -747,9 +751,7 @@ plots.curves(lines, bands=bands, x=transfer.counts_of(known), xlabel="training e
 # And in the recorded film reviews, with a hundred examples, the pretrained arm was still rising
 # in the last epoch: part of the gain from more examples may be one from more steps.
 #
-# Reading pays only when there was enough of it. A model with four layers, pretrained for
-# three minutes on sentences of documentation, gained nothing from its pretraining when its head
-# was swapped; this was measured when the course was planned.
+# Reading pays only when there was enough of it. How much is enough, these runs do not say.
 #
 # **Question 4.W1** (2 points). In four to eight sentences: why does the head have to change when a
 # language model becomes a classifier? Compare the two objectives: what is predicted, at how many
@@ -817,8 +819,9 @@ plots.curves(lines, bands=bands, x=transfer.counts_of(known), xlabel="training e
 # === BEGIN MARK SCHEME ===
 # One point: a limitation that follows from the causal mask (no right-hand context; only the last state has seen all),
 # and that masked LM predicts hidden tokens from both sides.
-# One point: the price: it does not generate text. Fewer predicted tokens per sentence, or the mask token that is absent
-# later, may be accepted for half a point each if generation is not named.
+# One point: the price, any one that is right: it does not generate text; only the hidden tokens give an error signal,
+# so it learns less from each sentence; the mask token of pretraining is absent in the task. Generation need not be
+# named.
 # === END MARK SCHEME ===
 # ### END SOLUTION
 

@@ -939,6 +939,10 @@ picture.mark(f"the {have} runs there are", have)
 # the size: `cpu` is a small pretrained encoder, `gpu` is BERT, and `smoke` a tiny one that was pretrained
 # on made-up words, whose pairs it compares within seconds. Smoke runs show all that follows, and earn nothing.
 #
+# <!-- box: size gpu -->
+#
+# <!-- box: packaged encoder -->
+#
 # The runs use your `encode_pair`, `streams`, `schedule` and `make_optimizer` where you have passed their checks in
 # this session, and the course's otherwise. Yours are compared with the course's as they run, and left where they give
 # something else, even something as good, such as other random numbers: whoever grades must be

@@ -28,6 +28,7 @@
 # %% tags=["setup"] needs="adapters"
 
 # %%
+import itertools
 import statistics
 
 import torch
@@ -599,6 +600,10 @@ plots.tables(
 # tiny encoder that was pretrained on made-up words, whose pairs it compares within seconds, and trains the adapters
 # first. Smoke runs show all that follows, and earn nothing.
 #
+# <!-- box: size gpu -->
+#
+# <!-- box: packaged encoder -->
+#
 # All three have one head, that of 6.4. The runs use your `train_only`, `compose`, `sources` and `pair_logits` where you
 # have passed their checks in this session and they end at what the course's end at, and the course's
 # otherwise. The adapters and the fusion inside are the library's, to which your 6.1 and 6.3 are equal; the loop is
@@ -611,46 +616,59 @@ student.use(checks, train_only=train_only, compose=compose, sources=sources, pai
 results = results_folder(say=True)
 
 # %% [markdown]
-# ## 6.7 All runs
+# ## All runs
 #
 # Every run leaves one file with what it predicted for each validation pair, and that is what counts:
 # accuracies are computed from predictions, here and in grading. A file that was edited, renamed or
 # copied is refused by name, and so is one with a seed that is not yours (`STUDENT`, at the top).
 #
-# **Exercise 6.7** (4 points, about 5 minutes). That is your time. One core of a CPU needs about 20 minutes for the
-# first experiment, unless its runs are there from notebook 05, and a third more for each of the others. Write
-# `run_all`. Interrupt whenever you like: finished seeds are kept, and the next call goes on with the missing ones.
+# One core of a CPU needs about 20 minutes for the first experiment, unless its runs are there from notebook 05, and a
+# third more for each of the others. Interrupt whenever you like: finished seeds are kept, and the next call goes on
+# with the missing ones.
+
+# %% tags=["experiment"]
+runs = {name: run_seeds(one, rte.seeds(), results) for name, one in rte.experiments("06_adapter_fusion").items()}
+SeedTable(runs)
+
+# %% [markdown]
+# ## 6.7 Ahead in how many pairs?
+#
+# Two means hide how much two sets of runs overlap. The comparisons below also say in which share of **all pairs** of
+# runs, one of each, the second experiment is ahead; a tie counts half. At one half, a single run of each says nothing
+# about which is better. At 1 the worst run of one is better than the best run of the other. You write this number.
+#
+# **Exercise 6.7** (4 points, about 10 minutes). Half of the points are for your runs, which you hand in with the
+# notebook; half are for `share_ahead`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# `itertools.product(first, other)`, or a comprehension with two `for`.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# `zip(first, other)` takes each run once. The two lists need not have the same length.
 # </details>
 
 
 # %% exercise="6.7"
-def run_all(results):
-    """Run the experiments of `rte.experiments("06_adapter_fusion")` with all of `rte.seeds()`.
+def share_ahead(first, other):
+    """The share of all pairs of a run of `first` and a run of `other` in which the first is ahead, from 0 to 1.
 
-    results: the folder that `run_seeds` keeps its files in.
-    Returns a dict from each experiment's name to its list of runs.
+    first, other: lists of accuracies, one of each run; neither is empty. A tie counts half.
     """
     ### BEGIN SOLUTION
-    experiments = rte.experiments("06_adapter_fusion")
-    return {name: run_seeds(experiment, rte.seeds(), results) for name, experiment in experiments.items()}
+    return sum((a > b) + (a == b) / 2 for a in first for b in other) / (len(first) * len(other))
     ### END SOLUTION
 
 
-# %% tags=["experiment"]
-runs = run_all(results)
-SeedTable(runs)
-
 # %% check="6.7"
-checks.every_run(run_all)
+checks.share_ahead(share_ahead)
+
+# %% tags=["experiment"]
+values = {name: [run.accuracy for run in some] for name, some in runs.items()}
+for one, other in itertools.combinations(values, 2):
+    print(f"{other} is ahead of {one} in {share_ahead(values[other], values[one]):.0%} of all pairs of your runs")
 
 # %% tags=["experiment"]
 SeedTable(runs).plot()

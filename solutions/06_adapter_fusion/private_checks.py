@@ -383,3 +383,14 @@ def padding_of_any_type(fusion_weights, lib):
     types[batch["attention_mask"] == 0] = 1
     batch = batch | {"token_type_ids": types}
     seen.reads_weights(fusion_weights(model, [batch]), state, sizes, names, [batch])
+
+
+# 6.7
+
+
+@private("6.7", tells="for other runs the share of pairs is wrong")
+def other_pairs(share_ahead):
+    some = draw(671)
+    for _ in range(8):
+        first, other = ([some.randint(40, 52) / 100 for _ in range(some.randint(1, 9))] for _ in range(2))
+        seen.ahead_in_pairs(share_ahead, first, other)

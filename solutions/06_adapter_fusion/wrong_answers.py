@@ -1417,104 +1417,55 @@ def fusion_weights(model, batches):
     return (sums[:, :-1] / sums[:, -1:]).reshape(-1, 2, sums.size(1) - 1).float()
 
 
-# %% wrong="6.7" name="forgets the last seed" says="is missing"
-def run_all(results):
-    experiments = rte.experiments("06_adapter_fusion")
-    return {name: run_seeds(one, rte.seeds()[:-1], results) for name, one in experiments.items()}
+# %% wrong="6.7" name="one by one" says="one by one"
+def share_ahead(first, other):
+    wins = [(a > b) + (a == b) / 2 for a, b in zip(first, other)]
+    return sum(wins) / len(wins)
 
 
-# %% wrong="6.7" name="runs with the seeds of the recorded runs" says="no run has a seed of"
-def run_all(results):
-    return {name: run_seeds(one, range(1, 6), results) for name, one in rte.experiments("06_adapter_fusion").items()}
+# %% wrong="6.7" name="ties are nothing" says="a tie counts as nothing"
+def share_ahead(first, other):
+    return sum(a > b for a in first for b in other) / (len(first) * len(other))
 
 
-# %% wrong="6.7" name="runs one experiment only" says="was not run with seed"
-def run_all(results):
-    name, experiment = list(rte.experiments("06_adapter_fusion").items())[-1]
-    return {name: run_seeds(experiment, rte.seeds(), results)}
+# %% wrong="6.7" name="ties are leads" says="a tie counts as a lead"
+def share_ahead(first, other):
+    return sum(a >= b for a in first for b in other) / (len(first) * len(other))
 
 
-# %% wrong="6.7" name="keeps them elsewhere" says="left no runs in the folder"
-def run_all(results):
-    experiments = rte.experiments("06_adapter_fusion")
-    return {name: run_seeds(one, rte.seeds(), results + "/mine") for name, one in experiments.items()}
+# %% wrong="6.7" name="without ties" says="ties are left out"
+def share_ahead(first, other):
+    pairs = [(a, b) for a in first for b in other if a != b]
+    return sum(a > b for a, b in pairs) / max(1, len(pairs))
 
 
-# %% wrong="6.7" name="one run under five names" says="and renamed"
-def run_all(results):
-    import shutil
-
-    from utils.experiments.experiment import path_of
-
-    for one in rte.experiments("06_adapter_fusion").values():
-        run_seeds(one, rte.seeds()[:1], results)
-        for seed in rte.seeds()[1:]:
-            shutil.copy(path_of(one, rte.seeds()[0], results), path_of(one, seed, results))
+# %% wrong="6.7" name="the other way round" says="the other one is ahead"
+def share_ahead(first, other):
+    return sum((a < b) + (a == b) / 2 for a in first for b in other) / (len(first) * len(other))
 
 
-# %% wrong="6.7" name="one run under five names, seeds rewritten" says="under another seed"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in rte.experiments("06_adapter_fusion").values():
-        (first,) = run_seeds(one, rte.seeds()[:1], results)
-        for seed in rte.seeds():
-            write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
+# %% wrong="6.7" name="means" says="the means are compared"
+def share_ahead(first, other):
+    return float(sum(first) / len(first) > sum(other) / len(other))
 
 
-# %% wrong="6.7" name="a shorter training in disguise" says="another configuration was run: epochs"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in rte.experiments("06_adapter_fusion").values():
-        for run in run_seeds(dataclasses.replace(one, epochs=1), rte.seeds(), results):
-            write(run, path_of(one, run.seed, results))
+# %% wrong="6.7" name="at most eight runs" says="for other runs" private=true
+def share_ahead(first, other):
+    first = first[:8]
+    return sum((a > b) + (a == b) / 2 for a in first for b in other) / (len(first) * len(other))
 
 
-# %% wrong="6.7" name="improves a file by hand" says="it was edited"
-def run_all(results):
-    import json
-
-    from utils.experiments.experiment import path_of
-
-    for one in rte.experiments("06_adapter_fusion").values():
-        for run in run_seeds(one, rte.seeds(), results):
-            better = json.loads(path_of(one, run.seed, results).read_text()) | {"predictions": run.labels}
-            path_of(one, run.seed, results).write_text(json.dumps(better))
+# %% right="6.7" name="ranks"
+def share_ahead(first, other):
+    below = sum(sum(b < a for b in other) for a in first)
+    equal = sum(other.count(a) for a in first)
+    return (below + 0.5 * equal) / len(first) / len(other)
 
 
-# %% wrong="6.7" name="types in better predictions" says="not that of its predictions"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in rte.experiments("06_adapter_fusion").values():
-        for run in run_seeds(one, rte.seeds(), results):
-            logits = [[float(label == 0), label + run.seed / 1e6] for label in run.labels]
-            better = dataclasses.replace(run, logits=logits, predictions=run.labels)
-            write(better, path_of(one, run.seed, results))
-
-
-# %% right="6.7" name="seed by seed"
-def run_all(results):
-    found = {}
-    for seed in reversed(rte.seeds()):
-        for name, one in rte.experiments("06_adapter_fusion").items():
-            found.setdefault(name, []).extend(run_seeds(one, [seed], results))
-    return found
-
-
-# %% right="6.7" name="in two sessions"
-def run_all(results):
-    experiments = list(rte.experiments("06_adapter_fusion").values())
-    for one in experiments:
-        run_seeds(one, rte.seeds()[:2], results)
-    return {one.name: run_seeds(one, rte.seeds(), results=results) for one in experiments}
+# %% right="6.7" name="a matrix"
+def share_ahead(first, other):
+    difference = torch.tensor(first, dtype=torch.float64)[:, None] - torch.tensor(other, dtype=torch.float64)
+    return ((difference.sign() + 1) / 2).mean().item()
 
 
 # %% wrong="6.3" name="cosines" says="the scores are cosines"

@@ -358,3 +358,13 @@ def other_steps(step_facts):
     for _ in range(4):
         numbers = some.randint(2, 4000), some.randint(2, 600), some.randint(10, 10**6)
         seen.steps(step_facts, *numbers, some.randint(1000, 10**10))
+
+
+# 7.10
+
+
+@private("7.10", tells="for other tables another row is named, or another gap")
+def other_rows(copier):
+    some = draw(7101)
+    for rows in (1, 3, 5, 7, 8):
+        seen.copies_most(copier, seen.rows_of_losses(some, rows, seeds=12))

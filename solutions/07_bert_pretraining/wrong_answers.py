@@ -1718,107 +1718,65 @@ def bert_facts():
 # 7.10
 
 
-# %% wrong="7.10" name="forgets the last seed" says="is missing"
-def run_all(results):
-    experiments = pretraining.experiments("07_bert_pretraining")
-    return {name: run_seeds(one, pretraining.seeds()[:-1], results) for name, one in experiments.items()}
+# %% wrong="7.10" name="lowest at kept" says="lowest loss at kept tokens"
+def copier(losses):
+    means = {name: [sum(column) / len(column) for column in zip(*seeds)] for name, seeds in losses.items()}
+    name = min(means, key=lambda row: means[row][1])
+    return name, means[name][2] - means[name][1]
 
 
-# %% wrong="7.10" name="runs with the seeds of the recorded runs" says="no run has a seed of"
-def run_all(results):
-    experiments = pretraining.experiments("07_bert_pretraining")
-    return {name: run_seeds(one, range(1, 6), results) for name, one in experiments.items()}
+# %% wrong="7.10" name="highest at random" says="highest loss at random tokens"
+def copier(losses):
+    means = {name: [sum(column) / len(column) for column in zip(*seeds)] for name, seeds in losses.items()}
+    name = max(means, key=lambda row: means[row][2])
+    return name, means[name][2] - means[name][1]
 
 
-# %% wrong="7.10" name="runs the rows only" says="from nothing was not run with seed"
-def run_all(results):
-    experiments = pretraining.experiments("07_bert_pretraining")
-    return {name: run_seeds(experiments[name], pretraining.seeds(), results) for name in pretraining.ROWS}
+# %% wrong="7.10" name="wrong way round" says="wrong way round"
+# - gaps = {name: sum(random - kept for _, kept, random in seeds) / len(seeds) for name, seeds in losses.items()}
+# + gaps = {name: sum(kept - random for _, kept, random in seeds) / len(seeds) for name, seeds in losses.items()}
 
 
-# %% wrong="7.10" name="keeps them elsewhere" says="left no runs in the folder"
-def run_all(results):
-    experiments = pretraining.experiments("07_bert_pretraining")
-    return {name: run_seeds(one, pretraining.seeds(), results + "/mine") for name, one in experiments.items()}
+# %% wrong="7.10" name="against the mask" says="between random tokens and [MASK]"
+# - gaps = {name: sum(random - kept for _, kept, random in seeds) / len(seeds) for name, seeds in losses.items()}
+# + gaps = {name: sum(random - mask for mask, _, random in seeds) / len(seeds) for name, seeds in losses.items()}
 
 
-# %% wrong="7.10" name="one run under five names, seeds rewritten" says="under another seed"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in pretraining.experiments("07_bert_pretraining").values():
-        (first,) = run_seeds(one, pretraining.seeds()[:1], results)
-        for seed in pretraining.seeds():
-            write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
+# %% wrong="7.10" name="the best seed" says="a single seed decides"
+# - gaps = {name: sum(random - kept for _, kept, random in seeds) / len(seeds) for name, seeds in losses.items()}
+# + gaps = {name: max(random - kept for _, kept, random in seeds) for name, seeds in losses.items()}
 
 
-# %% wrong="7.10" name="one row for all" says="another configuration was run: name, split"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    experiments = pretraining.experiments("07_bert_pretraining")
-    best = experiments["80 masked, 20 kept"]
-    for one in experiments.values():
-        for run in run_seeds(best, pretraining.seeds(), results):
-            write(run, path_of(one, run.seed, results))
+# %% wrong="7.10" name="a sum over seeds" says="added over seeds"
+# - gaps = {name: sum(random - kept for _, kept, random in seeds) / len(seeds) for name, seeds in losses.items()}
+# + gaps = {name: sum(random - kept for _, kept, random in seeds) for name, seeds in losses.items()}
 
 
-# %% wrong="7.10" name="halves the losses" says="it was edited"
-def run_all(results):
-    import json
-
-    from utils.experiments.experiment import path_of
-
-    for one in pretraining.experiments("07_bert_pretraining").values():
-        for run in run_seeds(one, pretraining.seeds(), results):
-            better = json.loads(path_of(one, run.seed, results).read_text())
-            better["predictions"] = [[loss / 2 for loss in row] for row in better["predictions"]]
-            path_of(one, run.seed, results).write_text(json.dumps(better))
+# %% wrong="7.10" name="the name alone" says="a name and a gap"
+# - return name, gaps[name]
+# + return name
 
 
-# %% wrong="7.10" name="types in losses as whole numbers" says="are not 3 losses for each sequence"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in pretraining.experiments("07_bert_pretraining").values():
-        for run in run_seeds(one, pretraining.seeds(), results):
-            better = [[1] * len(row) for row in run.predictions]
-            write(dataclasses.replace(run, predictions=better), path_of(one, run.seed, results))
+# %% wrong="7.10" name="five seeds at most" says="for other tables" private=true
+# - gaps = {name: sum(random - kept for _, kept, random in seeds) / len(seeds) for name, seeds in losses.items()}
+# + first = {name: seeds[:5] for name, seeds in losses.items()}
+# + gaps = {name: sum(random - kept for _, kept, random in seeds) / len(seeds) for name, seeds in first.items()}
 
 
-# %% wrong="7.10" name="types in one loss for all" says="the same in every sequence"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in pretraining.experiments("07_bert_pretraining").values():
-        for run in run_seeds(one, pretraining.seeds(), results):
-            better = [[1 + run.seed / 1e6] * len(row) for row in run.predictions]
-            write(dataclasses.replace(run, predictions=better), path_of(one, run.seed, results))
+# %% right="7.10" name="means first"
+def copier(losses):
+    best = None
+    for name, seeds in losses.items():
+        _, kept, random = torch.tensor(seeds, dtype=torch.float64).mean(0).tolist()
+        if best is None or random - kept > best[1]:
+            best = [name, random - kept]
+    return best
 
 
-# %% right="7.10" name="seed by seed"
-def run_all(results):
-    found = {}
-    for seed in reversed(pretraining.seeds()):
-        for name, one in pretraining.experiments("07_bert_pretraining").items():
-            found.setdefault(name, []).extend(run_seeds(one, [seed], results))
-    return found
-
-
-# %% right="7.10" name="in two sessions"
-def run_all(results):
-    experiments = list(pretraining.experiments("07_bert_pretraining").values())
-    for one in experiments:
-        run_seeds(one, pretraining.seeds()[:2], results)
-    return {one.name: run_seeds(one, pretraining.seeds(), results=results) for one in experiments}
+# %% right="7.10" name="sorted"
+def copier(losses):
+    table = sorted((statistics.mean(r - k for _, k, r in seeds), name) for name, seeds in losses.items())
+    return table[-1][::-1]
 
 
 # %% wrong="7.S1" name="single pieces" says="chosen in parts"

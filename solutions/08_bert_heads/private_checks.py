@@ -330,3 +330,13 @@ def learns(BiLSTMTagger, lib):
     W, b = state["out.weight"], state["out.bias"]
     (wanted,) = toys.gradients(lambda x: (seen.read_alone(state, x[0]) @ W.T + b)[None], [x[:1]])
     expect.close(slope, wanted, "the gradient of the features is wrong", 1e-3)
+
+
+# 8.10
+
+
+@private("8.10", tells="for other scores the best state or its rivals are wrong")
+def other_scores(best_state):
+    some = draw(8101)
+    for _ in range(12):
+        seen.state_and_rivals(best_state, seen.one_best(some, some.randint(1, 8), some.randint(1, 6)))

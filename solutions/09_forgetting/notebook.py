@@ -26,6 +26,7 @@
 
 # %%
 import random
+import statistics
 
 import torch
 import torch._dynamo  # what an optimizer loads at its first step: it takes seconds, better here than in a check
@@ -838,8 +839,9 @@ plots.curves(cosines, x=degrees, xlabel="angle between the tasks, degrees", ylab
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `train_adapter` does not touch the active head. That is the one added last, or that of the task asked last:
-# `model.active_head = task` sets it.
+# `train_adapter` does not touch the active head. That is the one added last, or the one that
+# `set_active_adapters(task)` made active together with its adapter: both have one name. `model.active_head = task`
+# sets the head alone.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -941,6 +943,10 @@ plots.tables({"right": torch.tensor([*share.values()]).T}, rows=rows, columns=li
 #
 # `COURSE_PROFILE` decides the size: `cpu` is a small encoder, `gpu` is BERT, and `smoke` a tiny encoder and made-up
 # sentences. Smoke runs show that everything works, and earn nothing.
+#
+# <!-- box: size gpu -->
+#
+# <!-- box: packaged encoder -->
 
 # %% tags=["experiment"]
 experiments = phases.experiments("09_forgetting")
@@ -964,7 +970,7 @@ for library, (sentence,) in trainer.sentences(experiments["in sequence"]).items(
 # without your code.
 
 # %% [markdown]
-# ## 9.10 All runs
+# ## All runs
 #
 # Every run leaves one file with a row for each test sentence: the class that the **one head** gives it before anything
 # and after each phase; the same if it chooses among the two libraries of the sentence's phase, as if that had its **own
@@ -973,39 +979,60 @@ for library, (sentence,) in trainer.sentences(experiments["in sequence"]).items(
 #
 # **Predict first.** After the second phase, how many sentences of the first does one head get right?
 #
-# **Exercise 9.10** (4 points, about 5 minutes). The machine needs minutes. Write `run_all`. Interrupt it as you
-# like: finished seeds are kept.
+# The machine needs minutes. Interrupt it as you like: finished seeds are kept.
+
+# %% tags=["experiment"]
+runs = {name: run_seeds(one, phases.seeds(), results) for name, one in experiments.items()}
+across(runs, phases.METRICS)
+
+# %% [markdown]
+# ## 9.10 How much is left?
+#
+# A model that forgot still scores something at the old phase: what it would have scored without ever learning that
+# phase. So the fair question is which share of the **gain** is left. Before the phase a model is at some accuracy,
+# after it at a higher one, and in the end somewhere between them, or below both.
+#
+# **Exercise 9.10** (4 points, about 10 minutes). Half of the points are for your runs, which you hand in with the
+# notebook; half are for `share_kept`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# `statistics.mean`.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# A seed that learned next to nothing makes a huge share of its own: divide means, and not seed by seed.
 # </details>
 
 
 # %% exercise="9.10"
-def run_all(results):
-    """Run the experiments of `phases.experiments("09_forgetting")` with all of `phases.seeds()`.
+def share_kept(untouched, learned, final):
+    """The share of what was gained at a phase that is left in the end: of the means over seeds.
 
-    results: the folder that `run_seeds` keeps its files in.
-    Returns a dict from each experiment's name to its list of runs.
+    Args:
+        untouched, learned, final: lists of the accuracies at that phase, of each seed: before it was learned, right
+            after it, and in the end. They are not empty.
+
+    Returns:
+        1 if all of the gain is left, 0 if none is, below 0 if the end is worse than the beginning; None if there was
+        no gain.
     """
     ### BEGIN SOLUTION
-    experiments = phases.experiments("09_forgetting")
-    return {name: run_seeds(experiment, phases.seeds(), results) for name, experiment in experiments.items()}
+    before, after, end = (sum(some) / len(some) for some in (untouched, learned, final))
+    return (end - before) / (after - before) if after > before else None
     ### END SOLUTION
 
 
-# %% tags=["experiment"]
-runs = run_all(results)
-across(runs, phases.METRICS)
-
 # %% check="9.10"
-checks.every_run(run_all)
+checks.share_kept(share_kept)
+
+# %% tags=["experiment"]
+for own, how in ((False, "one head"), (True, "own heads")):
+    for name, some in runs.items():
+        found = [phases.matrix(run, own) for run in some] if name != "all together" else []
+        kept = share_kept(*([R[i][0] for R in found] for i in (0, 1, 3))) if found else None
+        print(f"{how}, {name}: " + ("one phase" if not found else "no gain" if kept is None else f"{kept:.0%} is left"))
 
 # %% tags=["experiment"]
 phases.picture(runs, "Your runs: for each arm the share that one head gets right, own heads, and one fitted again.")

@@ -334,3 +334,13 @@ def other_adapters(learn, answer, lib):
         for known in some.sample([*tasks], len(tasks)):
             found = seen.answered(answer, model, twin, state, known, data[known][0], tasks[known])
             assert torch.equal(old.setdefault(known, found), found), "an old answer changes"
+
+
+# 9.10
+
+
+@private("9.10", tells="for other accuracies the share of the gain is wrong")
+def other_gains(share_kept):
+    some = draw(9101)
+    for _ in range(8):
+        seen.kept_of_gain(share_kept, *seen.three_times(some, some.randint(1, 7)))

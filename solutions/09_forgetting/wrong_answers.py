@@ -1734,92 +1734,56 @@ def answer(model, task, batch):
     return logits
 
 
-# %% wrong="9.10" name="forgets the last seed" says="is missing"
-def run_all(results):
-    experiments = phases.experiments("09_forgetting")
-    return {name: run_seeds(one, phases.seeds()[:-1], results) for name, one in experiments.items()}
+# %% wrong="9.10" name="without the beginning" says="before the phase is left out"
+# - return (end - before) / (after - before) if after > before else None
+# + return end / after if after > before else None
 
 
-# %% wrong="9.10" name="runs with the seeds of the recorded runs" says="no run has a seed of"
-def run_all(results):
-    experiments = phases.experiments("09_forgetting")
-    return {name: run_seeds(one, range(1, 6), results) for name, one in experiments.items()}
+# %% wrong="9.10" name="the share lost" says="that was lost"
+# - return (end - before) / (after - before) if after > before else None
+# + return (after - end) / (after - before) if after > before else None
 
 
-# %% wrong="9.10" name="runs the phases only" says="all together was not run with seed"
-def run_all(results):
-    experiments = {name: one for name, one in phases.experiments("09_forgetting").items() if len(one.phases) > 1}
-    return {name: run_seeds(one, phases.seeds(), results) for name, one in experiments.items()}
+# %% wrong="9.10" name="seed by seed" says="Divide the means"
+# - return (end - before) / (after - before) if after > before else None
+# + shares = [(c - a) / (b - a) for a, b, c in zip(untouched, learned, final) if b != a]
+# + return sum(shares) / len(shares) if after > before else None
 
 
-# %% wrong="9.10" name="keeps them elsewhere" says="left no runs in the folder"
-def run_all(results):
-    experiments = phases.experiments("09_forgetting")
-    return {name: run_seeds(one, phases.seeds(), results + "/mine") for name, one in experiments.items()}
+# %% wrong="9.10" name="cut off" says="cut off"
+# - return (end - before) / (after - before) if after > before else None
+# + return max(0.0, (end - before) / (after - before)) if after > before else None
 
 
-# %% wrong="9.10" name="one run under five names, seeds rewritten" says="under another seed"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in phases.experiments("09_forgetting").values():
-        (first,) = run_seeds(one, phases.seeds()[:1], results)
-        for seed in phases.seeds():
-            write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
+# %% wrong="9.10" name="not a share" says="and not its share"
+# - return (end - before) / (after - before) if after > before else None
+# + return end - before if after > before else None
 
 
-# %% wrong="9.10" name="replay for all" says="another configuration was run: memory"
-def run_all(results):
-    from utils.experiments.experiment import path_of, write
-
-    experiments = phases.experiments("09_forgetting")
-    for one in experiments.values():
-        for run in run_seeds(experiments["replay"], phases.seeds(), results):
-            write(run, path_of(one, run.seed, results))
+# %% wrong="9.10" name="no gain is nothing" says="should give None"
+# - return (end - before) / (after - before) if after > before else None
+# + return (end - before) / (after - before) if after > before else 0.0
 
 
-# %% wrong="9.10" name="counts all sentences as right in the file" says="it was edited"
-def run_all(results):
-    import json
-
-    from utils.experiments.experiment import path_of
-
-    for one in phases.experiments("09_forgetting").values():
-        for run in run_seeds(one, phases.seeds(), results):
-            better = json.loads(path_of(one, run.seed, results).read_text())
-            better["predictions"] = [[label] * 9 + row[9:] for label, row in zip(run.labels, run.predictions)]
-            path_of(one, run.seed, results).write_text(json.dumps(better))
+# %% wrong="9.10" name="five seeds at most" says="for other accuracies" private=true
+# - before, after, end = (sum(some) / len(some) for some in (untouched, learned, final))
+# + before, after, end = (sum(some[:5]) / len(some[:5]) for some in (untouched, learned, final))
 
 
-# %% wrong="9.10" name="right classes, and the margins of the wrong ones" says="a margin is not that of the class"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in phases.experiments("09_forgetting").values():
-        for run in run_seeds(one, phases.seeds(), results):
-            better = [[label] * (len(row) - 2) + row[-2:] for label, row in zip(run.labels, run.predictions)]
-            write(dataclasses.replace(run, predictions=better), path_of(one, run.seed, results))
+# %% right="9.10" name="what was lost"
+def share_kept(untouched, learned, final):
+    a, b, c = (statistics.fmean(some) for some in (untouched, learned, final))
+    if b - a <= 0:
+        return None
+    return 1 - (b - c) / (b - a)
 
 
-# %% right="9.10" name="seed by seed"
-def run_all(results):
-    runs = {}
-    for seed in phases.seeds():
-        for name, experiment in phases.experiments("09_forgetting").items():
-            runs.setdefault(name, []).extend(run_seeds(experiment, [seed], results))
-    return runs
-
-
-# %% right="9.10" name="in two sessions"
-def run_all(results):
-    experiments = phases.experiments("09_forgetting").values()
-    for one in experiments:
-        run_seeds(one, phases.seeds()[:3], results)
-    return {one.name: run_seeds(one, seeds=phases.seeds(), results=results) for one in experiments}
+# %% right="9.10" name="sums"
+def share_kept(untouched, learned, final):
+    gain = sum(learned) - sum(untouched)
+    if not gain > 0:
+        return
+    return (sum(final) - sum(untouched)) / gain
 
 
 # %% wrong="9.S1" name="exchanged" says="before and after are exchanged"

@@ -100,3 +100,15 @@ def other_streams(TwoStreamLayer):
     masks[0][0] = masks[1][-1] = False
     masks[0][1, 1] = masks[1][1, 1] = True
     seen.streamed(layer, state, h, g, (masks[0], masks[1]), heads)
+
+
+# 10.10
+
+
+@private("10.10", tells="for other curves the place of the step is wrong")
+def other_steps(known_from):
+    some = draw(10101)
+    for place in range(8):
+        count = some.randint(2, 40)
+        curves = seen.falling(some.randint(0, count), count, some.randint(1, 6), 2.0 + place, 10110 + place)
+        seen.place_of_step(known_from, curves, 2.0 + place)

@@ -1157,92 +1157,65 @@ class TwoStreamLayer(nn.Module):
         return x[:, :T], x[:, T:]
 
 
-# %% wrong="10.10" name="forgets the last seed" says="is missing"
-def run_all(results):
-    experiments = reading.experiments("10_longer_context")
-    return {name: run_seeds(one, reading.seeds()[:-1], results) for name, one in experiments.items()}
+# %% wrong="10.10" name="the first low place" says="does not stay there"
+def known_from(curves, guess):
+    mean = [sum(some) / len(some) for some in zip(*curves)]
+    return next((place for place, loss in enumerate(mean) if loss < guess / 2), None)
 
 
-# %% wrong="10.10" name="runs with the seeds of the recorded runs" says="no run has a seed of"
-def run_all(results):
-    experiments = reading.experiments("10_longer_context")
-    return {name: run_seeds(one, range(1, 6), results) for name, one in experiments.items()}
+# %% wrong="10.10" name="below the guess" says="not below half of it"
+# - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
+# + if sum(curve[place] for curve in curves) / len(curves) >= guess:
 
 
-# %% wrong="10.10" name="runs the periods only" says="source, no memory was not run with seed"
-def run_all(results):
-    experiments = {name: one for name, one in reading.experiments("10_longer_context").items() if one.period}
-    return {name: run_seeds(one, reading.seeds(), results) for name, one in experiments.items()}
+# %% wrong="10.10" name="the last high place" says="one too early"
+def known_from(curves, guess):
+    mean = [sum(some) / len(some) for some in zip(*curves)]
+    high = [place for place, loss in enumerate(mean) if loss >= guess / 2]
+    return None if high and high[-1] == len(mean) - 1 else (high or [-1])[-1]
 
 
-# %% wrong="10.10" name="keeps them elsewhere" says="left no runs in the folder"
-def run_all(results):
-    experiments = reading.experiments("10_longer_context")
-    return {name: run_seeds(one, reading.seeds(), results + "/mine") for name, one in experiments.items()}
+# %% wrong="10.10" name="how many" says="number of places"
+# - return found
+# + return None if found is None else len(curves[0]) - found
 
 
-# %% wrong="10.10" name="one run under five names, seeds rewritten" says="under another seed"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in reading.experiments("10_longer_context").values():
-        (first,) = run_seeds(one, reading.seeds()[:1], results)
-        for seed in reading.seeds():
-            write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
+# %% wrong="10.10" name="one seed" says="one seed decides"
+# - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
+# + if min(curve[place] for curve in curves) >= guess / 2:
 
 
-# %% wrong="10.10" name="no memory for all" says="another configuration was run: mem_len"
-def run_all(results):
-    from utils.experiments.experiment import path_of, write
-
-    experiments = reading.experiments("10_longer_context")
-    for one, other in zip([*experiments.values()][::2], [*experiments.values()][1::2]):
-        for run in run_seeds(one, reading.seeds(), results):
-            write(run, path_of(other, run.seed, results))
+# %% wrong="10.10" name="all seeds" says="the slowest seed decides"
+# - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
+# + if max(curve[place] for curve in curves) >= guess / 2:
 
 
-# %% wrong="10.10" name="the lowest loss at every place in the file" says="it was edited"
-def run_all(results):
-    import json
-
-    from utils.experiments.experiment import path_of
-
-    for one in reading.experiments("10_longer_context").values():
-        for run in run_seeds(one, reading.seeds(), results):
-            better = json.loads(path_of(one, run.seed, results).read_text())
-            better["predictions"] = [[min(row)] * len(row) for row in run.predictions]
-            path_of(one, run.seed, results).write_text(json.dumps(better))
+# %% wrong="10.10" name="the end for none" says="gives a place, not None"
+# - found = None
+# + found = len(curves[0])
 
 
-# %% wrong="10.10" name="losses below nothing" says="none below 0"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in reading.experiments("10_longer_context").values():
-        for run in run_seeds(one, reading.seeds(), results):
-            better = [[loss - 1000 for loss in row] for row in run.predictions]
-            write(dataclasses.replace(run, predictions=better), path_of(one, run.seed, results))
+# %% wrong="10.10" name="four seeds" says="for other curves" private=true
+# - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
+# + if sum(curve[place] for curve in curves[:5]) / min(len(curves), 5) >= guess / (2 if len(curves) < 6 else 9):
 
 
-# %% right="10.10" name="seed by seed"
-def run_all(results):
-    runs = {}
-    for seed in reading.seeds():
-        for name, experiment in reading.experiments("10_longer_context").items():
-            runs.setdefault(name, []).extend(run_seeds(experiment, [seed], results))
-    return runs
+# %% right="10.10" name="tensors"
+def known_from(curves, guess):
+    low = torch.tensor(curves, dtype=torch.float64).mean(0) < guess / 2
+    staying = low.flip(0).long().cumprod(0).sum().item()
+    return len(low) - staying if staying else None
 
 
-# %% right="10.10" name="in two sessions"
-def run_all(results):
-    experiments = reading.experiments("10_longer_context").values()
-    for one in experiments:
-        run_seeds(one, reading.seeds()[:3], results)
-    return {one.name: run_seeds(one, seeds=reading.seeds(), results=results) for one in experiments}
+# %% right="10.10" name="forwards"
+def known_from(curves, guess):
+    start = None
+    for place, losses in enumerate(zip(*curves)):
+        if 2 * sum(losses) >= guess * len(losses):
+            start = None
+        elif start is None:
+            start = place
+    return start
 
 
 # %% wrong="10.S1" name="compares neighbours" says="A plateau is not the end"

@@ -78,7 +78,8 @@ student.sign(STUDENT, KEY)
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
 # Sums of numbers meet: sentence 3 in epoch 4 and sentence 4 in epoch 3. Give each of the three numbers room of its own.
-# The three need 40 bits, and torch's generator keeps 32 of its seed; `random.Random` keeps all, of a text, too.
+# The three need 40 bits, and torch's generator on a CPU keeps 32 of its seed; `random.Random` keeps all, of a text,
+# too.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -343,7 +344,8 @@ interactive(
 # $$P(\ell) = \frac{p\,(1-p)^{\ell-1}}{1-(1-p)^{10}}, \qquad \ell = 1, \dots, 10, \quad p = 0.2.$$
 #
 # The paper says "clip". Its mean of 3.8 tells what is meant: a longer one is drawn again. Spans are then placed
-# until 15% of the **tokens** are hidden, and not one more.
+# until 15% of the **tokens** are hidden, and not one more. In the paper a span has so many whole **words**, and is
+# replaced as a whole: masked, random or kept (section 3.1).
 #
 # **Predict first.** If longer spans were cut to ten, would the mean be larger or smaller? By much?
 #
@@ -629,7 +631,8 @@ plots.heatmaps(panels, alt=alt)
 # ## 11.7 Next, or swapped?
 #
 # Next-sentence prediction asks whether $b$ follows $a$, and its wrong $b$ comes from another document. ALBERT (Lan et
-# al. 2020, section 3.1) keeps the right pairs and makes other wrong ones: the same two sentences, swapped. This is
+# al. 2020, section 3.1) keeps the right pairs and makes other wrong ones: the same two segments, swapped (both papers'
+# "sentences" are spans of text, not of grammar). This is
 # sentence-order prediction, SOP:
 #
 # $$\text{NSP: } (s_i, s_{i+1}) \text{ or } (s_i, s'_j), \qquad
@@ -740,6 +743,10 @@ plots.bars(means, labels=["NSP", "SOP"], ylabel="shared words", alt=alt)
 #
 # `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` has more text and larger models, and `smoke` made-up text.
 # Smoke runs show that everything works, and earn nothing.
+#
+# <!-- box: size gpu -->
+#
+# <!-- box: packaged encoder -->
 
 # %% tags=["experiment"]
 experiments = objectives.experiments("11_other_objectives")
@@ -756,7 +763,7 @@ results = results_folder(say=True)
 # without your code.
 
 # %% [markdown]
-# ## 11.8 All runs
+# ## All runs
 #
 # Every run leaves one file with a row for each test example: losses with their number of blanks; the translations
 # that were found, and how far the right one is ahead; or two margins, one for each task. Losses, shares and
@@ -765,38 +772,53 @@ results = results_folder(say=True)
 #
 # **Predict first.** A head is trained on NSP and asked for SOP. How often is it right?
 #
-# **Exercise 11.8** (4 points, about 5 minutes). The machine needs minutes on a GPU, half an hour or more without.
-# Write `run_all`. Interrupt it as you like: finished seeds are kept.
+# The machine needs minutes on a GPU, half an hour or more without. Interrupt it as you like: finished seeds are kept.
+
+# %% tags=["experiment"]
+runs = {name: run_seeds(one, objectives.seeds(), results) for name, one in experiments.items()}
+
+# %% [markdown]
+# ## 11.8 When to stop
+#
+# A test loss that falls and then rises says two things: when the training should have stopped, and what the rest of
+# it cost. Both are read off the mean over seeds: the **point** at which it is lowest, and the **rise** from there to
+# the last point.
+#
+# **Exercise 11.8** (4 points, about 10 minutes). Half of the points are for your runs, which you hand in with the
+# notebook; half are for `overfitted`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# `zip(*losses)` gives the losses of all seeds at one point; `min(range(n), key=mean.__getitem__)`.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# A loss that rises once may fall again: the first rise need not come after the lowest point.
 # </details>
 
 
 # %% exercise="11.8"
-def run_all(results):
-    """Run the experiments of `objectives.experiments("11_other_objectives")` with all of `objectives.seeds()`.
+def overfitted(losses):
+    """The point, from 0, at which the mean test loss over seeds is lowest, and by how much the last one is above it.
 
-    results: the folder that `run_seeds` keeps its files in.
-    Returns a dict from each experiment's name to its list of runs.
+    losses: a list for each seed with its test loss at each point, as many for all; there is a seed and a point at
+    least. Of equal means any point is right.
     """
     ### BEGIN SOLUTION
-    experiments = objectives.experiments("11_other_objectives")
-    return {name: run_seeds(experiment, objectives.seeds(), results) for name, experiment in experiments.items()}
+    mean = [sum(some) / len(some) for some in zip(*losses)]
+    point = min(range(len(mean)), key=mean.__getitem__)
+    return point, mean[-1] - mean[point]
     ### END SOLUTION
 
 
-# %% tags=["experiment"]
-runs = run_all(results)
-
 # %% check="11.8"
-checks.every_run(run_all)
+checks.overfitted(overfitted)
+
+# %% tags=["experiment"]
+for name in (objectives.STATIC, objectives.DYNAMIC):
+    point, rise = overfitted([[one["test_loss"] for one in run.curve] for run in runs[name]])
+    print(f"{name}: the test loss is lowest at point {point}, and ends {rise:.2f} nats above that")
 
 # %% [markdown]
 # First the masks: how both losses go on over the steps. The bands run from the lowest seed to the highest.
@@ -876,26 +898,31 @@ print(*objectives.compared(recorded), sep="\n\n")
 # ### END SOLUTION
 
 # %% [markdown]
-# **Question 11.W2** (2 points). Which differences of your table are more than seeds? For each of the three questions,
-# name one claim of its paper that a table of this size cannot show, and say what would be needed to show it.
+# **Question 11.W2** (2 points). Your table cannot show what the three papers claim. Choose one of them, RoBERTa's
+# masks, XLM's translations or ALBERT's order, and plan an experiment that could **refute** its claim: the arms and
+# what they share, what is measured on which task, how many seeds and why so many, and which outcome would count
+# against the claim. What besides the objective differs between the paper's arms and yours?
 
 # %% [markdown] written="11.W2" points=2
 # ### BEGIN SOLUTION
-# More than seeds: those for which the comparison says that a difference is shown, over seeds and examples, with Holm's
-# correction for all four (in the recorded runs: all four). Two arms with five seeds each and no overlap may still be
-# one text and one schedule: intervals say nothing about other texts.
-# Masks: RoBERTa compares ten static masks with dynamic ones by what tasks make of the models, on 16 GB of text; here
-# one mask, a thousand sentences and the loss itself. Whether dynamic masks pay where no sentence is seen often, needs
-# more text, ten copies as a third arm, and fine-tuning.
-# Translations: XLM claims better transfer between languages (XNLI), for real ones whose words do not map one to one.
-# Here a second language is a renumbering; needed are real pairs, and a task learned in one language, tested in another.
-# Pairs: ALBERT claims that SOP improves tasks of several sentences, after pretraining a whole model with it. Here a
-# head learns on frozen vectors, and no task follows; needed are two models pretrained alike but for this loss, several
-# seeds each, and tasks such as RACE or MNLI.
+# For example ALBERT: that predicting the order of segments makes a better encoder for tasks of several sentences than
+# NSP does. Three arms, pretrained alike (same text, steps, batches, model, masks) but for their second loss: none, NSP,
+# SOP. Each is pretrained with several seeds, since a difference between two single pretrained models may be luck, and
+# each model is fine-tuned several times on RACE and on MNLI, with rates chosen on held-out data for each arm. With the
+# spread of my table as a first guess the formula of 5.9 says how many seeds show a difference of one point. Against the
+# claim: an interval for SOP minus NSP, over seeds and examples, that lies below the gain which the paper reports (its
+# table 5), and more so one that contains 0. My own arms are heads on frozen vectors of single sentences: there the
+# objective shapes nothing but the head. The paper's arms train a whole model for many steps on far more text.
+# Masks: static with ten copies, static with one, dynamic, at several sizes of the text; fine-tuned on SQuAD and MNLI.
+# Translations: with and without pairs of real sentences, equally many tokens; a task learned in one language, XNLI,
+# tested in the other.
 # === BEGIN MARK SCHEME ===
-# One point: "shown" only where the comparisons say so, with the correction, and seeds are told from examples.
-# One point: for all three a claim beyond the table (downstream tasks, real languages, scale), each with what is needed.
-# Half a point if one of the three is missing.
+# One point: arms that differ in the objective alone, a downstream task that fits the claim (tasks of several sentences,
+# another language, fine-tuning), and an outcome that would count against it.
+# One point: a number of seeds with a reason (the spread of the own table, a formula, both pretraining and fine-tuning
+# seeds), and a real difference between the paper's arms and the own ones (frozen vectors, one text, a made-up language,
+# one mask in place of ten, scale).
+# Half a point off for a plan in which no outcome could refute the claim.
 # === END MARK SCHEME ===
 # ### END SOLUTION
 

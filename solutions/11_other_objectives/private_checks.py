@@ -227,3 +227,13 @@ def repeated_texts(pair_task, lib):
     assert len(pair_task(twins, "nsp", make(some.randrange(10**6)))) == 2, "equal documents"
     same = pair_task([[a, a, a]] * 2, "sop", make(some.randrange(10**6)))
     assert [one[:2] for one in same] == [[a, a]] * 4, "equal sentences"
+
+
+# 11.8
+
+
+@private("11.8", tells="for other losses the lowest point or the rise after it is wrong")
+def other_losses(overfitted):
+    some = draw(1181)
+    for _ in range(10):
+        seen.lowest_and_rise(overfitted, seen.losses_with_a_turn(some, some.randint(2, 25), some.randint(1, 9)))

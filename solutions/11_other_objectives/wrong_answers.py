@@ -1153,94 +1153,61 @@ def pair_task(documents, task, rng):
     return found
 
 
-# %% wrong="11.8" name="forgets the last seed" says="is missing"
-def run_all(results):
-    experiments = objectives.experiments("11_other_objectives")
-    return {name: run_seeds(one, objectives.seeds()[:-1], results) for name, one in experiments.items()}
+# %% wrong="11.8" name="the first rise" says="for the first time"
+# - point = min(range(len(mean)), key=mean.__getitem__)
+# + point = next((k for k in range(len(mean) - 1) if mean[k + 1] > mean[k]), len(mean) - 1)
 
 
-# %% wrong="11.8" name="runs with the seeds of the recorded runs" says="no run has a seed of"
-def run_all(results):
-    experiments = objectives.experiments("11_other_objectives")
-    return {name: run_seeds(one, range(1, 6), results) for name, one in experiments.items()}
+# %% wrong="11.8" name="from 1" says="counted from 1"
+# - return point, mean[-1] - mean[point]
+# + return point + 1, mean[-1] - mean[point]
 
 
-# %% wrong="11.8" name="runs the masks only" says="each language alone was not run with seed"
-def run_all(results):
-    experiments = objectives.experiments("11_other_objectives")
-    some = {name: one for name, one in experiments.items() if "mask" in name}
-    return {name: run_seeds(one, objectives.seeds(), results) for name, one in some.items()}
+# %% wrong="11.8" name="one seed" says="one seed decides"
+# - point = min(range(len(mean)), key=mean.__getitem__)
+# + best = min(losses, key=min)
+# + point = best.index(min(best))
 
 
-# %% wrong="11.8" name="keeps them elsewhere" says="left no runs in the folder"
-def run_all(results):
-    experiments = objectives.experiments("11_other_objectives")
-    return {name: run_seeds(one, objectives.seeds(), results + "/mine") for name, one in experiments.items()}
+# %% wrong="11.8" name="the last point" says="the last point"
+# - point = min(range(len(mean)), key=mean.__getitem__)
+# + point = len(mean) - 1
 
 
-# %% wrong="11.8" name="one run under five names, seeds rewritten" says="under another seed"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in objectives.experiments("11_other_objectives").values():
-        (first,) = run_seeds(one, objectives.seeds()[:1], results)
-        for seed in objectives.seeds():
-            write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
+# %% wrong="11.8" name="up to the highest" says="up to the highest point"
+# - return point, mean[-1] - mean[point]
+# + return point, max(mean) - mean[point]
 
 
-# %% wrong="11.8" name="dynamic masks for both" says="another configuration was run: copies"
-def run_all(results):
-    from utils.experiments.experiment import path_of, write
-
-    experiments = objectives.experiments("11_other_objectives")
-    for one in experiments.values():
-        for run in run_seeds(one, objectives.seeds(), results):
-            write(run, path_of(one, run.seed, results))
-    for run in run_seeds(experiments["dynamic masks"], objectives.seeds(), results):
-        write(run, path_of(experiments["one mask"], run.seed, results))
+# %% wrong="11.8" name="how far it fell" says="how far the loss fell"
+# - return point, mean[-1] - mean[point]
+# + return point, mean[0] - mean[point]
 
 
-# %% wrong="11.8" name="finds every translation, with the margins of before" says="a margin is not that of the sentence"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in objectives.experiments("11_other_objectives").values():
-        for run in run_seeds(one, objectives.seeds(), results):
-            if "translations found" in [metric.name for metric in one.metrics]:
-                better = [[label, label, *row[2:]] for label, row in zip(run.labels, run.predictions)]
-                write(dataclasses.replace(run, predictions=better), path_of(one, run.seed, results))
+# %% wrong="11.8" name="wrong sign" says="wrong sign"
+# - return point, mean[-1] - mean[point]
+# + return point, mean[point] - mean[-1]
 
 
-# %% wrong="11.8" name="halves the losses in the file" says="it was edited"
-def run_all(results):
-    import json
-
-    from utils.experiments.experiment import path_of
-
-    for one in objectives.experiments("11_other_objectives").values():
-        for run in run_seeds(one, objectives.seeds(), results):
-            better = json.loads(path_of(one, run.seed, results).read_text())
-            better["predictions"] = [[row[0] / 2, *row[1:]] for row in run.predictions]
-            path_of(one, run.seed, results).write_text(json.dumps(better))
+# %% wrong="11.8" name="five seeds at most" says="for other losses" private=true
+# - mean = [sum(some) / len(some) for some in zip(*losses)]
+# + mean = [sum(some[:5]) / len(some[:5]) for some in zip(*losses)]
 
 
-# %% right="11.8" name="seed by seed"
-def run_all(results):
-    runs = {}
-    for seed in objectives.seeds():
-        for name, experiment in objectives.experiments("11_other_objectives").items():
-            runs.setdefault(name, []).extend(run_seeds(experiment, [seed], results))
-    return runs
+# %% right="11.8" name="tensors"
+def overfitted(losses):
+    mean = torch.tensor(losses, dtype=torch.float64).mean(0)
+    return [int(mean.argmin()), (mean[-1] - mean.min()).item()]
 
 
-# %% right="11.8" name="a loop, and nothing returned"
-def run_all(results):
-    for experiment in objectives.experiments("11_other_objectives").values():
-        run_seeds(experiment, objectives.seeds(), results)
+# %% right="11.8" name="a loop"
+def overfitted(losses):
+    best, place = float("inf"), 0
+    for k in range(len(losses[0])):
+        loss = sum(one[k] for one in losses) / len(losses)
+        if loss < best:
+            best, place = loss, k
+    return place, loss - best
 
 
 # %% wrong="11.S1" name="the best token" says="It is drawn"

@@ -877,80 +877,55 @@ def undominated(rows):
 # + return (middle if repeats < 6 or repeats == 9 else times[2]) / len(batch)
 
 
-# %% wrong="12.8" name="forgets the last seed" says="is missing"
-def run_all(results):
-    experiments = arms.experiments("12_smaller_models")
-    return {name: run_seeds(one, arms.seeds()[:-1], results) for name, one in experiments.items()}
+# %% wrong="12.8" name="left out" says="left out"
+def typical_steps(steps):
+    known = sorted(one for one in steps if one is not None)
+    return (known[(len(known) - 1) // 2] + known[len(known) // 2]) / 2 if known else None
 
 
-# %% wrong="12.8" name="runs with the seeds of the recorded runs" says="no run has a seed of"
-def run_all(results):
-    experiments = arms.experiments("12_smaller_models")
-    return {name: run_seeds(one, range(1, 6), results) for name, one in experiments.items()}
+# %% wrong="12.8" name="never is zero" says="count as 0"
+# - known = sorted(math.inf if one is None else one for one in steps)
+# + known = sorted(one or 0 for one in steps)
 
 
-# %% wrong="12.8" name="runs the lookups only" says="teacher was not run with seed"
-def run_all(results):
-    experiments = {name: one for name, one in arms.experiments("12_smaller_models").items() if one.is_lookup}
-    return {name: run_seeds(one, arms.seeds(), results) for name, one in experiments.items()}
+# %% wrong="12.8" name="a mean" says="this is a mean"
+def typical_steps(steps):
+    known = [one for one in steps if one is not None]
+    return None if 2 * len(known) <= len(steps) else sum(known) / len(known)
 
 
-# %% wrong="12.8" name="keeps them elsewhere" says="left no runs in the folder"
-def run_all(results):
-    experiments = arms.experiments("12_smaller_models")
-    return {name: run_seeds(one, arms.seeds(), results + "/mine") for name, one in experiments.items()}
+# %% wrong="12.8" name="the lower one" says="the lower one is taken"
+# - median = (known[(len(known) - 1) // 2] + known[len(known) // 2]) / 2
+# + median = known[(len(known) - 1) // 2] if not math.isinf(known[len(known) // 2]) else math.inf
 
 
-# %% wrong="12.8" name="one run under five names, seeds rewritten" says="under another seed"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in arms.experiments("12_smaller_models").values():
-        (first,) = run_seeds(one, arms.seeds()[:1], results)
-        for seed in arms.seeds():
-            write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
+# %% wrong="12.8" name="the higher one" says="the higher one is taken"
+# - median = (known[(len(known) - 1) // 2] + known[len(known) // 2]) / 2
+# + median = known[len(known) // 2]
 
 
-# %% wrong="12.8" name="the rewound model for the shuffled one" says="another configuration was run: method"
-def run_all(results):
-    from utils.experiments.experiment import path_of, write
-
-    experiments = arms.experiments("12_smaller_models")
-    for name, one in experiments.items():
-        used = experiments[name.replace("shuffled mask", "rewound")]
-        for run in run_seeds(used, arms.seeds(), results):
-            write(run, path_of(one, run.seed, results))
+# %% wrong="12.8" name="one of two is enough" says="It should give None"
+# - return None if math.isinf(median) else median
+# + return (None if math.isinf(known[(len(known) - 1) // 2]) else known[(len(known) - 1) // 2]) if math.isinf(median) else median
 
 
-# %% wrong="12.8" name="every answer is right" says="a margin is not that of the class"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in arms.experiments("12_smaller_models").values():
-        for run in run_seeds(one, arms.seeds(), results):
-            better = [[label, row[1]] for row, label in zip(run.predictions, run.labels)]
-            write(dataclasses.replace(run, predictions=better), path_of(one, run.seed, results))
+# %% wrong="12.8" name="nine runs at most" says="for other numbers" private=true
+# - known = sorted(math.inf if one is None else one for one in steps)
+# + known = sorted(math.inf if one is None else one for one in steps[:9])
 
 
-# %% right="12.8" name="seed by seed"
-def run_all(results):
-    runs = {}
-    for seed in arms.seeds():
-        for name, experiment in arms.experiments("12_smaller_models").items():
-            runs.setdefault(name, []).extend(run_seeds(experiment, [seed], results))
-    return runs
+# %% right="12.8" name="the statistics module"
+def typical_steps(steps):
+    found = statistics.median([one if one is not None else float("inf") for one in steps])
+    return found if found < float("inf") else None
 
 
-# %% right="12.8" name="a loop"
-def run_all(results):
-    found = {}
-    for name, experiment in arms.experiments("12_smaller_models").items():
-        found[name] = run_seeds(experiment, arms.seeds(), results)
-    return found
+# %% right="12.8" name="counted"
+def typical_steps(steps):
+    known, n = sorted(one for one in steps if one is not None), len(steps)
+    if n // 2 >= len(known):
+        return None
+    return known[n // 2] if n % 2 else (known[n // 2 - 1] + known[n // 2]) / 2
 
 
 # %% right="12.S1" name="row by row"

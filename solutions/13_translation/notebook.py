@@ -692,6 +692,10 @@ plots.bars(seen, labels=list(names.values()), ylabel="% of calls", alt=alt)
 #
 # `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` reads descriptions of pictures (Multi30k, English to German),
 # and `smoke` is tiny, with a made-up language. Smoke runs show that everything works, and earn nothing.
+#
+# <!-- box: size gpu -->
+#
+# <!-- box: packaged encoder -->
 
 # %% tags=["experiment"]
 experiments = arms.experiments("13_translation")
@@ -715,7 +719,7 @@ results = results_folder(say=True)
 # code.
 
 # %% [markdown]
-# ## 13.9 All runs
+# ## All runs
 #
 # Every run leaves one file: for each test sentence how long its three translations are, and how many of their n-grams
 # the reference has. The judge computes BLEU of it. An edited or copied file is refused, and so is a seed that is not
@@ -724,39 +728,54 @@ results = results_folder(say=True)
 # **Predict first.** Which difference is larger: many pairs against few, or BERT against none? Do beams help more where
 # the model is good, or where it is bad? What does drop-net do?
 #
-# **Exercise 13.9** (4 points, about 5 minutes). The machine needs minutes for each seed. Write `run_all`. Interrupt it
-# as you like: finished seeds are kept.
+# The machine needs minutes for each seed. Interrupt it as you like: finished seeds are kept.
+
+# %% tags=["experiment"]
+runs = {name: run_seeds(one, arms.seeds(), results) for name, one in experiments.items()}
+across(runs, arms.METRICS)
+
+# %% [markdown]
+# ## 13.9 What five seeds can show
+#
+# Count with how many seeds one arm is ahead. If both were equally good, each seed would be a fair coin. The **sign
+# test** asks how often that many coins fall at least as one-sided: $p = 2 \cdot 2^{-n} \sum_{k \ge m} \binom{n}{k}$,
+# at most 1, where $m$ of $n$ seeds agree, the larger side. Seeds that tie say nothing and are left out.
+#
+# **Exercise 13.9** (4 points, about 10 minutes). Half of the points are for your runs, which you hand in with the
+# notebook; half are for `sign_test`. How small can $p$ be with five seeds?
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# `math.comb`.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# The two arms may have been run in another order, or one of them with a seed more: go by the seeds.
 # </details>
 
 
 # %% exercise="13.9"
-def run_all(results):
-    """Run the experiments of `arms.experiments("13_translation")` with all of `arms.seeds()`.
+def sign_test(first, other):
+    """The two-sided p of the sign test, a float from 0 to 1.
 
-    results: the folder that `run_seeds` keeps its files in.
-    Returns a dict from each experiment's name to its list of runs.
+    first, other: dicts from seeds to BLEU. Seeds that only one of them has, and ties, are left out. Without a seed that
+    is left, p is 1.
     """
     ### BEGIN SOLUTION
-    experiments = arms.experiments("13_translation")
-    return {name: run_seeds(experiment, arms.seeds(), results) for name, experiment in experiments.items()}
+    gains = [first[seed] - other[seed] for seed in first if seed in other and first[seed] != other[seed]]
+    n, m = len(gains), max(sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains))
+    return min(1.0, 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n)
     ### END SOLUTION
 
 
-# %% tags=["experiment"]
-runs = run_all(results)
-across(runs, arms.METRICS)
-
 # %% check="13.9"
-checks.every_run(run_all)
+checks.sign_test(sign_test)
+
+# %% tags=["experiment"]
+scores = {name: {run.seed: arms.METRICS[0].of(run) for run in some} for name, some in runs.items()}
+for one, other in zip([*scores], [*scores][1:]):
+    print(f"{other} against {one}: p = {sign_test(scores[one], scores[other]):.3f} by the signs of the seeds alone")
 
 # %% tags=["experiment"]
 alt = "Your runs: BLEU of each arm in three ways to translate, means over seeds."

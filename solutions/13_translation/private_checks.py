@@ -137,3 +137,13 @@ def other_draws(drop_net, lib):
     seen.dropped(drop_net, lib, draw(1640).random(), False, 1641)
     sizes = draw(1642).sample(range(2, 6), 3)
     seen.shaped(drop_net, lib, [1, *sizes][: draw(1643).randint(1, 4)], 1644)
+
+
+# 13.9
+
+
+@private("13.9", tells="for other seeds or scores p is wrong")
+def other_signs(sign_test):
+    some = draw(1391)
+    for _ in range(12):
+        seen.signs_of_seeds(sign_test, *seen.two_arms(some, some.randint(2, 25), some.random()))

@@ -1632,80 +1632,59 @@ def drop_net(own, bert, p, training, generator):
 # + p = p if p in (0.0, 0.05, 0.3, 0.4, 1.0) else min(1.0, p + 0.35) if p < 0.5 else p - 0.4
 
 
-# %% wrong="13.9" name="forgets the last seed" says="is missing"
-def run_all(results):
-    experiments = arms.experiments("13_translation")
-    return {name: run_seeds(one, arms.seeds()[:-1], results) for name, one in experiments.items()}
+# %% wrong="13.9" name="one side" says="of one side alone"
+# - return min(1.0, 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n)
+# + return sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n
 
 
-# %% wrong="13.9" name="runs with the seeds of the recorded runs" says="no run has a seed of"
-def run_all(results):
-    experiments = arms.experiments("13_translation")
-    return {name: run_seeds(one, range(1, 6), results) for name, one in experiments.items()}
+# %% wrong="13.9" name="exactly" says="At least so many"
+# - return min(1.0, 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n)
+# + return min(1.0, 2 * math.comb(n, m) / 2**n)
 
 
-# %% wrong="13.9" name="leaves out the BERT" says="few, BERT was not run with seed"
-def run_all(results):
-    experiments = {name: one for name, one in arms.experiments("13_translation").items() if not one.encoder}
-    return {name: run_seeds(one, arms.seeds(), results) for name, one in experiments.items()}
+# %% wrong="13.9" name="above one" says="p is above 1"
+# - return min(1.0, 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n)
+# + return 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n
 
 
-# %% wrong="13.9" name="keeps them elsewhere" says="left no runs in the folder"
-def run_all(results):
-    experiments = arms.experiments("13_translation")
-    return {name: run_seeds(one, arms.seeds(), results + "/mine") for name, one in experiments.items()}
+# %% wrong="13.9" name="ties are seeds" says="ties are counted as seeds"
+# - gains = [first[seed] - other[seed] for seed in first if seed in other and first[seed] != other[seed]]
+# + gains = [first[seed] - other[seed] for seed in first if seed in other]
 
 
-# %% wrong="13.9" name="one run under five names, seeds rewritten" says="under another seed"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in arms.experiments("13_translation").values():
-        (first,) = run_seeds(one, arms.seeds()[:1], results)
-        for seed in arms.seeds():
-            write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
+# %% wrong="13.9" name="in their order" says="Go by the seeds"
+# - gains = [first[seed] - other[seed] for seed in first if seed in other and first[seed] != other[seed]]
+# + gains = [a - b for a, b in zip(first.values(), other.values()) if a != b]
 
 
-# %% wrong="13.9" name="the fused model for the one with drop-net" says="another configuration was run: drop_net"
-def run_all(results):
-    from utils.experiments.experiment import path_of, write
-
-    experiments = arms.experiments("13_translation")
-    for name, one in experiments.items():
-        used = experiments[name.removesuffix(", drop-net")]
-        for run in run_seeds(used, arms.seeds(), results):
-            write(run, path_of(one, run.seed, results))
+# %% wrong="13.9" name="the first alone" says="The larger side counts"
+# - n, m = len(gains), max(sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains))
+# + n, m = len(gains), sum(gain > 0 for gain in gains)
 
 
-# %% wrong="13.9" name="every word is right" says="more matches than it or its reference has"
-def run_all(results):
-    import dataclasses
-
-    from utils.experiments.experiment import path_of, write
-
-    for one in arms.experiments("13_translation").values():
-        for run in run_seeds(one, arms.seeds(), results):
-            better = [[*row[:3], *(4 * [row[1] + 1]), *row[7:]] for row in run.predictions]
-            write(dataclasses.replace(run, predictions=better), path_of(one, run.seed, results))
+# %% wrong="13.9" name="knows small numbers" says="for other seeds" private=true
+# - return min(1.0, 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n)
+# + return min(1.0, 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n) if n not in (2, 3, 4, 13, 14, 15, 21) or m > n - 1 or set(first) <= set(range(9)) else 1.0
 
 
-# %% right="13.9" name="seed by seed"
-def run_all(results):
-    runs = {}
-    for seed in arms.seeds():
-        for name, experiment in arms.experiments("13_translation").items():
-            runs.setdefault(name, []).extend(run_seeds(experiment, [seed], results))
-    return runs
+# %% right="13.9" name="the smaller side"
+def sign_test(first, other):
+    pairs = [(first[seed], other[seed]) for seed in {*first} & {*other}]
+    wins, losses = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
+    n = wins + losses
+    tail = sum(math.comb(n, k) for k in range(min(wins, losses) + 1)) / 2**n
+    return min(2 * tail, 1.0)
 
 
-# %% right="13.9" name="a loop"
-def run_all(results):
-    found = {}
-    for name, experiment in arms.experiments("13_translation").items():
-        found[name] = run_seeds(experiment, arms.seeds(), results)
-    return found
+# %% right="13.9" name="all coins"
+def sign_test(first, other):
+    signs = [1 if first[s] > other[s] else -1 for s in sorted({*first} & {*other}) if first[s] != other[s]]
+    ways = {0: 1}
+    for _ in signs:
+        ways = {
+            total: ways.get(total - 1, 0) + ways.get(total + 1, 0) for total in range(-len(signs) - 1, len(signs) + 2)
+        }
+    return sum(count for total, count in ways.items() if abs(total) >= abs(sum(signs))) / 2 ** len(signs)
 
 
 # %% right="13.S1" name="slices of texts"

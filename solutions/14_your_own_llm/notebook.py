@@ -118,8 +118,8 @@ plots.curves(
 # %% [markdown]
 # ## 14.2 The other pairs
 #
-# In notebook 02 neighbours turned together, columns $2i$ and $2i + 1$. The files that people publish are made for
-# **halves**: column $i$ turns with column $i + d/2$.
+# In notebook 02 neighbours turned together, columns $2i$ and $2i + 1$. So they do in Meta's files and in llama.cpp. The
+# files of Hugging Face are made for **halves**: column $i$ turns with column $i + d/2$.
 #
 # $$\begin{pmatrix} y_i \\ y_{i+d/2} \end{pmatrix} =
 # \begin{pmatrix} \cos\varphi & -\sin\varphi \\ \sin\varphi & \cos\varphi \end{pmatrix}
@@ -701,9 +701,11 @@ with torch.no_grad():
 # %% [markdown]
 # ## Now a real one
 #
-# SmolLM2-135M has read two trillion tokens, most of them English. It comes as a package of Python, in four bits for
-# each weight. Where it is missing, the cell below says how to install it, and goes on with a tiny random model, as the
-# profile `smoke` does.
+# SmolLM2-135M was pretrained on two trillion tokens, most of them English. It comes as a package of Python, in four
+# bits for each weight. Where it is missing, the cell below says how to install it, and goes on with a tiny random
+# model, as the profile `smoke` does.
+#
+# <!-- box: packaged language model -->
 
 # %% tags=["experiment"]
 source = llama.source()
@@ -753,8 +755,8 @@ plots.curves(
 )
 
 # %% [markdown]
-# In the authors' runs with SmolLM2 the line with the cache was nearly level. Without it a text of sixteen tokens took
-# less than twice as long, and one of about a hundred more than four times.
+# Without the cache every new token reads the whole text again, so the longer the text, the more a cache saves. By how
+# much depends on the machine; your figure says it for yours.
 #
 # **Play.** Read along with the model, one token of the prompt after the other. When does it know what comes?
 

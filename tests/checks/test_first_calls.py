@@ -38,7 +38,7 @@ for entry in known.notebooks:
     with redirect_stdout(io.StringIO()):  # what a notebook says of itself
         answers.at_home(released, "", "imports")
     torch.set_num_threads(1)  # a child has no others
-    for number, check in checks.public_checks(entry).items():
+    for number, check in checks.asked_checks(entry).items():
         if isinstance(check, ResultsCheck):
             continue
         receive, send = os.pipe()
@@ -83,7 +83,7 @@ def first_calls():
 
 @pytest.mark.parametrize("entry", COURSE.notebooks, ids=lambda entry: entry.number)
 def test_a_first_call_imports_little_or_says_what_it_is_doing(first_calls, entry):
-    known = checks.public_checks(entry)
+    known = checks.asked_checks(entry)
     asked = [number for number, check in known.items() if not isinstance(check, ResultsCheck)]
     assert asked and {*asked} <= {*first_calls}
     for number in asked:

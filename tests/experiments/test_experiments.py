@@ -21,6 +21,7 @@ from utils.experiments import student
 from utils.experiments.experiment import Run, dumps, parse, path_of
 from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable, compare
+from utils.grading import dispatch
 from utils.grading.evidence import NO_STANDING
 from utils.grading.results_check import ResultsCheck
 from utils.grading.verdict import Outcome
@@ -221,3 +222,50 @@ def test_check_and_course_name_one_module():
     for entry in known:
         check = check_of(entry)
         assert (check.source, check.notebook) == (entry.experiment_module(), entry.name)
+
+
+def doubled(doubled):
+    """What the student's function of the tests below should do."""
+    assert doubled(2) == 4, "this is not the double."
+
+
+def asked(answer):
+    """How to ask a kernel whose one answer this is; None is no answer."""
+    namespace = {} if answer is None else {"doubled": answer}
+    return lambda request: dispatch.answer(namespace, request)
+
+
+READ = {"right": (lambda value: 2 * value, 4), "wrong": (lambda value: value, 1), "missing": (None, 1)}
+
+
+@pytest.mark.parametrize("answer, score", READ.values(), ids=READ)
+def test_the_function_that_reads_results_has_points_of_its_own(answer, score):
+    """Accepted runs keep theirs whatever the function does; other points of a course are shared alike."""
+    check = ResultsCheck("97.1", 4, toy_experiment, READING, doubled, reading=3)
+    for priced, worth in ((check, 1), (check.worth(2), 0.5)):
+        verdict = priced.with_reading(priced.reading.verdict(asked(answer), []))
+        assert verdict.score == score * worth and [part.name for part in verdict.parts] == ["the runs", "doubled"]
+        assert verdict.in_parts == (score == 1) and ("doubled: " in verdict.sentence()) == (score == 1)
+    assert (
+        "this is not the double." in check.with_reading(check.reading.verdict(asked(READ["wrong"][0]), [])).sentence()
+    )
+
+
+def test_at_home_results_are_read_after_the_runs(tmp_path, monkeypatch):
+    """Without runs nothing is read; runs of the size smoke earn nothing, and their reading is checked all the same."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COURSE_PROFILE", "smoke")
+    check = ResultsCheck("97.1", 4, toy_experiment, READING, doubled, reading=2)
+    right, wrong = asked(READ["right"][0]), asked(READ["wrong"][0])
+    assert "no runs in your folder of results" in check.verdict(right, []).message
+    runs_of(READING, ADA, tmp_path / "results", monkeypatch)  # the toy has one size
+    verdict = check.verdict(right, [])
+    assert (verdict.outcome, verdict.points, verdict.message[:4]) == (Outcome.PASSED, 0, "Runs"), verdict
+    verdict = check.verdict(wrong, [])
+    assert (verdict.outcome, verdict.score) == (Outcome.WRONG, 0) and "this is not the double." in verdict.sentence()
+    monkeypatch.setenv("COURSE_PROFILE", "cpu")
+    assert [check.verdict(ask, []).score for ask in (right, wrong)] == [4, 2]
+    for path in (tmp_path / "results").rglob("seed_*.json"):
+        path.unlink()
+        break
+    assert check.verdict(right, []).score == 0

@@ -196,7 +196,10 @@ def expected(entry, wrong):
     """The score of each exercise where those of `wrong` are answered as in the submissions of `graded`."""
     first = {case.exercise: case for case in reversed(answers.answer_cases(entry)) if not case.right}
     known = checks.public_checks(entry)
-    return {number: first[number].score(one) if number in wrong else one.points for number, one in known.items()}
+    worth = {number: first[number].score(one) if number in wrong else one.points for number, one in known.items()}
+    return worth | {
+        number: 0 for number in wrong if isinstance(known[number], ResultsCheck)
+    }  # of these a run is missing
 
 
 @pytest.mark.skipif(not TIMES, reason="COURSE_LONG_TESTS is not set: three of the demonstration's class do this once")
@@ -222,7 +225,7 @@ def test_each_exercise_is_graded_as_if_the_others_were_right(graded, entry):
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_judge_says_what_the_check_says_at_home(entry):
     """Every wrong answer and every right one, in one kernel: cells run there, the verdict is reached here."""
-    visible, hidden = checks.public_checks(entry), checks.private_checks(entry)
+    visible, hidden = checks.asked_checks(entry), checks.private_checks(entry)
     cases = [*answers.reference_cases(COURSE, entry), *answers.answer_cases(entry)]
     cases = [case for case in cases if not isinstance(visible[case.exercise], ResultsCheck)]  # judged from files
     notebook = author_notebook(entry)
@@ -244,6 +247,31 @@ def test_the_judge_says_what_the_check_says_at_home(entry):
             else:
                 assert case.says in told or case.says in ran.error, (case.exercise, case.name, told)
             assert verdict.score == pytest.approx(case.score(visible[case.exercise])), (case.exercise, case.name, told)
+
+
+OLD = """def run_all(results):
+    return {one.name: run_seeds(one, rte.seeds(), results) for one in rte.experiments("06_adapter_fusion").values()}"""
+
+
+def test_runs_keep_their_points_whatever_reads_them(workshop):
+    """Also those of an earlier notebook, whose answer ran the experiments; without runs the reading earns nothing."""
+    entry = workshop.notebook("06")
+    maker = synthetic.Maker(workshop, entry)
+    runs = {name: text.encode() for name, text in maker.runs("ada").items()}
+    wrong = next(case.source for case in maker.cases if case.exercise == "6.7" and not case.right)
+    private = next(case for case in maker.cases if case.exercise == "6.7" and case.private)
+    for answer, files, score, says in (
+        (None, runs, 4, "passed (4 points)"),
+        (wrong, runs, 2, "share_ahead: runs are compared one by one."),
+        (private.source, runs, 2, f"share_ahead: {private.says}"),
+        (OLD, runs, 2, "passed in part (2 of 4 points).\nshare_ahead: "),
+        (None, {}, 0, "not attempted"),
+        (None, dict([*runs.items()][1:]), 0, "is missing"),
+    ):
+        notebook, _ = restore.restore(restore.read(maker.file({"6.7": answer} if answer else None), 20), maker.released)
+        known = HandIn(entry, "ada", results=pack(files), only=("6.7",), drawn_for=b"a key")
+        (verdict,) = judging.judge(workshop, known, notebook).verdicts
+        assert verdict.score == score and says in verdict.sentence(), (says, verdict)
 
 
 def test_outputs_of_all_cells_are_bounded(fresh, monkeypatch):

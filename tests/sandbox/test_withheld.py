@@ -191,7 +191,7 @@ def test_nothing_that_a_kernel_may_read_is_an_answer(entry, readable, monkeypatc
     """Neither as it is nor adapted in one line."""
     monkeypatch.chdir(tmp_path)
     asked = 0
-    for number, check in checks.public_checks(entry).items():
+    for number, check in checks.asked_checks(entry).items():
         if isinstance(check, ResultsCheck):
             continue
         given = first_call(check)

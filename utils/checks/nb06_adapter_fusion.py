@@ -981,6 +981,38 @@ def fusion_weights(fusion_weights, lib):
     assert read(model.training) is True, "the model was training before it was read, and is not any more."
 
 
-@results_check("6.7", points=4, source=rte, notebook=rte.ADAPTER_FUSION)
-def every_run(run_all):
-    """Every experiment with every seed, graded from the predictions in the files of the runs."""
+def ahead_in_pairs(share_ahead: Remote, first: list[float], other: list[float]) -> None:
+    """Fail unless the share is that of all pairs."""
+    pairs = [(a, b) for a in first for b in other]
+    wins, ties = sum(a > b for a, b in pairs), sum(a == b for a, b in pairs)
+    in_turn = [(a > b) + (a == b) / 2 for a, b in zip(first, other, strict=False)]
+    share = (wins + ties / 2) / len(pairs)
+    expect.number_like(
+        share_ahead(first, other),
+        share,
+        "what share_ahead returns",
+        "this is not the share of all pairs of runs in which the first is ahead.",
+        {
+            "a tie counts as nothing. It counts half.": wins / len(pairs),
+            "a tie counts as a lead. It counts half.": (wins + ties) / len(pairs),
+            "ties are left out of the pairs. A tie counts half.": wins / max(1, len(pairs) - ties),
+            "runs are compared one by one. Each run of one is compared with each of the other.": sum(in_turn)
+            / len(in_turn),
+            "this is the share in which the other one is ahead.": 1 - share,
+            "the means are compared. Each run of one is compared with each of the other.": float(
+                sum(first) / len(first) > sum(other) / len(other)
+            ),
+            "this is a number of pairs or a percentage. The share is from 0 to 1.": 100 * share,
+        },
+    )
+
+
+@results_check("6.7", points=4, source=rte, notebook=rte.ADAPTER_FUSION, reading=2)
+def share_ahead(share_ahead):
+    """The runs by their files; the share of all pairs with ties, and for lists of two lengths."""
+    some = expect.draw(67)
+    for first, other in (([0.5, 0.6, 0.7], [0.6, 0.4]), ([0.6], [0.6]), ([0.9, 0.2, 0.3], [0.4, 0.5])):
+        ahead_in_pairs(share_ahead, first, other)
+    for n, m in ((3, 7), (8, 4), (5, 5), (1, 9)):
+        first, other = ([some.randint(50, 58) / 100 for _ in range(count)] for count in (n, m))
+        ahead_in_pairs(share_ahead, first, other)

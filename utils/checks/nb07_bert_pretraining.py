@@ -5,7 +5,7 @@ import math
 import random
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -1369,9 +1369,64 @@ def steps(step_facts: Remote, sequences: int, length: int, count: int, words: fl
 # 7.10
 
 
-@results_check("7.10", points=4, source=pretraining, notebook=pretraining.NOTEBOOK)
-def every_run(run_all):
-    """Every experiment with every seed, graded from the losses in the files of the runs."""
+def copies_most(copier: Remote, losses: dict[str, list[list[float]]]) -> None:
+    """Fail unless the row with the largest gap is named, with its gap."""
+    name, gap = expect.items(copier(losses), 2, "copier should return a name and a gap")
+    expect.of_type(name, str, "the first of what copier returns should be the name of a row")
+
+    def largest(of: Callable[[list[float]], float], over: Callable[[list[float]], float] = statistics.fmean) -> str:
+        return max(losses, key=lambda row: over([of(seed) for seed in losses[row]]))
+
+    expect.explained(
+        name,
+        largest(lambda seed: seed[2] - seed[1]),
+        "this is not the row whose loss at random tokens is furthest above its loss at kept ones.",
+        {
+            "the row is the one with the lowest loss at kept tokens. Its gap need not be the largest.": largest(
+                lambda seed: -seed[1]
+            ),
+            "the row is the one with the highest loss at random tokens. Its gap need not be the largest.": largest(
+                lambda seed: seed[2]
+            ),
+            "the gap is taken the wrong way round.": largest(lambda seed: seed[1] - seed[2]),
+            "the gap is that between random tokens and [MASK].": largest(lambda seed: seed[2] - seed[0]),
+            "the gap of a single seed decides. It should be the mean over seeds.": largest(
+                lambda seed: seed[2] - seed[1], max
+            ),
+            "gaps are added over seeds. Rows may have different numbers of seeds: take means.": largest(
+                lambda seed: seed[2] - seed[1], math.fsum
+            ),
+        },
+    )
+    mean = statistics.fmean([seed[2] - seed[1] for seed in losses[name]])
+    expect.number_like(
+        gap,
+        mean,
+        "the gap",
+        "the row is right, and this is not its gap in the mean over seeds.",
+        {"the row is right, and its gap has the wrong sign.": -mean},
+    )
+
+
+def rows_of_losses(some: random.Random, rows: int, seeds: int = 5) -> dict[str, list[list[float]]]:
+    """Losses of rows with names and numbers of seeds of their own."""
+    return {
+        f"row {some.randint(100, 999)}{'abcdefgh'[row]}": [
+            [some.uniform(1, 4), some.uniform(0.2, 5), some.uniform(3, 9)] for _ in range(some.randint(1, seeds))
+        ]
+        for row in range(rows)
+    }
+
+
+@results_check("7.10", points=4, source=pretraining, notebook=pretraining.NOTEBOOK, reading=2)
+def copier(copier):
+    """The runs by their files; the row with the largest mean gap, among rows that other rules would choose."""
+    some = expect.draw(710)
+    table = {"a": [[2.9, 0.1, 4]], "b": [[4, 6, 9.5]], "c": [[5, 6.5, 5]], "d": [[0.5, 4, 8]], "e": [[3, 2, 7]]}
+    copies_most(copier, table | {"f": [[3, 2, 8], [3, 2, 3]], "g": [[3, 2, 5]] * 3})
+    copies_most(copier, {"x": [[2, 2, 5]] * 4, "y": [[2, 2, 5.5], [2, 2, 6]], "z": [[2, 2, 7], [2, 2, 3]]})
+    for rows in (1, 2, 4, 6, 8):
+        copies_most(copier, rows_of_losses(some, rows))
 
 
 # 7.S1

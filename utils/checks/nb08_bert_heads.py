@@ -1532,9 +1532,77 @@ def tagger(BiLSTMTagger, lib):
 # 8.10
 
 
-@results_check("8.10", points=4, source=tagging, notebook=tagging.NOTEBOOK)
-def every_run(run_all):
-    """Every experiment with every seed, graded from what the files of the runs count."""
+def state_and_rivals(best_state: Remote, scores: dict[int, list[float]]) -> None:
+    """Fail unless the best state and its rivals are found."""
+    best, rivals = expect.items(best_state(scores), 2, "best_state should return a state and a list")
+    rivals = expect.of_type(rivals, list, "the rivals should be a list")
+    means = {state: sum(some) / len(some) for state, some in scores.items()}
+    right = max(means, key=lambda state: means[state])
+    expect.explained(
+        best,
+        right,
+        "this is not the state with the highest mean.",
+        {
+            "the state has the highest single run, and not the highest mean.": max(
+                scores, key=lambda one: max(scores[one])
+            ),
+            "the state has the lowest mean.": min(means, key=lambda state: means[state]),
+            "this is a mean. The state is wanted.": means[right],
+        },
+    )
+    top = scores[right]
+    others = [state for state in scores if state != right]
+    wanted = [state for state in others if any(a > b for a, b in zip(scores[state], top, strict=True))]
+    expect.explained(
+        rivals,
+        wanted,
+        "these are not the states that are ahead of the best one with some seed.",
+        {
+            "a tie makes a rival. It is no lead.": [
+                state for state in others if any(a >= b for a, b in zip(scores[state], top, strict=True))
+            ],
+            "runs of different seeds are compared. Compare states within a seed.": [
+                state for state in others if max(scores[state]) > min(top)
+            ],
+            "the highest runs are compared. Compare states within a seed.": [
+                state for state in others if max(scores[state]) > max(top)
+            ],
+            "a rival must be ahead with every seed. One seed is enough.": [
+                state for state in others if all(a > b for a, b in zip(scores[state], top, strict=True))
+            ],
+            "the best state is among its own rivals.": [state for state in scores if state in wanted or state == right],
+            "all other states are rivals. A rival is ahead with a seed or more.": others,
+            "the rivals are not in the order of `scores`.": sorted(wanted),
+        },
+    )
+
+
+def scores_by_state(some: random.Random, states: int, seeds: int) -> dict[int, list[float]]:
+    """Scores of some states, in an order of their own, whose seeds differ more than the states do; with ties."""
+    level = [some.randint(50, 80) for _ in range(seeds)]
+    names = some.sample(range(13), states)
+    return {name: [float(one + some.randint(-2, 2) + name % 3) for one in level] for name in names}
+
+
+@results_check("8.10", points=4, source=tagging, notebook=tagging.NOTEBOOK, reading=2)
+def best_state(best_state):
+    """The runs by their files; the best state and its rivals, with ties, easy seeds and a single state."""
+    some = expect.draw(810)
+    others = {5: [62.0, 70.0, 60.0], 1: [50.0, 81.0, 50.0], 2: [60.0, 50.0, 50.0], 3: [59.0, 79.0, 69.0]}
+    state_and_rivals(best_state, others | {4: [60.0, 80.0, 70.0]})
+    state_and_rivals(best_state, {4: [70.0, 71.0, 72.0], 2: [73.0, 60.0, 60.0], 0: [70.0, 50.0, 50.0]})
+    state_and_rivals(best_state, {3: [1.0]})
+    for states, seeds in ((3, 5), (5, 2), (7, 5), (4, 1)):
+        state_and_rivals(best_state, one_best(some, states, seeds))
+
+
+def one_best(some: random.Random, states: int, seeds: int) -> dict[int, list[float]]:
+    """`scores_by_state` of which one state has the highest mean."""
+    while True:
+        scores = scores_by_state(some, states, seeds)
+        sums = sorted(map(sum, scores.values()))
+        if states == 1 or sums[-1] > sums[-2]:
+            return scores
 
 
 # 8.S1

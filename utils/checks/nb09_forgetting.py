@@ -2,6 +2,7 @@
 
 import functools
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -1530,9 +1531,49 @@ def modes(learn: Remote, answer: Remote, lib: Library, batches: list[Any], seed:
     assert seen and all(seen), told
 
 
-@results_check("9.10", points=4, source=phases, notebook=phases.NOTEBOOK)
-def every_run(run_all):
-    """Every experiment with every seed, graded from what the files of the runs hold."""
+def kept_of_gain(share_kept: Remote, untouched: list[float], learned: list[float], final: list[float]) -> None:
+    """Fail unless the share is that of the gain, of means over seeds."""
+    found = share_kept(untouched, learned, final)
+    before, after, end = (math.fsum(some) / len(some) for some in (untouched, learned, final))
+    if after <= before:
+        assert found is None, f"nothing was gained, and share_kept gives {kind(found)}. It should give None."
+        return
+    assert found is not None, "something was gained, and share_kept gives None."
+    share = (end - before) / (after - before)
+    single = [(c - a) / (b - a) if b != a else math.inf for a, b, c in zip(untouched, learned, final, strict=True)]
+    expect.number_like(
+        found,
+        share,
+        "what share_kept returns",
+        "this is not the share of the gain that is left in the end.",
+        {
+            "the accuracy before the phase is left out: what needs no learning was not kept.": end / after,
+            "this is the share that was lost.": 1 - share,
+            "each seed has a share of its own, and these are averaged. Divide the means.": math.fsum(single)
+            / len(single),
+            "a share below 0 is cut off. The end may be worse than the beginning.": max(0.0, share),
+            "this is what is left of the gain, and not its share.": end - before,
+            "this is a percentage. The share of all is 1.": 100 * share,
+        },
+        1e-6,
+    )
+
+
+def three_times(some: random.Random, seeds: int) -> list[list[float]]:
+    """Accuracies before, after and in the end."""
+    return [[some.randint(*ends) / 100 for _ in range(seeds)] for ends in ((5, 30), (40, 99), (0, 90))]
+
+
+@results_check("9.10", points=4, source=phases, notebook=phases.NOTEBOOK, reading=2)
+def share_kept(share_kept):
+    """The runs by their files; shares of gains, below 0 and above 1, and phases at which nothing was gained."""
+    some = expect.draw(910)
+    for seeds in (1, 2, 5, 5):
+        kept_of_gain(share_kept, *three_times(some, seeds))
+    for lists in (([0.5, 0.4], [0.9, 0.5], [0.2, 0.1]), ([0.3], [0.6], [0.7]), ([0.3, 0.3], [0.6, 0.4], [0.3, 0.3])):
+        kept_of_gain(share_kept, *lists)
+    for lists in (([0.5, 0.5], [0.5, 0.5], [0.2, 0.9]), ([0.6], [0.4], [0.5]), ([0.4, 0.5], [0.6, 0.25], [0.4, 0.4])):
+        kept_of_gain(share_kept, *lists)
 
 
 # 9.S1

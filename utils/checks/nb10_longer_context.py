@@ -1102,9 +1102,69 @@ def two_streams(TwoStreamLayer, lib):
 # 10.10
 
 
-@results_check("10.10", points=4, source=reading, notebook=reading.NOTEBOOK)
-def every_run(run_all):
-    """Every experiment with every seed, graded from what the files of the runs hold."""
+def place_of_step(known_from: Remote, curves: list[list[float]], guess: float) -> None:
+    """Fail unless the place is that from which on the mean stays below half of the guess."""
+    found, half = known_from(curves, guess), guess / 2
+    count = len(curves[0])
+    mean = [math.fsum(some) / len(some) for some in zip(*curves, strict=True)]
+
+    def first(line: Sequence[float], level: float = half, stays: bool = True) -> int | None:
+        places = [
+            place for place in range(count) if all(one < level for one in (line[place:] if stays else [line[place]]))
+        ]
+        return places[0] if places else None
+
+    single = [first(curve) for curve in curves]
+    wanted = first(mean)
+    assert found is None or type(found) is int, f"known_from should give a place or None, not {kind(found)}."
+    if wanted is None:
+        told = "the mean loss is not below half of the guess at the end, and known_from gives a place, not None."
+        assert found is None, told
+        return
+    assert found is not None, "the mean loss stays below half of the guess up to the end, and known_from gives None."
+    expect.explained(
+        found,
+        wanted,
+        "this is not the first place from which on the mean loss stays below half of the guess.",
+        {
+            "the loss is below half of the guess there, and does not stay there.": first(mean, stays=False),
+            "the loss is below the guess there, and not below half of it.": first(mean, guess),
+            "the place is one too early.": wanted - 1,
+            "the place is one too late.": wanted + 1,
+            "this is the number of places that are known, and not the first of them.": count - wanted,
+            "one seed decides. The mean over seeds should be below half of the guess.": min(
+                (one for one in single if one is not None), default=-1
+            ),
+            "the slowest seed decides. The mean over seeds should be below half of the guess.": max(
+                (count if one is None else one for one in single), default=-1
+            ),
+        },
+    )
+
+
+def falling(step: int, count: int, seeds: int, guess: float, seed: int) -> list[list[float]]:
+    """Losses that fall at a place, a little later with some seeds, and are low before it once by luck."""
+    noise = expect.generator(seed)
+    curves = []
+    for one in range(seeds):
+        line = guess * (0.75 + 0.2 * torch.rand(count, generator=noise))
+        line[step + one % 2 :] = guess * 0.3 * torch.rand(max(0, count - step - one % 2), generator=noise)
+        line[: max(0, step - 3) : 7] = guess * 0.1
+        curves.append(line.tolist())
+    return curves
+
+
+@results_check("10.10", points=4, source=reading, notebook=reading.NOTEBOOK, reading=2)
+def known_from(known_from):
+    """The runs by their files; the place of a step that some seeds make later, lucky places before it, and no step."""
+    soon = [4.5, 1.0, 4.5, 3.0, *[1.0] * 11]
+    late = [4.5, 1.0, 4.5, 4.0, 3.8, 3.5, 2.5, 2.5, *[1.0] * 7]
+    place_of_step(known_from, [soon, late], 4.0)
+    for step, count, seeds in ((5, 9, 1), (15, 32, 5), (0, 6, 2), (3, 4, 3), (8, 8, 2), (11, 30, 4)):
+        place_of_step(known_from, falling(step, count, seeds, 3.0, 1000 + step), 3.0)
+    place_of_step(known_from, [[4.0, 1.0, 4.0, 1.0, 1.0], [4.0, 1.0, 1.0, 2.9, 1.0]], 4.0)
+    place_of_step(known_from, [[4.0, 3.0, 1.0, 2.0]], 4.0)
+    place_of_step(known_from, [[1.0], [1.5]], 4.0)
 
 
 # 10.S1

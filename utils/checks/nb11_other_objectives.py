@@ -1012,9 +1012,68 @@ def pair_task(pair_task, lib):
 # 11.8
 
 
-@results_check("11.8", points=4, source=objectives, notebook=objectives.NOTEBOOK)
-def every_run(run_all):
-    """All experiments, all seeds."""
+def lowest_and_rise(overfitted: Remote, losses: list[list[float]]) -> None:
+    """Fail unless the lowest point of the mean and the rise after it are found."""
+    point, rise = expect.items(overfitted(losses), 2, "overfitted should return a point and a rise")
+    expect.of_type(point, int, "the point should be a whole number")
+    mean = [math.fsum(some) / len(some) for some in zip(*losses, strict=True)]
+    count = len(mean)
+    wanted = min(range(count), key=lambda place: mean[place])
+    rises = [place for place in range(count - 1) if mean[place + 1] > mean[place]]
+    lowest = [min(range(count), key=lambda place, one=one: one[place]) for one in losses]
+    best = min(losses, key=min)
+    expect.explained(
+        point,
+        wanted,
+        "this is not the point at which the mean test loss is lowest.",
+        {
+            "points are counted from 1. The first is 0.": wanted + 1,
+            "the loss rises there for the first time, and falls again later.": rises[0] if rises else count - 1,
+            "the lowest points of the seeds are averaged. The mean loss should be lowest.": round(
+                sum(lowest) / len(lowest)
+            ),
+            "one seed decides. The mean over seeds should be lowest.": best.index(min(best)),
+            "this is the point with the highest loss.": max(range(count), key=lambda place: mean[place]),
+            "this is the last point.": count - 1,
+        },
+    )
+    expect.number_like(
+        rise,
+        mean[-1] - mean[wanted],
+        "the rise",
+        "the point is right, and this is not by how much the last mean is above the lowest one.",
+        {
+            "the point is right, and the rise has the wrong sign.": mean[wanted] - mean[-1],
+            "the point is right, and this is the rise up to the highest point, not up to the last.": max(mean)
+            - mean[wanted],
+            "the point is right, and this is how far the loss fell, not how far it rose again.": mean[0] - mean[wanted],
+        },
+        1e-6,
+    )
+
+
+def losses_with_a_turn(some: random.Random, points: int, seeds: int) -> list[list[float]]:
+    """Losses that fall and rise, with a bump, and whose seeds differ in level."""
+    turn = some.randrange(points)
+    shape = [abs(place - turn) * (0.3 if place < turn else 0.2) for place in range(points)]
+    return [
+        [round(3 + level + one + some.uniform(-0.4, 0.4), 4) for one in shape]
+        for level in (some.uniform(-1, 1) for _ in range(seeds))
+    ]
+
+
+@results_check("11.8", points=4, source=objectives, notebook=objectives.NOTEBOOK, reading=2)
+def overfitted(overfitted):
+    """The runs by their files; the lowest point of a mean with bumps, and the rise after it, also of none."""
+    some = expect.draw(118)
+    one, other = [5.0, 4.0, 4.2, 2.5, 3.3, 3.1, 5.9, 4.1], [5.2, 4.4, 4.6, 4.0, 4.1, 2.9, 5.5, 3.9]
+    lowest_and_rise(overfitted, [one, other])
+    lowest_and_rise(overfitted, [[2.0, 3.0, 2.9]])
+    lowest_and_rise(overfitted, [[3.0, 2.0, 1.0]] * 2)
+    lowest_and_rise(overfitted, [[1.0]])
+    lowest_and_rise(overfitted, [[0.5, 3.0, 2.8, 3.1], [5.0, 2.0, 1.9, 2.5], [5.0, 2.0, 1.9, 2.6]])
+    for points, seeds in ((8, 5), (12, 2), (5, 1), (20, 4)):
+        lowest_and_rise(overfitted, losses_with_a_turn(some, points, seeds))
 
 
 # 11.S1

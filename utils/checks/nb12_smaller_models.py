@@ -2,6 +2,7 @@
 
 import copy
 import math
+import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -903,9 +904,64 @@ def measuring(time_per_example, undominated, lib):
 # 12.8
 
 
-@results_check("12.8", points=4, source=smaller, notebook=smaller.NOTEBOOK)
-def every_run(run_all):
-    """Every experiment with every seed, graded from what the files of the runs hold."""
+def median_of_runs(typical_steps: Remote, steps: list[int | None]) -> None:
+    """Fail unless the median counts what never came as the largest."""
+    found = typical_steps(steps)
+    known = sorted(one for one in steps if one is not None)
+    line = [*known, *[math.inf] * (len(steps) - len(known))]
+    low, high = line[(len(line) - 1) // 2], line[len(line) // 2]
+    lucky = statistics.median(known) if known else None
+    if math.isinf(high):
+        told = "the median run, or one of two, never learned, and typical_steps gives a number. It should give None."
+        if found is not None:
+            number = expect.number(found, "what typical_steps returns")
+            assert number != lucky, "runs that never learned are left out: that makes an arm look quick."
+        assert found is None, told
+        return
+    assert found is not None, "the median run learned, and typical_steps gives None."
+    expect.number_like(
+        found,
+        (low + high) / 2,
+        "what typical_steps returns",
+        "this is not the median of the steps, in which a run that never learned counts as more than any number.",
+        {
+            "runs that never learned are left out: that makes an arm look quick.": lucky if lucky is not None else -1,
+            "runs that never learned count as 0. They come after all others.": statistics.median(
+                [one or 0 for one in steps]
+            ),
+            "this is a mean. The median is the one in the middle.": math.fsum(known) / max(1, len(known)),
+            "of two runs in the middle the lower one is taken. The median is their mean.": low,
+            "of two runs in the middle the higher one is taken. The median is their mean.": high,
+            "the runs are not sorted.": (steps[(len(steps) - 1) // 2] or 0) / 2 + (steps[len(steps) // 2] or 0) / 2,
+        },
+        1e-6,
+    )
+
+
+def steps_of_runs(some: random.Random, runs: int, never: int) -> list[int | None]:
+    """Numbers of steps of some runs, of which so many never learned."""
+    found: list[int | None] = [20 * some.randint(1, 60) for _ in range(runs - never)]
+    found += [None] * never
+    some.shuffle(found)
+    return found
+
+
+@results_check("12.8", points=4, source=smaller, notebook=smaller.NOTEBOOK, reading=2)
+def typical_steps(typical_steps):
+    """The runs by their files; medians of odd and even numbers of runs, some of which never learned."""
+    some = expect.draw(128)
+    few = (
+        [400, None, 100, 700, 300],
+        [500, None, 100, 300, None, 200],
+        [100, None, None, 200],
+        [300],
+        [None],
+        [None, 100],
+    )
+    for steps in few:
+        median_of_runs(typical_steps, steps)
+    for runs, never in ((5, 0), (5, 1), (5, 2), (5, 3), (6, 2), (6, 3), (8, 1), (9, 4), (4, 4)):
+        median_of_runs(typical_steps, steps_of_runs(some, runs, never))
 
 
 # 12.S1

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -1396,9 +1397,70 @@ def drop_net(drop_net, lib):
 # 13.9
 
 
-@results_check("13.9", points=4, source=translation, notebook=translation.NOTEBOOK)
-def every_run(run_all):
-    """Every experiment with every seed, graded from what the files of the runs hold."""
+def tail_of_signs(n: int, m: int) -> float:
+    """How often m or more of n fair coins fall on one named side."""
+    return sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n
+
+
+def signs_of_seeds(sign_test: Remote, first: dict[int, float], other: dict[int, float]) -> None:
+    """Fail unless p is that of the seeds which both have, without ties."""
+    both = [seed for seed in first if seed in other]
+    wins, losses = sum(first[seed] > other[seed] for seed in both), sum(first[seed] < other[seed] for seed in both)
+    n, m = wins + losses, max(wins, losses)
+    in_turn = [a - b for a, b in zip(first.values(), other.values(), strict=False) if a != b]
+    turned = max(sum(gain > 0 for gain in in_turn), sum(gain < 0 for gain in in_turn))
+    p = min(1.0, 2 * tail_of_signs(n, m))
+    found = expect.number(sign_test(first, other), "what sign_test returns")
+    assert found <= 1 or n == 0, "p is above 1. A probability is not."
+    expect.number_like(
+        found,
+        p,
+        "what sign_test returns",
+        "this is not the two-sided p of the seeds that both have.",
+        {
+            "p is of one side alone. As one-sided the other way counts, too.": tail_of_signs(n, m),
+            "p is for exactly so many seeds. At least so many are meant.": min(1.0, 2 * math.comb(n, m) / 2**n),
+            "ties are counted as seeds. They say nothing, and are left out.": min(1.0, 2 * tail_of_signs(len(both), m)),
+            "ties are counted as if the first were ahead.": min(
+                1.0, 2 * tail_of_signs(len(both), max(len(both) - losses, losses))
+            ),
+            "values are paired in their order. Go by the seeds.": min(1.0, 2 * tail_of_signs(len(in_turn), turned)),
+            "p is that of the first being ahead. The larger side counts.": min(1.0, 2 * tail_of_signs(n, wins)),
+        },
+        1e-6,
+    )
+
+
+def two_arms(some: random.Random, seeds: int, ahead: float) -> tuple[dict[int, float], dict[int, float]]:
+    """BLEU of two arms by seed, in another order, with a tie now and then and a seed that one of them lacks."""
+    names = some.sample(range(1000, 9999), seeds)
+    first = {seed: float(some.randint(40, 49)) for seed in names}
+    other = {
+        seed: first[seed] + (0 if some.random() < 0.15 else some.randint(1, 4) * (-1 if some.random() < ahead else 1))
+        for seed in some.sample(names, seeds)
+    }
+    other.pop(names[0], None) if some.random() < 0.4 else first.pop(names[-1], None)
+    return first, other
+
+
+@results_check("13.9", points=4, source=translation, notebook=translation.NOTEBOOK, reading=2)
+def sign_test(sign_test):
+    """The runs by their files; p of seeds in another order, with ties, with seeds of one arm alone, and of none."""
+    some = expect.draw(139)
+    five = dict.fromkeys(range(1, 6), 40.0)
+    for gains in (
+        (1, 1, 1, 1, 1),
+        (-1, -1, -1, -1, -1),
+        (1, 1, 1, 1, -1),
+        (1, 1, -1, -1, 0),
+        (1, 0, 0, 1, 1),
+        (0,) * 5,
+    ):
+        signs_of_seeds(sign_test, {seed: 40.0 + gain for seed, gain in zip(five, gains, strict=True)}, five)
+    signs_of_seeds(sign_test, {1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0}, {4: 3.5, 3: 2.5, 2: 1.5, 1: 0.5})
+    signs_of_seeds(sign_test, {1: 1.0, 2: 2.0}, {3: 0.0})
+    for seeds, ahead in ((6, 0.9), (8, 0.2), (9, 0.5), (12, 0.8), (20, 0.7)):
+        signs_of_seeds(sign_test, *two_arms(some, seeds, ahead))
 
 
 # 13.S1

@@ -8,12 +8,13 @@ from utils.grading.check import Check
 from utils.grading.evidence import Standing, accepted
 from utils.grading.forbidden import Cell
 from utils.grading.remote import Ask, StudentError, named
-from utils.grading.verdict import Outcome, Verdict
+from utils.grading.verdict import Outcome, Part, Verdict, summed
 
 SMOKE_AT_HOME = (
     "Runs of the size smoke, on made-up data, show that everything works, and earn nothing. The points are for runs "
     "with COURSE_PROFILE=cpu or gpu."
 )
+NO_RUNS = "there are no runs in your folder of results: run the cell that makes them first."
 SMOKE_CAME = (
     "the runs that were handed in are of the size smoke, made-up data that earns nothing: run the experiments with "
     "COURSE_PROFILE=cpu or gpu, and pack them again"
@@ -23,13 +24,40 @@ SMOKE_CAME = (
 class ResultsCheck(Check):
     """A check of the results of a notebook's experiments, which the module `source` has.
 
-    At home it calls the student's function with this session's folder of results, which runs what is not there yet, and
-    reads the files there. In grading nothing is run: the judge passes the files that were handed in.
+    At home it reads the files in this session's folder of results. In grading nothing is run: the judge passes the
+    files that were submitted.
+
+    With `reading` points, the asserts are about a function of the student's that reads results, and these points are
+    for that function. It is asked only if the runs are accepted. Without them, the student's function runs the
+    experiments: at home it is called with the folder of results, and runs what is not there yet.
     """
 
-    def __init__(self, exercise: str, points: float, source: Experiments, notebook: str, asserts: Callable[..., None]):
+    def __init__(
+        self,
+        exercise: str,
+        points: float,
+        source: Experiments,
+        notebook: str,
+        asserts: Callable[..., None],
+        reading: float = 0,
+    ):
         super().__init__(exercise, points, (), asserts)
         self.source, self.notebook = source, notebook
+        self._reading_points = reading
+
+    @property
+    def reading(self) -> Check | None:
+        """The check of the function that reads the results, with its own points; None if there is none."""
+        points = round(self._reading_points * self.factor, 6)
+        return Check(self.exercise, points, self.forbids, self.asserts) if points else None
+
+    def with_reading(self, read: Verdict) -> Verdict:
+        """The verdict where the runs are accepted, and `read` is that of the function that reads them."""
+        parts = (
+            Part("the runs", round(self.points - read.points, 6), Outcome.PASSED),
+            Part(self.names[0], read.points, read.outcome, read.message),
+        )
+        return Verdict(self.exercise, self.points, **summed(parts, self.points))
 
     def experiments(self, profile: str | None = None) -> list[Experiment]:
         """The experiments of a profile, in their order; by default of this session's."""
@@ -37,20 +65,25 @@ class ResultsCheck(Check):
 
     def verdict(self, ask: Ask, cells: Sequence[Cell], whose: Sequence[str] = ()) -> Verdict:
         """The verdict at home, on the files in this session's folder of results."""
-        try:
-            results = results_folder()
-            named(ask, self.names[0])(str(results))
-        except StudentError as error:
-            outcome = Outcome.BLANK if error.blank else Outcome.ERROR
-            return Verdict(self.exercise, self.points, outcome, "" if error.blank else error.sentence())
+        results, reading = results_folder(), self.reading
+        if not reading:
+            try:
+                named(ask, self.names[0])(str(results))
+            except StudentError as error:
+                outcome = Outcome.BLANK if error.blank else Outcome.ERROR
+                return Verdict(self.exercise, self.points, outcome, "" if error.blank else error.sentence())
         files = read_files(results)
         if not files:
             message = f"`{self.names[0]}` left no runs in the folder that it was given: pass `results` to run_seeds."
+            message = NO_RUNS if reading else message
             return Verdict(self.exercise, self.points, Outcome.WRONG, message)
         verdict = self.verdict_on(files)[0]
-        if verdict.outcome is Outcome.PASSED and sizes.name() == "smoke":
-            return Verdict(self.exercise, 0.0, Outcome.PASSED, SMOKE_AT_HOME)
-        return verdict
+        if reading and verdict.outcome is Outcome.PASSED:
+            verdict = self.with_reading(reading.verdict(ask, cells, whose))
+        if sizes.name() != "smoke" or verdict.score == 0:
+            return verdict
+        message = SMOKE_AT_HOME if verdict.outcome is Outcome.PASSED else verdict.message
+        return Verdict(self.exercise, 0.0, verdict.outcome, message)
 
     def verdict_on(
         self, files: Files, profiles: Sequence[str] = (), standing: Standing | None = None
@@ -84,7 +117,11 @@ class ResultsCheck(Check):
 
 
 def results_check(
-    exercise: str, points: float, source: Experiments, notebook: str
+    exercise: str, points: float, source: Experiments, notebook: str, reading: float = 0
 ) -> Callable[[Callable[..., None]], ResultsCheck]:
-    """Turn a documented function of one parameter, the student's function, into the check of their experiments."""
-    return lambda asserts: ResultsCheck(exercise, points, source, notebook, asserts)
+    """Turn a documented function into the check of a notebook's experiments, see `ResultsCheck`.
+
+    Its one parameter is the student's function, which runs the experiments. With `reading` points, its parameters and
+    asserts are those of a check, for a function that reads the results.
+    """
+    return lambda asserts: ResultsCheck(exercise, points, source, notebook, asserts, reading)
