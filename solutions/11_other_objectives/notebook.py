@@ -110,7 +110,8 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
         n: the number of tokens, at least 1.
         sentence: its number, from 0 to 999,999.
         epoch: from 0 to 999. With copies, epochs of the same `mask_number` share a mask.
-        seed: from 0 to 999. Two masks whose seed, sentence or mask number differ are drawn independently.
+        seed: from 0 to 999. Two masks whose seed, sentence or mask number differ are drawn independently, and a mask
+            is the same in every process.
     """
     ### BEGIN SOLUTION
     draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
@@ -386,7 +387,8 @@ def span_mask(n, lengths, rate=0.15, generator=None):
     Spans are placed one by one, in the order of `lengths`, an int64 tensor. One that would hide more than what is left
     of the round(rate * n) is shortened to it. It is placed at a start drawn evenly from all where it lies within the n
     tokens and covers none that is hidden; it may touch one. If there is no such start, it is left out. When lengths are
-    used up, fewer tokens may be hidden. All chance comes from the torch.Generator, from torch's own if it is None.
+    used up, fewer tokens may be hidden. `lengths` stays as it is. All chance comes from the torch.Generator, from
+    torch's own if it is None.
     """
     ### BEGIN SOLUTION
     hidden, left = torch.zeros(n, dtype=torch.bool), round(rate * n)
@@ -667,14 +669,15 @@ def pair_task(documents, task, rng):
 
     The label is 0 or 1, with equal chances and independently of all others. With 0, (a, b) are the neighbours. With 1,
     and the task "sop", they are swapped; with the task "nsp", a stays and b is drawn evenly from all sentences of the
-    other documents.
+    other documents, each b for itself.
 
     Args:
         documents: lists of sentences, which are texts; some lists may be empty, and texts may repeat.
         rng: a random.Random, from which all chance comes.
 
     Raises:
-        ValueError: another task; or "nsp", there are neighbours, and no other document has a sentence.
+        ValueError: another task, whatever the documents; or "nsp", a document has neighbours, and no other document
+            has a sentence.
     """
     ### BEGIN SOLUTION
     if task not in ("nsp", "sop"):

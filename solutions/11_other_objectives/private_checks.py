@@ -6,11 +6,18 @@ from collections import Counter
 
 import torch
 
-from autograder.author.checks import private
+from autograder.author.checks import private, swept
 from utils.checks import nb11_other_objectives as seen
 from utils.checks import nb11_toys as toys
 from utils.grading import expect
 from utils.grading.expect import draw, generator, likely, normal
+
+masks = swept("11.1", seen.MASKED, without=("memory",))
+updates = swept("11.3", seen.ADAM, without=("sizes", "large", "device", "layout", "dtypes"))
+lengths = swept("11.4", seen.LENGTHS, without=("draws", "memory"))
+spans = swept("11.4", seen.SPANS, without=("draws", "memory"))
+ends = swept("11.5", seen.SPAN_ENDS, without=("refusals", "memory"))
+looks = swept("11.6", seen.ALLOWED, without=("memory",))
 
 # 11.1
 
@@ -25,7 +32,9 @@ def far_apart(mask_number, masked_places, lib):
     epochs = {some.randrange(780), 200, 400, 800, 256, 512}
     epochs |= {one + 200 for one in epochs if one < 800}
     places = [(seed, sentence, epoch) for seed in {*near} for sentence in sentences for epoch in epochs]
-    seen.apart(masked_places, lib, places)
+    # So many that some of them meet in 16 bits.
+    drawn = [(some.randrange(1000), some.randrange(10**6), some.randrange(1000)) for _ in range(1200)]
+    seen.apart(masked_places, lib, [*dict.fromkeys([*places, *drawn])], 40)
 
 
 @private("11.1", tells="for other numbers of tokens or rates, or in longer sentences, the choice is wrong")
@@ -163,20 +172,6 @@ def other_pairs(tlm_batch):
             for _ in range(some.randint(1, 5))
         ]
         seen.batched(tlm_batch, pairs, cls, sep, pad)
-
-
-@private("11.6", tells="who may look at whom is wrong in batches of other rows")
-def other_languages(allowed):
-    for place in range(6):
-        some = draw(1220 + place)
-        T = some.randint(13, 18) if place == 0 else some.randint(1, 9)
-        rows = []
-        for _ in range(T if place == 1 else some.randint(1, 4)):
-            real = T if place == 0 else some.randint(0, T)
-            first = some.randint(0, real)
-            rows.append([0] * first + [1] * (real - first) + [-1] * (T - real))
-        for tlm in (True, False):
-            seen.looks_right(allowed, torch.tensor(rows), tlm)
 
 
 # 11.7

@@ -37,3 +37,8 @@ class Beside(nn.Module):
     def forward(self, *given: Any) -> Any:
         """What `part` gives."""
         return self.part(*given)
+
+
+def types_in(call: Callable[..., list[Any]], *given: Any) -> list[str]:
+    """The names of the types of the items of the list that `call(*given)` gives, each once."""
+    return sorted({type(item).__name__ for item in call(*given)})
