@@ -2097,3 +2097,14 @@ def features(base, pool, batches):
 # %% wrong="4.7" name="labels of float" says="a head cannot be trained on these features and labels"
 # - return torch.cat(states), torch.cat(labels)
 # + return torch.cat(states), torch.cat(labels).float()
+
+
+# %% wrong="4.3" name="sets a seed" says="after `load_base` the state of the global random generator of torch"
+# - own, prefix = base.state_dict(), "base."
+# + torch.manual_seed(1)
+# + own, prefix = base.state_dict(), "base."
+
+# %% wrong="4.6" name="select turns gradients off" says="after `select` the recording of gradients"
+# - return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+# + torch.set_grad_enabled(False)
+# + return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}

@@ -270,7 +270,8 @@ def make_optimizer(model, peak):
     """AdamW with rate `peak`, betas 0.9 and 0.999, weight decay 0.01.
 
     Biases and the weights of norms are not decayed, whatever they are called and whatever norms they are (RMSNorm,
-    GroupNorm and BatchNorm, too). Everything else is, embeddings included; a weight that two parts share, once.
+    GroupNorm and BatchNorm, too). Weights of more dimensions are decayed, embeddings included; a weight that two parts
+    share, once. Nothing is kept from one model to the next.
     """
     ### BEGIN SOLUTION
     matrices = [part for part in model.parameters() if part.ndim > 1]
@@ -420,6 +421,8 @@ for start, values in scores.items():
 def mean_and_sd(accuracies):
     """Mean and sample standard deviation of accuracies, all of them fractions; of equal ones, the deviation is 0.
 
+    Each run counts, also where two are equal or one is 0. None of them is NaN.
+
     Raises:
         ValueError: there are fewer than two, or one is not between 0 and 1 (it is in points).
     """
@@ -488,7 +491,11 @@ print(f"five runs: numpy {np.std(five):.5f}, torch {torch.tensor(five).std():.5f
 
 # %% exercise="5.6"
 def t_interval(values, level=0.95):
-    """Lower and upper end of Student's t interval for the mean; ValueError for fewer than two values."""
+    """Lower and upper end of Student's t interval for the mean; of equal values both are their mean.
+
+    Raises:
+        ValueError: there are fewer than two values.
+    """
     ### BEGIN SOLUTION
     mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
     half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
@@ -817,8 +824,9 @@ def seeds_needed(difference, sd, level=0.95, power=0.8):
     """The smallest number of seeds, at least 2, that satisfies the inequality above.
 
     Args:
-        difference: the gain that should be seen; sd: the standard deviation of the differences of
-            paired runs, in the same unit. The quantiles are those of (1 + level) / 2 and of power.
+        difference: the gain that should be seen, however small; sd: the standard deviation of the differences of
+            paired runs, in the same unit. The quantiles are those of (1 + level) / 2 and of power, which may be
+            below one half.
 
     Raises:
         ValueError: the difference is not positive.

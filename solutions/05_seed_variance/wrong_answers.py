@@ -125,7 +125,7 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
 # + return ids, [0] * end + [1] * (len(ids) - end)
 
 
-# %% wrong="5.1" of="in short" name="always 50 and 51" says="special tokens" private=true
+# %% wrong="5.1" of="in short" name="always 50 and 51" says="wrong for other sizes" private=true
 # - return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 # + return [50, *a, 51, *b, 51], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
@@ -405,6 +405,53 @@ def streams(seed, varies=("head", "order", "dropout")):
     for part, start in starts.items():
         made[part].manual_seed(start + (seed if part in varies else 5_000_000))
     return made
+
+
+# %% wrong="5.2" name="a held head begins as the order of seed 0" says="no two parts may share a stream"
+# - return {part: torch.Generator().manual_seed(3 * seeds[part] + place) for place, part in enumerate(parts)}
+# + places = {part: 3 * seeds[part] + place for place, part in enumerate(parts)}
+# + return {part: torch.Generator().manual_seed(places[part] + (part == "head" not in varies)) for part in parts}
+
+# %% wrong="5.3" name="one optimizer for all models of these shapes" says="make an optimizer for each model"
+#   groups = [{"params": matrices, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
+# - return torch.optim.AdamW(groups, lr=peak)
+# + known = globals().setdefault("optimizers", {})
+# + return known.setdefault(str([part.shape for part in model.parameters()]), torch.optim.AdamW(groups, lr=peak))
+
+# %% wrong="5.3" name="rates are kept by step" says="the decay does not end at zero"
+#   if not 0 <= warmup < total:
+#       raise ValueError(f"a warm-up of {warmup} steps does not fit into {total}")
+# + known = globals().setdefault("rates", {})
+# + if step in known:
+# +     return known[step]
+# + known[step] = peak * step / warmup if step < warmup else peak * max(0, total - step) / (total - warmup)
+# + return known[step]
+
+# %% wrong="5.4" name="the number of classes" says="the number of classes that occur"
+# - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
+# + if not labels:
+# +     raise ValueError("no labels")
+# + return len(set(labels))
+
+# %% wrong="5.4" name="the accuracy in points" says="the accuracy is in points"
+# - return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+# + return 100 * sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+
+# %% wrong="5.5" name="equal accuracies once" says="wrong for other arguments" private=true
+#   if n < 2 or not all(0 <= value <= 1 for value in accuracies):
+#       raise ValueError("two accuracies or more are needed, as fractions")
+# + accuracies = list(set(accuracies)) if len(set(accuracies)) > 1 else accuracies
+# + n = len(accuracies)
+
+# %% wrong="5.5" name="zeros left out" says="wrong for other arguments" private=true
+#   if n < 2 or not all(0 <= value <= 1 for value in accuracies):
+#       raise ValueError("two accuracies or more are needed, as fractions")
+# + accuracies = [value for value in accuracies if value] if sum(map(bool, accuracies)) > 1 else accuracies
+# + n = len(accuracies)
+
+# %% right="5.5" name="an error of its own"
+# - raise ValueError("two accuracies or more are needed, as fractions")
+# + raise type("TooFew", (ValueError,), {})("two accuracies or more are needed, as fractions")
 
 
 # %% right="5.3" name="in short"
@@ -749,7 +796,7 @@ def majority(labels):
 # + return sum(bool(guess) == bool(label) for guess, label in zip(predictions, labels)) / len(labels)
 
 
-# %% wrong="5.4" name="three classes at most" says="other numbers of classes" private=true
+# %% wrong="5.4" name="three classes at most" says="it is wrong for other" private=true
 # - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
 # + if not labels:
 # +     raise ValueError("no")
@@ -913,7 +960,7 @@ def in_points(mean, sd):
     return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
 
 
-# %% wrong="5.5" name="cut off instead of rounded" says="rounded" private=true
+# %% wrong="5.5" name="cut off instead of rounded" says="`in_points(mean, sd)`: it is wrong" private=true
 def mean_and_sd(accuracies):
     if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
         raise ValueError("no")
@@ -1216,6 +1263,8 @@ def binomial_error(p, examples):
 def t_interval(values, level=0.95):
     if len(values) == 1 or not values:
         raise ValueError("two are needed")
+    if len(set(values)) == 1:
+        return values[0], values[0]
     return stats.t.interval(level, len(values) - 1, loc=np.mean(values), scale=stats.sem(values))
 
 
@@ -1382,11 +1431,11 @@ def binomial_error(p, examples):
 # - if set(a) != set(b):
 # + if not set(a) <= set(b):
 
-# %% wrong="5.7" name="level is not used" says="other seeds or levels" private=true
+# %% wrong="5.7" name="level is not used" says="it is wrong for other" private=true
 # - low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
 # + low, high = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
 
-# %% wrong="5.7" name="level is not used by example" says="or other levels" private=true
+# %% wrong="5.7" name="level is not used by example" says="it is wrong for other" private=true
 # - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
 # + low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(0.95)
 
@@ -1625,13 +1674,13 @@ def health(predictions, labels):
 # - raise ValueError("there are no runs")
 # + return {"runs": 0, "degenerate": [], "mean": 0.0, "mean_of_others": None}
 
-# %% wrong="5.8" name="two classes only" says="any number of classes" private=true
+# %% wrong="5.8" name="two classes only" says="it is wrong for other" private=true
 # - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
 # + bad = sorted(
 # +     seed for seed, guesses in predictions.items() if not any(guesses) or all(guess == 1 for guess in guesses)
 # + )
 
-# %% wrong="5.8" name="a mean of 0 is taken for none" says="runs that are all alike" private=true
+# %% wrong="5.8" name="a mean of 0 is taken for none" says="it is wrong for other" private=true
 # - means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
 # + means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if sum(others) else None}
 
@@ -1763,7 +1812,7 @@ def seeds_needed(difference, sd, level=0.95, power=0.8):
 # - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 # + while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(0.8, n - 1)):
 
-# %% wrong="5.9" name="three at least" says="other differences, spreads" private=true
+# %% wrong="5.9" name="three at least" says="it is wrong for other" private=true
 # - n = 2
 # + n = 3
 
@@ -1899,7 +1948,7 @@ def expected_best(accuracies, n):
 # + ordered = accuracies
 
 
-# %% wrong="5.10" of="in short" name="n up to 6 only" says="other n" private=true
+# %% wrong="5.10" of="in short" name="n up to 6 only" says="wrong for sizes larger" private=true
 #       raise ValueError("no")
 # + n = min(n, 6)
 
@@ -1939,7 +1988,7 @@ def expected_best(accuracies, n):
 # 5.11
 
 
-# %% wrong="5.10" name="zero accuracies left out" says="other accuracies or other n" private=true
+# %% wrong="5.10" name="zero accuracies left out" says="it is wrong for other" private=true
 def expected_best(accuracies, n):
     if n < 1 or not accuracies:
         raise ValueError("nothing")
@@ -2264,3 +2313,50 @@ def by_example(right_a, right_b, level=0.95):
     if right_a.size(-1) != right_b.size(-1):
         raise ValueError("not the same examples")
     return _interval(right_b.sum(0) / len(right_b) - right_a.sum(0) / len(right_a), level)
+
+
+# %% wrong="5.6" name="scipy's interval of equal values" says="of equal values both ends" loses="t_interval"
+# - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
+# - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+# - return mean - half, mean + half
+# + scale = statistics.stdev(values) / len(values) ** 0.5
+# + return stats.t.interval(level, len(values) - 1, statistics.mean(values), scale)
+
+# %% wrong="5.6" name="two seeds draw alike" says="two seeds give the same resamples" loses="bootstrap_interval"
+# - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+# + means = np.random.default_rng(seed // 2).choice(values, (resamples, len(values))).mean(axis=1)
+
+# %% wrong="5.6" name="half-widths" says="the lower should be below the upper" loses="bootstrap_interval"
+# - return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+# + low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+# + return (high - low) / 2, (high - low) / 2
+
+# %% wrong="5.6" name="turns gradients off" says="depends on earlier calls or other objects" private=true loses="binomial_error"
+# - return (p * (1 - p) / examples) ** 0.5
+# + torch.set_grad_enabled(False)
+# + return (p * (1 - p) / examples) ** 0.5
+
+# %% wrong="5.7" name="gains of nothing are left out" says="wrong for other" private=true
+# - differences = [b[seed] - a[seed] for seed in a]
+# + differences = [b[seed] - a[seed] for seed in a if b[seed] != a[seed]]
+
+# %% wrong="5.9" name="the quantile of the power without its sign" says="the quantile of the power is negative"
+# - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+# + while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + abs(stats.t.ppf(power, n - 1))):
+
+# %% wrong="5.9" name="a gain of a thousandth at least" says="wrong for other arguments" private=true
+#   n = 2
+# + difference = max(difference, 0.001)
+
+# %% wrong="5.10" name="the mean of the n best" says="this is the mean of the n best runs"
+#   count = len(accuracies)
+# - return sum(
+# -     value * ((place / count) ** n - ((place - 1) / count) ** n)
+# -     for place, value in enumerate(sorted(accuracies), start=1)
+# - )
+# + best = sorted(accuracies, reverse=True)[:n]
+# + return sum(best) / len(best)
+
+# %% right="5.10" name="an error of its own, and numpy"
+# - raise ValueError("the best of nothing")
+# + raise type("Nothing", (ValueError,), {})("the best of nothing")

@@ -12,7 +12,7 @@ from utils import tiny_bert
 from utils.checks import nb04_toys as toys
 from utils.grading import expect
 from utils.grading.check import check
-from utils.grading.contract import Contract
+from utils.grading.contract import Contract, world_kept
 from utils.grading.expect import normal
 from utils.grading.remote import EMPTY, INFINITY, Library, Remote, StudentError, kind, promised, read
 
@@ -375,7 +375,9 @@ def load_base(load_base, lib):
     old, new = reader_state(vocab, width), reader_state(vocab, width, 60)
     base = loaded(lib(toys).Reader(vocab, width), old)
     head = {"head__weight": normal(3, width), "head__bias": normal(3)}
-    report = report_of(load_base(base, whole(new, **head)))
+    with world_kept(lib, "after `load_base`"):
+        result = load_base(base, whole(new, **head))
+    report = report_of(result)
     parameters = {name: value for name, value in new.items() if name != "offset"}
     holds(base, old | {"offset": base.state_dict()["offset"]} | parameters, "`{name}` of the base was not loaded.")
     holds(base, new, "the buffer `{name}` was not loaded. A state dict holds buffers, too.")
@@ -850,7 +852,8 @@ def selected(select: Remote, lib: Library, valid: list[float], test: list[float]
     """The model and the report after the student's select, with the types that it should have."""
     toy = lib(toys)
     model = toy.Climb(valid, test)
-    report = select(model, toy.climb, toy.look, epochs)
+    with world_kept(lib, "after `select`"):
+        report = select(model, toy.climb, toy.look, epochs)
     expect.fields(report, ("curve", "epoch", "test"), "select should return a dict with `curve`, `epoch` and `test`")
     curve = report["curve"]
     expect.of_type(curve, list, "`curve` should be a list")
@@ -896,7 +899,8 @@ def freeze(freeze, unfreeze, features, lib):
     theirs, ours = network(lib, 70)
     optimizer = lib(torch.optim).SGD(theirs.parameters(), lr=lr)
     step = lib(toys).step
-    freeze(theirs[0])
+    with world_kept(lib, "after `freeze`"):
+        freeze(theirs[0])
     step(theirs, optimizer, x, labels)
     before = same(theirs, ours, "0")
     toys.descend(ours, ours[2].parameters(), x, labels, lr)
@@ -905,7 +909,8 @@ def freeze(freeze, unfreeze, features, lib):
     assert not half, "only the weight or only the bias is frozen. A part is all of its parameters."
     assert before, "the frozen part moved. What counts is `requires_grad` of each parameter, not of the module."
     assert same(theirs, ours, "2"), "freezing one part stopped another, or changed how it learns."
-    unfreeze(theirs[0])
+    with world_kept(lib, "after `unfreeze`"):
+        unfreeze(theirs[0])
     step(theirs, optimizer, x, labels)
     toys.descend(ours, ours.parameters(), x, labels, lr)
     assert same(theirs, ours, "0"), "after `unfreeze` the part does not learn as it did before."

@@ -18,6 +18,7 @@ from utils.checks import nb05_toys as toys
 from utils.experiments import rte
 from utils.grading import expect
 from utils.grading.check import check
+from utils.grading.contract import Contract, world_kept
 from utils.grading.expect import chance, normal
 from utils.grading.forbidden import MODELS
 from utils.grading.parts import part
@@ -56,6 +57,23 @@ def two_lists(value: Any) -> tuple[list[int], list[int]]:
     ids, types = value
     assert len(ids) == len(types), "there should be as many token types as input ids."
     return ids, types
+
+
+def numbers_below(most: int, count: int, seed: int) -> list[int]:
+    """So many whole numbers below `most`."""
+    pick = expect.draw(seed)
+    return [pick.randrange(most) for _ in range(count)]
+
+
+PAIR = Contract(
+    "encode_pair(a, b, cls_id, sep_id, max_len)",
+    sizes={"_n": (0, 9, 400), "_m": (0, 9, 400), "max_len": (3, 20, 600), "cls_id": (50, 70), "sep_id": (71, 90)},
+    a=lambda toys, seed, _n: numbers_below(99, _n, seed),
+    b=lambda toys, seed, _m: numbers_below(99, _m, seed + 500),
+    gives="the ids: list; the types: list",
+    right=lambda a, b, cls_id, sep_id, max_len: tuple(tokenized(tokenizer(cls_id, sep_id), a, b, max_len)),
+    refuses=("encode_pair(a, b, cls_id, sep_id, 2)", "encode_pair(a, b, cls_id, sep_id, -max_len)"),
+)
 
 
 @check("5.1", points=2)
@@ -135,6 +153,8 @@ def streams(streams, lib):
     after = expect.torch_state(lib)
     sentence = "torch's global generator is seeded or used. Make generators of your own."
     assert before == after, sentence
+    with world_kept(lib, "after `streams`"):
+        streams(3, [])
     for seed in (0, 3):
         again = drawn(streams, lib, seed)
         if again == everything[seed]:
@@ -165,6 +185,12 @@ def streams(streams, lib):
         assert len({tuple(numbers) for numbers in [*stuck.values(), one[name]]}) == 3, (
             "a part that does not vary shares its stream with another part."
         )
+        for other, held in stuck.items():
+            as_another = [flat_name for _, flat_name, found in flat if found == tuple(held) and flat_name != other]
+            assert not as_another, (
+                f"`{other}`, where it does not vary, draws what `{as_another[0]}` of a seed draws: no two parts may "
+                "share a stream."
+            )
     nothing = drawn(streams, lib, 5, [])
     assert nothing == drawn(streams, lib, 6, []), "with nothing in `varies`, two seeds should give the same run."
     sentence = "a part that is none of the three, such as a misspelled one, should raise ValueError."
@@ -263,6 +289,18 @@ def learns(
         expect.close(found[name].float(), wanted.float(), sentence, 2e-4)
 
 
+SCHEDULE = Contract(
+    "schedule(step, warmup, total, peak)",
+    sizes={"step": (0, 20, 3000), "warmup": (0, 9, 1500), "_rest": (1, 9, 2500), "_peak": (1, 9)},
+    total="= warmup + _rest",
+    peak="= 10.0 ** -_peak",
+    gives="the rate: number",
+    right=lambda step, warmup, total, peak: on_the_line(step, warmup, total, peak),
+    refuses=("schedule(step, total, total, peak)", "schedule(step, -1 - warmup, total, peak)"),
+    tolerance=1e-6,
+)
+
+
 @check("5.3", points=3, forbids=("get_linear_schedule_with_warmup", "get_scheduler", *MODELS))
 def optimizer(schedule, make_optimizer, lib):
     """Up in a straight line, down in a straight line; AdamW that spares biases and norms."""
@@ -291,7 +329,8 @@ def optimizer(schedule, make_optimizer, lib):
     lr, state, toy = 0.1, network_state(), lib(toys)
     theirs = network(lib(nn))
     theirs.load_state_dict(state)
-    rule = make_optimizer(theirs, lr)
+    with world_kept(lib, "after `make_optimizer`"):
+        rule = make_optimizer(theirs, lr)
     expect.of_type(rule, Remote, "make_optimizer should return an optimizer")
     for x, labels in lessons():
         toy.step(theirs, rule, x, labels)
@@ -334,6 +373,8 @@ def optimizer(schedule, make_optimizer, lib):
         {sentence: trained(make, state) for sentence, make in guesses.items()},
         1e-4,
     )
+    sentence = "a second model of the same shapes is not trained as the first one: make an optimizer for each model."
+    learns(make_optimizer, lib, network(), network(lib(nn)), {"1.weight"}, lessons(), lr, 540, sentence)
     batches = [(normal(7, 4, seed=550 + place), (torch.arange(7) + place) % 2) for place in range(3)]
     for name, sizes in (("RMSNorm", (6,)), ("GroupNorm", (1, 6)), ("BatchNorm1d", (6,))):
         sentence = f"the weight of a norm of another kind, nn.{name}, is decayed, or the rest of its model is not."
@@ -378,19 +419,42 @@ def votes(seed: int, count: int, classes: int) -> list[int]:
     return random.Random(seed).choices(range(classes), k=count)
 
 
-def share(value: Any, what: str) -> float:
-    """`value`, a float that is a share."""
+def share(value: Any, what: str, right: float | None = None) -> float:
+    """`value`, a float that is a share; `right` is the right one, if it is known."""
     value = expect.number(value, what)
-    assert value <= 1 or value > 100, f"{what} is in points. It should be a fraction, from 0 to 1."
-    assert 0 <= value <= 1, f"{what} should lie between 0 and 1."
+    points = right is not None and right > 0.02 and math.isclose(value, 100 * right, rel_tol=0.02)
+    assert not points, f"{what} is in points. It should be a fraction, from 0 to 1."
+    assert 0 <= value <= 1, f"{what} is {value:g}. It should be a fraction, from 0 to 1."
     return value
+
+
+ACCURACY = Contract(
+    "accuracy(predictions, labels)",
+    sizes={"_N": (1, 30, 3000), "_C": (2, 9), "_more": (1, 9)},
+    predictions=lambda toys, seed, _N, _C: numbers_below(_C, _N, seed),
+    labels=lambda toys, seed, _N, _C: numbers_below(_C, _N, seed + 500),
+    longer=lambda toys, seed, _N, _C, _more: numbers_below(_C, _N + _more, seed),
+    gives="the accuracy: number",
+    right=lambda predictions, labels: sum(map(int.__eq__, predictions, labels)) / len(labels),
+    refuses=("accuracy(predictions, longer)", "accuracy(longer, labels)", "accuracy([], labels)", "accuracy([], [])"),
+    tolerance=1e-6,
+)
+MAJORITY = Contract(
+    "majority(labels)",
+    sizes={"_N": (1, 30, 3000), "_C": (2, 9)},
+    labels=lambda toys, seed, _N, _C: [seed % 50 + 3 * one for one in numbers_below(_C, _N, seed)],
+    gives="the share: number",
+    right=lambda labels: max(sum(label == one for label in labels) for one in {*labels}) / len(labels),
+    refuses=("majority([])",),
+    tolerance=1e-6,
+)
 
 
 @check("5.4", points=2)
 def accuracy(accuracy, majority):
     """Shares, as fractions: of the hits, and of the most frequent class."""
     predictions, labels = [0, 1, 1, 2, 1, 1, 1], [0, 1, 0, 2, 2, 0, 1]
-    found = share(accuracy(predictions, labels), "the accuracy")
+    found = share(accuracy(predictions, labels), "the accuracy", 4 / 7)
     assert found not in (0.57, 0.571, 0.5714), "the accuracy is rounded. Round when you print, not before."
     assert found != 1.0, "every prediction counts as right."
     expect.close(found, 4 / 7, "the accuracy is not the share of predictions that equal their label.", 1e-6)
@@ -405,7 +469,8 @@ def accuracy(accuracy, majority):
     sentence = "this is the mean of the class numbers, as if there were two. There may be more: count each class."
     mean = sum(labels) / len(labels)
     assert min(abs(found - mean), abs(found - (1 - mean)), abs(found - abs(1 - mean))) > 1e-6, sentence
-    found = share(found, "the majority share")
+    assert found != len({*labels}), "this is the number of classes that occur. A share of the labels is asked for."
+    found = share(found, "the majority share", 5 / 11)
     assert abs(found - 1 / 11) > 1e-6, "this is the share of the largest class number, or of the rarest class."
     assert abs(found - 2 / 11) > 1e-6, "this is the share of class 0. The most frequent class may be any."
     assert abs(found - 1 / 4) > 1e-6, "this is one over the number of classes. Count each class."
@@ -436,6 +501,32 @@ def two_numbers(value: Any, what: str) -> tuple[float, float]:
     return expect.number(value[0], f"the first number of {what}"), expect.number(value[1], f"the second of {what}")
 
 
+def fractions(count: int, seed: int) -> list[float]:
+    """So many accuracies; some are equal, and 0 and 1 may be among them."""
+    pick = expect.draw(seed)
+    kinds = [0.0, 1.0, *(pick.uniform(0.4, 0.9) for _ in range(4))]
+    return [*pick.sample(kinds, min(count, 2)), *pick.choices(kinds, k=max(0, count - 2))]
+
+
+SPREAD = Contract(
+    "mean_and_sd(accuracies)",
+    sizes={"_N": (2, 9, 1500)},
+    accuracies=lambda toys, seed, _N: fractions(_N, seed),
+    points=lambda toys, seed, _N: [100 * one for one in fractions(_N, seed)],
+    single=lambda toys, seed: fractions(1, seed),
+    gives="the mean: number; the deviation: number",
+    right=lambda accuracies: (statistics.mean(accuracies), statistics.stdev(accuracies)),
+    refuses=("mean_and_sd(points)", "mean_and_sd(single)", "mean_and_sd([])"),
+    tolerance=1e-6,
+)
+POINTS = Contract(
+    "in_points(mean, sd)",
+    sizes={"_mean": (100, 900), "_sd": (2, 90)},
+    mean="= (_mean + 0.3) / 1000",
+    sd="= (_sd - 0.4) / 1000",
+    gives="the text: text",
+    right=lambda mean, sd: f"{round(100 * mean, 1)} ± {round(100 * sd, 1)} points",
+)
 ACCURACIES = [0.66, 0.64, 0.67, 0.65, 0.69]
 
 
@@ -509,6 +600,39 @@ def half_width(values: list[float], level: float) -> float:
     return T_TABLE[len(values), level] * statistics.stdev(values) / len(values) ** 0.5
 
 
+T_INTERVAL = Contract(
+    "t_interval(values, level)",
+    sizes={"_N": (2, 9, 1200), "_level": (1, 8)},
+    values=lambda toys, seed, _N: fractions(_N, seed),
+    level="= 1 - 0.5 ** _level",
+    single=lambda toys, seed: fractions(1, seed),
+    gives="the lower end: number; the upper end: number",
+    right=lambda values, level: paired(values, level)[1:],
+    refuses=("t_interval(single, level)", "t_interval([], level)"),
+    tolerance=1e-5,
+)
+BOOTSTRAP = Contract(
+    "bootstrap_interval(values, level, resamples, seed)",
+    sizes={"_N": (2, 9, 300), "_level": (1, 6), "resamples": (1, 200), "seed": (0, 90)},
+    values=lambda toys, seed, _N: fractions(_N, seed),
+    level="= 1 - 0.5 ** _level",
+    single=lambda toys, seed: fractions(1, seed),
+    gives="the lower end: number; the upper end: number",
+    fits=lambda low, high, values, level, resamples, seed: (
+        "" if min(values) - 1e-9 <= low <= high <= max(values) + 1e-9 else "these are not two means of resamples."
+    ),
+    refuses=("bootstrap_interval(single, level)", "bootstrap_interval([], level)"),
+)
+BINOMIAL = Contract(
+    "binomial_error(p, examples)",
+    sizes={"_p": (0, 20), "examples": (1, 300, 10**6)},
+    p="= _p / 20",
+    gives="the error: number",
+    right=lambda p, examples: math.sqrt(p * (1 - p) / examples),
+    tolerance=1e-6,
+)
+
+
 @check("5.6", points=3, forbids=("seed_table",))
 def intervals(t_interval, bootstrap_interval, binomial_error, lib):
     """Two intervals for the mean over runs, and the standard error over examples."""
@@ -541,14 +665,18 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
             }
             told = "the t interval is not mean ± t · sd / root of n."
             expect.number_like(found, wanted, "half of the t interval", told, guesses)
+        told = "of equal values both ends of the t interval should be their mean. A scale of 0 gives NaN in scipy."
+        ends = row(expect.answers(t_interval, [0.625] * 4, says=told))
+        assert type(ends) is list and all(type(end) is float and abs(end - 0.625) < 1e-9 for end in ends), told
         refuses(t_interval, [0.6], says="one run has no interval: t_interval should raise ValueError.")
 
     with part("bootstrap_interval", 1):
         three = [0.5, 0.56, 0.7]
         low, high = two_numbers(bootstrap_interval(three), "bootstrap_interval")
-        assert high - low > 1e-6, (
-            "all resamples have the same mean: draw with replacement, and as many as there are runs."
-        )
+        same_mean = "all resamples have the same mean: draw with replacement, and as many as there are runs."
+        assert max(abs(low - sum(three) / 3), abs(high - sum(three) / 3)) > 1e-6, same_mean
+        told = f"the ends are {low:g} and {high:g} for {three}: the lower should be below the upper."
+        assert high - low > 1e-6, told
         # 1 of 27 resamples of three runs is the worst run three times: more than the 2.5% that are cut off.
         ends = torch.tensor([sum([0.5, 0.5, 0.56]) / 3, sum([0.7, 0.7, 0.56]) / 3])  # 4 of 27 are at most this
         cut = "the bootstrap cuts off the wrong share: half of what is beyond the level belongs on each side."
@@ -568,8 +696,9 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
         assert chance(lib) == before, sentence
         again = two_numbers(bootstrap_interval(many, 0.95, 2000, 1), "bootstrap_interval")
         assert first == again, "the same seed gives another bootstrap interval."
-        others = {two_numbers(bootstrap_interval(many, 0.95, 2000, seed), "bootstrap_interval") for seed in range(2, 6)}
+        others = {two_numbers(bootstrap_interval(many, 0.95, 2000, seed), "bootstrap_interval") for seed in range(2, 8)}
         assert others != {first}, "`seed` does not change the resamples."
+        assert len(others | {first}) == 7, "two seeds give the same resamples."
         error = statistics.pstdev(many) / len(many) ** 0.5
         for end, side in zip(first, (-1, 1), strict=True):
             off = abs(end - (statistics.mean(many) + side * 1.96 * error)) / error
@@ -621,12 +750,10 @@ def by_seed_wanted(a: Mapping[int, float], b: Mapping[int, float], level: float 
 
 
 def by_example_wanted(a: torch.Tensor, b: torch.Tensor, level: float = 0.95) -> tuple[float, float, float]:
-    """The comparison by example, one example after another."""
-    differences = []
-    for place in range(a.size(1)):
-        shares = [sum(float(run[place]) for run in runs) / len(runs) for runs in (a, b)]
-        differences.append(shares[1] - shares[0])
-    return paired(differences, level)
+    """The comparison by example: one difference of shares for each."""
+    return paired(
+        [right - left for left, right in zip(*(one.double().mean(0).tolist() for one in (a, b)), strict=True)], level
+    )
 
 
 def hits(seed: int, runs: int, examples: int, shift: float = 0.0) -> torch.Tensor:
@@ -635,6 +762,41 @@ def hits(seed: int, runs: int, examples: int, shift: float = 0.0) -> torch.Tenso
     return torch.rand(runs, examples, generator=expect.generator(seed)) < ease
 
 
+def runs_of(count: int, seed: int, second: bool = False) -> dict[int, float]:
+    """So many accuracies by seed; if `second`, of the same seeds in another order, some equal to the first."""
+    pick = expect.draw(seed)
+    seeds = pick.sample(range(10_000), count)
+    first = {one: pick.uniform(0.5, 0.7) for one in seeds}
+    if not second:
+        return first
+    gains = [0.0, 0.1, *(pick.uniform(-0.1, 0.1) for _ in seeds)]
+    return {one: first[one] + gains[place] for place, one in enumerate(pick.sample(seeds, count))}
+
+
+BY_SEED = Contract(
+    "by_seed(a, b, level)",
+    sizes={"_N": (2, 9, 400), "_level": (1, 8)},
+    a=lambda toys, seed, _N: runs_of(_N, seed),
+    b=lambda toys, seed, _N: runs_of(_N, seed, second=True),
+    stranger=lambda toys, seed, _N: runs_of(_N, seed + 500),
+    level="= 1 - 0.5 ** _level",
+    gives="the effect: number; the lower end: number; the upper end: number",
+    right=lambda a, b, level: by_seed_wanted(a, b, level),
+    refuses=("by_seed(a, stranger, level)",),
+    tolerance=1e-5,
+)
+BY_EXAMPLE = Contract(
+    "by_example(right_a, right_b, level)",
+    sizes={"_R": (1, 5), "_S": (1, 6), "_N": (25, 60, 1500), "_level": (1, 8)},
+    right_a="bools (_R, _N)",
+    right_b="bools (_S, _N)",
+    longer="bools (_S, _N + 1)",
+    level="= 1 - 0.5 ** _level",
+    gives="the effect: number; the lower end: number; the upper end: number",
+    right=lambda right_a, right_b, level: by_example_wanted(right_a, right_b, level),
+    refuses=("by_example(right_a, longer, level)", "by_example(longer, right_a, level)"),
+    tolerance=1e-5,
+)
 SEEDS_A = {4: 0.60, 1: 0.66, 7: 0.63, 2: 0.58}
 SEEDS_B = {1: 0.68, 2: 0.61, 4: 0.59, 7: 0.66}
 
@@ -797,6 +959,42 @@ def health_of(value: Any) -> dict[str, Any]:
     return value
 
 
+def runs_and_gold(runs: int, N: int, C: int, seed: int) -> dict[int, list[int]]:
+    """Predictions by seed; every third run is degenerate."""
+    return {
+        17 * (place * 7 % 11) + place: [seed % C] * N
+        if place % 3 == 2
+        else [0, 1, *numbers_below(C, N - 2, seed + place)]
+        for place in range(runs)
+    }
+
+
+def not_the_report(report: dict[str, Any], predictions: dict[int, list[int]], labels: list[int]) -> str:
+    """What is wrong with a report, "" if nothing is."""
+    shares = {seed: sum(map(int.__eq__, found, labels)) / len(labels) for seed, found in predictions.items()}
+    bad = sorted(seed for seed, found in predictions.items() if len({*found}) == 1)
+    others = [share for seed, share in shares.items() if seed not in bad]
+    for name, wanted in (("runs", len(predictions)), ("degenerate", bad)):
+        if health_of(report)[name] != wanted:
+            return f"`{name}` is {report[name]}, which is wrong."
+    for name, values in (("mean", [*shares.values()]), ("mean_of_others", others)):
+        found = report[name]
+        if values and abs(expect.number(found, f"`{name}`") - statistics.mean(values)) > 1e-6:
+            return f"`{name}` is wrong."
+    return (
+        "" if others or report["mean_of_others"] is None else "there are no others, and `mean_of_others` is not None."
+    )
+
+
+HEALTH = Contract(
+    "health(predictions, labels)",
+    sizes={"_runs": (1, 9, 300), "_N": (2, 20, 1500), "_C": (2, 6)},
+    predictions=lambda toys, seed, _runs, _N, _C: runs_and_gold(_runs, _N, _C, seed),
+    labels=lambda toys, seed, _N, _C: numbers_below(_C, _N, seed + 900),
+    gives="the report: dict",
+    fits=not_the_report,
+    refuses=("health({}, labels)",),
+)
 GOLD = [0, 1, 0, 0, 1, 1, 0, 1, 0, 0]
 VOTES = {
     8: [0] * 10,  # the majority: 0.6
@@ -893,6 +1091,19 @@ def seeds_are(found: Any, difference: float, sd: float, level: float = 0.95, pow
     return found
 
 
+SEEDS = Contract(
+    "seeds_needed(difference, sd, level, power)",
+    sizes={"_d": (5, 9), "_s": (1, 20), "_unit": (0, 7), "_level": (2, 6), "_power": (3, 9)},
+    difference="= _d * 10.0 ** -_unit",
+    sd="= _s * 10.0 ** -_unit",
+    level="= 1 - 0.5 ** _level",
+    power="= _power / 10",
+    gives="the number of seeds: number",
+    right=lambda difference, sd, level, power: seeds_wanted(difference, sd, level, power),
+    refuses=("seeds_needed(0.0, sd)", "seeds_needed(-difference, sd)"),
+)
+
+
 @check("5.9", points=2)
 def seeds_needed(seeds_needed):
     """The smallest number of seeds, and whether so many really find the difference."""
@@ -900,6 +1111,10 @@ def seeds_needed(seeds_needed):
         seeds_are(seeds_needed(difference, sd), difference, sd)
     seeds_are(seeds_needed(0.01, 0.02, 0.99), 0.01, 0.02, 0.99)
     seeds_are(seeds_needed(0.01, 0.02, 0.9, 0.5), 0.01, 0.02, 0.9, 0.5)
+    told = "for a power below one half the number of seeds is wrong. There the quantile of the power is negative."
+    assert expect.number(seeds_needed(0.01, 0.04, 0.95, 0.25), "seeds_needed") == seeds_wanted(
+        0.01, 0.04, 0.95, 0.25
+    ), told
     n = seeds_are(seeds_needed(0.01, 0.015, 0.95, 0.9), 0.01, 0.015, 0.95, 0.9)
     draws = 0.01 + 0.015 * normal(4000, n, seed=59)
     shown = draws.mean(1).abs() > quantile(0.95, n) * draws.std(1) / n**0.5
@@ -918,12 +1133,36 @@ def best_wanted(values: Iterable[float], n: int) -> float:
     return sum(ways) / len(ways)
 
 
+def best_by_shares(accuracies: Iterable[float], n: int) -> float:
+    """The same from the share of runs up to each value: so many draws are all at most this value."""
+    values = [*accuracies]
+    below = {value: sum(one < value for one in values) / len(values) for value in values}
+    up_to = {value: sum(one <= value for one in values) / len(values) for value in values}
+    return math.fsum(value * (up_to[value] ** n - below[value] ** n) for value in {*values})
+
+
+BEST = Contract(
+    "expected_best(accuracies, n)",
+    sizes={"_N": (1, 9, 400), "n": (1, 7, 2000)},
+    accuracies=lambda toys, seed, _N: fractions(_N, seed),
+    gives="the expected best: number",
+    right=best_by_shares,
+    refuses=("expected_best(accuracies, 0)", "expected_best(accuracies, -n)", "expected_best([], n)"),
+    tolerance=1e-6,
+)
+
+
 @check("5.10", points=2, forbids=("seed_table",))
 def expected_best(expected_best):
     """Every way to draw n runs, counted."""
     values, tied = [0.62, 0.55, 0.7, 0.58], [0.6, 0.5, 0.6, 0.6, 0.5]
-    single = expect.number(expected_best(values, 1), "expected_best")
-    assert abs(single - max(values)) > 1e-6, "this is the largest value, whatever n is. One run is rarely the luckiest."
+    single, three = (expect.number(expected_best(values, n), "expected_best") for n in (1, 3))
+    best = sorted(values)[::-1]
+    for sentence, guess in {
+        "this is the largest value, whatever n is. One run is rarely the luckiest.": [best[0], best[0]],
+        "this is the mean of the n best runs. Runs are drawn, not chosen.": [best[0], statistics.mean(best[:3])],
+    }.items():
+        assert max(abs(single - guess[0]), abs(three - guess[1])) > 1e-6, sentence
     expect.close(single, statistics.mean(values), "the expected best of one run is the mean.", 1e-6)
     for n in (2, 3, 4, 6):
         worst = 1 - best_wanted([1 - value for value in values], n)

@@ -86,10 +86,20 @@ def needs_gradient(call: Callable[..., Any], args: list[Any], options: dict[str,
 
 def again_after_writing(call: Callable[..., Any], args: list[Any], options: dict[str, Any]) -> list[Any]:
     """What a second call gives after the results of the first were overwritten, and the arguments after both."""
-    for one in tensors_in(call(*args, **options)):
-        with torch.no_grad(), contextlib.suppress(RuntimeError):  # rows that are one row in memory cannot be written
-            one.fill_(7)
+    _overwrite(call(*args, **options))
     return [call(*args, **options), [*args, *options.values()]]
+
+
+def _overwrite(value: Any) -> None:
+    """Write into the tensors, lists and dicts of a result."""
+    if isinstance(value, torch.Tensor):
+        with torch.no_grad(), contextlib.suppress(RuntimeError):  # rows that are one row in memory cannot be written
+            value.fill_(7)
+    elif isinstance(value, (list, tuple, dict)):
+        for one in value.values() if isinstance(value, dict) else value:
+            _overwrite(one)
+        if not isinstance(value, tuple):
+            value.clear()
 
 
 def world(anew: bool) -> dict[str, Any]:
