@@ -29,3 +29,14 @@ def quoted(table: str, row: str, column: str) -> str:
         if cells[0] == row and column in names:
             return cells[names.index(column)]
     raise CourseError(f"docs/papers.md has no {column!r} of {row!r} below {table!r}")
+
+
+def figure(name: str) -> str:
+    """A figure of the page's last table, by its name."""
+    return quoted("Other figures that the notebooks quote", name, "value")
+
+
+def change(name: str) -> str:
+    """How far the two values of a figure are apart: 0.4 of "78.3 and 78.7"."""
+    before, after = (float(value) for value in figure(name).split(" and "))
+    return f"{abs(after - before):.1f}"

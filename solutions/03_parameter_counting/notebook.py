@@ -714,6 +714,10 @@ for T in (32, 256, 2048):
 
 # %% [markdown]
 # Only attention grows with $T^2$ per sequence. Its weights, one matrix for each head, are most of what long texts cost.
+#
+# A model that does not fit into one device is divided among several (**model parallelism**), or each has a copy and
+# reads other sequences. Either way numbers travel between them at each step: gradients, as many as there are
+# parameters, or activations. That is a price of parameters which no count of FLOPs shows (Lan et al. 2020, section 1).
 
 # %% [markdown]
 # ## 3.11 Six times N

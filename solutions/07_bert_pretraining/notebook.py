@@ -21,7 +21,8 @@
 # functions fill in blanks, and you measure what each part of the design buys.
 #
 # Each exercise is checked on the spot and stands on its own. They take about two and a half hours, without
-# the written questions and the runs, and need no GPU. "The paper" is always Devlin et al. (2019), BERT.
+# the written questions and the runs, and need no GPU. "The paper" is always Devlin et al. (2019), BERT: Bidirectional
+# Encoder Representations from Transformers.
 
 # %% tags=["setup"]
 
@@ -868,6 +869,10 @@ plots.bars(rows, labels=["one step"], xlabel="BERT's pretraining", ylabel="token
 # %% [markdown]
 # Six tokens in seven are read, and paid for, without any loss; a model that reads left to right has
 # one at every token. That is the price of seeing both sides.
+#
+# What BERT read: BooksCorpus with 800 million words and the English Wikipedia with 2,500 million, of which lists,
+# tables and headings were left out (section 3.1). Each of the two models was pretrained for four days (appendix A.2).
+# To fine-tune one is cheap beside that: each result of the paper takes an hour at most on one Cloud TPU (section 3.2).
 
 # %% [markdown]
 # ## Experiment: what a mask teaches
@@ -1004,10 +1009,11 @@ pretraining.picture(
 
 # %% [markdown]
 # In the recorded runs the four rows differ by a tenth of a nat at `[MASK]`: that the two which keep nothing are behind
-# BERT's is shown, and it is little. Elsewhere they are far apart. A model that was asked at `[MASK]` alone loses even
-# more at a token that it can read than at one that is hidden. So does the one that was also asked at random tokens:
-# what stands there never was the answer. A model that keeps tokens but never replaces any learns to copy: it is best
-# on kept tokens and worst of all on random ones. Only BERT's mixture reads the token, and doubts it.
+# BERT's is shown, and it is little. Elsewhere they are far apart, by one nat at random tokens and by nearly five at
+# kept ones. A model that was asked at `[MASK]` alone loses even more at a token that it can read than at one that is
+# hidden. So does the one that was also asked at random tokens: what stands there never was the answer. A model that
+# keeps tokens but never replaces any learns to copy: it is best on kept tokens and worst of all on random ones. Only
+# BERT's mixture reads the token, and doubts it.
 #
 # From nothing, the model that reads from left to right is ahead by 0.9 nats at the same tokens: it was asked at each
 # token, the other at one in seven, and at `[MASK]` that one has hardly left the counting. This says who learns faster

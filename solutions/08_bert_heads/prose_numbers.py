@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 
 from autograder import course
+from autograder.author import papers
 
 MEASURED = course.ROOT / "data" / "results" / "answering.json"  # by measure.py, beside this file
 
@@ -19,6 +20,12 @@ def exact(wording: str, pick: Callable) -> str:
 
 
 NUMBERS: dict[str, Callable[[], str]] = {
+    "82.1": lambda: papers.quoted("BERT, table 1", "BERT-large", "average"),
+    "75.1": lambda: papers.quoted("BERT, table 1", "GPT", "average"),
+    "90.9": lambda: papers.figure("SQuAD 1.1, F1 of BERT-large"),
+    "81.9": lambda: papers.figure("SQuAD 2.0, F1 of BERT-large"),
+    "86.3%": lambda: papers.figure("SWAG, BERT-large, test") + "%",
+    "59.2": lambda: papers.figure("SWAG, ELMo, test"),
     "30": lambda: exact("known", min),
     "64%": lambda: exact("known", max) + "%",
     "28": lambda: exact("other", min),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from autograder.author import papers
 from utils.experiments import longer_context
 
 CPU = longer_context.experiments(profile="cpu")
@@ -21,6 +22,8 @@ def gain() -> str:
 
 
 NUMBERS: dict[str, Callable[[], str]] = {
+    "1,874": lambda: papers.figure("times that a sliding window is slower"),
+    "3,800": lambda: papers.figure("tokens that it attends to then"),
     "10": lambda: longer_context.NOTEBOOK[:2],
     "15": lambda: str(LONG.period - 1 - LONG.mem_len),
     "32": lambda: str(SHORT.length),

@@ -236,6 +236,9 @@ plots.heatmaps(panels, limits=(0, 24), xlabel="place", ylabel="row", alt=alt)
 # Empty places are computed like all others. The price of full rows: a token may look at the document before its own.
 # In the paper DOC-SENTENCES is a little better, and FULL-SENTENCES is used all the same, since its batches have one
 # size (section 4.2).
+#
+# BERT began with short rows: 128 tokens for 90% of the steps, then 512 (appendix A.2). RoBERTa trains with full rows
+# alone (section 3.1). SpanBERT drops the pairs as well, and takes single segments (section 3.3).
 
 # %% [markdown]
 # ## 11.3 How long a shock lasts
@@ -335,6 +338,11 @@ def after_shock(beta2, times_larger):
 interactive(
     after_shock, beta2=[0.9, 0.95, 0.98, 0.99, 0.999], times_larger=[1, 3, 10, 30, 100], start={"times_larger": 30}
 )
+
+# %% [markdown]
+# RoBERTa's authors changed $\beta_2$ to 0.98 for large batches. They also found training very sensitive to Adam's
+# $\epsilon$, which is added to the root of the mean square, and tuned peak rate and warm-up for each setting
+# (section 3.1).
 
 # %% [markdown]
 # ## 11.4 Spans
@@ -867,10 +875,12 @@ print(*objectives.compared(recorded), sep="\n\n")
 # In the recorded runs all four differences are shown. With one mask a sentence, the training loss falls further and
 # further, and the loss on other text rises from the third point on: the blanks are learned by heart. In the end it is a
 # nat above that of dynamic masks. RoBERTa's own gain is far smaller: its text is not a thousand sentences, and its
-# static masks were ten.
+# static masks were ten. In the end it read 160 GB: BooksCorpus and Wikipedia (16), CC-News (76), OpenWebText (38) and
+# Stories (31; section 3.2).
 #
-# Side by side, more than a quarter of the translations are nearest to their sentences; alone, about as many as chance
-# gives. The two arms see the same words. What differs is who may look at whom, in every second batch.
+# Side by side, more than a quarter of the translations are nearest to their sentences; alone, one in a hundred is,
+# where chance gives one of 400. The two arms see the same words. What differs is who may look at whom, in every second
+# batch.
 #
 # A head that learned NSP knows nothing of order, as in ALBERT's table 5. A head that learned SOP is a little better
 # than a coin at NSP; in the paper it is far better. Ours reads frozen vectors of single sentences, the paper's trains

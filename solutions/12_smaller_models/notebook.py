@@ -549,6 +549,9 @@ plots.bars(slopes, labels=["cat", "lynx", "dog", "car"], ylabel="gradient", alt=
 # With a large $T$ it is the difference of the logits, centred, divided by the number of classes: distillation becomes
 # matching logits. With $T = 1$ it hardly matters how far below the others the teacher puts dog and car; with a large
 # $T$ it does.
+#
+# DistilBERT (Sanh et al. 2019) was taught by BERT-base with such a loss, while it filled in blanks itself: half of the
+# layers, 40% fewer parameters, 60% faster, and by its authors' account 97% of the teacher's score on GLUE.
 
 # %% [markdown]
 # ## 12.7 Small or fast?

@@ -420,6 +420,9 @@ print("corpus:", round(bleu(hypotheses, references), 1))
 # BLEU is not a mean of sentences: one without a match of four words has 0 by itself and still adds to the corpus. It
 # can be higher than every sentence, where one is too short and another too long. And the last line shows its limit:
 # other words for the same thing count nothing.
+#
+# For scale: Vaswani et al. (2017) trained on 4.5 million pairs from English to German and on 36 million to French.
+# Their big model took three and a half days on eight P100 GPUs, and has BLEU 28.4 and 41.8 on newstest2014 (table 2).
 
 # %% [markdown]
 # ## 13.6 Not the next word, the best sentence
@@ -509,8 +512,8 @@ for beams, alpha in ((1, 0.0), (2, 0.0), (6, 0.0), (6, 3.0)):
     print(f"{beams} beams, alpha {alpha}: {' '.join(WORDS[token] for token in tokens)}, score {score:.2f}")
 
 # %% [markdown]
-# Greedy search takes "the", the likeliest word, and ends with the less likely sentence: 0.55 times 0.4 is less than
-# 0.45 times 0.95. With $\alpha = 0$ each further word costs something, so that more beams find shorter sentences; a
+# Greedy search takes "the", the likeliest word, and ends with the less likely sentence: $0.55 \cdot 0.4$ is less than
+# $0.45 \cdot 0.95$. With $\alpha = 0$ each further word costs something, so that more beams find shorter sentences; a
 # large $\alpha$ turns this round.
 #
 # **Play.** Which sentences can be found at all, with which settings? And with how many beams is the best one found?

@@ -8,7 +8,7 @@ import pytest
 
 from autograder import course
 from autograder.author import build
-from autograder.cells import CellRole, role_of
+from autograder.cells import CellRole, exercise_of, role_of
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
@@ -16,12 +16,14 @@ HINT = re.compile(r"<details>.*?</details>", re.S)
 FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]*\$", re.S)
 CODE = re.compile(r"```.*?```|`[^`]*`", re.S)
 # What needs no proof: exercise numbers, prices, years of papers, references to sections and equations, small counts.
+REFERENCE = r"[A-Z]?\.?\d[\d.]*"
 PLAIN = re.compile(
-    r"Exercise \d+\.\d+|\b\d+\.(?:\d+|[WS]\d+)\b(?= |\)|,|\.|:|;|$)|\((?:\d+ points?|not graded), about \d+ minutes\)|"
-    r"\b(?:19|20)\d\d\b"
-    r"|(?:sections?|equations?|notebooks?|hint|page|chapter) \d[\d.]*|[A-Za-z]\w*[-_.]?\d[\w.]*",
+    r"\((?:\d+ points?|not graded), about \d+ minutes\)|\b(?:19|20)\d\d\b|SQuAD \d\.\d"
+    r"|(?:sections?|equations?|notebooks?|hint|page|chapter|tables?|figures?|appendix|appendices) "
+    rf"{REFERENCE}(?:(?:,| and| to) {REFERENCE})*|[A-Za-z]\w*[-_.]?\d[\w.]*",
     re.I,
 )
+UNIT = re.compile(r"\s(?:nats|points|BLEU|times|million|GB)\b")  # after a number that is not the number of an exercise
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?%?(?![\w])")
 
 
@@ -66,27 +68,79 @@ def test_each_exercise_is_introduced_in_60_to_120_words(entry):
     assert {name: count for name, count in words.items() if not 60 <= count <= 120} == {}
 
 
+def computed(entry):
+    """The module `prose_numbers` of a notebook: what its prose says, as functions. None without one."""
+    path = course.folder_of(entry) / "prose_numbers.py"
+    if not path.exists():
+        return None
+    spec = importlib.util.spec_from_file_location(f"prose_numbers_{entry.number}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def exercises():
+    """The numbers of all exercises and written questions of the course."""
+    roles = (CellRole.EXERCISE, CellRole.WRITTEN, CellRole.STRETCH)
+    return {exercise_of(cell.id) for param in ENTRIES for cell in cells(*param.values) if role_of(cell.id) in roles}
+
+
+def numbers(text, exercises):
+    """The numbers of a text of two digits or more that state something."""
+    text = PLAIN.sub(" ", CODE.sub(" ", HINT.sub(" ", FORMULA.sub(" ", text))))
+    text = re.sub(r"\]\([^)]*\)|<[^>]*>", " ", text)
+    for found in NUMBER.finditer(text):
+        number = found[0].rstrip(",")
+        if re.fullmatch(r"\d", number) or (number in exercises and not UNIT.match(text, found.end())):
+            continue
+        yield number
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("ahead by 0.9 nats, as in 7.4.", ["0.9"]),
+        ("of 7.4 points, and 7.4 says why", ["7.4"]),
+        ("BLEU is 82, and with few 43 (table 5, sections 3.1 and 3.2).", ["82", "43"]),
+        ("SQuAD 2.0 gains 0.4 points, MNLI loses 0.3", ["0.4", "0.3"]),
+        ("`x = 12`, $y = 13$, 3 rows, 2019, notebook 03, (2 points, about 15 minutes), Qwen2.5", []),
+    ],
+)
+def test_numbers_that_state_something_are_found(text, found):
+    assert [*numbers(text, {"7.4"})] == found
+
+
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_every_number_in_prose_is_computed(entry):
-    path, known = course.folder_of(entry) / "prose_numbers.py", {}
-    if path.exists():
-        spec = importlib.util.spec_from_file_location(f"prose_numbers_{entry.number}", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        known = module.NUMBERS
-    found = set()
-    for cell in cells(entry):
-        text = (
-            PLAIN.sub(" ", CODE.sub(" ", HINT.sub(" ", FORMULA.sub(" ", cell.source))))
-            if cell.cell_type == "markdown"
-            else ""
-        )
-        text = re.sub(r"\]\([^)]*\)|<[^>]*>", " ", text)
-        found |= {number.rstrip(",") for number in NUMBER.findall(text)}
-    unproved = {number for number in found if number not in known and not re.fullmatch(r"\d", number)}
+def test_every_number_in_prose_is_computed(entry, exercises):
+    module = computed(entry)
+    known = module.NUMBERS if module else {}
+    texts = [cell.source for cell in cells(entry) if cell.cell_type == "markdown"]
+    unproved = {number for text in texts for number in numbers(text, exercises)} - {*known}
     assert unproved == set(), "put each into prose_numbers.py with a function that computes it"
     for text, compute in known.items():
         assert compute() == text
+
+
+def sentences(text):
+    return re.split(r"(?<=\.)\s+(?=[A-Z`])", text.partition("**Question")[0].strip())
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_what_prose_says_of_recorded_runs_follows_from_them(entry):
+    """Each claim is in the text, and true of `data/results`; a text of such claims has no sentence without one."""
+    claims, explains = (getattr(computed(entry), name, {}) for name in ("CLAIMS", "EXPLAINS"))
+    source = [cell.source for cell in build.solution_notebook(COURSE, entry).cells if cell.cell_type == "markdown"]
+    flat = [" ".join(text.split()) for text in source]
+    for claim, holds in claims.items():
+        assert any(claim in text for text in flat), f"nothing says: {claim}"
+        assert holds(), claim
+    for text in flat if claims else ():
+        if not text.startswith("In the recorded"):
+            continue
+        for sentence in sentences(text):
+            known = any(claim in sentence or sentence in claim for claim in claims)
+            assert known or any(sentence.startswith(one) for one in explains), f"tie this to data: {sentence}"
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
