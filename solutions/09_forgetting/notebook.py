@@ -385,7 +385,8 @@ def sampling(sizes, temperature=1.0, cap=None):
 
     Args:
         sizes: the numbers of examples, a list of integers of 1 or more.
-        temperature: any above 0, float("inf") too; else, as for NaN, ValueError. Nothing overflows from 1e-6 on.
+        temperature: any above 0, float("inf") too; else, as for NaN, ValueError. From 1e-6 on nothing overflows, and
+            sizes that differ by one are told apart: logarithms are taken in double precision.
         cap: no task counts for more examples than that; None for no cap.
     """
     ### BEGIN SOLUTION
@@ -572,8 +573,8 @@ def fisher(model, inputs):
     """The diagonal of the Fisher information: a dict of tensors by name, of all parameters that learn, in their shapes.
 
     model: an nn.Module from inputs (N, ...), N of 1 or more, to logits (N, C), each row for itself. It is asked in
-    evaluation mode and left as it was: mode, weights, gradients. Parameters with requires_grad=False are left out;
-    where no answer depends on one, it has zeros. No tensor has requires_grad or holds NaN, however sure the model is.
+    evaluation mode and left as it was, with all its parts: modes, weights, buffers, gradients. What does not learn is
+    left out; what no answer depends on has zeros. No tensor has requires_grad or NaN, however sure the model is.
     """
     ### BEGIN SOLUTION
     was_training = model.training
@@ -668,7 +669,7 @@ plots.heatmaps(information, limits=None, xlabel="input", ylabel="class", alt=alt
 
 # %% exercise="9.7"
 def l2_sp(model, anchor, alpha, beta):
-    """The penalty of Li et al. (2018), a tensor with one number from which gradients flow to the model's parameters.
+    """The penalty of Li et al. (2018), a tensor with one number; gradients flow to the parameters, also where it is 0.
 
     model: an nn.Module with one parameter or more; all of them count, and no buffers.
     anchor: a dict of tensors by name, the parameters where they started. A parameter is shared if the anchor has a
@@ -778,7 +779,7 @@ def gradient_cosine(loss_a, loss_b, parameters):
 def without_conflict(g_a, g_b):
     """g_a without what works against g_b, a list of tensors in the same shapes; equal to g_a if there is no conflict.
 
-    g_a, g_b: lists of tensors, one a parameter, in the same order. Neither is changed.
+    g_a, g_b: lists of tensors, one a parameter, in the same order and dtype. Neither is changed.
     """
     ### BEGIN SOLUTION
     product = sum((a * b).sum() for a, b in zip(g_a, g_b))
@@ -815,7 +816,8 @@ plots.curves(cosines, x=degrees, xlabel="angle between the tasks, degrees", ylab
 
 # %% [markdown]
 # What is left is at a right angle to the other gradient: a small step along it neither helps nor harms the other task.
-# Nothing is decided about who is right. If the two ask for opposite things, hardly anything is left to do.
+# Nothing is decided about who is right. Even where the labels are opposite, most of the gradient is left here: a new
+# model is unsure of both tasks, and its two gradients are not opposite.
 
 # %% [markdown]
 # ## 9.9 A part of one's own

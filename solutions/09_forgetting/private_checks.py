@@ -5,7 +5,7 @@ import random
 
 import torch
 
-from autograder.author.checks import private
+from autograder.author.checks import private, swept
 from utils import tiny_bert
 from utils.checks import nb09_forgetting as seen
 from utils.checks import nb09_toys as toys
@@ -22,6 +22,11 @@ def some_names(some: random.Random, count: int) -> list[str]:
         names += [name] if name not in names else []
     return names
 
+
+shares = swept("9.4", seen.SHARES, without=("gradients",))
+consolidated = swept("9.6", seen.EWC, without=("gradients",))
+pulls = swept("9.7", seen.L2_SP, without=("gradients",))
+projections = swept("9.8", seen.WITHOUT, without=("gradients", "device", "layout"))
 
 # 9.1
 

@@ -227,6 +227,16 @@ def slopes_by_name(call: Callable[..., Any], model: nn.Module, *rest: Any) -> di
     return {name: torch.zeros_like(part) if slope is None else slope for (name, part), slope in pairs}
 
 
+def net(d: int, width: int, classes: int, seed: int) -> nn.Module:
+    """Linear, tanh, dropout, linear, with normal weights."""
+    generator = torch.Generator().manual_seed(seed)
+    module = nn.Sequential(nn.Linear(d, width), nn.Tanh(), nn.Dropout(0.5), nn.Linear(width, classes))
+    with torch.no_grad():
+        for part in module.parameters():
+            part.copy_(torch.randn(part.shape, generator=generator))
+    return module
+
+
 class TwoHeads(nn.Module):
     """A layer that two tasks share, and a linear map for each: (N, d) -> the losses of both."""
 
