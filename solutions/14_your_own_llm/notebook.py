@@ -20,8 +20,10 @@
 # You build it, part by part, so exactly that published weights go into your own layers and write English. The parts are
 # handed to each other when they are made: a block gets its attention, an attention its rotation.
 #
-# Each exercise is checked on the spot and stands on its own: if one resists, go on and come back. They take about two
-# and a half hours, without the written questions. They need no GPU, but answers must run on one.
+# Each exercise is checked on the spot and stands on its own: if one resists, go on and come back. In grading, private
+# checks ask the same with other sizes, larger than those here, other numbers, dtypes, memory layouts and orders of
+# calls. What is given is never changed. The exercises take about two and a half hours, without the written questions.
+# They need no GPU, but answers must run on one.
 
 # %% tags=["setup"]
 
@@ -252,7 +254,7 @@ class Attention(nn.Module):
     def forward(self, x, past=None):
         """From the new tokens x (B, T, d_model) to an output of its shape and dtype, and a pair (keys, values) of all
         tokens, of that dtype. `past` is None or the pair of an earlier call, each (B, n_kv_heads, S, d_head), S of 0 or
-        more. It stays as it is. Gradients flow to x and to the past, also from the pair.
+        more. It stays as it is. Gradients flow to x and to the past, also from the pair, in both modes.
         """
         ### BEGIN SOLUTION
         q = self.q_proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, n_heads, T, d_head)
@@ -427,8 +429,9 @@ plots.curves(
 class LLM(nn.Module):
     """Token numbers (B, T) and the past -> logits (B, T, vocab_size) and the new past.
 
-    Parts: `embedding` (nn.Embedding); `blocks` (nn.ModuleList) and `norm`, the very modules that are given; `head`
-    (nn.Linear without bias), whose weight is the embedding's own one if `tied`, and another one otherwise.
+    Parts: `embedding` (nn.Embedding, with no other options); `blocks` (nn.ModuleList) and `norm`, the very modules that
+    are given; `head` (nn.Linear without bias), whose weight is the embedding's own one if `tied`, and another one
+    otherwise.
     A block maps x (B, T, d_model) and its past to such an x and its new past, whatever that is.
     """
 
@@ -442,7 +445,10 @@ class LLM(nn.Module):
         ### END SOLUTION
 
     def forward(self, tokens, past=None):
-        """`past` is None, or the list of an earlier call, one entry for each block. The list stays as it is."""
+        """`past` is None, or the list of an earlier call, one entry for each block. The list stays as it is.
+
+        The logits have the dtype of the weights. Gradients flow to the weights and the past, in both modes.
+        """
         ### BEGIN SOLUTION
         x, now = self.embedding(tokens), []
         for block, one in zip(self.blocks, past or [None] * len(self.blocks), strict=True):
@@ -546,8 +552,9 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
             own generator.
         cached: each token goes into the model once. If false, the whole text goes in each time, with no past.
 
-    The model is called once for each new token, with numbers that lie on the device of its parameters. `tokens` stay
-    as they are, and so does the model.
+    The model is called once for each new token, with numbers that lie on the device of its parameters. Prompts and
+    texts may have thousands of tokens. `tokens` stay as they are, and so does the model: its weights, their gradients
+    and dtype, and the mode of all its parts, which is one mode.
     """
     ### BEGIN SOLUTION
     text, was_training, past = list(tokens), model.training, None
@@ -657,7 +664,7 @@ def convert(state, d_head=None):
     queries and keys stand in pairs, and are brought to halves. The file may have any number of layers.
 
     Raises:
-        ValueError: a name that is not in the table, such as that of a bias.
+        ValueError: a name that is not in the table as a whole, such as that of a bias.
     """
     ### BEGIN SOLUTION
     whole = {"model.embed_tokens": "embedding", "model.norm": "norm", "lm_head": "head"}

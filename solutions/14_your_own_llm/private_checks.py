@@ -3,36 +3,30 @@
 import torch
 from torch import nn
 
-from autograder.author.checks import private
+from autograder.author.checks import private, swept
 from utils.checks import nb14_toys as toys
 from utils.checks import nb14_your_own_llm as seen
 from utils.grading import expect
 from utils.grading.expect import draw, normal
 
+# Without what the public checks ask of the same contracts.
+norms = swept("14.1", seen.RMS_NORM, without=("values", "dtypes", "layout", "gradients", "modes", "device"))
+turns = swept("14.2", seen.ROTARY, without=("large", "dtypes", "layout", "gradients", "device"))
+attentions = swept("14.3", seen.ATTENTION, without=("large", "dtypes", "layout", "gradients", "modes", "device"))
+gates = swept("14.4", seen.SWIGLU, without=("dtypes", "layout", "gradients", "modes", "device"))
+blocks = swept("14.4", seen.BLOCK, without=("dtypes", "layout", "values", "large", "gradients", "modes", "device"))
+models = swept("14.5", seen.LLM_UNTIED, without=("dtypes", "layout", "values", "modes", "device"))
+halves = swept("14.7", seen.HALVES, without=("dtypes", "layout", "device"))
+
+
 # 14.1
 
 
-@private("14.1", tells="other sizes, another eps, or vectors with no leading dimension are wrong.")
-def other_norms(RMSNorm, lib):
-    for place in range(4):
-        some = draw(1400 + place)
-        d, eps = some.randint(1, 12), some.choice([1e-6, 0.05, 0.2, 1.0])
-        lead = ((), (some.randint(1, 4),), (d, d), (0, 2))[place]
-        module, weight = seen.norm_with_weight(RMSNorm, d, eps, 1410 + place)
-        x = some.uniform(0.2, 3) * normal(*lead, d, seed=1420 + place) + some.uniform(-1, 1)
-        found = expect.floats(module(x), (*lead, d), "the result")
-        assert expect.near(found, seen.normed(x, weight, eps), rtol=1e-4, atol=1e-5), (lead, d)
-
-
-@private("14.1", tells="large or tiny numbers, or sixteen bits, are not handled as promised.")
+@private("14.1", tells="sixteen bits, or no vectors at all, are not handled as promised.")
 def other_numbers(RMSNorm):
-    some = draw(1430)
-    d = some.randint(40, 90)
+    d = draw(1430).randint(40, 90)
     module, weight = seen.norm_with_weight(RMSNorm, d, 1e-6, 1431)
-    for factor in (1e-4, 300.0):
-        x = factor * normal(3, d, seed=1432)
-        found = expect.floats(module(x), (3, d), "the result")
-        assert expect.near(found, seen.normed(x, weight, 1e-6), rtol=1e-3, atol=1e-5), factor
+    expect.floats(module(torch.zeros(0, 2, d)), (0, 2, d), "the result")
     module.bfloat16()
     x, w = normal(60, d, seed=1433).bfloat16(), weight.bfloat16()
     wide = x.float()
@@ -44,64 +38,22 @@ def other_numbers(RMSNorm):
 # 14.2
 
 
-@private("14.2", tells="for other shapes, positions or theta the halves are not turned as they should be.")
-def other_turns(rotary):
-    for place in range(5):
-        some = draw(1440 + place)
-        lead = ((), (2,), tuple(some.sample(range(1, 5), 2)), (some.randint(1, 3), 1), (3,))[place]
-        T, d = some.randint(1, 7), 2 * some.randint(1, 6)
-        T, d = (1, 2) if place == 1 else (d, d) if place == 4 else (T, d)
-        start, theta = (
-            some.choice([0, some.randint(1, 90)]) if place != 1 else some.randint(1, 90),
-            some.choice([1.0, some.uniform(1, 30), 700.0, 1e5, 5e5]),
-        )
-        x = normal(*lead, T, d, seed=1450 + place)
-        found = expect.floats(rotary(x, start, theta), (*lead, T, d), "the result")
-        assert expect.near(found, seen.turned(x, start, theta), atol=3e-4), (lead, T, d, start, theta)
-
-
-@private("14.2", tells="far positions are wrong, or scores do not depend on the distance alone.")
-def far_and_near(rotary):
+@private("14.2", tells="scores do not depend on the distance alone.")
+def distance_alone(rotary):
     some = draw(1460)
-    x, theta = normal(3, 6, seed=1461), some.choice([1e4, 1e5])
-    start = some.randint(8_300, 12_000)  # beyond usual tables
-    found = expect.floats(rotary(x, start, theta), (3, 6), "the result")
-    assert expect.near(found, seen.turned(x, start, theta), atol=1e-2), start
     q, k, gap = normal(3, 4, 8, seed=1462), normal(3, 4, 8, seed=1463), some.randint(1, 9)
     near, far = (rotary(q, at + gap) @ rotary(k, at).mT for at in (0, some.randint(40, 120)))
     assert expect.near(near, far, atol=1e-3)
 
 
-@private("14.2", tells="no gradient passes through to x, or not that of a rotation, for some shapes.")
-def other_slopes(rotary, lib):
-    some = draw(1470)
-    x, theta = normal(some.randint(1, 3), some.randint(2, 6), 2 * some.randint(1, 5), seed=1471), 50.0
-    wanted = seen.turned(torch.linspace(-1, 2, x.numel()).reshape(x.shape), 4, theta, sign=-1)
-    expect.close(lib(toys).gradients(rotary, [x], 4, theta)[0], wanted, "gradient", tolerance=1e-3)
-
-
 # 14.3
 
 
-@private("14.3", tells="other sizes, or as many tokens as heads or texts, are wrong.")
-def other_attentions(Attention, lib):
-    for place, (n, m) in enumerate(((4, 2), (6, 3), (5, 1), (3, 3), (8, 2))):
-        some = draw(1480 + place)
-        d_head = 2 * some.randint(1, 4)
-        d, T, B = n * d_head, (n, m, d_head, 1, 7)[place], (m, n, 1, 2, 1)[place]
-        module, state = seen.attention_with_weights(Attention, lib, d, n, m, 1490 + place)
-        x = normal(B, T, d, seed=1500 + place)
-        output, (k, v) = seen.output_and_pair(module(x), (B, T, d), m, T, n)
-        wanted, (keys, values) = seen.attended(state, x, n, m)
-        for one, other in ((output, wanted), (k, keys), (v, values)):
-            assert expect.near(one, other, rtol=1e-3, atol=1e-4), (n, m, T, B)
-
-
-@private("14.3", tells="a text in pieces is not what the whole text is, or new tokens as long as its past are wrong.")
+@private("14.3", tells="a text in pieces is not what the whole text is.")
 def in_pieces(Attention, lib):
-    for place in range(3):
+    for place in range(2):
         some = draw(1510 + place)
-        n, m = ((4, 2), (6, 2), (3, 1))[place]
+        n, m = ((6, 2), (3, 1))[place]
         d, B = 4 * n, some.randint(1, 3)
         module, state = seen.attention_with_weights(Attention, lib, d, n, m, 1520 + place)
         cuts = [some.randint(8, 10), some.randint(1, 3), 1, some.randint(2, 4)]
@@ -115,11 +67,6 @@ def in_pieces(Attention, lib):
             output, past = seen.output_and_pair(found, (B, count, d), m, at, n)
             assert expect.near(output, wanted[:, at - count : at], rtol=1e-3, atol=1e-4), (cuts, at)
         assert expect.near(past[0], keys, atol=1e-4) and expect.near(past[1], values, atol=1e-4), "kept"
-        S = some.randint(2, 5)
-        past = [normal(B, m, S, 4, seed=1540 + one) for one in range(2)]
-        x = normal(B, S, d, seed=1550 + place)
-        output, _ = seen.output_and_pair(module(x, past), (B, S, d), m, 2 * S, n)
-        assert expect.near(output, seen.attended(state, x, n, m, past)[0], rtol=1e-3, atol=1e-4), S
 
 
 @private("14.3", tells="the given rotation is not the one that is used, or is used in another way.")
@@ -147,11 +94,9 @@ def sizes_of_heads(Attention, lib):
 
 @private("14.4", tells="other sizes are wrong, in SwiGLU or Block.")
 def other_blocks(SwiGLU, Block, lib):
-    for place in range(2):
-        some = draw(1580 + place)
-        d = some.randint(3, 9)
-        seen.gated_feed_forward(SwiGLU, lib, d, (d, some.randint(2, 14))[place], 1590 + 10 * place)
-        seen.block_is_pre_norm(Block, lib, d, 1620 + 30 * place)
+    d = draw(1580).randint(3, 9)
+    seen.gated_feed_forward(SwiGLU, d, d, 1590)
+    seen.block_is_pre_norm(Block, lib, d, 1620)
 
 
 @private("14.4", tells="the past should be handed on as the attention returned it, whatever it is.")
@@ -171,7 +116,7 @@ def other_pasts(Block, lib):
 
 @private("14.5", tells="other numbers of blocks, or as many texts as tokens, are wrong.")
 def other_models(LLM, lib):
-    for place, layers in enumerate((1, 4, 2)):
+    for place, layers in ((1, 4), (2, 2)):
         some = draw(1700 + place)
         V, d = some.randint(5, 20), some.randint(4, 9)
         V, d = (d, V) if place == 2 and V > d else (V, d)
@@ -214,13 +159,12 @@ def other_texts(generate, lib):
     "14.6", tells="at other temperatures, or without the cache, the shares of tokens are not those that they should be."
 )
 def other_temperatures(generate, lib):
-    for place, temperature in enumerate((0.3, 0.07, 1.7, 0.003)):
-        row = [temperature * one for one in (1.2, 0.0, 0.7)]  # so that the shares are mild at this temperature
-        how = {"cached": False} if place == 2 else {}
-        text = seen.drawn(generate, lib, row, temperature, 300, 1830 + place, **how)
-        shares = (torch.tensor(row) / temperature).softmax(-1)
-        found = torch.tensor([text.count(token) / 300 for token in range(3)])
-        assert ((found - shares).abs() < 6 * (shares * (1 - shares) / 300).sqrt()).all(), temperature
+    some = draw(1830)
+    seen.draws_the_same(generate, lib, [2.0**power for power in some.sample(range(-12, 9), 3)], 1830)
+    text = seen.drawn(generate, lib, [1.2, 0.0, 0.7], 1.0, 150, 1832, cached=False)
+    shares = torch.tensor([1.2, 0.0, 0.7]).softmax(-1)
+    found = torch.tensor([text.count(token) / 150 for token in range(3)])
+    assert ((found - shares).abs() < 5.5 * (shares * (1 - shares) / 150).sqrt()).all(), "without the cache"
 
 
 @private("14.6", tells="where many tokens are likely, some are never drawn.")

@@ -233,6 +233,18 @@ def test_a_module_is_asked_for_its_parameters_and_modes():
         def forward(self, x):
             return super().forward(x) * (1 + self.training)
 
+    class Resting(Layer):
+        def forward(self, x):
+            return super().forward(x) if self.training else super().forward(x).detach()
+
+    class Remembering(Layer):
+        def forward(self, x):
+            if getattr(self, "shape", None) != x.shape:
+                self.shape, self.kept = x.shape, super().forward(x)
+            return self.kept
+
+    assert "in evaluation mode: no gradient reaches x" in failing(LAYER, Resting)["gradients"]
+    assert "then others: the output is what an earlier call gave" in failing(LAYER, Remembering)["memory"]
     assert "no gradient reaches `linear.weight` from the output" in failing(LAYER, Frozen)["gradients"]
     assert "the output" in failing(LAYER, Moody)["modes"]
 

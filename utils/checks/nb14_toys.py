@@ -33,6 +33,16 @@ class Keeper(nn.Module):
         return self.map(x) + now, now
 
 
+def norm_of(d: int) -> nn.Module:
+    """A layer norm of width d."""
+    return nn.LayerNorm(d)
+
+
+def linear_of(d: int) -> nn.Module:
+    """A linear map from d to d."""
+    return nn.Linear(d, d)
+
+
 class Writer(Table):
     """A model with a past, which is a list of one tensor, the tokens so far (1, S): they pick the rows of a table.
 
@@ -52,6 +62,14 @@ class Writer(Table):
         rows = ((every + 1) * places).cumsum(dim=1) % len(self.table)
         logits = nn.functional.embedding(rows[:, -tokens.size(1) :], self.table)  # on a GPU this wants both there
         return logits.roll(mood(self), dims=-1), [every]
+
+
+class Constant(Table):
+    """A model with the same logits everywhere, the one row of its table. Its past is a list without use."""
+
+    def forward(self, tokens: torch.Tensor, past: Any = None) -> tuple[torch.Tensor, list[int]]:
+        """From token numbers (1, T) to logits (1, T, V), and the new past."""
+        return self.table.expand(1, tokens.size(1), -1), [0]
 
 
 class Writes(nn.Module):
@@ -119,12 +137,3 @@ def not_handed_on(make: Callable[..., Any], whole: bool) -> str:
 def type_of_second(call: Callable[..., Any], *args: Any) -> str:
     """What the type of the second result of `call(*args)` is called."""
     return type(call(*args)[1]).__name__
-
-
-def pair_flows(attention: nn.Module, x: torch.Tensor, past: list[torch.Tensor]) -> list[bool]:
-    """Whether gradients flow from the pair that `attention` returns to x, and from pair and output to the past."""
-    with torch.enable_grad():
-        leaf, *kept = (one.detach().clone().requires_grad_() for one in (x, *past))
-        output, pair = attention(leaf, tuple(kept))
-        flows = [flows_to(one, [leaf]) for one in pair]
-        return [*flows, *(flows_to(one, [old]) for one, old in zip([*pair, output], [*kept, kept[0]], strict=True))]

@@ -538,6 +538,13 @@ class Call:
         called = self.target if target is None else target
         return expect.answers(called, *self.args, **self.options, says=self.says("it is an error."))
 
+    def with_arguments_of(self, other: "Call") -> "Call":
+        """A call of the same module with what another one is given; both were made with the same sizes."""
+        mine, theirs = self.right, other.right
+        args = [*mine.args[: mine.front], *theirs.args[mine.front :]]
+        right = _Right(mine.rule, args, theirs.options, mine.front, mine.tied, mine.split)
+        return replace(self, args=other.args, options=other.options, right=right, inputs=f"{self.inputs}, then others")
+
     def learns(self, lib: Library, which: int) -> None:
         """Fail unless the gradients of one result reach what they should, and are right."""
         found, parts = expect.items(lib(probes).slopes(self.target, self.args, self.options, which), 2, "")
@@ -624,16 +631,16 @@ class Call:
 
     def altered(self) -> "Call":
         """The same call after the module, and each module among its arguments, got other weights."""
-        state = self.right.state
-        if state:
-            given = {name: value + 0.5 for name, value in state.items()}
-            state = {name: given[self.contract.tied.get(name, name)] for name in given}
-            self.module.load_state_dict({name: value.float() for name, value in state.items()})
         for there, here in self.objects.values():
             if isinstance(here, nn.Module):
                 floats = {name: one for name, one in here.state_dict().items() if one.is_floating_point()}
                 here.load_state_dict({name: one * 0.5 + 0.3 for name, one in floats.items()}, strict=False)
                 there.load_state_dict(here.state_dict())
+        state = self.right.state
+        if state:  # comes last: a module given may be a part of the one made
+            given = {name: value + 0.5 for name, value in state.items()}
+            state = {name: given[self.contract.tied.get(name, name)] for name in given}
+            self.module.load_state_dict({name: value.float() for name, value in state.items()})
         return replace(self, right=self.right.with_weights(state))
 
     def _one_number(self, value: Any, name: str) -> torch.Tensor:
@@ -743,6 +750,9 @@ def _gradients(contract: Contract, answer: Remote, lib: Library) -> None:
         return
     for seed, values in ((81, "normal"), (82, "zero")):
         call = contract.asked(answer, lib, replace(contract.ordinary(seed), values=values))
+        if contract.is_module and contract.modes and values == "zero":
+            call.target.eval()
+            call = replace(call, inputs=f"{call.inputs}, in evaluation mode")
         for which, result in enumerate(contract.results):
             if result.dims is not None:
                 call.learns(lib, which)
@@ -762,6 +772,9 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
         with world_kept(lib, call.says("afterwards"), contract.draws):
             came = call.came()
         call.must_be(came, contract.tolerance, earlier=calls[:place])
+    if contract.is_module:
+        crossed = calls[0].with_arguments_of(calls[1])
+        crossed.must_be(crossed.came(), contract.tolerance, earlier=calls[:1])
     changed = "{} {be} not the same after other calls: something is kept between them."
     for call in calls[::-1]:
         call.must_be(call.came(), contract.tolerance, changed)
