@@ -294,7 +294,7 @@ def _judge_again(course: Course, case: Case) -> None:
 
     def on_question(exercise: str, request: bytes, reply: bytes) -> None:
         if exercise == case.exercise:
-            case.asked.append(Asked(_asked(request), _replied(reply)))
+            case.asked.append(Asked(_asked(request), reply_text(reply)))
 
     try:
         require_sandboxes()
@@ -322,11 +322,14 @@ def _asked(request: bytes) -> str:
     called = ".".join([str(target), *stated.get("path", ())])
     if "args" not in stated:
         return called
-    given = [_shown(one) for one in stated["args"]] + [f"{key}={_shown(one)}" for key, one in stated["kwargs"].items()]
+    given = [shown_value(one) for one in stated["args"]] + [
+        f"{key}={shown_value(one)}" for key, one in stated["kwargs"].items()
+    ]
     return f"{called}({', '.join(given)})"
 
 
-def _replied(reply: bytes) -> str:
+def reply_text(reply: bytes) -> str:
+    """Return a kernel's reply as a person reads it."""
     from utils.grading import wire
 
     if not reply:
@@ -337,17 +340,17 @@ def _replied(reply: bytes) -> str:
         return f"cannot be read: {bad}"
     match stated:
         case {"value": value}:
-            return _shown(value)
+            return shown_value(value)
         case {"error": {"type": str(name), "message": str(text)}}:
             return legible(f"raised {name}: {' '.join(text.split())}", MAX_VALUE)
-    return _shown(stated)
+    return shown_value(stated)
 
 
 def _met(handle: int, type_name: str) -> Any:
     return partial(str, f"<{legible(str(type_name), 60)} {handle}>")
 
 
-def _shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
     """A value in a line; of a large tensor its shape and its first numbers."""
     if isinstance(value, partial):
         return str(value())
@@ -357,9 +360,9 @@ def _shown(value: Any) -> str:
         more = ["..."] if flat.shape[0] > len(numbers) else []
         return legible(f"tensor {tuple(value.shape)} [{', '.join([*numbers, *more])}]", MAX_VALUE)
     if isinstance(value, list):
-        return legible(f"[{', '.join(map(_shown, value[:40]))}{', ...' * (len(value) > 40)}]", MAX_VALUE)
+        return legible(f"[{', '.join(map(shown_value, value[:40]))}{', ...' * (len(value) > 40)}]", MAX_VALUE)
     if isinstance(value, dict):
-        return legible(f"{{{', '.join(f'{key!r}: {_shown(one)}' for key, one in value.items())}}}", MAX_VALUE)
+        return legible(f"{{{', '.join(f'{key!r}: {shown_value(one)}' for key, one in value.items())}}}", MAX_VALUE)
     return legible(repr(value), MAX_VALUE)
 
 

@@ -168,14 +168,14 @@ def environment() -> Finding:
     if another_clone():
         found = f"this folder is the clone {FOLDER}, and the command is of another clone, {ROOT}, in {sys.prefix}"
         return Finding("environment", State.DOES_NOT, found, do, True)
-    installed = _installed_from()
+    installed = installed_from()
     if installed and installed.resolve() != ROOT:
         found = f"{sys.prefix} is the environment of another clone, {installed}, and the program is of {ROOT}"
         return Finding("environment", State.DOES_NOT, found, do, True)
     return Finding("environment", State.WORKS, f"{sys.prefix}, with the program of {ROOT}")
 
 
-def _installed_from() -> Path | None:
+def installed_from() -> Path | None:
     """The clone that was installed into this environment; None if no clone was."""
     import json
     from urllib.parse import unquote, urlsplit
@@ -200,7 +200,7 @@ def user_namespaces() -> Finding:
         ("kernel.unprivileged_userns_clone", "0", "1"),
         ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
     ):
-        if _setting(setting) == refuses:
+        if kernel_setting(setting) == refuses:
             do = f"Have root run: sysctl {setting}={value}; or grade as root."
             return Finding(what, State.DOES_NOT, f"{setting} is {refuses}", do)
     return Finding(what, State.WORKS, "no setting of the system forbids them")
@@ -288,8 +288,8 @@ def privacy(course: Course) -> Finding:
 
 def _solutions(tree: Finding) -> Finding:
     """What was found of the tree's privacy, and whether other accounts can read the solutions beside it."""
-    who = _others()
-    if not who or not _open_to_others(FOLDER / "solutions"):
+    who = other_accounts()
+    if not who or not open_to_others(FOLDER / "solutions"):
         return tree
     found = f"other accounts of this machine ({who}) can read the solutions and private checks in {FOLDER}"
     do = f"chmod 700 {shlex.quote(str(FOLDER))}"
@@ -298,7 +298,7 @@ def _solutions(tree: Finding) -> Finding:
     return Finding(tree.what, State.DOES_NOT, f"{tree.found}, but {found}", f"Run: {do}.")
 
 
-def _others() -> str:
+def other_accounts() -> str:
     """The accounts of other people on this machine, as a message names them; "" if there are none."""
     sources = Path("/etc/nsswitch.conf")
     if sources.is_file() and NETWORK.search(sources.read_text()):
@@ -307,13 +307,13 @@ def _others() -> str:
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
 
-def _open_to_others(folder: Path) -> bool:
+def open_to_others(folder: Path) -> bool:
     """Whether other accounts can read a folder: by its mode, and by those of the folders above it."""
     folder = folder.resolve()
-    return folder.is_dir() and _lets_in(folder, 4) and all(_lets_in(one, 1) for one in (folder, *folder.parents))
+    return folder.is_dir() and lets_in(folder, 4) and all(lets_in(one, 1) for one in (folder, *folder.parents))
 
 
-def _lets_in(folder: Path, right: int) -> bool:
+def lets_in(folder: Path, right: int) -> bool:
     """Whether an account that is not its owner's has a right to a folder: 4 to list it, 1 to go through it."""
     state = folder.stat()
     return bool(state.st_mode & right) or bool(state.st_mode & right << 3 and _is_shared(state.st_gid, state.st_uid))
@@ -427,7 +427,7 @@ def exchange(course: Course) -> Finding:
     if not EXCHANGE.is_dir() and not any(file.is_file() for file in files):
         return Finding("exchange", State.NOT_NEEDED, f"nbgrader's is not configured, and there is no {EXCHANGE}")
     try:
-        root, course_id = _configured_exchange()
+        root, course_id = configured_exchange()
     except CourseError as bad:
         do = f"Correct it: {', '.join(str(file) for file in files if file.is_file())}."
         return Finding("exchange", State.DOES_NOT, f"nbgrader's configuration cannot be read: {bad}", do)
@@ -454,7 +454,7 @@ def exchange(course: Course) -> Finding:
     return Finding("exchange", State.WORKS, f"{root}, course {course.course_id}")
 
 
-def _configured_exchange() -> tuple[Path, str]:
+def configured_exchange() -> tuple[Path, str]:
     """The exchange that nbgrader's configuration names for everybody, and the course, or "".
 
     Raises:
@@ -516,7 +516,7 @@ def _constraints() -> str:
     return path.read_text() if path.is_file() else ""
 
 
-def _setting(name: str) -> str:
+def kernel_setting(name: str) -> str:
     """A setting of the system, "" if there is none of this name."""
     try:
         return Path("/proc/sys", *name.split(".")).read_text().strip()

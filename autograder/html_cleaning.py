@@ -77,7 +77,7 @@ def html(text: str) -> str:
     """HTML with the tags of `TAGS` and harmless attributes; all else is shown as text."""
     if not re.search(r"[<&:\\]", text) and len(text) <= MAX_HTML:
         return text
-    return _in_child(_html, [text])[0]
+    return clean_in_child(_html, [text])[0]
 
 
 def latex(text: str) -> str:
@@ -101,7 +101,7 @@ def markdown(texts: Sequence[str]) -> list[str]:
         short.append(text if left >= 0 else as_text(text, 100))
     if all(len(text) <= MAX_WORDS and WORDS.fullmatch(text) for text in short):
         return short  # without the child, which would import nbconvert to render them
-    return _in_child(_markdown, short)
+    return clean_in_child(render_texts, short)
 
 
 def clean(text: str, typed: str = "") -> str:
@@ -183,7 +183,7 @@ def fit(notebook: "NotebookNode") -> int:
     return dropped
 
 
-def _in_child(clean: Callable[..., list[str]], texts: Sequence[str]) -> list[str]:
+def clean_in_child(clean: Callable[..., list[str]], texts: Sequence[str]) -> list[str]:
     """`clean(texts)`; if that is too costly, each by itself, and those that are it alone shown as they were typed."""
     try:
         return limited.call(clean, texts, seconds=SECONDS)
@@ -191,7 +191,7 @@ def _in_child(clean: Callable[..., list[str]], texts: Sequence[str]) -> list[str
         if len(texts) == 1:
             return [as_text(texts[0])]
         half = len(texts) // 2
-        return _in_child(clean, texts[:half]) + _in_child(clean, texts[half:])
+        return clean_in_child(clean, texts[:half]) + clean_in_child(clean, texts[half:])
 
 
 def _html(texts: list[str]) -> list[str]:
@@ -204,15 +204,15 @@ def _html(texts: list[str]) -> list[str]:
     return cleaned
 
 
-def _markdown(texts: list[str]) -> list[str]:
+def render_texts(texts: list[str]) -> list[str]:
     """The same for Markdown."""
-    _rendered("")
+    rendered("")
     cleaned = []
     for text in texts:
         safe = as_text(text)
         if not _may_run(text) and len(text) <= MAX_PROSE:
             safe = _without_pictures(_clean_prose(text) if "<" in text or "&" in text else text)
-        cleaned.append(safe if _quick(_rendered, safe) else as_text(text))
+        cleaned.append(safe if _quick(rendered, safe) else as_text(text))
     return cleaned
 
 
@@ -273,7 +273,8 @@ def _cleaned_again(text: str) -> str:
     return bleach.clean(text, tags=TAGS)
 
 
-def _rendered(text: str) -> str:
+def rendered(text: str) -> str:
+    """Return Markdown as nbconvert renders it."""
     from nbconvert.filters import markdown_mistune, strings  # what renders the pages; heavy to import
 
     # The second looks for links to files, in quadratic time for open brackets.

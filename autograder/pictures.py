@@ -51,7 +51,7 @@ def base64_of(text: str) -> bytes:
 
 def rewritten(files: Sequence[bytes]) -> list[tuple[str, str]]:
     """Each picture written again in few points: its type and its base64 text, or "" and why it is not shown."""
-    return _in_child(_rewritten, list(files), MAX_ALL) if files else []
+    return redraw_in_child(_rewritten, list(files), MAX_ALL) if files else []
 
 
 def fit(notebook: "NotebookNode") -> int:
@@ -70,7 +70,7 @@ def fit(notebook: "NotebookNode") -> int:
         return 0
     files = [base64_of(output.data.pop(kind)) for output, kind in found]
     left_out = 0
-    for (output, _), file, (kind, text) in zip(found, files, _in_child(_bounded, files, MAX_ALL), strict=True):
+    for (output, _), file, (kind, text) in zip(found, files, redraw_in_child(_bounded, files, MAX_ALL), strict=True):
         if kind:
             output.data[kind] = text or base64.b64encode(file).decode()
         else:
@@ -79,7 +79,7 @@ def fit(notebook: "NotebookNode") -> int:
     return left_out
 
 
-def _in_child(work: Callable[..., list[tuple[str, str]]], files: list[bytes], room: int) -> list[tuple[str, str]]:
+def redraw_in_child(work: Callable[..., list[tuple[str, str]]], files: list[bytes], room: int) -> list[tuple[str, str]]:
     """`work(files, room)`; if that is too costly, each half by itself, until those that are it alone are left out.
 
     After MAX_COSTLY times what is left is left out, too: a small file may take seconds to decode.

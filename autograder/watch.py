@@ -60,7 +60,7 @@ def watch(
             `write_feedback` do.
     """
     require(course, folder)
-    seen, tried = _look(folder), time.monotonic()
+    seen, tried = scan(folder), time.monotonic()
     everything = {(entry, "") for entry in course.notebooks}
     try:
         left = _round(course, folder, everything, options, on_collected, on_record)
@@ -69,8 +69,8 @@ def watch(
     except Exception as why:  # as below: begun again, it would meet the same
         left = everything
         on_failure(why)
-    for _ in changes if changes is not None else _changes(folder):
-        now = _look(folder)
+    for _ in changes if changes is not None else each_change(folder):
+        now = scan(folder)
         if now == seen and not (left and time.monotonic() - tried >= AGAIN_SECONDS):
             continue
         seen, tried = now, time.monotonic()
@@ -94,7 +94,7 @@ def require(course: Course, folder: Path) -> None:
         course_tree.release_text(course, entry)
 
 
-def _changes(folder: Path) -> Iterator[object]:
+def each_change(folder: Path) -> Iterator[object]:
     """Wakes us when the folder changes, and every LOOK_SECONDS."""
     while True:
         try:
@@ -111,7 +111,7 @@ def _changes(folder: Path) -> Iterator[object]:
             yield None
 
 
-def _look(folder: Path) -> dict[str, tuple[int, int]]:
+def scan(folder: Path) -> dict[str, tuple[int, int]]:
     """When each file was written, and its size, without hidden files, which `collect` leaves out."""
     found = {}
     for place, folders, names in os.walk(folder):
@@ -136,7 +136,7 @@ def _round(
 
     Of notebooks and students, a student "" stands for all.
     """
-    collected = collect(course, folder) if _look(folder) else Collected()  # nothing came yet, which is not a mistake
+    collected = collect(course, folder) if scan(folder) else Collected()  # nothing came yet, which is not a mistake
     on_collected(collected)
     retry = set()
     for entry in course.notebooks:

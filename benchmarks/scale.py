@@ -101,7 +101,7 @@ def one(folder: Path, workers: int) -> dict[str, float]:
 
     known = course_in(folder)
     begun: list[float] = []
-    prepared, answers = grade.worker.prepare, grade._Run._answers
+    prepared, answers = grade.worker.prepare, grade.GradingRun._answers
 
     def prepare(*given: Any) -> None:
         before = time.monotonic()
@@ -112,7 +112,7 @@ def one(folder: Path, workers: int) -> dict[str, float]:
         yield from answers(run)
         begun.append(time.monotonic())
 
-    grade.worker.prepare, grade._Run._answers, grade.grade_one = prepare, timed, canned  # type: ignore[assignment]
+    grade.worker.prepare, grade.GradingRun._answers, grade.grade_one = prepare, timed, canned  # type: ignore[assignment]
     started, cpu = time.monotonic(), time.process_time()
     records = grade.grade(known, list(known.notebooks), options=Options(workers))
     used = time.process_time() - cpu

@@ -92,7 +92,7 @@ class Sentence:
 
 def installed() -> tuple[str, ...]:
     """Those of `LIBRARIES` that this machine has."""
-    return tuple(name for name in LIBRARIES if _root(name) is not None)
+    return tuple(name for name in LIBRARIES if library_root(name) is not None)
 
 
 def sentences(libraries: Sequence[str] | None = None) -> list[Sentence]:
@@ -122,7 +122,7 @@ def train_and_validation(
     train: list[str] = []
     valid: list[str] = []
     for item in sentences(libraries):
-        (valid if _is_validation(item) else train).append(item.text)
+        (valid if is_validation(item) else train).append(item.text)
     shuffle = random.Random(seed)
     shuffle.shuffle(train)
     shuffle.shuffle(valid)
@@ -157,7 +157,7 @@ def labelled_sentences(
         ]
         text = " ".join(kept)
         fits = words[0] <= sum(map(str.isalpha, kept)) <= words[1]
-        if _is_validation(item) == validation and fits and text not in seen:
+        if is_validation(item) == validation and fits and text not in seen:
             seen.add(text)
             texts[item.library].append(text)
     shuffle = random.Random(seed)
@@ -199,7 +199,7 @@ def marked_sentences(libraries: Sequence[str], validation: bool = False) -> list
     found: dict[str, tuple[str, bool]] = {}  # a sentence that several files have is of the first of them
     for library in libraries:
         for words, tags, file in _scanned(library, MARKED_RECIPE, "-marked", _read_marked):
-            found.setdefault(words, (tags, _is_validation(Sentence(words, library, file))))
+            found.setdefault(words, (tags, is_validation(Sentence(words, library, file))))
     return [(words.split(), tags.split()) for words, (tags, side) in found.items() if side == validation]
 
 
@@ -222,7 +222,7 @@ def _of_one_side(scanned: Iterable[tuple[str, Iterable[Any]]], validation: bool)
     found: dict[str, bool] = {}  # a text that several files have is of the first of them
     for library, texts in scanned:
         for text, file in texts:
-            found.setdefault(text, _is_validation(Sentence(text, library, file)))
+            found.setdefault(text, is_validation(Sentence(text, library, file)))
     return [text for text, side in found.items() if side == validation]
 
 
@@ -287,7 +287,7 @@ def _paragraphs(text: str) -> Iterator[list[str]]:
             lines.append(stripped)
 
 
-def _root(library: str) -> Path | None:
+def library_root(library: str) -> Path | None:
     """The folder of a library's source, found without importing it."""
     if library == "python":
         return Path(sysconfig.get_path("stdlib"))
@@ -306,7 +306,7 @@ def _scanned(
     library: str, recipe: int, what: str, scan: Callable[[Path, Sequence[Path]], Iterable[Sequence[Any]]]
 ) -> Sequence[Sequence[Any]]:
     """What `scan` finds in the files of a library, from the user's cache folder if they were read before."""
-    root = _root(library)
+    root = library_root(library)
     if root is None:
         raise ValueError(f"{library} is not installed, or none of {', '.join(LIBRARIES)}")
     files = [path for path in sorted(root.rglob("*.py")) if not SKIPPED.intersection(path.relative_to(root).parts)]
@@ -325,7 +325,7 @@ def _read(root: Path, files: Iterable[Path], with_topics: bool) -> Iterator[tupl
     seen: set[str] = set()
     for path in files:
         file = path.relative_to(root).as_posix()
-        for text in _docstrings(path):
+        for text in docstrings_of(path):
             for sentence in plain_sentences(text):
                 if sentence not in seen:
                     seen.add(sentence)
@@ -343,7 +343,7 @@ def _read(root: Path, files: Iterable[Path], with_topics: bool) -> Iterator[tupl
 def _read_documents(root: Path, files: Iterable[Path]) -> Iterator[tuple[str, str]]:
     """(sentences, file) of each docstring with two or more, the sentences a line each."""
     for path in files:
-        for text in _docstrings(path):
+        for text in docstrings_of(path):
             found = list(plain_sentences(text))
             if len(found) > 1:
                 yield "\n".join(found), path.relative_to(root).as_posix()
@@ -357,7 +357,7 @@ def _read_marked(root: Path, files: Iterable[Path]) -> Iterator[tuple[str, str, 
                 continue
         except OSError:
             continue
-        for text in _docstrings(path):
+        for text in docstrings_of(path):
             for paragraph in _paragraphs(text) if "`" in text else ():
                 for sentence in SENTENCE_END.split(" ".join(paragraph)):
                     words, tags = tagged(sentence) or ((), ())
@@ -373,12 +373,12 @@ def _read_pages(root: Path, files: Iterable[Path]) -> Iterator[tuple[str, str]]:
                 continue
         except OSError:
             continue
-        for text in map(inspect.cleandoc, _docstrings(path)):
+        for text in map(inspect.cleandoc, docstrings_of(path)):
             if PARAMETERS.search(text) and len(text) <= MAX_PAGE:
                 yield text, path.relative_to(root).as_posix()
 
 
-def _docstrings(path: Path) -> Iterator[str]:
+def docstrings_of(path: Path) -> Iterator[str]:
     """The docstrings in a source file; none if it cannot be parsed."""
     try:
         source = path.read_text("utf-8")
@@ -397,7 +397,8 @@ def _docstrings(path: Path) -> Iterator[str]:
                 waiting += reversed(node.body)
 
 
-def _is_validation(item: Sentence) -> bool:
+def is_validation(item: Sentence) -> bool:
+    """Return whether a sentence belongs to the validation set; its file decides."""
     return zlib.crc32(f"{item.library}/{item.file}".encode()) % 10 == 0
 
 

@@ -58,7 +58,7 @@ def fetch(name: str, folder: Path | str | None = None, files: Mapping[str, str] 
         FileNotFoundError: it is in no folder and cannot be downloaded; the message says where to put it.
     """
     wanted = files[name]
-    for place in _places(folder):
+    for place in searched_places(folder):
         path = place / Path(name).name
         if path.is_file():
             return _verified(path.read_bytes(), wanted, str(path))
@@ -66,9 +66,9 @@ def fetch(name: str, folder: Path | str | None = None, files: Mapping[str, str] 
         with urllib.request.urlopen(url + name, timeout=60) as reply:
             content = reply.read()
     except (urllib.error.URLError, OSError) as error:
-        tried = ", ".join(str(place) for place in _places(folder))
+        tried = ", ".join(str(place) for place in searched_places(folder))
         raise FileNotFoundError(f"{name} is in none of {tried}, and {url + name} cannot be read: {error}") from None
-    return _kept(_verified(content, wanted, url + name), _places(None)[-1] / Path(name).name)
+    return _kept(_verified(content, wanted, url + name), searched_places(None)[-1] / Path(name).name)
 
 
 def whole_state(folder: Path | str | None = None, name: str = "pretrained_model_4layers.pt", **fetching) -> dict:
@@ -151,7 +151,7 @@ def empty_base(state: Mapping[str, torch.Tensor]) -> LabBase:
     return base
 
 
-def _places(folder: Path | str | None) -> list[Path]:
+def searched_places(folder: Path | str | None) -> list[Path]:
     """Where files are looked for, in this order; the last is the cache."""
     shared, cache = os.environ.get("COURSE_DATA"), os.environ.get("COURSE_CACHE") or "~/.cache/attention_graded"
     places = [*([f"{folder}"] if folder else []), *([f"{shared}/lab", f"{shared}/cls_fr_books"] if shared else [])]

@@ -88,7 +88,7 @@ def load(task: str, split: str, count: int, seed: int = 0, unseen: bool = False)
     draw = random.Random(f"{task} {split} {seed}")
     if task != "documentation":
         return [made_up(draw) for _ in range(count)]
-    pages = _with_facts(split == "test")
+    pages = with_facts(split == "test")
     asked = []
     for _ in range(count):
         page, facts = draw.choice(pages)
@@ -104,7 +104,8 @@ def load(task: str, split: str, count: int, seed: int = 0, unseen: bool = False)
 
 
 @cache
-def _with_facts(validation: bool) -> Sequence[tuple[str, list[Fact]]]:
+def with_facts(validation: bool) -> Sequence[tuple[str, list[Fact]]]:
+    """Return the pages of a split with the facts that can be asked of each."""
     found = ((page, facts(page)) for page in documentation.pages(LIBRARIES, validation))
     return [(page, some) for page, some in found if sum(one.kind == "type" for one in some) > 1]
 

@@ -22,8 +22,8 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 from autograder import course, demo
 from autograder.sandbox import preload
 
-# What whoever writes a check runs: `pytest -m "not grading" -n 2`. All else grades, trains, or runs whole notebooks.
-QUICK = ("test_checks", "test_edits", "test_structure", "test_subwords")
+# Fixtures of courses with submissions, and of kernels: tests that ask for one are marked `grading`.
+GRADING = {"all_built", "built", "demo_run", "fresh", "honest", "shared", "workshop"}
 # Files whose tests read the demonstration.
 DEMONSTRATION = tuple(path.stem for path in Path(__file__).parent.rglob("test_*.py") if "demo_run" in path.read_text())
 # The groups that take longest begin first.
@@ -47,10 +47,12 @@ def group(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(items):
-    """Tests come in the order of their groups."""
+    """Tests come in the order of their groups, and what is marked nothing else is marked `unit`."""
     for item in items:
-        if item.path.stem not in QUICK:
+        if GRADING & {*item.fixturenames}:
             item.add_marker(pytest.mark.grading)
+        if not {"grading", "browser", "slow"} & {mark.name for mark in item.iter_markers()}:
+            item.add_marker(pytest.mark.unit)
     items.sort(key=lambda item: FIRST.index(one) if (one := group(item.nodeid)) in FIRST else len(FIRST))
 
 

@@ -7,10 +7,10 @@ import multiprocessing
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 from jupyter_client.provisioning import local_provisioner
+from waiting import eventually
 
 from autograder.sandbox.preload import ENVIRONMENT
 
@@ -64,10 +64,7 @@ def forked(monkeypatch):
         place = cmd.index("ipykernel_launcher")
         process = context.Process(target=become, args=(cmd[place:], env, cwd), daemon=True)
         process.start()
-        end = time.monotonic() + SECONDS
-        while os.getpgid(process.pid) != process.pid:  # signals go to the kernel's own group, never to ours
-            assert time.monotonic() < end and process.is_alive()
-            time.sleep(0.01)
+        eventually(lambda: os.getpgid(process.pid) == process.pid, SECONDS)  # its own group, to which signals go
         return Kernel(process)
 
     monkeypatch.setattr(local_provisioner, "launch_kernel", launch)

@@ -12,12 +12,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 
 import nbformat
-import pytest
 import sqlalchemy
+from waiting import eventually
 
 from autograder import course, synthetic
 from autograder.cells import CellRole, cell_id
@@ -168,15 +167,16 @@ def jupyter(module, folder, *options, env=None, log=None):
     with written.open("w") as output:
         server = subprocess.Popen(command, cwd=folder, env=env, stdout=output, stderr=output)
     address = f"http://127.0.0.1:{port}"
+
+    def answers():
+        assert server.poll() is None, written.read_text()
+        try:
+            return urllib.request.urlopen(f"{address}/api/status", timeout=5)
+        except OSError:
+            return None
+
     try:
-        for _ in range(240):
-            try:
-                urllib.request.urlopen(f"{address}/api/status", timeout=5)
-                break
-            except OSError:
-                time.sleep(0.5)
-        else:
-            pytest.fail(written.read_text())
+        eventually(answers, 120).close()
         yield address
     finally:
         server.terminate()

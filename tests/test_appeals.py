@@ -110,11 +110,11 @@ def test_what_cannot_be_explained_is_said(tmp_path):
 
 
 def test_values_are_shown_short_and_without_what_a_terminal_obeys():
-    assert appeals._shown("\x1b[31m" * 1000).startswith("'\\x1b") and len(appeals._shown("x" * 9999)) <= 400
+    assert appeals.shown_value("\x1b[31m" * 1000).startswith("'\\x1b") and len(appeals.shown_value("x" * 9999)) <= 400
     import torch
 
-    assert appeals._shown(torch.arange(20)) == f"tensor (20,) [{', '.join(map(str, range(12)))}, ...]"
-    assert appeals._shown([torch.ones(2), {"a": None}]) == "[tensor (2,) [1, 1], {'a': None}]"
-    assert appeals._replied(b"") == "none: the kernel was gone"
-    assert appeals._replied(b"\xc1").startswith("cannot be read")
+    assert appeals.shown_value(torch.arange(20)) == f"tensor (20,) [{', '.join(map(str, range(12)))}, ...]"
+    assert appeals.shown_value([torch.ones(2), {"a": None}]) == "[tensor (2,) [1, 1], {'a': None}]"
+    assert appeals.reply_text(b"") == "none: the kernel was gone"
+    assert appeals.reply_text(b"\xc1").startswith("cannot be read")
     assert io.StringIO(appeals.README).readline().startswith("The case of")

@@ -85,7 +85,7 @@ def test_a_clone_with_another_clones_environment_is_named(tmp_path):
 
 
 def test_a_tree_that_others_may_read_is_named(fresh, monkeypatch):
-    monkeypatch.setattr(doctor, "_others", lambda: "")
+    monkeypatch.setattr(doctor, "other_accounts", lambda: "")
     secret = fresh.tree / "secret"
     assert doctor.privacy(fresh).state is State.WORKS and fresh.tree.stat().st_mode & 0o777 == 0o700
     fresh.tree.chmod(0o750)
@@ -108,8 +108,8 @@ def clone(monkeypatch, tmp_path):
     (folder / "solutions").mkdir(parents=True)
     for path in (folder / "solutions", folder):
         path.chmod(0o755)
-    real = doctor._lets_in  # the folders above are those of pytest, which are closed to others
-    monkeypatch.setattr(doctor, "_lets_in", lambda one, right: one in folder.parents or real(one, right))
+    real = doctor.lets_in  # the folders above are those of pytest, which are closed to others
+    monkeypatch.setattr(doctor, "lets_in", lambda one, right: one in folder.parents or real(one, right))
     monkeypatch.setattr(doctor, "FOLDER", folder)
     monkeypatch.setattr(doctor, "CONTAINER", (tmp_path / "none",))
     monkeypatch.setattr(doctor, "NETWORK", re.compile("(?!)"))
@@ -157,11 +157,11 @@ def test_a_group_counts_if_others_are_in_it(built, clone, monkeypatch):
 
 
 def test_a_folder_above_that_is_closed_hides_the_solutions(clone, monkeypatch):
-    assert doctor._open_to_others(clone / "solutions")
-    assert not doctor._open_to_others(clone / "nothing")
-    real = doctor._lets_in
-    monkeypatch.setattr(doctor, "_lets_in", lambda one, right: one != clone.parent and real(one, right))
-    assert not doctor._open_to_others(clone / "solutions")
+    assert doctor.open_to_others(clone / "solutions")
+    assert not doctor.open_to_others(clone / "nothing")
+    real = doctor.lets_in
+    monkeypatch.setattr(doctor, "lets_in", lambda one, right: one != clone.parent and real(one, right))
+    assert not doctor.open_to_others(clone / "solutions")
 
 
 def test_without_other_people_nobody_else_reads_the_solutions(built, clone, monkeypatch):
@@ -193,7 +193,7 @@ def test_settings_of_another_place_are_named(fresh):
 
 def test_a_program_of_another_clone_than_was_installed_is_named(monkeypatch, tmp_path):
     assert doctor.environment().state is State.WORKS
-    monkeypatch.setattr(doctor, "_installed_from", lambda: tmp_path)
+    monkeypatch.setattr(doctor, "installed_from", lambda: tmp_path)
     is_told(doctor.environment(), "environment", f"another clone, {tmp_path}", "make .venv/ready", stops=True)
 
 
@@ -242,16 +242,16 @@ def test_an_installed_package_names_what_its_project_names(monkeypatch, tmp_path
 )
 def test_user_namespaces_that_are_forbidden(monkeypatch, setting, value):
     monkeypatch.setattr(os, "getuid", lambda: 1000)
-    monkeypatch.setattr(doctor, "_setting", lambda name: "")
+    monkeypatch.setattr(doctor, "kernel_setting", lambda name: "")
     assert doctor.user_namespaces().state is State.WORKS
-    monkeypatch.setattr(doctor, "_setting", lambda name: value if name == setting else "")
+    monkeypatch.setattr(doctor, "kernel_setting", lambda name: value if name == setting else "")
     is_told(doctor.user_namespaces(), "user namespaces", f"{setting} is {value}", f"sysctl {setting}=")
     monkeypatch.setattr(os, "getuid", lambda: 0)
     assert doctor.user_namespaces().state is State.NOT_NEEDED
 
 
 def test_settings_of_the_system_are_read():
-    assert doctor._setting("kernel.ostype") == "Linux" and doctor._setting("kernel.nothing") == ""
+    assert doctor.kernel_setting("kernel.ostype") == "Linux" and doctor.kernel_setting("kernel.nothing") == ""
 
 
 def test_no_linux(monkeypatch):
@@ -407,7 +407,7 @@ def test_an_exchange_that_students_can_use(known, shared, tmp_path):
 )
 def test_an_exchange_that_students_cannot_use(known, shared, monkeypatch, break_it, found, do):
     root, inbound = shared
-    monkeypatch.setattr(doctor, "_configured_exchange", lambda: (root, ""))
+    monkeypatch.setattr(doctor, "configured_exchange", lambda: (root, ""))
     break_it(root, inbound)
     is_told(doctor.exchange(known), "exchange", found, do)
 
@@ -415,7 +415,7 @@ def test_an_exchange_that_students_cannot_use(known, shared, monkeypatch, break_
 def test_an_exchange_without_a_released_notebook(known, shared, monkeypatch):
     root, inbound = shared
     inbound.rmdir()
-    monkeypatch.setattr(doctor, "_configured_exchange", lambda: (root, known.course_id))
+    monkeypatch.setattr(doctor, "configured_exchange", lambda: (root, known.course_id))
     assert doctor.exchange(known).found == f"{root}; no notebook of {known.course_id} is released there yet"
 
 

@@ -289,7 +289,7 @@ def test_packages_among_others_are_covered_and_the_others_stay(monkeypatch, tmp_
     monkeypatch.setattr(sandbox, "ROOT", tmp_path / "site-packages")
     monkeypatch.setattr(sandbox, "FOLDER", tmp_path / "site-packages")
     monkeypatch.setattr(sandbox.site, "getsitepackages", lambda: [str(tmp_path / "site-packages")])
-    words = sandbox._covered(frozenset([str(tmp_path)]))
+    words = sandbox.covering_arguments(frozenset([str(tmp_path)]))
     covered = [after for word, after in itertools.pairwise(words) if word == "--tmpfs"]
     assert covered == [f"{tmp_path}/site-packages/{name}" for name in ("autograder", "utils", "data")]
 

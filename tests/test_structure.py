@@ -1,10 +1,13 @@
 """Imports go one way: between the folders of the project, between the wings of autograder, between modules."""
 
 import ast
+import fnmatch
 import itertools
 import re
 import subprocess
 import sys
+import tomllib
+from collections import Counter
 
 import networkx
 import pytest
@@ -197,3 +200,92 @@ def test_no_function_of_autograder_has_more_than_60_lines():
         and (lines := (node.end_lineno or 0) - node.lineno + 1) > 60
     ]
     assert long == []
+
+
+TESTS = {path.stem: path for path in (course.ROOT / "tests").rglob("test_*.py")}
+PLACES = tomllib.loads((course.ROOT / "tests/places.toml").read_text())
+
+
+def test_a_newcomer_finds_where_a_module_is_tested():
+    """A module has a test file of its name, or tests/places.toml names one; a package that only collects has none."""
+    used = Counter()
+    for path in [*modules("autograder").values(), *modules("utils").values()]:
+        name = path.relative_to(course.ROOT).as_posix()
+        stem = path.parent.name if path.stem == "__init__" else path.stem
+        stated = [pattern for pattern in PLACES if fnmatch.fnmatch(name, pattern)]
+        used.update(stated)
+        if path.stem == "__init__" and not any(
+            isinstance(node, ast.FunctionDef | ast.ClassDef) for node in ast.parse(path.read_text()).body
+        ):
+            continue
+        assert f"test_{stem}" in TESTS or len(stated) == 1, f"{name}: {stated}; see tests/places.toml"
+    assert [pattern for pattern in PLACES if not used[pattern]] == []
+    assert [place for place in PLACES.values() if course.ROOT / place not in TESTS.values()] == []
+
+
+def private_names(tree):
+    """Names with an underscore of this project's modules that a test file uses: the line, and what is written there."""
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    ours = {
+        alias.asname or alias.name.split(".")[0]
+        for node in imported
+        for alias in node.names
+        if (getattr(node, "module", "") or alias.name).split(".")[0] in ("autograder", "data", "helpers", "utils")
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(names=names) if ours & {alias.asname or alias.name for alias in names}:
+                yield from ((node.lineno, alias.name) for alias in names if alias.name.startswith("_"))
+            case (
+                ast.Attribute(value=owner, attr=name)
+                | ast.Call(func=ast.Attribute(attr="setattr"), args=[owner, ast.Constant(value=str(name)), *_])
+            ) if name.startswith("_") and not name.startswith("__") and name != "_fields":  # of a named tuple
+                while isinstance(owner, ast.Attribute):
+                    owner = owner.value
+                if isinstance(owner, ast.Name) and owner.id in ours:
+                    yield node.lineno, ast.unparse(node)
+
+
+def test_no_test_uses_a_private_name_of_another_module():
+    """A test asks what a module promises: what it needs has a name without an underscore, and a docstring."""
+    bad = ast.parse("from utils import files\nfrom autograder.course import _read\nimport torch\n"
+                    "files._part()\ntorch._C\npatch.setattr(files, '_part', None)\nfiles.Kind._make()")  # fmt: skip
+    assert sorted(line for line, _ in private_names(bad)) == [2, 4, 6, 7]
+    found = {
+        str(path.relative_to(course.ROOT)): list(private_names(ast.parse(path.read_text())))
+        for path in (course.ROOT / "tests").rglob("*.py")
+        if "hostile" not in path.parts
+    }
+    assert len(found) > 80
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+# Where a test sleeps, and why nothing can be waited for.
+SLEEPS = {
+    "tests/waiting.py": "the one place that asks again and again",
+    "tests/experiments/test_runs.py": "a run is killed at a random moment",
+    "tests/grading/test_local.py": "a job that is too long",
+    "tests/grading/test_resume.py": "an interrupt at a later moment of the imports",
+    "tests/sandbox/test_devices.py": "a moment in a fork server's fork, which nobody outside sees",
+    "tests/intake/test_exchange.py": "file times of whole seconds must differ",
+}
+
+
+def test_tests_wait_for_events_and_assert_no_short_time_of_a_clock():
+    """A busy machine lets any of them pass by: what must be quick is measured in the process's own time."""
+    sleeps, clocks = set(), []
+    for path in (course.ROOT / "tests").rglob("*.py"):
+        name = path.relative_to(course.ROOT).as_posix()
+        for node in ast.walk(ast.parse(path.read_text())) if "hostile" not in path.parts else ():  # submissions
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="time"), attr="sleep")):
+                    sleeps.add(name)
+                case ast.Compare(
+                    left=ast.BinOp(
+                        op=ast.Sub(), left=ast.Call(func=ast.Attribute(attr="monotonic" | "perf_counter" | "time"))
+                    ),
+                    ops=[ast.Lt() | ast.LtE()],
+                    comparators=[ast.Constant(value=int() | float() as seconds)],
+                ) if seconds < 30:
+                    clocks.append((name, node.lineno))
+    assert sleeps == {*SLEEPS} and clocks == []

@@ -8,13 +8,13 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 from typer.testing import CliRunner
+from waiting import eventually
 
 from autograder import cli, course, synthetic, watch
 from autograder.course import CourseError
@@ -108,9 +108,9 @@ def test_hidden_files_wake_nobody(tmp_path):
     for name in (".stfolder/x", ".Trash-1000/files/01_causal_mask_lm.ipynb", "ada/.~01_causal_mask_lm.ipynb"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
-    assert watch._look(tmp_path) == {}
+    assert watch.scan(tmp_path) == {}
     (tmp_path / "ada" / "01_causal_mask_lm.ipynb").write_text("{}")
-    assert [*map(os.path.basename, watch._look(tmp_path))] == ["01_causal_mask_lm.ipynb"]
+    assert [*map(os.path.basename, watch.scan(tmp_path))] == ["01_causal_mask_lm.ipynb"]
 
 
 def test_what_could_not_be_done_is_told_and_done_later(known, files, tmp_path, monkeypatch):
@@ -177,7 +177,7 @@ def test_a_name_at_which_the_system_fails_is_slept_over(tmp_path, monkeypatch):
 
     monkeypatch.setattr(watch, "LOOK_SECONDS", 0)
     monkeypatch.setattr(watch.watchfiles, "watch", failing)
-    assert [*itertools.islice(watch._changes(tmp_path), 4)] == ["a change", None, "a change", None]
+    assert [*itertools.islice(watch.each_change(tmp_path), 4)] == ["a change", None, "a change", None]
 
 
 def test_the_command_grades_what_arrives_until_it_is_ended(workshop, files, tmp_path):
@@ -202,10 +202,8 @@ def test_the_command_grades_what_arrives_until_it_is_ended(workshop, files, tmp_
 
 def until(happened, process, seconds=240):
     """Wait for something that a process does."""
-    end = time.monotonic() + seconds
-    while not happened():
-        assert process.poll() is None and time.monotonic() < end
-        time.sleep(0.2)
+    eventually(lambda: happened() or process.poll() is not None, seconds)
+    assert process.poll() is None
 
 
 def test_a_unit_for_systemd_names_this_python_and_this_folder(tmp_path):

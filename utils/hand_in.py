@@ -38,7 +38,7 @@ def pack(notebook: str, results: Path | str | None = None) -> Path:
     text = _from_colab() if colab else _from_disk(notebook)
     cells = _answers(notebook, text)
     text, dropped = _without_large_outputs(text)
-    blank, unsaved = unanswered(cells), [] if colab else not_saved(cells, _ran())
+    blank, unsaved = unanswered(cells), [] if colab else not_saved(cells, cells_that_ran())
     target = Path(f"{notebook}.zip")
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(f"{notebook}.ipynb", text)
@@ -148,7 +148,7 @@ def _answers(notebook: str, text: str) -> dict[str, str]:
     return {re.sub(r"^[a-z]+_", "", name).replace("_", "."): source for name, source in sources.items()}
 
 
-def _ran() -> list[str]:
+def cells_that_ran() -> list[str]:
     """The cells that ran in this session, in order; none where it is not a notebook's."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return [one for one in shell.user_ns.get("In", []) if isinstance(one, str)] if shell is not None else []

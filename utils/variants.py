@@ -24,9 +24,9 @@ ASK = (
 )
 KEY_FILE = "utils/numbers_key.txt"  # of the student repository
 _file = Path(__file__).with_name(Path(KEY_FILE).name)
-_key = _file.read_text(encoding="utf-8").strip() if _file.is_file() else ""
-_told: tuple[str, ...] = ()  # by whoever grades, see `answer_for`
-_signed = ""  # what STUDENT said last in this session
+course_key = _file.read_text(encoding="utf-8").strip() if _file.is_file() else ""
+graded_names: tuple[str, ...] = ()  # by whoever grades, see `answer_for`
+signed_name = ""  # what STUDENT said last in this session
 
 
 class Variant:
@@ -58,7 +58,7 @@ class Variant:
 
     def of(self, name: str) -> Any:
         """The numbers of an id: `of("Ada Lovelace").V`."""
-        return self._drawn(canonical(name), _key)
+        return self._drawn(canonical(name), course_key)
 
     @functools.lru_cache(maxsize=10_000)  # noqa: B019 - there are few variants, and they live as long as the module
     def _drawn(self, name: str, key: str) -> Any:
@@ -77,21 +77,23 @@ class Variant:
         Raises:
             ValueError: it is not a name; says what to do.
         """
-        global _signed
-        if _told:
-            return self.of(next((one for one in _told if type(name) is str and same(one, name)), _told[0]))
+        global signed_name
+        if graded_names:
+            return self.of(
+                next((one for one in graded_names if type(name) is str and same(one, name)), graded_names[0])
+            )
         if type(name) is not str or len(name) > MAX_NAME or not name.isprintable():
             raise ValueError(f"STUDENT is text in quotes, on one line, at most {MAX_NAME} characters")
         if name.strip() and not canonical(name):
             raise ValueError("STUDENT has no letter or digit in it: give the name under which you hand in")
-        _signed = name.strip()
-        if not _signed:
+        signed_name = name.strip()
+        if not signed_name:
             print(
                 f"STUDENT is blank: everything works but exercise {self.exercise}, whose numbers follow from your name."
             )
             return None
-        own = self.of(_signed)
-        print(f"{_signed}: your numbers for exercise {self.exercise} are {stated(own)}.")
+        own = self.of(signed_name)
+        print(f"{signed_name}: your numbers for exercise {self.exercise} are {stated(own)}.")
         return own
 
 
@@ -128,13 +130,13 @@ def stated(numbers: Any) -> str:
 
 def signed() -> str:
     """The id of this session: who is graded, else what STUDENT said last; "" if nobody."""
-    return _told[0] if _told else _signed
+    return graded_names[0] if graded_names else signed_name
 
 
 def use_key(key: str) -> None:
     """Draw all numbers of this process with the key of a course, "" for none."""
-    global _key
-    _key = key.strip()
+    global course_key
+    course_key = key.strip()
 
 
 def answer_for(*names: str) -> None:
@@ -143,11 +145,11 @@ def answer_for(*names: str) -> None:
     Raises:
         TypeError: one of them is not text.
     """
-    global _told
+    global graded_names
     for name in names:
         if type(name) is not str:
             raise TypeError(f"an id is text, not {type(name).__name__}")
-    _told = names
+    graded_names = names
 
 
 # Of exercise 3.12. No two of the mistakes that its check names give one count with any of these.

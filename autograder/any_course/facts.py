@@ -35,7 +35,7 @@ def of_notebook(text: bytes) -> dict[str, Any]:
     """What a notebook asks for, as plain data; for `autograder.limited`. Cells that are not Python are left out."""
     from IPython.core.inputtransformer2 import TransformerManager
 
-    found = _empty()
+    found = no_facts()
     notebook = json.loads(text)
     for cell in notebook["cells"]:
         about = cell.get("metadata", {}).get("nbgrader")
@@ -46,7 +46,7 @@ def of_notebook(text: bytes) -> dict[str, Any]:
             continue
         source = "".join(cell.get("source", ""))
         if source.startswith(SHELLS):
-            _command(source.partition("\n")[2], found)
+            note_command(source.partition("\n")[2], found)
             continue
         try:
             tree = ast.parse(TransformerManager().transform_cell(source))
@@ -58,7 +58,7 @@ def of_notebook(text: bytes) -> dict[str, Any]:
 
 def of_module(text: bytes) -> dict[str, Any]:
     """The same of a Python file beside the notebook."""
-    found = _empty()
+    found = no_facts()
     try:
         _add(ast.parse(text), found, False)
     except (SyntaxError, ValueError):
@@ -66,7 +66,8 @@ def of_module(text: bytes) -> dict[str, Any]:
     return {name: sorted(set(values)) for name, values in found.items()}
 
 
-def _empty() -> dict[str, list[Any]]:
+def no_facts() -> dict[str, list[Any]]:
+    """Return the kinds of facts, with none of them found yet."""
     return {name: [] for name in ("imports", "programs", "network", "absolute", "above", "clocks", "schemas")}
 
 
@@ -110,18 +111,18 @@ def _call(node: ast.Call, found: dict[str, list[Any]], graded: bool) -> None:
     elif name == "run_line_magic" and texts[:1] in (["timeit"], ["time"]) and graded:
         found["clocks"].append(f"%{texts[0]}")
     elif name in STARTS and texts:
-        _command(texts[0], found)
+        note_command(texts[0], found)
     elif name in STARTS and node.args and isinstance(node.args[0], ast.List) and node.args[0].elts:
         first = node.args[0].elts[0]
         if isinstance(first, ast.Constant) and isinstance(first.value, str):
-            _command(first.value, found)
+            note_command(first.value, found)
     elif any(ADDRESS.match(text) for text in texts) and name not in ONLY_SHOW:
         found["network"].append(next(text for text in texts if ADDRESS.match(text))[:100])
     elif name in FETCH or name.startswith("fetch_"):
         found["network"].append(f"{name}()")
 
 
-def _command(text: str, found: dict[str, list[Any]]) -> None:
+def note_command(text: str, found: dict[str, list[Any]]) -> None:
     """Note the programs of a command of the shell."""
     for part in SEPARATORS.split(text):
         words = [word for word in part.split() if "=" not in word]

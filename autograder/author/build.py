@@ -67,7 +67,7 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
 
     from autograder.author.checks import private_checks, public_checks, stretch_checks
 
-    notebook = _with_boxes(copy.deepcopy(_read(source.read_text())), entry)
+    notebook = _with_boxes(copy.deepcopy(read_percent(source.read_text())), entry)
 
     worth = {number: check.points for number, check in public_checks(entry).items()}
     private_checks(entry)  # which must fit the parts of the public ones
@@ -151,11 +151,11 @@ def write(notebook: NotebookNode) -> str:
 
 def parts(path: Path) -> list[NotebookNode]:
     """The marked cells of a percent file of the author's, as they stand there."""
-    return copy.deepcopy(_read(path.read_text()).cells)
+    return copy.deepcopy(read_percent(path.read_text()).cells)
 
 
 @lru_cache(maxsize=64)  # jupytext and nbformat look at each cell for about a millisecond, and a test reads all of them
-def _read(text: str) -> NotebookNode:
+def read_percent(text: str) -> NotebookNode:
     """What a percent file says, which no caller may change."""
     import jupytext
 

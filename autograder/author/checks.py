@@ -101,7 +101,7 @@ def private_checks(entry: NotebookEntry) -> dict[str, list[PrivateCheck]]:
     """
     path = folder_of(entry) / "private_checks.py"
     found: dict[str, list[PrivateCheck]] = {}
-    for value in vars(_module(path)).values() if path.exists() else ():
+    for value in vars(load_module(path)).values() if path.exists() else ():
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, PrivateCheck):
                 found.setdefault(item.exercise, []).append(item)
@@ -133,7 +133,7 @@ def whole_verdict(
 
 
 @cache
-def _module(path: Path) -> ModuleType:
+def load_module(path: Path) -> ModuleType:
     """A module by its path: `solutions/` is not a package, since nothing may import it by name."""
     spec = importlib.util.spec_from_file_location(f"private_{path.parent.name}", path)
     assert spec is not None and spec.loader is not None

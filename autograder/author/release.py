@@ -100,7 +100,7 @@ def release(course: Course, target: Path) -> list[Path]:
         shutil.copy(build.notebook_path(entry, course.local is not None), target / "notebooks")
     _copy(files, target)
     write_key(course, target)
-    (target / "README.md").write_text(_readme(course))
+    (target / "README.md").write_text(readme(course))
     if (FOLDER / STUDENTS).is_file():
         text = (FOLDER / STUDENTS).read_text().replace("](data.md)", "](data/README.md)")
         (target / Path(STUDENTS).name).write_text(text)
@@ -228,7 +228,7 @@ def wheel(course: Course, folder: Path) -> Path:
         return Path(shutil.copy(built, folder))
 
 
-def _readme(course: Course) -> str:
+def readme(course: Course) -> str:
     """README of the student repository."""
     rows = "\n".join(f"- [{entry.title}](notebooks/{entry.name}.ipynb)" for entry in course.notebooks)
     page = PAGE if (FOLDER / STUDENTS).is_file() else ""
@@ -290,20 +290,20 @@ def secret_lines(course: Course) -> set[str]:
     for entry in course.notebooks:
         for path in (*folder_of(entry).glob("*.py"), *([FOLDER / entry.text] if entry.text else [])):
             if path.name not in RECORDERS:
-                secret |= _lines(path.read_text())
-        public |= _lines(Path(checks_module(entry).__file__ or "").read_text())
+                secret |= release_lines(path.read_text())
+        public |= release_lines(Path(checks_module(entry).__file__ or "").read_text())
         for cell in build.student_notebook(course, entry).cells:
-            public |= _lines(cell.source)
+            public |= release_lines(cell.source)
     return {line for line in secret - public if len(line) >= 12}
 
 
 def lines_of(path: Path) -> set[str]:
     """The lines of a released file, of its cells if it is a notebook, as `secret_lines` states them."""
     if path.suffix == ".ipynb":
-        return set().union(*(_lines(cell.source) for cell in nbformat.read(path, as_version=4).cells))
-    return _lines(path.read_text(errors="ignore"))
+        return set().union(*(release_lines(cell.source) for cell in nbformat.read(path, as_version=4).cells))
+    return release_lines(path.read_text(errors="ignore"))
 
 
-def _lines(text: str) -> set[str]:
+def release_lines(text: str) -> set[str]:
     """Lines as they compare: without indentation, comment signs, and the signs of an edit (`author/edits.py`)."""
     return {line.strip().lstrip("#+- ") for line in text.splitlines()}

@@ -28,7 +28,7 @@ def write(course: Course) -> list[Path]:
     Raises:
         CourseError: a file is not a run, or no notebook's experiments are recorded in a folder of runs.
     """
-    known, changed = _recorded(course), stale()
+    known, changed = recorded_folders(course), stale()
     for path in changed:
         folder = FOLDER / RESULTS / path.stem
         if not folder.is_dir():
@@ -129,7 +129,7 @@ def _row(one: Comparison, metric: Metric) -> list[Any]:
     return [metric.name if name == "metric" else getattr(one, name) for name in COMPARED]
 
 
-def _recorded(course: Course) -> dict[Path, tuple[dict[str, Experiment], Callable[[Arms], Arms] | None]]:
+def recorded_folders(course: Course) -> dict[Path, tuple[dict[str, Experiment], Callable[[Arms], Arms] | None]]:
     """The experiments whose runs are recorded in a folder, and what makes more arms of these."""
     found: dict[Path, tuple[dict[str, Experiment], Callable[[Arms], Arms] | None]] = {}
     for entry in course.notebooks:

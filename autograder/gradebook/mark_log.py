@@ -171,14 +171,14 @@ def unsign(connection: Connection) -> None:
 
 def sign_sessions() -> None:
     """Sign the marks that this process writes through nbgrader's objects, as formgrader's server does."""
-    for name, listener in _signing("entered in formgrader").items():
+    for name, listener in signing_listeners("entered in formgrader").items():
         event.listen(Session, name, listener)
 
 
 @contextmanager
 def signed(session: Session, reason: str) -> Iterator[None]:
     """Sign what nbgrader writes in this session meanwhile."""
-    listeners = _signing(reason)
+    listeners = signing_listeners(reason)
     for name, listener in listeners.items():
         event.listen(session, name, listener)
     try:
@@ -188,7 +188,7 @@ def signed(session: Session, reason: str) -> Iterator[None]:
             event.remove(session, name, listener)
 
 
-def _signing(reason: str) -> dict[str, Callable[..., None]]:
+def signing_listeners(reason: str) -> dict[str, Callable[..., None]]:
     """What a session has to do before and after it writes, so that nobody but its own transaction sees the name."""
     signed_sessions: set[int] = set()
 

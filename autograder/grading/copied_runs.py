@@ -339,7 +339,7 @@ def _matches(
                 same.setdefault(other.what, []).append(other)
         for one in ours:
             if not varied(one.outputs) and (size < 2 or np.ptp(one.outputs)):
-                yield from ((one, other, "is") for other in same.get(one.what, ()) if _foreign(one, other, keys))
+                yield from ((one, other, "is") for other in same.get(one.what, ()) if is_foreign(one, other, keys))
         ours, theirs = ([one for one in some if varied(one.outputs)] for some in (ours, theirs))
         if not ours or not theirs:
             continue
@@ -354,7 +354,7 @@ def _matches(
             again = (sorted_rows @ ordered.T > PERMUTED) | (sorted_rows @ backwards.T > PERMUTED)
             for row, column in np.argwhere(near | (again & foreign)):
                 one, other = block[row], theirs[column]
-                if _foreign(one, other, keys):
+                if is_foreign(one, other, keys):
                     how = "is" if near[row, column] else "is, its examples in another order,"
                     yield one, other, how
 
@@ -368,11 +368,11 @@ def _counted_again(
         same.setdefault(other.counted, []).append(other)
     for one in current:
         for other in same.get(one.counted, ()):
-            if _foreign(one, other, keys):
+            if is_foreign(one, other, keys):
                 yield one, other, "has the counts or classes of a run"
 
 
-def _foreign(one: Claim, other: Claim, keys: dict[str, str]) -> bool:
+def is_foreign(one: Claim, other: Claim, keys: dict[str, str]) -> bool:
     """Whether a run is of another student, to whom not the same seed was given by chance; a team's are its members'."""
     return one.owner != other.owner and not one.people & other.people and not _honest_twins(one, other, keys)
 

@@ -81,7 +81,7 @@ def grade(
         plan = _Plan(course, options)
         for job in (job for entry in entries for job in jobs(course, entry, students, plan.dependencies)):
             plan.add(job)
-        with _Run(course, entries, options, on_record) as run:
+        with GradingRun(course, entries, options, on_record) as run:
             run.begin(plan.waiting)
             with _recorder(course) as recorder:
                 lost = _restore(course, recorder, entries, plan.settled)
@@ -177,7 +177,7 @@ def regrade(
                 _note(course, job, before, {one.exercise for one in wanted})
             elif only and course_tree.place(course, "autograded", job.entry, job.student).exists():
                 waiting.append(replace(job, only=only))
-        with _Run(course, entries, options, on_record) as run:
+        with GradingRun(course, entries, options, on_record) as run:
             run.begin(waiting)
             with _recorder(course) as recorder:
                 after = {_of(one): one for one in run.keep_all(recorder)}
@@ -222,7 +222,7 @@ def _previews(
     Where they would change nothing, that is noted, so that it is not asked again.
     """
     unknown = [job for job in held if frozen.preview(course, job) is None and not job.unreadable]
-    with _Run(course, entries, options, lambda record: None) as run:
+    with GradingRun(course, entries, options, lambda record: None) as run:
         run.begin(unknown)
         for job, done in run.look():
             if not done.retry:
@@ -250,7 +250,7 @@ def _note(course: Course, job: Job, known: Record, judged: Collection[str]) -> N
     course_tree.write_json(verdict_path(course, job.entry, job.student), asdict(known))
 
 
-class _Run:
+class GradingRun:
     """The submissions of a run at their workers, which end with it, and what is kept of them."""
 
     def __init__(
@@ -270,7 +270,7 @@ class _Run:
         self._server = ""
         self._ends = ExitStack()
 
-    def __enter__(self) -> "_Run":
+    def __enter__(self) -> "GradingRun":
         self._ends.enter_context(self._workers)
         return self
 
@@ -306,7 +306,7 @@ class _Run:
         if not self._jobs:
             return records
         slowest = 0.0
-        bar = tqdm(self._answers(), total=len(self._jobs), unit="notebook", disable=None, file=sys.stderr)
+        bar = tqdm(self.job_answers(), total=len(self._jobs), unit="notebook", disable=None, file=sys.stderr)
         for job, answer in bar:
             done, notebook = _result(answer, job.entry, job.student)
             try:
@@ -314,7 +314,7 @@ class _Run:
             except (OSError, *DATABASE_ERRORS):
                 raise
             except Exception as bug:
-                failed = _failed(bug, job.entry, job.student)
+                failed = failed_record(bug, job.entry, job.student)
                 done = keep(self.course, recorder, job, failed, "", self.options.trusted)
             if done.status != GRADED:
                 tqdm.write(f"{done.student} {done.notebook}: ungradable: {done.reason}", file=sys.stderr)
@@ -327,13 +327,13 @@ class _Run:
 
     def look(self) -> Iterator[tuple[Job, Record]]:
         """Each result as it comes, which is kept nowhere."""
-        bar = tqdm(self._answers(), total=len(self._jobs), unit="notebook", disable=None, file=sys.stderr)
+        bar = tqdm(self.job_answers(), total=len(self._jobs), unit="notebook", disable=None, file=sys.stderr)
         for job, answer in bar if self._jobs else ():
             done, _ = _result(answer, job.entry, job.student)
             make_plain(done)
             yield job, done
 
-    def _answers(self) -> Iterator[tuple[Job, Any]]:
+    def job_answers(self) -> Iterator[tuple[Job, Any]]:
         """Each submission with what its worker answered or raised, as it is done."""
         if not self._on_dask:
             return self._workers.in_turn()
@@ -445,10 +445,10 @@ def _result(answer: Any, entry: NotebookEntry, student: str) -> tuple[Record, st
     """What the worker answered; a failure of the grader itself becomes a record as well."""
     if isinstance(answer, OSError) and answer.errno in FULL:
         raise answer
-    return (_failed(answer, entry, student), "") if isinstance(answer, Exception) else answer
+    return (failed_record(answer, entry, student), "") if isinstance(answer, Exception) else answer
 
 
-def _failed(bug: Exception, entry: NotebookEntry, student: str) -> Record:
+def failed_record(bug: Exception, entry: NotebookEntry, student: str) -> Record:
     """The record of a submission that the grader failed on: once, unless the machine is to blame.
 
     What the exception says may be the submission's own words: it goes to the terminal and into no record.

@@ -32,17 +32,18 @@ def settle(course: Course, entries: list[NotebookEntry], around: Dependencies | 
         GradingStopped: the gradebook cannot be used.
     """
     if course.grading.database or not course_tree.gradebook(course).exists():  # whether it changed, nobody knows
-        _settle(course, entries)
+        settle_all(course, entries)
         return
     names, around = [entry.name for entry in entries], around or Dependencies(course)
     key = f"{names} {around.digest(*STATED)}"
     if not recall(course, "settled", key):
-        _settle(course, entries)
+        settle_all(course, entries)
         if key == f"{names} {around.digest(*STATED)}":  # of this state it is known that there is nothing to do
             keep(course, "settled", key, True)
 
 
-def _settle(course: Course, entries: list[NotebookEntry]) -> None:
+def settle_all(course: Course, entries: list[NotebookEntry]) -> None:
+    """Settle the penalties of all submissions whose times or extensions have changed."""
     from autograder.gradebook import gradebook_writer
 
     with explain_failures(course), gradebook_writer.open_recorder(course) as recorder:

@@ -213,16 +213,16 @@ def _read(course: Course, top: int, one: _Submission, notes: list[str]) -> tuple
         name = name if name in notebooks else notebooks[0]
         owners = {owner, os.geteuid(), 0} if one.owned else None
         changed: list[float] = []
-        text = _file(folder, name, int(course.limits.notebook_mb * 2**20) + 1, owners, changed)
+        text = read_file(folder, name, int(course.limits.notebook_mb * 2**20) + 1, owners, changed)
         secret = b""
         if SECRET_FILE in names:
-            secret = _file(folder, SECRET_FILE, 1024, owners, changed).strip()
+            secret = read_file(folder, SECRET_FILE, 1024, owners, changed).strip()
             if not SECRET.fullmatch(secret):
                 notes.append(
                     f"{one.path}: its {SECRET_FILE} is not nbgrader's, so that no feedback can be released to it"
                 )
                 secret = b""
-        stated = one.stated or _file(folder, TIME_FILE, 200, owners, changed).decode(errors="replace")
+        stated = one.stated or read_file(folder, TIME_FILE, 200, owners, changed).decode(errors="replace")
         runs = _runs(stack, folder, owners, changed) if "results" in names and one.entry.has_experiments else {}
     when = _time(stated.strip())
     last = datetime.datetime.fromtimestamp(max(changed), datetime.UTC)
@@ -274,7 +274,7 @@ def _folder(stack: contextlib.ExitStack, above: int, name: str) -> int:
     return opened
 
 
-def _file(above: int, name: str, most: int, owners: set[int] | None, changed: list[float]) -> bytes:
+def read_file(above: int, name: str, most: int, owners: set[int] | None, changed: list[float]) -> bytes:
     """At most so many bytes of a plain file that belongs to one of these; `changed` gets when it last was.
 
     Raises:
@@ -304,7 +304,7 @@ def _runs(stack: contextlib.ExitStack, above: int, owners: set[int] | None, chan
                 continue  # a file that is not a run's folder
             changed.append(os.fstat(folder).st_ctime)
             for seed in sorted(filter(RUN_FILE.fullmatch, filter(is_text, os.listdir(folder)))):
-                found[f"{name}/{seed}"] = _file(folder, seed, MAX_FILE + 1, owners, changed)
+                found[f"{name}/{seed}"] = read_file(folder, seed, MAX_FILE + 1, owners, changed)
                 if len(found) > MAX_FILES or sum(map(len, found.values())) > MAX_RUNS:
                     raise Unreadable(f"more than {MAX_FILES} runs, or {MAX_RUNS // 2**20} MB of them")
     return found

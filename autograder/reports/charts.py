@@ -47,7 +47,7 @@ def histogram(scores: Sequence[float], points: float) -> Markup:
     last = [min(low + width - 1, points) for low in lows]
     named = (f"{low:g}" if low == high else f"{low:g} to {high:g}" for low, high in zip(lows, last, strict=True))
     told = "; ".join(f"{name}: {count}" for name, count in zip(named, counts, strict=True) if count)
-    return _svg(figure, f"Histogram: how many submissions have how many of {points:g} points. {told}.")
+    return as_svg(figure, f"Histogram: how many submissions have how many of {points:g} points. {told}.")
 
 
 def time_line(times: Sequence[datetime.datetime], deadline: datetime.datetime | None, zone: datetime.tzinfo) -> Markup:
@@ -75,7 +75,7 @@ def time_line(times: Sequence[datetime.datetime], deadline: datetime.datetime | 
     axes.set(xlim=dates.date2num([begin, end]), ylim=(0, None), ylabel="submissions so far")
     place = str(zone).rpartition("/")[2].replace("_", " ")
     axes.set_xlabel(f"handed in, time of {place}", loc="left")  # on the right is the date that all ticks share
-    return _svg(figure, f"Time-line: {told}.")
+    return as_svg(figure, f"Time-line: {told}.")
 
 
 def load() -> None:
@@ -102,7 +102,7 @@ def _figure() -> "tuple[Figure, Axes]":
     return figure, axes
 
 
-def _svg(figure: "Figure", told: str) -> Markup:
+def as_svg(figure: "Figure", told: str) -> Markup:
     """The figure for a page; `told` says what there is to see to whoever does not see it."""
     from matplotlib import rc_context
 

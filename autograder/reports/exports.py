@@ -401,7 +401,7 @@ def harmless(value: str) -> str:
     return FORMULA.sub(r"\1'", " ".join(value.split()))
 
 
-def _number(value: float) -> str:
+def number_text(value: float) -> str:
     """A score without trailing zeros."""
     return f"{round(value, 4) + 0.0:.4f}".rstrip("0").rstrip(".")
 
@@ -409,14 +409,14 @@ def _number(value: float) -> str:
 def _scores(found: Class, student: Student, missing: str = "", excused: str = "") -> list[str]:
     """A student's cells, `missing` where there is no mark, and `excused`, or else that, where none counts."""
     given = [(column.scores.get(student.id), student.id in column.excused) for column in found.columns]
-    return [(excused or missing) if away else missing if score is None else _number(score) for score, away in given]
+    return [(excused or missing) if away else missing if score is None else number_text(score) for score, away in given]
 
 
 def _canvas(found: Class) -> list[list[str]]:
     """Columns that say who it is, a row of the points that there are, then a row for each student."""
     table = [
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *(column.heading for column in found.columns)],
-        ["    Points Possible", "", "", "", "", *(_number(column.points) for column in found.columns)],
+        ["    Points Possible", "", "", "", "", *(number_text(column.points) for column in found.columns)],
     ]
     for student in found.students:
         name = ", ".join(filter(None, (student.last_name, student.first_name))) or student.id
@@ -451,7 +451,7 @@ def _gradescope(found: Class) -> list[list[str]]:
     """Scores and points, without lateness: who reads it would take the penalty off once more."""
     headings = [part for column in found.columns for part in (column.heading, f"{column.heading} - Max Points")]
     table = [["First Name", "Last Name", "SID", "Email", *headings]]
-    points = [_number(column.points) for column in found.columns]
+    points = [number_text(column.points) for column in found.columns]
     for student in found.students:
         who = (student.first_name, student.last_name, student.id, student.email)
         cells = [part for pair in zip(_scores(found, student), points, strict=True) for part in pair]
@@ -459,14 +459,14 @@ def _gradescope(found: Class) -> list[list[str]]:
     return table
 
 
-def _totals(found: Class) -> list[list[str]]:
+def totals_rows(found: Class) -> list[list[str]]:
     """A column for each notebook, which of them the student's lowest are and do not count, and the total."""
     head = ["student", "last_name", "first_name", "section", *(column.heading for column in found.columns)]
-    table = [[*head, "dropped", f"total of {_number(found.total.points)}"]]
+    table = [[*head, "dropped", f"total of {number_text(found.total.points)}"]]
     for student in found.students:
         who = (student.id, student.last_name, student.first_name, student.section)
         total, dropped = _total(found, student)
-        whole = "" if total is None else _number(total)
+        whole = "" if total is None else number_text(total)
         cells = _scores(found, student, excused=report.EX)
         table.append([*map(harmless, who), *cells, " ".join(dropped), whole])
     return table
@@ -500,5 +500,5 @@ FORMATS = {
     "gradescope": Format("Gradescope", _gradescope, needs_roster=True),
     # Its own files begin with a byte order mark.
     "blackboard": Format("Blackboard", _blackboard, encoding="utf-8-sig"),
-    TOTALS: Format("", _totals, excuses=True),
+    TOTALS: Format("", totals_rows, excuses=True),
 }

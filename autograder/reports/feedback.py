@@ -87,7 +87,7 @@ def _stale(
         if student not in marked:
             raise CourseError(f"the gradebook does not know {student}'s {entry.name}: run `autograder grade` first")
         path = _path(course, entry, student)
-        made_of, digest = path.with_name(MADE_OF), _digest(_about(course, entry, student, marked[student]))
+        made_of, digest = path.with_name(MADE_OF), _digest(page_data(course, entry, student, marked[student]))
         secret = course_tree.secret_of(course, "autograded", entry, student)
         course_tree.place_secret(course, "feedback", entry, student, secret)  # of today, also where the page stays
         stamp = graded.with_name(BESIDE)
@@ -97,7 +97,7 @@ def _stale(
             yield entry, student, marked[student]
 
 
-def _about(course: Course, entry: NotebookEntry, student: str, marked: Marked) -> dict[str, Any]:
+def page_data(course: Course, entry: NotebookEntry, student: str, marked: Marked) -> dict[str, Any]:
     """All that a page says, for `page.render`."""
     record = load_record(course, entry, student)
     # What looks odd in a student's runs is for a person, who then decides.
@@ -107,7 +107,7 @@ def _about(course: Course, entry: NotebookEntry, student: str, marked: Marked) -
     granted, people = extensions.extensions(course), teams.recipients(course, entry, student)
     excused = bool(people) and all(extensions.is_excused(course, entry, person, granted) for person in people)
     if record:
-        said |= {verdict.exercise: _said(verdict) for verdict in record.verdicts}
+        said |= {verdict.exercise: described(verdict) for verdict in record.verdicts}
     return {
         "title": entry.title,
         "course": course.title,
@@ -129,7 +129,7 @@ def _about(course: Course, entry: NotebookEntry, student: str, marked: Marked) -
     }
 
 
-def _said(verdict: Verdict) -> tuple[str, str, list[tuple[str, float, float, str]]]:
+def described(verdict: Verdict) -> tuple[str, str, list[tuple[str, float, float, str]]]:
     """The outcome of an exercise in a word, what is said of it, and of its parts name, score, points and sentence."""
     if verdict.outcome is Outcome.PASSED:
         return "passed", f"passed. {verdict.message}".removesuffix(". "), []
@@ -167,7 +167,7 @@ def _path(course: Course, entry: NotebookEntry, student: str) -> Path:
 
 def _write(course: Course, entry: NotebookEntry, student: str, marked: Marked) -> str:
     """Write a page; why it cannot be made, if it cannot. One that takes too much time or memory has no answers."""
-    about = _about(course, entry, student, marked)
+    about = page_data(course, entry, student, marked)
     path, digest = _path(course, entry, student), _digest(about)
     try:
         html = limited.call(page.render, about, seconds=PAGE_SECONDS, memory_mb=PAGE_MB)

@@ -108,7 +108,7 @@ def render(about: dict[str, Any]) -> str:
                 "outcome": outcome,
                 "sentence": sentence,
                 "parts": parts,
-                "comment": Markup(_Prose().html(comment)) if comment else "",
+                "comment": Markup(ProseRenderer().html(comment)) if comment else "",
                 "anchor": name if name in shown else "",
             }
         )
@@ -138,7 +138,7 @@ def question(release: str, name: str) -> str:
 
 def prose(texts: list[str]) -> list[str]:
     """Markdown as clean HTML, each of `texts`; to be called in a child with limits, as `render`."""
-    made = _Prose()
+    made = ProseRenderer()
     return [made.html(text) for text in texts]
 
 
@@ -190,7 +190,7 @@ def _answers(cells: list[dict[str, Any]], release: _Released) -> list[_Section]:
     """What the student did, below the headings of the notebook."""
     sections = {heading: _Section(heading or "Before the first exercise") for heading in release.headings.values()}
     heading = next(iter(sections), "")
-    prose = _Prose()
+    prose = ProseRenderer()
     for cell in cells:
         name = cell["id"]
         heading = release.headings.get(name, heading)
@@ -204,7 +204,7 @@ def _answers(cells: list[dict[str, Any]], release: _Released) -> list[_Section]:
     return list(sections.values())
 
 
-def _cell(cell: dict[str, Any], release: _Released, prose: "_Prose") -> str:
+def _cell(cell: dict[str, Any], release: _Released, prose: "ProseRenderer") -> str:
     """A cell as HTML: its text if it is the student's, and its outputs; "" if there is nothing to show."""
     name, kind, source = cell["id"], cell["cell_type"], _text(cell["source"])
     theirs = source != release.sources.get(name)
@@ -282,7 +282,7 @@ def _fitted(html: str) -> str:
     return re.sub(r"<(/?)h[1-6]>", r"<\1h4>", html).replace("<pre>", '<pre tabindex="0">')
 
 
-class _Prose(mistune.HTMLRenderer):
+class ProseRenderer(mistune.HTMLRenderer):
     """Makes Markdown HTML that is clean; its formulas are put in afterwards, where a mark stands for each."""
 
     def __init__(self) -> None:

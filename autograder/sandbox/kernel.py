@@ -107,7 +107,7 @@ class Kernel:
             self._kill(f"its kernel sent what are not outputs ({nonsense})")
         if type(items) is not list:
             self._kill("its kernel sent what are not outputs")
-        collect = _Collector(ran, room, self._clean)
+        collect = OutputCollector(ran, room, self._clean)
         for item in items:
             if not collect(item):
                 break
@@ -227,7 +227,7 @@ class _Patient:
             raise EOFError
 
 
-class _Collector:
+class OutputCollector:
     """Turns what a cell put out into notebook outputs: known kinds, known fields, bounded size."""
 
     def __init__(self, ran: Ran, room: int, clean: Mapping[str, Callable[[str], str]]):

@@ -143,7 +143,7 @@ def _fork_from(
     with ExitStack() as attempt:
         extras = replace(guest.extras, programs=(*PROGRAMS, *guest.extras.programs)) if guest else NOTHING
         sandbox = attempt.enter_context(Sandbox(course.limits, grading.gpu, shown, extras))
-        environment = _environment(grading.profile, grading.gpu)
+        environment = kernel_environment(grading.profile, grading.gpu)
         if guest:
             sandbox.put(guest.files, guest.notebooks)
             programs = (
@@ -194,7 +194,7 @@ def fork_kernel(
     return answer
 
 
-def _environment(profile: str, gpu: bool) -> dict[str, str]:
+def kernel_environment(profile: str, gpu: bool) -> dict[str, str]:
     """All that a kernel in a sandbox finds in its environment; of our own, the GPU that this worker was given."""
     devices = os.environ.get("CUDA_VISIBLE_DEVICES") if gpu else ""
     given = {} if devices is None else {"CUDA_VISIBLE_DEVICES": devices}

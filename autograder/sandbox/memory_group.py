@@ -53,13 +53,13 @@ class MemoryGroup:
 
 def make(name: str, most: int) -> MemoryGroup | None:
     """A memory cgroup called `name` within this process's own, or beside it; None if the system does not let us."""
-    for parent, limit, counts in _places():
+    for parent, limit, counts in candidate_places():
         with suppress(OSError):
             return MemoryGroup(parent / name, limit, counts, most)
     return None
 
 
-def _places() -> Iterator[tuple[Path, str, str]]:
+def candidate_places() -> Iterator[tuple[Path, str, str]]:
     """The cgroups in which one may be made, each with its files of the limit and of the processes that were killed."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()

@@ -99,7 +99,9 @@ class Sandbox:
         given = info_write, passwd, holder, _holding(seccomp.program(gpu))
         try:
             self._process = (
-                _starter(os.getpid()).submit(_start, _arguments(limits, given, gpu, course, extras), given).result()
+                _starter(os.getpid())
+                .submit(_start, bwrap_arguments(limits, given, gpu, course, extras), given)
+                .result()
             )
             self.uid = os.getuid() or FIRST_UID + self._process.pid
         finally:
@@ -203,9 +205,9 @@ class Sandbox:
 
     def _broken(self) -> str:
         """The limit that all processes together have broken; "" if there is none."""
-        if self._has_killed() or self._uses_more_than(self.limits.memory_mb * 2**20):
+        if self._has_killed() or self.uses_more_than(self.limits.memory_mb * 2**20):
             return self._too_much
-        return f"made more than {MAX_FILES} files" if self._files() > MAX_FILES else ""
+        return f"made more than {MAX_FILES} files" if self.count_files() > MAX_FILES else ""
 
     @property
     def _too_much(self) -> str:
@@ -214,7 +216,7 @@ class Sandbox:
     def _has_killed(self) -> bool:
         return self.group is not None and self.group.has_killed()
 
-    def _uses_more_than(self, most: int) -> bool:
+    def uses_more_than(self, most: int) -> bool:
         """Whether the sandbox's processes hold more than `most` bytes, page tables included, shared pages once (PSS).
 
         Resident pages are never fewer and are known at once; for PSS the system walks every page. That takes a second
@@ -244,7 +246,7 @@ class Sandbox:
         try:
             while new := [one for one in self._processes() if one not in stopped and one != first]:
                 for process in new:  # until there are none that were forked meanwhile
-                    stopped[process] = _stop(process)
+                    stopped[process] = stop_process(process)
             yield [first, *stopped]
         finally:
             for handle in filter(None, stopped.values()):
@@ -252,7 +254,8 @@ class Sandbox:
                     signal.pidfd_send_signal(handle, signal.SIGCONT)
                 os.close(handle)
 
-    def _files(self) -> int:
+    def count_files(self) -> int:
+        """Return the number of files and folders in the sandbox's own folder."""
         try:
             place = os.statvfs(self.path(scratch.WHOLE))
         except OSError:  # the sandbox is closing
@@ -281,7 +284,7 @@ def require_sandboxes() -> None:
 def shown(path: Path) -> str:
     """The place of the host that sandboxes show and that holds `path`; "" if they show nothing of it."""
     real = path.resolve()
-    places = (*SYSTEM, *_interpreter())
+    places = (*SYSTEM, *interpreter_folders())
     return next((place for place in places if real.is_relative_to(os.path.realpath(place))), "")
 
 
@@ -397,7 +400,7 @@ def _measured(held: dict[str, tuple[int, int]], most: int, until: float = math.i
     return whole
 
 
-def _stop(process: str) -> int:
+def stop_process(process: str) -> int:
     """Stop a process; a handle with which it can be continued, 0 if it is gone or was stopped by somebody else."""
     try:
         handle = os.open(process, os.O_DIRECTORY)
@@ -414,7 +417,7 @@ def _stop(process: str) -> int:
     return handle
 
 
-def _arguments(
+def bwrap_arguments(
     limits: Limits, handles: tuple[int, int, int, int], gpu: bool, course: Path | None, extras: Extras
 ) -> list[str]:
     """bubblewrap's arguments. Order matters: what is mounted later covers what came before.
@@ -422,13 +425,13 @@ def _arguments(
     The `handles` are where it says the sandbox's process id, and what it reads: passwd, the holder, seccomp's rules.
     """
     info, passwd, holder, rules = handles
-    interpreter, inside = _interpreter(), [path for _, path in extras.read_only]
+    interpreter, inside = interpreter_folders(), [path for _, path in extras.read_only]
     # As root there is no user namespace: the mounts are root's, the kernel becomes an ordinary user.
     users = ["--unshare-user", "--disable-userns"] if os.getuid() else ["--cap-drop", "ALL"]
     return [
         *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try", *users),
         *("--die-with-parent", "--new-session", "--as-pid-1", "--hostname", "sandbox", "--seccomp", str(rules)),
-        *("--dev", "/dev", *(_devices() if gpu else UNMAPPED), "--proc", "/proc"),
+        *("--dev", "/dev", *(device_arguments() if gpu else UNMAPPED), "--proc", "/proc"),
         *(word for path in HIDDEN if os.path.exists(path) for word in ("--ro-bind", "/dev/null", path)),
         *scratch.words(limits.disk_mb, [*SYSTEM, *interpreter, *inside, str(course or "")]),
         *(word for path in LINKS for word in ("--symlink", os.readlink(path), path)),
@@ -436,7 +439,7 @@ def _arguments(
         *_without_others(interpreter),
         *_commands((*COMMANDS, *extras.programs)),
         *(word for path, place in extras.read_only for word in _bound(path, place)),
-        *_covered(interpreter),
+        *covering_arguments(interpreter),
         *(_read_only(str(course)) if course else ()),
         *("--perms", "0444", "--ro-bind-data", str(passwd), "/etc/passwd"),
         # Who may not read a program that he runs makes a process that nobody of his kind may look into.
@@ -447,7 +450,7 @@ def _arguments(
 
 
 @cache
-def _interpreter() -> frozenset[str]:
+def interpreter_folders() -> frozenset[str]:
     """Files and folders of Python itself: programs, standard library, packages."""
     found = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *site.getsitepackages()}
     for prefix in (sys.base_prefix, sys.prefix):
@@ -493,12 +496,12 @@ def _commands(names: tuple[str, ...]) -> tuple[str, ...]:
             *("--symlink", "usr/bin", "/bin"))  # fmt: skip
 
 
-def _devices() -> list[str]:
+def device_arguments() -> list[str]:
     """The device files of the GPUs. Which one a kernel uses is told by its environment."""
     return [word for path in sorted(map(str, Path("/dev").glob("nvidia*"))) for word in ("--dev-bind", path, path)]
 
 
-def _covered(interpreter: frozenset[str]) -> list[str]:
+def covering_arguments(interpreter: frozenset[str]) -> list[str]:
     """Where the system or the interpreter shows the course or this package as they are here, they are covered."""
     ours = [FOLDER, ROOT]
     if str(ROOT) in site.getsitepackages():  # among others', which stay

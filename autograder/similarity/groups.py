@@ -240,7 +240,7 @@ def apply(
         before = {student: one.mark for student, one in free.items()}
         after = {student: HandMark(score, False, comment or mark.comment) for student, mark in before.items()}
         why = f"group apply {question} {number}{': ' * bool(reason)}{reason}"
-        log = [*_log(course, question), Given(number, before, after)]
+        log = [*given_marks(course, question), Given(number, before, after)]
         _give(course, question, log, before, after, why)
     notes = []
     if len(same) < len(shown):
@@ -301,7 +301,7 @@ def mark(course: Course, question: str, shown: list[Answer], score: float, comme
         before = {one.student: one.mark for one in shown}
         after = {student: HandMark(score, False, comment or None) for student in before}
         given = Given(0, before, after, by)
-        _give(course, question, [*_log(course, question), given], before, after, f"mark {question}")
+        _give(course, question, [*given_marks(course, question), given], before, after, f"mark {question}")
     return given
 
 
@@ -315,7 +315,7 @@ def undo(course: Course, question: str, reason: str = "", *, by: str | None = No
     """
     entry, cell = question_of(course, question)
     with by_hand.writing(course):
-        log = _log(course, question)
+        log = given_marks(course, question)
         mine = [place for place, one in enumerate(log) if by in (None, one.by)]
         if not mine:
             raise CourseError(f"nothing that `autograder group` did for {question} is left to undo")
@@ -342,7 +342,7 @@ def _give(
     from autograder.gradebook import gradebook_writer  # nbgrader's classes take their time to import
 
     entry, cell = question_of(course, question)
-    path, old = _file(course, question, "log"), _log(course, question)
+    path, old = _file(course, question, "log"), given_marks(course, question)
     if len(log) > len(old):
         course_tree.write(path, LOG.dump_json(log, indent=1))
     try:
@@ -354,7 +354,8 @@ def _give(
     course_tree.write(path, LOG.dump_json(log, indent=1))
 
 
-def _log(course: Course, question: str) -> list[Given]:
+def given_marks(course: Course, question: str) -> list[Given]:
+    """Return the marks that were given to groups of a question, the oldest first."""
     path = _file(course, question, "log")
     return LOG.validate_json(path.read_bytes()) if path.exists() else []
 

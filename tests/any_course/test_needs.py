@@ -334,9 +334,9 @@ def test_what_a_hostile_notebook_asks_for_stops_nobody(lone):
 
 
 def test_programs_are_read_from_commands():
-    found = facts._empty()
+    found = facts.no_facts()
     for line in ("cd x && FOO=1 git clone url | tail -n 1; ./own.sh", "for f in *; do cat $f; done", "{python} x.py"):
-        facts._command(line, found)
+        facts.note_command(line, found)
     assert set(found["programs"]) == {"git", "tail"} and found["network"] == ["FOO=1 git clone url"]
 
 

@@ -245,10 +245,10 @@ def test_the_readme_of_a_release_has_deadlines_and_what_lateness_costs(tmp_path,
     late = course.Late(percent=10, most=50, grace_minutes=15)
     entry = COURSE.notebooks[0].model_copy(update={"deadline": None})
     some = COURSE.model_copy(update={"late": late, "notebooks": (entry, COURSE.notebooks[1])})
-    page = release._readme(some)
+    page = release.readme(some)
     assert "| 01" not in page and "| 02" in page
     assert "Late submissions lose 10% for each day that has begun, 50% at most; the first 15 minutes are free." in page
-    assert "## Deadlines" not in release._readme(COURSE.model_copy(update={"notebooks": (entry,)}))
+    assert "## Deadlines" not in release.readme(COURSE.model_copy(update={"notebooks": (entry,)}))
 
 
 def test_the_students_page_is_in_the_release_and_its_links_lead_somewhere(released):

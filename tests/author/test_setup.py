@@ -191,11 +191,13 @@ def test_a_folder_may_be_named_below_the_users_home(name, tmp_path, monkeypatch)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv(name, "~/kept")
     if name == "COURSE_DATA":
-        assert reviews.data_folder() == tmp_path / "kept" and tmp_path / "kept/lab" in lab_checkpoint._places(None)
+        assert reviews.data_folder() == tmp_path / "kept" and tmp_path / "kept/lab" in lab_checkpoint.searched_places(
+            None
+        )
     else:
         assert documentation.cache_folder() == tmp_path / "kept"
-        assert lab_checkpoint._places(None)[-1] == tmp_path / "kept/lab"
-    assert reviews.data_folder("~/mine") == tmp_path / "mine" == lab_checkpoint._places("~/mine")[0]
+        assert lab_checkpoint.searched_places(None)[-1] == tmp_path / "kept/lab"
+    assert reviews.data_folder("~/mine") == tmp_path / "mine" == lab_checkpoint.searched_places("~/mine")[0]
 
 
 @pytest.mark.parametrize("entry", COURSE.notebooks, ids=lambda entry: entry.number)

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from autograder import course
-from autograder.author.checks import _module
+from autograder.author.checks import load_module
 from utils.checks import nb03_parameter_counting as checks
 from utils.grading import expect
 
 ENTRY = course.load().notebook("03_parameter_counting")
-FORMS = _module(course.folder_of(ENTRY) / "private_checks.py")
+FORMS = load_module(course.folder_of(ENTRY) / "private_checks.py")
 DRAWS = range(6)
 
 

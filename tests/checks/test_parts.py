@@ -315,7 +315,7 @@ def test_the_build_asks_whether_they_fit(monkeypatch):
     build.solution_notebook(COURSE, entry)
     (number, *_) = checks.public_checks(entry)
     checks.private_checks(entry)[number]
-    known = checks._module(course.folder_of(entry) / "private_checks.py")
+    known = checks.load_module(course.folder_of(entry) / "private_checks.py")
     (name, one), *_ = ((key, one) for key, one in vars(known).items() if isinstance(one, checks.PrivateCheck))
     monkeypatch.setattr(known, name, dataclasses.replace(one, part="nowhere"))
     with pytest.raises(CourseError, match='has no part "nowhere"'):
@@ -520,9 +520,9 @@ def test_the_feedback_page_lists_the_parts(tree, graded):
 
 def test_where_all_parts_are_lost_the_page_lists_them_too():
     lost = Verdict("3.10", 3, Outcome.WRONG, "a: no\nb: never", (Part("a", 2, Outcome.WRONG, "no"),) * 1)
-    assert feedback._said(lost)[:2] == ("part", "passed in part")
+    assert feedback.described(lost)[:2] == ("part", "passed in part")
     lost = dataclasses.replace(lost, points=2)
-    assert feedback._said(lost) == ("wrong", "", [("a", 0.0, 2, "no")])
+    assert feedback.described(lost) == ("wrong", "", [("a", 0.0, 2, "no")])
 
 
 def test_the_report_shows_a_part_as_a_part(tree, graded):

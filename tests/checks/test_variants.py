@@ -38,8 +38,8 @@ CASES = [case for case in CASES if case.exercise == NUMBER]
 
 @pytest.fixture(autouse=True)
 def nobody_told(monkeypatch):
-    monkeypatch.setattr(variants, "_told", ())
-    monkeypatch.setattr(variants, "_signed", "")
+    monkeypatch.setattr(variants, "graded_names", ())
+    monkeypatch.setattr(variants, "signed_name", "")
 
 
 def literal(name, change=0):
@@ -461,7 +461,7 @@ def test_a_key_of_the_course_changes_everybodys_numbers_at_home_and_in_grading(t
     """The release carries it: a session of a student draws what the judge draws, and old answers are wrong."""
     keyed = tree.model_copy(update={"grading": tree.grading.model_copy(update={"numbers_key": "spring 2027"})})
     old = literal(ADA)
-    monkeypatch.setattr(variants, "_key", "")
+    monkeypatch.setattr(variants, "course_key", "")
     target = tmp_path / "student"
     (target / "utils").mkdir(parents=True)
     release.write_key(keyed, target)

@@ -53,7 +53,7 @@ def test_a_single_number_of_any_stride_arrives():
     """`contiguous` changes nothing about it: its bytes lie as far apart as those of the tensor it was cut from."""
     column = torch.tensor([[[2.5, 7.0]]])[..., 0]
     assert column.contiguous().stride(-1) == 2 and there_and_back(column).tolist() == [[2.5]]
-    assert dispatch._same(column, column.clone()) and not dispatch._same(column, column + 1)
+    assert dispatch.same_value(column, column.clone()) and not dispatch.same_value(column, column + 1)
 
 
 class Pair(NamedTuple):

@@ -137,10 +137,10 @@ def test_a_backup_is_restored_elsewhere_and_used_there(built, tmp_path, monkeypa
     assert found.CourseDirectory.root == str(second / ".course")
     assert found.CourseDirectory.db_url == f"sqlite:///{second}/.course/gradebook.db"
     course_tree.build_tree(here)
-    monkeypatch.setattr(doctor, "_others", lambda: "")  # who else has an account here is not what is asked
+    monkeypatch.setattr(doctor, "other_accounts", lambda: "")  # who else has an account here is not what is asked
     assert [one.state for one in (doctor.tree(here), doctor.privacy(here), doctor.gradebook(here))] == [State.WORKS] * 3
     begun = []
-    monkeypatch.setattr(grade._Run, "begin", lambda run, some: begun.extend(some))
+    monkeypatch.setattr(grade.GradingRun, "begin", lambda run, some: begun.extend(some))
     assert [one.student for one in grade.grade(here, list(here.notebooks))] == ["ada"] and not begun
     (entry,) = here.notebooks
     with Gradebook(found.CourseDirectory.db_url, here.course_id) as gradebook:  # as formgrader, started there

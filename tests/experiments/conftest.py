@@ -19,7 +19,7 @@ def honest(request, tmp_path_factory):
     (entry,) = [one for one in ran if one.experiments_of("smoke") == request.module.SMOKE]
     keep_runs(entry, folder, request.module.ADA, trained=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(student, "_signed", (request.module.ADA, ""))
+        patch.setattr(student, "signature", (request.module.ADA, ""))
         for experiment in request.module.SMOKE.values():
             run_seeds(experiment, request.module.SEEDS, folder)
     return folder
@@ -28,4 +28,4 @@ def honest(request, tmp_path_factory):
 @pytest.fixture
 def nobody(monkeypatch):
     """Runs know no student's functions, and forget those that a test offers."""
-    monkeypatch.setattr(student, "_own", {})
+    monkeypatch.setattr(student, "own_functions", {})

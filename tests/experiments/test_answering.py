@@ -75,10 +75,10 @@ def test_questions_are_asked_of_pages_of_other_files_and_in_other_wordings(tmp_p
     for number, file in enumerate(files):
         (tmp_path / file).write_text(f'"""{PAGE.replace("Weigh", f"Weigh {number}")}"""\n')
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(documentation, "_root", lambda library: tmp_path)
-    monkeypatch.setattr(questions, "_with_facts", questions._with_facts.__wrapped__)
+    monkeypatch.setattr(documentation, "library_root", lambda library: tmp_path)
+    monkeypatch.setattr(questions, "with_facts", questions.with_facts.__wrapped__)
     sides = [{one.page for one in questions.load("documentation", split, 200)} for split in questions.SPLITS]
-    wanted = {documentation._is_validation(documentation.Sentence("", "numpy", file)) for file in files}
+    wanted = {documentation.is_validation(documentation.Sentence("", "numpy", file)) for file in files}
     assert all(sides) and not sides[0] & sides[1] and wanted == {True, False}
     asked = [questions.load("documentation", "test", 100, 1, unseen) for unseen in (False, True)]
     assert {one.kind for one in asked[0]} == {*questions.KINDS} == {one.kind for one in asked[1]}
@@ -87,7 +87,7 @@ def test_questions_are_asked_of_pages_of_other_files_and_in_other_wordings(tmp_p
     assert asked[0] == questions.load("documentation", "test", 100, 1)
     for one in asked[0] + asked[1]:
         assert one.page[one.start :].startswith(one.text)
-    monkeypatch.setattr(documentation, "_docstrings", None)  # to scan would be an error
+    monkeypatch.setattr(documentation, "docstrings_of", None)  # to scan would be an error
     assert questions.load("documentation", "test", 100, 1) == asked[0]
 
 
@@ -126,11 +126,11 @@ def test_the_functions_of_whoever_asks_decide(own, toy):
 def test_rows_without_the_answer_ask_for_cls(own, toy):
     page = " ".join(["w9"] * 40) + " w2 w33 w0"
     asked = questions.Asked("w2", page, page.index("w33"), "w33", "made up")
-    rows = [*answering._rows(toy, "w2", page)]
+    rows = [*answering.rows_of(toy, "w2", page)]
     placed = [row.places(own, asked.start, asked.text) for row in rows]
     assert len(rows) > 2 and placed[0] == (0, 0) != placed[-1] and placed[-1][0] == placed[-1][1]
     assert max(row.offsets[-1][1] for row in rows) == len(page)
-    drawn = [answering._to_learn(toy, own, asked, random.Random(seed), 0.5)[1] for seed in range(30)]
+    drawn = [answering.rows_to_learn(toy, own, asked, random.Random(seed), 0.5)[1] for seed in range(30)]
     assert {(0, 0), placed[-1]} <= {*drawn}
 
 

@@ -62,7 +62,7 @@ def honest(tmp_path_factory):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(student, "_signed", (ADA, ""))
+        patch.setattr(student, "signature", (ADA, ""))
         for experiment in EXPERIMENTS.values():
             run_seeds(experiment, SEEDS, folder / "results")
     torch.set_num_threads(threads)
@@ -99,7 +99,7 @@ def refused(files) -> str:
 def test_honest_results_pass_at_home_and_in_grading(honest, monkeypatch, capsys):
     monkeypatch.setenv("COURSE_PROFILE", "smoke")
     monkeypatch.chdir(honest.parent)
-    monkeypatch.setattr(student, "_signed", (ADA, ""))
+    monkeypatch.setattr(student, "signature", (ADA, ""))
     over_seeds(lambda results: None)
     said = capsys.readouterr().out
     assert "passed (0 points). Runs of the size smoke" in said and "earn nothing" in said
@@ -202,7 +202,7 @@ def test_with_keys_a_name_alone_is_not_enough(honest, monkeypatch):
 
 
 def test_a_blank_name_says_what_to_do(monkeypatch, capsys):
-    monkeypatch.setattr(student, "_signed", ("", ""))
+    monkeypatch.setattr(student, "signature", ("", ""))
     student.sign("")
     assert "STUDENT is blank" in capsys.readouterr().out
     with pytest.raises(ValueError, match="Write your name into STUDENT"):
@@ -662,7 +662,7 @@ def test_an_honest_run_is_like_no_other_besides_what_all_have_in_common(entry):
         for index, run in enumerate(some):
             others = {one.folder("").name: [*some[:index], *some[index + 1 :]]}
             assert forgery.akin([one], {one.name: [run]}, others) == []
-        rows = [forgery._numbers(run) for run in some]
+        rows = [forgery.numbers_of(run) for run in some]
         if rows and rows[0].size and not one.made_up:
             most.append((forgery.own_in_common(np.array(rows)), bool(some[0].outputs.size)))
     assert most and all(common < (0.5 if fractions or entry.number != "10" else 0.64) for common, fractions in most)
@@ -724,7 +724,7 @@ def test_runs_that_were_made_up_have_less_in_common_than_is_asked(arm, least):
     experiment = rte.experiments(rte.ADAPTER_FUSION, "cpu")[arm]
     known = whole_runs(rte, rte.ADAPTER_FUSION)[arm]
     ours = forgery.recorded_outputs(rte.RECORDED)[experiment.folder("").name]
-    assert len(ours) == 10 and forgery._in_common(experiment, known, ours) == []
+    assert len(ours) == 10 and forgery.found_in_common(experiment, known, ours) == []
 
     def mixed(share):
         """The recorded runs, with so much of each replaced by noise that is its own."""
@@ -733,7 +733,7 @@ def test_runs_that_were_made_up_have_less_in_common_than_is_asked(arm, least):
             own = draw(arm, number).normal(0, run.outputs.std(), len(run.outputs))
             margins = (1 - share) * run.outputs + share * own
             made.append(dataclasses.replace(run, logits=np.stack([-margins / 2, margins / 2], 1).tolist()))
-        return forgery._in_common(experiment, made, ours)
+        return forgery.found_in_common(experiment, made, ours)
 
     assert "nothing in common" in mixed(1)[0] and f"above {least}" in mixed(1)[0]
     assert mixed(0.8)
@@ -966,7 +966,7 @@ def test_two_students_of_one_name_are_told_to_write_their_ids(honest, small, mon
         "write the id into STUDENT, al02 or al01"
     )
     assert roster.load(known).namesakes() == {"Ada Lovelace": ["al01", "al02"]}
-    monkeypatch.setattr(student, "_signed", ("", ""))
+    monkeypatch.setattr(student, "signature", ("", ""))
     student.sign("Ada Lovelace")
     assert "Whoever else has this name in your course has the same seeds: then write your id" in capsys.readouterr().out
     assert copied_runs.belongs("al01", "al01") and student.seeds_of("al01", "", 5) != student.seeds_of("al02", "", 5)

@@ -61,7 +61,7 @@ def known(tmp_path, monkeypatch):
 
 def runs_of(notebook, name, folder, monkeypatch, profile="cpu"):
     """The files of somebody who ran everything."""
-    monkeypatch.setattr(student, "_signed", (name, ""))
+    monkeypatch.setattr(student, "signature", (name, ""))
     files = {}
     for experiment in toy_experiment.experiments(notebook, profile).values():
         for run in run_seeds(experiment, student.seeds_of(name, "", 5), folder):

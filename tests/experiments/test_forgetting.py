@@ -58,7 +58,7 @@ def test_sentences_have_so_many_words_without_the_names(monkeypatch):
     ]
     said = [documentation.Sentence(text, "torch", "m.py") for text in texts]
     monkeypatch.setattr(documentation, "sentences", lambda names: said)
-    monkeypatch.setattr(documentation, "_is_validation", lambda item: False)
+    monkeypatch.setattr(documentation, "is_validation", lambda item: False)
 
     def found(count, **more):
         return {text for text, _ in documentation.labelled_sentences(["torch"], count, **more)}
@@ -360,7 +360,7 @@ def usual():
 def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):
     called = own.use_counted(theirs)
     assert numbers() == usual
-    assert {*called} == {*NAMES} == {*student._own}
+    assert {*called} == {*NAMES} == {*student.own_functions}
     steps = sum(map(len, train.orders(SHORT["EWC"], train.random.Random(1))[1:]))
     assert called["fisher"] == 4 and called["ewc"] == called["l2_sp"] == steps + 2  # asked in two phases, then used
     assert "instead of yours" not in capsys.readouterr().out

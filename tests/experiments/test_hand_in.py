@@ -102,7 +102,7 @@ def test_what_ran_and_was_not_saved_is_listed(desk, capsys, monkeypatch):
     fill(**answers)
     newer = "def accuracy(predictions, labels):\n    return 0.5\n"
     cells = ["", answers["e5_1"], "encode_pair([1], [2], 3, 4, 9)", newer, "accuracy([1], [1])"]
-    monkeypatch.setattr(hand_in, "_ran", lambda: cells)
+    monkeypatch.setattr(hand_in, "cells_that_ran", lambda: cells)
     hand_in.pack(ENTRY.name)
     said = capsys.readouterr().out
     assert "what you ran last as 5.4: save the notebook" in said and "5.1" not in said
@@ -115,9 +115,9 @@ def test_what_ran_and_was_not_saved_is_listed(desk, capsys, monkeypatch):
 def test_the_cells_of_a_session_are_found_in_ipython(monkeypatch):
     shell = types.SimpleNamespace(user_ns={"In": ["", "x = 1"]})
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
-    assert hand_in._ran() == ["", "x = 1"]
+    assert hand_in.cells_that_ran() == ["", "x = 1"]
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: None))
-    assert hand_in._ran() == []
+    assert hand_in.cells_that_ran() == []
 
 
 def test_a_file_that_is_no_notebook_says_what_to_do(desk):

@@ -262,7 +262,7 @@ def test_both_run_and_change_no_number(theirs, usual, capsys):
     assert type(model) is theirs["SegmentModel"] and type(model.layers[1].attention) is theirs["RelativeAttention"]
     run = COPY.run_seed(1)
     assert (run.predictions, run.curve) == (usual.predictions, usual.curve)
-    assert "instead of yours" not in capsys.readouterr().out and {*student._own} == {*NAMES}
+    assert "instead of yours" not in capsys.readouterr().out and {*student.own_functions} == {*NAMES}
 
 
 def forgets(theirs):

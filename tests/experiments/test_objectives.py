@@ -48,7 +48,7 @@ def test_documents_are_docstrings_with_two_sentences(tmp_path, monkeypatch):
         'def g():\n    """There is one sentence here."""\n'
         'def h():\n    """It reads the whole file. It gives a list of lines.\n\n    The file is then closed."""\n'
     )
-    monkeypatch.setattr(documentation, "_root", lambda library: tmp_path)
+    monkeypatch.setattr(documentation, "library_root", lambda library: tmp_path)
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
     for _ in range(2):  # the second time from the cache
         found = [documentation.documents(["torch"], validation=side) for side in (False, True)]

@@ -51,7 +51,7 @@ def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):
         assert f"Yours, in the runs: {', '.join(names)}." in capsys.readouterr().out
         for name in arms:
             assert numbers(train.run_seed(ARMS[name], 1)) == usual[name]
-        assert {*called} == {*names} == {*student._own}  # none was left
+        assert {*called} == {*names} == {*student.own_functions}  # none was left
         assert "instead of yours" not in capsys.readouterr().out
 
 

@@ -201,7 +201,7 @@ def usual():
 def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):
     called = own.use_counted(theirs)
     assert numbers(SHORT.run_seed(1)) == usual
-    assert {*called} == {*NAMES} == {*student._own}
+    assert {*called} == {*NAMES} == {*student.own_functions}
     assert "instead of yours" not in capsys.readouterr().out
 
 

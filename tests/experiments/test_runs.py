@@ -54,7 +54,7 @@ def test_same_seed_same_predictions_other_seed_others(tmp_path):
 
 
 def test_a_run_says_who_made_it_and_holds_every_epoch(tmp_path, monkeypatch):
-    monkeypatch.setattr(student, "_signed", ("Ada Lovelace", ""))
+    monkeypatch.setattr(student, "signature", ("Ada Lovelace", ""))
     seed = rte.seeds("cpu")[0]
     made = run_seeds(QUICK, [seed], tmp_path)[0]
     assert made.student == "Ada Lovelace" and made.seed == seed and len(made.epochs) == QUICK.epochs - 1
@@ -192,11 +192,11 @@ def test_a_head_alone_and_an_adapter_that_starts_from_another():
         method: train.build(PairExperiment(method, method=method, **settings), 2, torch.Generator(), device, precision)
         for method in ("head", "adapter")
     }
-    learning = {name: {key.split(".")[0] for key in train._learning(model)} for name, model in models.items()}
-    assert learning["head"] == {"heads"} and train._learning(models["head"]) >= {
+    learning = {name: {key.split(".")[0] for key in train.learning_modules(model)} for name, model in models.items()}
+    assert learning["head"] == {"heads"} and train.learning_modules(models["head"]) >= {
         key for key in models["head"].state_dict() if key.startswith("heads.") and "weight" in key
     }
-    trained = train._learning(models["adapter"])
+    trained = train.learning_modules(models["adapter"])
     assert trained and all(f".adapters.{task}." in key or key.startswith("heads.") for key in trained)
     ours, theirs = adapter_of(models["adapter"], task), adapter_of(models["head"], source.task)
     assert {*ours} == {*theirs} != set() and all(torch.equal(ours[key], theirs[key]) for key in ours)

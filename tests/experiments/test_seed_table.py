@@ -47,7 +47,7 @@ def test_interval_and_p_are_those_of_scipys_t_test(count):
     values = np.random.default_rng(count).normal(0.4, 1, count)
     known = stats.ttest_1samp(values, 0)
     assert t_interval(values) == pytest.approx(tuple(known.confidence_interval(0.95)), rel=1e-10)
-    assert seed_table._p_over_seeds(values) == pytest.approx(known.pvalue, rel=1e-10)
+    assert seed_table.p_over_seeds(values) == pytest.approx(known.pvalue, rel=1e-10)
 
 
 def test_degenerate_runs_are_counted_and_said():

@@ -23,7 +23,7 @@ RESULTS = course.FOLDER / course.RESULTS
 
 def _groups():
     """Every folder of runs with predictions, with its experiments and what makes more arms of them."""
-    for folder, (experiments, decoded) in summaries._recorded(COURSE).items():
+    for folder, (experiments, decoded) in summaries.recorded_folders(COURSE).items():
         if path_of(folder).is_file():
             yield pytest.param(folder, experiments, decoded, id=folder.name)
 
@@ -227,7 +227,7 @@ def test_a_release_with_a_stale_summary_is_refused(tmp_path, monkeypatch):
 
 def test_runs_without_predictions_are_nothing_to_compare_hand_ins_with(tmp_path, monkeypatch):
     """Lengths and names that a text has are known of whole runs alone, and so are the outputs of the course's own."""
-    known_of = {translation.spec: translation.spec._recorded_lengths, tagging.spec: tagging.spec._recorded_names}
+    known_of = {translation.spec: translation.spec.recorded_lengths, tagging.spec: tagging.spec.recorded_names}
     for module, known in known_of.items():
         name, text = next(iter(read_files(module.RECORDED).items()))
         run = parse(text)

@@ -64,19 +64,19 @@ def test_marked_sentences_are_read_once_and_belong_to_one_side(tmp_path, monkeyp
 
     both = "The value of ``both`` stands in two of the files."
     names = [f"m{number}.py" for number in range(40)]
-    sides = {name: documentation._is_validation(documentation.Sentence("", "numpy", name)) for name in names}
+    sides = {name: documentation.is_validation(documentation.Sentence("", "numpy", name)) for name in names}
     first, other = next(name for name in sides if not sides[name]), next(name for name in sides if sides[name])
     assert first < other
     module(first, both, "Too ``short``.", "It says nothing about any code at all, and is plain.")
     module(other, both, "Only ``here`` is this other sentence to be found.")
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(documentation, "_root", lambda library: tmp_path)
+    monkeypatch.setattr(documentation, "library_root", lambda library: tmp_path)
     found = [documentation.marked_sentences(["numpy"], side) for side in (False, True)]
     assert [[" ".join(words) for words, _ in side] for side in found] == [
         ["the value of both stands in two of the files ."], ["only here is this other sentence to be found ."],
     ]  # fmt: skip
     assert found[0][0][1] == ["O", "O", "O", "B-CODE"] + ["O"] * 7
-    monkeypatch.setattr(documentation, "_docstrings", None)  # to scan would be an error
+    monkeypatch.setattr(documentation, "docstrings_of", None)  # to scan would be an error
     assert documentation.marked_sentences(["numpy"], True) == found[1]
 
 
@@ -193,11 +193,11 @@ def test_the_judge_knows_the_names_of_the_recorded_text(honest, tmp_path, monkey
     real = dataclasses.replace(FROZEN, task="documentation", test=len(run.predictions))
     run = dataclasses.replace(run, experiment=real.plain())
     monkeypatch.setattr(tagging.spec, "RECORDED", tmp_path)
-    tagging.spec._recorded_names.cache_clear()
+    tagging.spec.recorded_names.cache_clear()
     assert real.names_there(run.versions["text"]) is None and real.recorded_examples == ""
     path_of(real, 1, tmp_path).parent.mkdir()
     path_of(real, 1, tmp_path).write_text(dumps(run))
-    tagging.spec._recorded_names.cache_clear()
+    tagging.spec.recorded_names.cache_clear()
     try:
         known = real.names_there(run.versions["text"])
         assert known == [row[tagging.THERE] for row in run.predictions] and real.names_there("other") is None
@@ -207,7 +207,7 @@ def test_the_judge_knows_the_names_of_the_recorded_text(honest, tmp_path, monkey
         with pytest.raises(ValueError, match="the names that this text has"):
             real.check(run, whole=True)
     finally:
-        tagging.spec._recorded_names.cache_clear()
+        tagging.spec.recorded_names.cache_clear()
 
 
 # Whose functions
@@ -237,7 +237,7 @@ def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):
     train.states.cache_clear()
     called = own.use_counted(theirs)
     assert numbers() == usual
-    assert {*called} == {*NAMES} == {*student._own}
+    assert {*called} == {*NAMES} == {*student.own_functions}
     assert "instead of yours" not in capsys.readouterr().out
 
 

@@ -89,7 +89,7 @@ def test_our_own_commands_say_who_and_why(graded):
 def test_the_server_of_formgrader_signs_with_its_account(graded):
     config = (graded.tree / "jupyter_server_config.py").read_text()
     assert "    sign_sessions()" in config
-    listeners = mark_log._signing("entered in formgrader")
+    listeners = mark_log.signing_listeners("entered in formgrader")
     for name, listener in listeners.items():
         event.listen(Session, name, listener)
     try:

@@ -302,8 +302,8 @@ def test_runs_of_a_member_and_of_the_team_are_no_copies():
         return copied_runs.Claim(owner, "a/seed_1.json", owner, 1.0, None, "x", "", None, frozenset(people))
 
     team, member, other = claim(RED, "ada1", "bo2"), claim("ada1", "ada1"), claim("cy3", "cy3")
-    assert not copied_runs._foreign(team, member, {}) and not copied_runs._foreign(member, team, {})
-    assert copied_runs._foreign(team, other, {}) and copied_runs._foreign(member, other, {})
+    assert not copied_runs.is_foreign(team, member, {}) and not copied_runs.is_foreign(member, team, {})
+    assert copied_runs.is_foreign(team, other, {}) and copied_runs.is_foreign(member, other, {})
 
 
 def test_the_numbers_of_3_12_are_those_of_any_member(mine):
@@ -345,7 +345,7 @@ def test_a_member_who_is_excused_takes_no_mark_and_the_others_do(known):
     rows = report.scores(known, [entry])
     scores = {who: {*rows[rows.student == who].score} for who in ("ada1", "bo2")}
     assert scores["ada1"] == {"EX"} and "EX" not in scores["bo2"]
-    assert "You are excused" not in feedback.page.render(feedback._about(known, entry, RED, _marked(known, RED)))
+    assert "You are excused" not in feedback.page.render(feedback.page_data(known, entry, RED, _marked(known, RED)))
     assert extensions.is_excused(known, entry, "ada1", extensions.extensions(known))
 
 

@@ -261,8 +261,8 @@ def test_late_hand_ins_lose_the_same_everywhere(late_class, monkeypatch):
 def test_what_is_settled_is_left_alone_until_something_changes(late_class, monkeypatch):
     """A report does not wait for nbgrader's classes where there is nothing for them to do."""
     known, _ = late_class
-    entries, asked, settled = [known.notebooks[0]], [], lateness._settle
-    monkeypatch.setattr(lateness, "_settle", lambda *given: (asked.append(1), settled(*given)))
+    entries, asked, settled = [known.notebooks[0]], [], lateness.settle_all
+    monkeypatch.setattr(lateness, "settle_all", lambda *given: (asked.append(1), settled(*given)))
     lateness.settle(known, entries)  # changes what it finds, so nothing is known yet of what it leaves
     lateness.settle(known, entries)
     lateness.settle(known, entries)

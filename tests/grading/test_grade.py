@@ -126,7 +126,7 @@ def test_the_gradebook_says_what_the_verdicts_say(demo_run):
 def test_grading_again_runs_nothing_and_changes_nothing(demo_run, monkeypatch):
     known, _, _ = demo_run
     before = {path: path.read_bytes() for path in known.tree.glob("verdicts/*/*.json")}
-    monkeypatch.setattr(grade._Run, "_answers", None)  # a worker would be an error
+    monkeypatch.setattr(grade.GradingRun, "job_answers", None)  # a worker would be an error
     records = grade.grade(known, list(known.notebooks))
     assert len(records) == len(before)
     assert before == {path: path.read_bytes() for path in known.tree.glob("verdicts/*/*.json")}

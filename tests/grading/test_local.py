@@ -17,9 +17,12 @@ from autograder.grading.grading_record import UNGRADABLE, Options, Record
 from autograder.grading.local import RETRIES, TookTooLong, WorkerDied, Workers
 
 SLEEPING = """\
-import time
+import os, time
 from autograder.grading.local import Workers
-with Workers(2, time.sleep) as workers:
+def work(seconds):
+    os.write(1, b"%d\\n" % os.getpid())
+    time.sleep(seconds)
+with Workers(2, work) as workers:
     workers.add([600, 600])
     list(workers.in_turn())
 """
@@ -76,7 +79,7 @@ def test_a_job_that_takes_for_ever_is_ended_and_not_tried_again(tmp_path):
         workers.add(["takes for ever", "fine"])
         began = time.monotonic()
         answers = dict(workers.in_turn())
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
         workers.add(["fine too"])
         answers |= dict(workers.in_turn())
     assert isinstance(answers["takes for ever"], TookTooLong) and (tmp_path / "takes for ever").stat().st_size == 1
@@ -115,7 +118,7 @@ def test_a_child_of_a_clusters_worker_is_kept_and_ends_with_it():
 
 
 def test_the_record_of_a_hand_in_that_took_too_long_blames_nobody(capsys):
-    failed = grade._failed(TookTooLong(90.0), course.load().notebooks[0], "ada")
+    failed = grade.failed_record(TookTooLong(90.0), course.load().notebooks[0], "ada")
     assert failed.status == UNGRADABLE and not failed.retry
     assert failed.reason.startswith(
         "judging it took longer than 90 seconds in all, and it was ended; `autograder grade"
@@ -145,16 +148,18 @@ def test_no_more_workers_are_started_than_there_are_jobs(tmp_path):
 def test_interrupted_or_killed_it_leaves_no_worker_behind(how):
     heeding = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever started us may not
     run = subprocess.Popen(
-        [sys.executable, "-c", heeding + SLEEPING], cwd=course.ROOT, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", heeding + SLEEPING],
+        cwd=course.ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    late = time.monotonic() + 60
-    while len(psutil.Process(run.pid).children()) < 2 and time.monotonic() < late:
-        time.sleep(0.02)
+    begun = {int(run.stdout.readline()) for _ in range(2)}
     workers = psutil.Process(run.pid).children()
-    assert len(workers) == 2
-    time.sleep(0.2)  # both have begun
+    assert {worker.pid for worker in workers} == begun
     os.kill(run.pid, how)
     assert run.wait(30) != 0 and ("KeyboardInterrupt" in run.stderr.read()) is (how == signal.SIGINT)
+    run.stdout.close()
     run.stderr.close()
     _, alive = psutil.wait_procs(workers, timeout=10)
     assert not alive

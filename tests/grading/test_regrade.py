@@ -97,9 +97,11 @@ def test_a_check_that_gives_more_points_asks_for_a_new_tree_and_then_gives_them(
     assert {student: load_record(graded, entry, student) for student in before} == before
     with pytest.raises(CourseError, match=r"text of 1\.1 states 2 points, and its check or marker gives 3"):
         course_tree.build_tree(graded)
-    read, price = build._read, f"**Exercise {first}** ({{:g}} points".format
+    read, price = build.read_percent, f"**Exercise {first}** ({{:g}} points".format
     assert price(check.points - 1) in (course.folder_of(entry) / "notebook.py").read_text()
-    monkeypatch.setattr(build, "_read", lambda text: read(text.replace(price(check.points - 1), price(check.points))))
+    monkeypatch.setattr(
+        build, "read_percent", lambda text: read(text.replace(price(check.points - 1), price(check.points)))
+    )
     course_tree.build_tree(graded)
     pairs = grade.regrade(graded, [entry], [first])
     assert [after.verdicts[0].score for _, after in pairs] == [check.points] * 2
@@ -152,7 +154,7 @@ def test_a_changed_check_makes_its_exercise_stale_and_no_other(graded, monkeypat
         "a check, a limit or the notebook changed"
     }
     asked = []
-    monkeypatch.setattr(grade._Run, "begin", lambda run, jobs: asked.extend(jobs))
+    monkeypatch.setattr(grade.GradingRun, "begin", lambda run, jobs: asked.extend(jobs))
     with pytest.raises(KeyError):  # nothing came back
         grade.regrade(graded, [entry])
     assert [(job.student, job.only) for job in asked] == [("ada", (first,)), ("bo", (first,))]

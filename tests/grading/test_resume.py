@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from helpers import canned, keep, outcome
+from waiting import eventually
 
 from autograder import course, synthetic
 from autograder.cells import CellRole, role_of
@@ -65,9 +66,7 @@ def test_an_interrupt_ends_in_a_sentence_also_while_all_is_still_imported(fresh,
         heard = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
         about = {"cwd": course.ROOT, "env": os.environ | {"TMPDIR": place}, "text": True, "preexec_fn": heard}
         process = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **about)
-        while not list(Path(place).glob("fork-server-*/course/autograder")):
-            assert process.poll() is None
-            time.sleep(0.01)
+        eventually(lambda: process.poll() is not None or [*Path(place).glob("fork-server-*/course/autograder")])
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)[1]
@@ -169,7 +168,7 @@ def test_a_lost_gradebook_is_written_again_from_the_records(fresh, result, monke
     keep(fresh, *result)
     before = outcome(fresh)
     (fresh.tree / "gradebook.db").unlink()
-    monkeypatch.setattr(grade._Run, "_answers", None)  # nothing is run for it
+    monkeypatch.setattr(grade.GradingRun, "job_answers", None)  # nothing is run for it
     grade.grade(fresh, list(fresh.notebooks))
     assert outcome(fresh) == before
 
@@ -205,7 +204,7 @@ def test_what_the_grader_fails_on_is_recorded_once_without_the_words_of_the_hand
     try:
         raise KeyError("<script>hostile()</script>")
     except KeyError as bug:
-        failed = grade._failed(bug, entry, "ada")
+        failed = grade.failed_record(bug, entry, "ada")
     assert "KeyError" in failed.reason and "hostile" not in failed.reason and not failed.retry
     assert "hostile" in capsys.readouterr().err  # for the instructor's terminal
     with gradebook_writer.open_recorder(fresh) as recorder:
@@ -213,7 +212,7 @@ def test_what_the_grader_fails_on_is_recorded_once_without_the_words_of_the_hand
         marks = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades
         assert marks and all(mark.auto_score in (0, None) for mark in marks)
     assert [one.state() for one in jobs(fresh, entry)] == [""], "not at every run"
-    assert grade._failed(SandboxError("no namespaces"), entry, "ada").retry
+    assert grade.failed_record(SandboxError("no namespaces"), entry, "ada").retry
 
 
 def test_a_hand_in_that_cannot_be_read_stops_nobody(fresh, result, monkeypatch):
@@ -223,7 +222,7 @@ def test_a_hand_in_that_cannot_be_read_stops_nobody(fresh, result, monkeypatch):
     stray = course_tree.results_path(fresh, entry, "ada")
     stray.write_text('{"x/seed_1.json": "{"}')  # beside a notebook without experiments
     monkeypatch.setattr(grade, "require_sandboxes", lambda: None)
-    monkeypatch.setattr(grade._Run, "_answers", None)  # nothing is run for it
+    monkeypatch.setattr(grade.GradingRun, "job_answers", None)  # nothing is run for it
     for _ in range(2):
         records = {one.student: one for one in grade.grade(fresh, [entry])}
         assert records["ada"].status == GRADED and records["bo"].status == UNGRADABLE

@@ -80,7 +80,7 @@ def test_an_upgrade_changes_no_published_verdict_before_it_is_asked(upgraded, mo
     assert "Nothing of this is recorded: 1 submissions would have other verdicts, and 1 another score" in shown
     assert page == course_tree.place(upgraded, "feedback", entry, "ada").with_suffix(".html").read_bytes()
     begun = []
-    monkeypatch.setattr(grade._Run, "begin", lambda run, some: begun.extend(some))
+    monkeypatch.setattr(grade.GradingRun, "begin", lambda run, some: begun.extend(some))
     assert f"ada {FIRST} 2 0" in command(upgraded, monkeypatch, "grade", "01") and not begun, "judged twice"
     monkeypatch.undo()
 

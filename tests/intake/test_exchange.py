@@ -282,14 +282,14 @@ def test_one_submission_is_held_at_a_time(fresh, inbound):
 
 
 def test_a_failure_of_one_submission_stops_nobody(fresh, inbound, monkeypatch):
-    read = exchange._file
+    read = exchange.read_file
 
     def fails(above, name, *rest):
         if os.fstat(above).st_uid == USERS["eve"]:
             raise ZeroDivisionError("of a library")
         return read(above, name, *rest)
 
-    monkeypatch.setattr(exchange, "_file", fails)
+    monkeypatch.setattr(exchange, "read_file", fails)
     submission(inbound, "eve", now())
     submission(inbound, "ada", now())
     got, students = taken(fresh, inbound)

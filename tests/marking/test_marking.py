@@ -293,7 +293,7 @@ def test_many_who_mark_at_once_lose_nothing(school):
     marks = held(school)
     for whose, number in done:
         assert marks[whose] == HandMark(number / 8, False, f"by {number}")
-    assert {(one.by, *one.after) for one in groups._log(school, QUESTION)} == {
+    assert {(one.by, *one.after) for one in groups.given_marks(school, QUESTION)} == {
         (f"person {number}", *(answer.student for answer in shown[whose])) for whose, number in done
     }
 

@@ -248,7 +248,7 @@ def test_a_file_that_is_no_table_is_not_replaced(graded, tmp_path):
 
 @pytest.mark.parametrize("score, cell", [(1.5, "1.5"), (0.1 + 0.2, "0.3"), (-1e-9, "0"), (10.0, "10"), (-2, "-2")])
 def test_scores_are_plain_numbers(score, cell):
-    assert exports._number(score) == cell
+    assert exports.number_text(score) == cell
 
 
 def test_the_command_says_what_the_file_does_not(graded, monkeypatch, tmp_path):
@@ -436,7 +436,7 @@ def of_class(rows, total):
         for at, (entry, most) in enumerate(zip(entries, (10, 20, 10), strict=True))
     ]
     people = [exports.Student(who) for who in rows]
-    return exports._totals(exports.Class(people, columns, True, dict.fromkeys(rows, ""), total, entries))
+    return exports.totals_rows(exports.Class(people, columns, True, dict.fromkeys(rows, ""), total, entries))
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_what_looks_odd_in_runs_is_for_a_person(demo_run, monkeypatch):
     ]
     monkeypatch.setattr(feedback, "load_record", lambda *given: replace(record, remarks=remarks))
     with marks.reading(known) as gradebook:
-        about = feedback._about(known, entry, "Ada_Perfect", marks.marked(gradebook, entry)["Ada_Perfect"])
+        about = feedback.page_data(known, entry, "Ada_Perfect", marks.marked(gradebook, entry)["Ada_Perfect"])
     assert about["remarks"] == remarks[1:]
 
 
@@ -276,7 +276,7 @@ def test_every_formula_of_the_course_is_converted():
     for entry in COURSE.notebooks:
         for cell in build.student_notebook(COURSE, entry).cells:
             if cell.cell_type == "markdown":
-                html = page._Prose().html(cell.source)
+                html = page.ProseRenderer().html(cell.source)
                 assert 'class="tex"' not in html, cell.source
                 formulas += html.count("<math ")
     assert formulas > 100
@@ -320,7 +320,7 @@ def test_a_page_takes_less_than_a_tenth_of_a_second(written):
     known, entry, before = written
     with marks.reading(known) as gradebook:
         marked = marks.marked(gradebook, entry)
-    abouts = [feedback._about(known, entry, student, marked[student]) for student in before]
+    abouts = [feedback.page_data(known, entry, student, marked[student]) for student in before]
     page.render(abouts[0])
     started = time.process_time()
     for about in abouts:

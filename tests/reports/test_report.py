@@ -232,7 +232,7 @@ def test_times_are_shown_whatever_their_span():
 @pytest.mark.parametrize("span", [600, 86400, 10**6])
 def test_the_label_of_the_times_and_the_date_do_not_overlap(name, span, monkeypatch):
     drawn = []
-    monkeypatch.setattr(charts, "_svg", lambda figure, told: drawn.append(figure))
+    monkeypatch.setattr(charts, "as_svg", lambda figure, told: drawn.append(figure))
     begin = datetime.datetime(2027, 2, 7, 18, 30, tzinfo=zoneinfo.ZoneInfo(name))
     charts.time_line([begin, begin + datetime.timedelta(seconds=span)], begin, begin.tzinfo)
     (axes,) = drawn[0].axes

@@ -294,10 +294,10 @@ def test_costly_pictures_have_one_bound_together(monkeypatch):
         return [["image/png", ""] for _ in files]
 
     monkeypatch.setattr(pictures.limited, "call", call)
-    one = pictures._in_child(None, [b"slow" if place == 13 else b"" for place in range(pictures.MAX_PICTURES)], 1)
+    one = pictures.redraw_in_child(None, [b"slow" if place == 13 else b"" for place in range(pictures.MAX_PICTURES)], 1)
     assert [bool(kind) for kind, _ in one] == [place != 13 for place in range(20)] and "seconds" in one[13][1]
     calls.clear()
-    every = pictures._in_child(None, [b"slow"] * 20, 1)
+    every = pictures.redraw_in_child(None, [b"slow"] * 20, 1)
     assert len(calls) == pictures.MAX_COSTLY and len(every) == 20
     assert every[-1] == ("", pictures.TOO_LONG) and not any(kind for kind, _ in every)
 
@@ -313,7 +313,7 @@ def test_a_picture_is_not_shown_again_by_its_name(long):
 
 
 def test_outputs_without_a_picture_need_no_child(monkeypatch):
-    monkeypatch.setattr(pictures, "_in_child", None)
+    monkeypatch.setattr(pictures, "redraw_in_child", None)
     assert pictures.fit(outputs({"text/plain": "a"})) == 0 and pictures.rewritten([]) == []
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import typer
+from waiting import eventually
 
 from autograder import cli, course, synthetic
 from autograder.gradebook import course_tree
@@ -41,7 +42,7 @@ def test_the_device_files_are_in_the_sandbox_if_the_course_says_so(gpu, monkeypa
     """There need be no GPU here: any file will do for what bubblewrap is told."""
     device = tmp_path / "nvidia0"
     device.touch()
-    monkeypatch.setattr(sandbox, "_devices", lambda: ["--dev-bind", str(device), "/dev/nvidia0"])
+    monkeypatch.setattr(sandbox, "device_arguments", lambda: ["--dev-bind", str(device), "/dev/nvidia0"])
     known = course.load()
     with sandbox.Sandbox(known.limits, gpu) as made:
         assert os.path.exists(made.path("/dev/nvidia0")) is gpu
@@ -49,10 +50,10 @@ def test_the_device_files_are_in_the_sandbox_if_the_course_says_so(gpu, monkeypa
 
 def test_a_kernel_with_a_gpu_sees_the_one_of_its_worker(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
-    assert launch._environment("gpu", True)["CUDA_VISIBLE_DEVICES"] == "3"
-    assert launch._environment("gpu", False)["CUDA_VISIBLE_DEVICES"] == ""
+    assert launch.kernel_environment("gpu", True)["CUDA_VISIBLE_DEVICES"] == "3"
+    assert launch.kernel_environment("gpu", False)["CUDA_VISIBLE_DEVICES"] == ""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert "CUDA_VISIBLE_DEVICES" not in launch._environment("gpu", True)
+    assert "CUDA_VISIBLE_DEVICES" not in launch.kernel_environment("gpu", True)
 
 
 def device_of_this_worker(job):
@@ -82,14 +83,11 @@ def test_the_fork_server_refuses_what_initialises_cuda(tmp_path, monkeypatch, ca
     also_there(monkeypatch, tmp_path)
     server = preload.ForkServer(("eager",))
     server.start()
-    process, late = server._process, time.monotonic() + 60
-    while server._process is not None and time.monotonic() < late:
-        time.sleep(0.05)
-    assert server._process is None and process.returncode == 1, "it goes on, or was started again"
+    process = server._process
+    eventually(lambda: server._process is None)
+    assert process.returncode == 1, "it goes on, or was started again"
     assert "initialises CUDA" in capfd.readouterr().err
-    while os.path.exists(os.path.dirname(server.path)) and time.monotonic() < late:
-        time.sleep(0.05)
-    assert not os.path.exists(os.path.dirname(server.path)), "who waits for its socket is not told"
+    eventually(lambda: not os.path.exists(os.path.dirname(server.path)))  # or who waits for its socket waits on
 
 
 def test_after_our_preload_cuda_is_not_initialised(running):
@@ -104,10 +102,8 @@ def test_a_killed_fork_server_is_started_again_at_its_place():
     try:
         first = server._process
         first.kill()
-        late = time.monotonic() + 30
-        while server._process is first and time.monotonic() < late:
-            time.sleep(0.01)
-        assert server._process is not first and server._process.poll() is None and server.path == path
+        eventually(lambda: server._process is not first)
+        assert server._process.poll() is None and server.path == path
     finally:
         server.stop()
     assert server._process is None

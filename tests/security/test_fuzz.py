@@ -233,7 +233,7 @@ items = some.sampled_from([*forms]).flatmap(
 )
 def test_any_outputs_of_a_kernel(sent, clean):
     ran = kernel.Ran()
-    collector = kernel._Collector(ran, 200, clean)
+    collector = kernel.OutputCollector(ran, 200, clean)
     for item in sent:
         collector(item)
     kept = nbformat.v4.new_code_cell(outputs=ran.outputs)

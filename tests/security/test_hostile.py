@@ -177,7 +177,7 @@ class World:
         words |= {"DEEP": "+".join("1" * 40_000) if "DEEP" in attack.source else ""}
         source = re.sub(r"\b(" + "|".join(words) + r")\b", lambda found: words[found.group()], attack.source)
         if attack.section == "secrets":
-            given = set().union(*(release._lines(answer) for answer in self.wrong[attack.book].values()))
+            given = set().union(*(release.release_lines(answer) for answer in self.wrong[attack.book].values()))
             public = (course.ROOT / folder for folder in ("utils", "data"))  # idioms that stand there, too, are none
             given |= set().union(*(release.lines_of(path) for folder in public for path in folder.rglob("*.py")))
             known = {line for line in self.secret if len(line) > 40} - given  # its own answers are no find
@@ -427,14 +427,16 @@ def test_nobody_knocked(world):
 
 def test_pages_and_records_hold_no_secret(world):
     """Neither canaries nor a line of a solution, a private check, or a mark scheme, on any page that a student gets."""
-    own = set().union(*(release._lines(attack.source) for attack in ATTACKS))  # what it brings along is not a leak
+    own = set().union(
+        *(release.release_lines(attack.source) for attack in ATTACKS)
+    )  # what it brings along is not a leak
     known = {line for line in world.secret} - own
     for path in [*world.course.tree.glob("autograded/*/*/*.ipynb"), *world.course.tree.glob("feedback/*/*/*.html")]:
         text = path.read_text()
         if path.parts[-3].startswith(("wrong", "verdict", "secrets", "files", "evaluation", "resources", "reports")):
             assert not re.search(CANARY + "[0-9a-f]{8}", text), path
             if path.suffix == ".ipynb" and "NaN" not in path.parts[-3]:
-                given = set().union(*(release._lines(source) for source in world.wrong[path.stem[:2]].values()))
+                given = set().union(*(release.release_lines(source) for source in world.wrong[path.stem[:2]].values()))
                 assert not (release.lines_of(path) - given) & known, path
 
 

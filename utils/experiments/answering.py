@@ -154,7 +154,8 @@ def reader(
 def _train(made: QuestionAnswerer, own: Functions, size: Size, seed: int) -> None:
     draw, device = random.Random(seed), profiles.device()
     rows = [
-        _to_learn(made, own, one, draw, size.blank) for one in questions.load(size.task, "train", size.examples, seed)
+        rows_to_learn(made, own, one, draw, size.blank)
+        for one in questions.load(size.task, "train", size.examples, seed)
     ]
     parameters = [*made.encoder.parameters(), *made.out.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=size.lr, weight_decay=0.01)
@@ -173,18 +174,18 @@ def _train(made: QuestionAnswerer, own: Functions, size: Size, seed: int) -> Non
     made.encoder.eval()
 
 
-def _to_learn(
+def rows_to_learn(
     made: QuestionAnswerer, own: Functions, asked: Asked, draw: random.Random, blank: float
 ) -> tuple[Row, tuple[int, int]]:
     """A row of a page, and the answer's tokens: (0, 0) in some rows, which do not have it."""
-    rows = [*_rows(made, asked.question, asked.page)]
+    rows = [*rows_of(made, asked.question, asked.page)]
     placed = [(row, row.places(own, asked.start, asked.text)) for row in rows]
     there = [one for one in placed if one[1] != (0, 0)]
     others = [one for one in placed if one[1] == (0, 0)]
     return draw.choice(others if not there or (others and draw.random() < blank) else there)
 
 
-def _rows(made: QuestionAnswerer, question: str, page: str) -> Iterator[Row]:
+def rows_of(made: QuestionAnswerer, question: str, page: str) -> Iterator[Row]:
     """Parts of a page, each as long as a row has room beside the question; the next one begins in its middle."""
     asked = made.tokenizer(question, add_special_tokens=False)["input_ids"][: made.row // 3]
     ids, offsets = _tokens(made.tokenizer, page)
@@ -220,7 +221,7 @@ def ask(made: QuestionAnswerer, own: Functions, question: str, page: str, n: int
 
     Each part of the page has its own [CLS], and scores of two parts compare as margins above it.
     """
-    rows, found = [*_rows(made, question, page)], []
+    rows, found = [*rows_of(made, question, page)], []
     for begin in range(0, len(rows), 32):
         some = rows[begin : begin + 32]
         for row, start, end in zip(some, *_logits(made, own, some), strict=True):

@@ -124,11 +124,11 @@ def akin(
     named = {line.split()[0] for line in told}
     found = []
     for asked in experiments:
-        known = [_numbers(run) for run in recorded.get(asked.folder("").name, ())]
+        known = [numbers_of(run) for run in recorded.get(asked.folder("").name, ())]
         if asked.made_up or len(known) < FEWEST_KNOWN or not known[0].size or len({*map(len, known)}) > 1:
             continue
         some = [run for run in runs.get(asked.name, ()) if asked.examples_of(run) == asked.recorded_examples]
-        rows = {file_of(asked, run): _numbers(run) for run in some if not run.degenerate}
+        rows = {file_of(asked, run): numbers_of(run) for run in some if not run.degenerate}
         rows = {file: row for file, row in rows.items() if len(row) == len(known[0]) and file not in named}
         if rows == {}:
             continue
@@ -176,8 +176,8 @@ def blended(
             continue
         certain, likely = _pieced(asked, [run for run in some if file_of(asked, run) not in named], known)
         sure, unsure = [*sure, *certain], [*unsure, *likely]
-        table = [_numbers(run) for run in known]
-        rows = [row for run in some if not run.degenerate and len(row := _numbers(run)) == len(table[0])]
+        table = [numbers_of(run) for run in known]
+        rows = [row for run in some if not run.degenerate and len(row := numbers_of(run)) == len(table[0])]
         if rows and table[0].size and len({*map(len, table)}) == 1:
             usual, deviation = _explained_of_each_other(np.array(table).tobytes(), len(table))
             shares = [own_explained(row, np.array(table)) for row in rows]
@@ -252,7 +252,7 @@ def _own(rows: np.ndarray, known: np.ndarray) -> np.ndarray:
     return centred(rows - np.outer(rows @ mean, mean))
 
 
-def _numbers(run: Run) -> np.ndarray:
+def numbers_of(run: Run) -> np.ndarray:
     """The outputs of a run, (n,); where all is counted, its counts. There are none of text."""
     if run.outputs.size:
         return run.outputs
@@ -330,7 +330,7 @@ def _collapsed(experiment: Experiment, runs: Sequence[Run], known: np.ndarray | 
 
 def _nothing_in_common(experiment: Experiment, runs: Sequence[Run], known: np.ndarray | None) -> Iterator[Finding]:
     """Runs agree less, with each other or with the recorded ones, than honest runs do."""
-    for sentence in _in_common(experiment, runs, known):
+    for sentence in found_in_common(experiment, runs, known):
         yield Finding(experiment.measured, sentence)
 
 
@@ -361,7 +361,7 @@ def file_of(experiment: Experiment, run: Run) -> str:
     return f"{experiment.folder('').name}/seed_{run.seed}.json"
 
 
-def _in_common(experiment: Experiment, runs: Sequence[Run], known: np.ndarray | None) -> list[str]:
+def found_in_common(experiment: Experiment, runs: Sequence[Run], known: np.ndarray | None) -> list[str]:
     """What runs have too little in common, with each other and with the recorded ones of the same experiment.
 
     Too little is less than UNLIKE, or than two thirds of what the recorded ones have in common where that is less: of

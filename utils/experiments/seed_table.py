@@ -421,12 +421,12 @@ def _comparison(
         crossed=crossed,
         ahead=float((better + 1).mean() / 2),
         effect=float(by_seed.mean() / spread) if spread > 0 else float("nan"),
-        p=float(min(1, max(p, _p_over_seeds(by_seed)))),
+        p=float(min(1, max(p, p_over_seeds(by_seed)))),
         unit=metric.difference_unit,
     )
 
 
-def _p_over_seeds(differences: np.ndarray) -> float:
+def p_over_seeds(differences: np.ndarray) -> float:
     """The p of Student's t that belongs to `t_interval`; 1 if there is a single difference."""
     if len(differences) < 2:
         return 1.0

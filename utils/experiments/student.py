@@ -20,8 +20,8 @@ SIGNS = 12  # of a key; four more find a typing error at home, before hours of t
 ASK = "Write your name into STUDENT, near the top of the notebook, and run that cell; then run this one again."
 Own = Callable[..., Any]  # a function of the student's, see `use`
 T = TypeVar("T")
-_signed = ("", "")
-_own: dict[str, Own] = {}
+signature = ("", "")
+own_functions: dict[str, Own] = {}
 
 
 def fold(name: str) -> str:
@@ -55,7 +55,7 @@ def sign(name: str, key: str = "") -> None:
     Raises:
         ValueError: the name is empty or no name, or the key belongs to another name; says what to do.
     """
-    global _signed
+    global signature
     if type(name) is not str or type(key) is not str or len(name) > MAX_NAME or not name.isprintable():
         raise ValueError(f"STUDENT and KEY are text in quotes, on one line, at most {MAX_NAME} characters")
     name, key = name.strip(), key.strip().lower()
@@ -63,7 +63,7 @@ def sign(name: str, key: str = "") -> None:
         raise ValueError("STUDENT has no letter or digit in it: give the name under which you hand in")
     if key and key[SIGNS:] != _typed_right(name, key[:SIGNS]):
         raise ValueError(f"KEY does not belong to STUDENT {name!r}: copy both as your instructor gave them")
-    _signed = (name, key)
+    signature = (name, key)
     if not name:
         print("STUDENT is blank: everything works but the experiments that you hand in.")
         return
@@ -76,7 +76,7 @@ def sign(name: str, key: str = "") -> None:
 
 def signed() -> tuple[str, str]:
     """The name and the key of this session, "" where there is none."""
-    return _signed
+    return signature
 
 
 def use(checks: ModuleType, **functions: Callable[..., Any]) -> None:
@@ -87,18 +87,18 @@ def use(checks: ModuleType, **functions: Callable[..., Any]) -> None:
     """
     found = [one for one in vars(checks).values() if getattr(one, "latest", None) is not None]
     passed = {name for one in found if one.latest.outcome == "passed" for name in one.names}
-    _own.clear()
-    _own.update({name: function for name, function in functions.items() if name in passed})
+    own_functions.clear()
+    own_functions.update({name: function for name, function in functions.items() if name in passed})
     others = [name for name in functions if name not in passed]
-    if _own:
-        print(f"Yours, in the runs: {', '.join(_own)}.")
+    if own_functions:
+        print(f"Yours, in the runs: {', '.join(own_functions)}.")
     if others:
         print(f"The course's, until you have passed their checks in this session: {', '.join(others)}.")
 
 
 def own(name: str) -> Own | None:
     """The student's function of this name that runs are to use, if there is one."""
-    return _own.get(name)
+    return own_functions.get(name)
 
 
 def instead(name: str, made_with: Callable[[Own], T], same: Callable[[T], bool]) -> T | None:
@@ -122,12 +122,12 @@ def instead(name: str, made_with: Callable[[Own], T], same: Callable[[T], bool])
 
 def any_own() -> bool:
     """Whether runs are to use any function of the student's."""
-    return bool(_own)
+    return bool(own_functions)
 
 
 def leave(name: str, why: str) -> None:
     """Use the course's function of this name from now on, and say why."""
-    del _own[name]
+    del own_functions[name]
     print(f"The runs use the course's `{name}` instead of yours, so that they can be repeated: {why}.")
 
 

@@ -142,12 +142,12 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
 def _more_is_watched(asked: dict[str, Any]) -> bool:
     """Whether the functions of torch are watched in this call, too: in the first of each answer, and now and then."""
     name = asked.get("name", "")
-    first = name not in _called
-    _called.add(name)
+    first = name not in called_before
+    called_before.add(name)
     return first or secrets.randbelow(ONE_IN) == 0
 
 
-_called: set[str] = set()
+called_before: set[str] = set()
 
 
 def _changed(called: Any, now: tuple[list[Any], dict[str, Any]], before: list[Any]) -> str:
@@ -158,12 +158,12 @@ def _changed(called: Any, now: tuple[list[Any], dict[str, Any]], before: list[An
     except (TypeError, ValueError):
         names = {}
     for one, other in zip((*now[0], *now[1].values()), (*before[0], *before[1].values()), strict=False):
-        if not _same(one, other):
+        if not same_value(one, other):
             return names.get(id(one), "an argument")
     return ""
 
 
-def _same(one: Any, other: Any) -> bool:
+def same_value(one: Any, other: Any) -> bool:
     """Whether two values of plain data are equal to the bit; objects that are not plain data are not looked into."""
     if type(one) is not type(other):
         return False
@@ -171,9 +171,9 @@ def _same(one: Any, other: Any) -> bool:
         one, other = torch.as_tensor(one), torch.as_tensor(other)
         return one.shape == other.shape and one.dtype == other.dtype and _bytes(one) == _bytes(other)
     if type(one) is list:
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(same_value, one, other))
     if type(one) is dict:
-        return [*one] == [*other] and all(map(_same, one.values(), other.values()))
+        return [*one] == [*other] and all(map(same_value, one.values(), other.values()))
     return not isinstance(one, PLAIN) or one == other or one != one
 
 

@@ -421,10 +421,10 @@ def build(
                 model.add_adapter(experiment.task, config="seq_bn")
             model.add_classification_head(experiment.task, num_labels=classes)
             model.train_adapter(experiment.task)
-            wanted = _learning(model)
+            wanted = learning_modules(model)
             parts = [part for name, part in model.named_modules() if name.endswith(f".adapters.{experiment.task}")]
             parts += [model.heads[experiment.task]]
-            instead("train_only", lambda one: one(model, parts), lambda _: _learning(model) == wanted)
+            instead("train_only", lambda one: one(model, parts), lambda _: learning_modules(model) == wanted)
             for name, parameter in model.named_parameters():
                 parameter.requires_grad = name in wanted
     model.active_head = experiment.task
@@ -457,13 +457,13 @@ def _composed(model: Any, folders: Mapping[str, str], head: str, classes: int) -
     def same(found: Any) -> bool:
         theirs, ours = found.state_dict(), model.state_dict()
         alike = {*theirs} == {*ours} and all(torch.equal(theirs[name], ours[name]) for name in ours)
-        setups = [(str(one.active_adapters), one.active_head, _learning(one)) for one in (found, model)]
+        setups = [(str(one.active_adapters), one.active_head, learning_modules(one)) for one in (found, model)]
         return alike and setups[0] == setups[1]
 
     return instead("compose", with_own, same) or model
 
 
-def _learning(model: nn.Module) -> set[str]:
+def learning_modules(model: nn.Module) -> set[str]:
     """The names of the parameters that learn."""
     return {name for name, parameter in model.named_parameters() if parameter.requires_grad}
 

@@ -81,7 +81,7 @@ class Tagging(Experiment):
     @property
     def recorded_examples(self) -> str:
         """That of the recorded runs; blank if there is none of this size."""
-        return next((text for task, test, text in _recorded_names() if (task, test) == (self.task, self.test)), "")
+        return next((text for task, test, text in recorded_names() if (task, test) == (self.task, self.test)), "")
 
     def check(self, run: Run, whole: bool) -> None:
         """Four numbers a sentence that can be, and as many names in each as the text has, where it is known."""
@@ -105,7 +105,7 @@ class Tagging(Experiment):
         """How many names each test sentence of a text has, if that is known here: the recorded, or a made-up one."""
         if self.made_up:
             return _made_up_names(self.test)
-        return _recorded_names().get((self.task, self.test, fingerprint))
+        return recorded_names().get((self.task, self.test, fingerprint))
 
     def whole_numbers(self, predictions: list[Any]) -> list[list[int]]:
         """The names found that are right, and those found; how many there are, all runs have in common."""
@@ -117,7 +117,7 @@ class Tagging(Experiment):
 
 
 @cache
-def _recorded_names() -> dict[tuple[str, int, str], list[int]]:
+def recorded_names() -> dict[tuple[str, int, str], list[int]]:
     """How many names each test sentence has, by task, number of sentences and text of the recorded runs."""
     found: dict[tuple[str, int, str], list[int]] = {}
     for run in filter(lambda run: run.predictions, map(parse, read_files(RECORDED).values())):

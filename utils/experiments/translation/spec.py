@@ -104,7 +104,7 @@ class Translation(Experiment):
     @property
     def recorded_examples(self) -> str:
         """That of the recorded runs; blank if there is none of this size."""
-        return next((text for task, test, text in _recorded_lengths() if (task, test) == (self.task, self.test)), "")
+        return next((text for task, test, text in recorded_lengths() if (task, test) == (self.task, self.test)), "")
 
     def check(self, run: Run, whole: bool) -> None:
         """Counts that can be, references as long as those of this text, where it is known, and a curve."""
@@ -121,7 +121,7 @@ class Translation(Experiment):
                     raise BadRun("a translation has more matches than it or its reference has n-grams")
                 if any(after > before for before, after in itertools.pairwise(matches)):
                     raise BadRun("more long n-grams are found than shorter ones allow")
-        known = _recorded_lengths().get((self.task, self.test, run.versions.get("text", "")))
+        known = recorded_lengths().get((self.task, self.test, run.versions.get("text", "")))
         if known is not None and [row[LENGTH] for row in run.predictions] != known:
             raise BadRun("its references are not as long as those of this text")
         if len(run.curve) != POINTS or {*run.curve[0]} != {"step", "train_loss"}:
@@ -137,7 +137,7 @@ class Translation(Experiment):
 
 
 @cache
-def _recorded_lengths() -> dict[tuple[str, int, str], list[int]]:
+def recorded_lengths() -> dict[tuple[str, int, str], list[int]]:
     """How long each reference is, by task, number of sentences and text of the recorded runs."""
     found: dict[tuple[str, int, str], list[int]] = {}
     for run in filter(lambda run: run.predictions, map(parse, read_files(RECORDED).values())):
