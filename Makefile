@@ -8,7 +8,7 @@ READY := $(VENV)/ready
 # Where there is no NVIDIA GPU, torch comes without CUDA, which saves gigabytes.
 TORCH_FROM := $(if $(shell command -v nvidia-smi),,--extra-index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: demo test check notebooks docs colab gpu clean
+.PHONY: demo test test-quick check notebooks docs colab gpu clean
 
 demo: $(READY)
 	$(BIN)/autograder demo
@@ -16,6 +16,10 @@ demo: $(READY)
 # On two cores three processes are quickest: some tests wait, and a fourth takes more time from the others than it fills.
 test: $(READY) check
 	$(BIN)/python -m pytest -q --durations=10 -n 3
+
+# Under two minutes on two cores: no grading, no browser, no training, and two answers of each exercise.
+test-quick: $(READY)
+	$(BIN)/python -m pytest -q -n 2 -m unit
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -485,7 +485,7 @@ def _told(kind: str, message: str) -> str:
             return "there is no such key"
         case "datetime_from_date_parsing" | "datetime_parsing":
             return "write it like 2027-02-07T23:59:00+01:00, without quotes"
-    return message.removeprefix("Value error, ")
+    return message.removeprefix("Value error, ").replace("Input should be", "it must be")
 
 
 def folder_of(entry: NotebookEntry) -> Path:

@@ -10,7 +10,7 @@ from autograder.course import CourseError
 
 
 def explain(
-    student: Annotated[str, typer.Argument(help="The student's id, as `autograder status` shows it.")],
+    student: Annotated[str, typer.Argument(help="The student's id or name; or a team.")],
     exercise: Annotated[str, typer.Argument(help="An exercise or a written question: 2.6, 1.W1.")],
     to: Annotated[Path | None, typer.Option("--to", help="Also write the case into this zip, for a committee.")] = None,
     beside: Annotated[
@@ -23,8 +23,10 @@ def explain(
     The exercise is judged once more in a sandbox to show what its checks asked; nothing of that is recorded.
     """
     from autograder import appeals
+    from autograder.gradebook import teams
 
     course = context.load()
+    student = teams.kept_as(course, student)
     if beside and not to:
         raise CourseError("--beside goes with --to: name the zip")
     case = appeals.case_of(course, student, exercise, not no_ask)

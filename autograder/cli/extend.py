@@ -50,8 +50,9 @@ def extend(
     whose = extensions.grant(course, student, entry, extension, reason)
     context.console.print(Text(f"{whose}, {name}: {extension}"), soft_wrap=True)
     team = teams.load(course).of(entry, whose) if entry else ""
-    if team and extension != extensions.EXCUSED:
-        context.console.print(Text(f"{whose} is in the team {team}, whose deadline this is"), soft_wrap=True)
+    if extension != extensions.EXCUSED:
+        for line in extensions.of_their_teams(course, whose, [entry] if entry else list(course.notebooks)):
+            context.console.print(Text(line), soft_wrap=True)
     if entry and rosters.load(course) is None and not {whose, team} & {*students_of(course, entry)}:
         context.console.print(
             f"so far nothing of {entry.name} is handed in under this name: `autograder status` shows those there are"

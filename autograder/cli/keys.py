@@ -35,7 +35,11 @@ def keys(
         raise CourseError("a student without a name has no key: name each of them")
     twice = sorted(name for name, times in Counter(wanted).items() if times > 1)
     if twice:
-        raise CourseError(f"{', '.join(twice)} stands there twice: a key follows from the name, so give each their own")
+        raise CourseError(
+            f"{', '.join(twice)}: several students have this name, and a key follows from the name. Let these students "
+            "write their ids, or other names that differ, into STUDENT; write the same into the table, in a column "
+            "`student`, and give the command this table"
+        )
     if not wanted:
         raise CourseError("for which students? Give names, or --roster with a CSV that has a column `student`")
     lines = [("student", "key"), *((name, students.key_of(course_tree.secret(course), name)) for name in wanted)]

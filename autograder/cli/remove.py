@@ -10,7 +10,7 @@ from autograder.course import Course, CourseError, NotebookEntry
 
 
 def remove(
-    student: Annotated[str, typer.Argument(help="The student's id, as `autograder status` shows it.")] = "",
+    student: Annotated[str, typer.Argument(help="The student's id or name; or a team.")] = "",
     notebooks: Annotated[
         list[str] | None, typer.Argument(metavar="NOTEBOOK...", help="By name or number.", show_default=False)
     ] = None,
@@ -30,12 +30,13 @@ def remove(
     Manual marks and comments are kept there, too. With --all --erase nothing of the student is kept: files, records,
     marks, logs, and what was removed before. Without --yes nothing is changed.
     """
+    from autograder.gradebook import teams
     from autograder.grading import removal
     from autograder.reports import report as reporting
 
     course = context.load()
     names = [*([student] if whose and student else []), *(notebooks or ())]
-    student = whose or student
+    student = teams.kept_as(course, whose or student)
     if not student or bool(names) == every or (erase and not every) or (latest and every):
         raise CourseError(
             "name a student and notebooks, `autograder remove ada 01 --yes`, or `--all` in place of the notebooks; "

@@ -4,7 +4,7 @@ import csv
 import datetime
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import roster, teams
@@ -33,7 +33,11 @@ def extensions(course: Course) -> dict[tuple[str, str], Extension]:
                 raise ValueError("it names no notebook; are its columns divided by the same sign as those of line 1?")
             name = ALL if row["notebook"] == ALL else course.notebook(row["notebook"]).name
             if known and row["student"] not in known.students and not teams.load(course).name(row["student"]):
-                raise ValueError(f"`{row['student']}` is not an id in {known.path.name}")
+                raise ValueError(
+                    f"`{row['student']}` is neither an id in {known.path.name} nor a team in {teams.FILE}. If a team "
+                    "was renamed, write its new id into this line; `autograder extend "
+                    f"{row['student']} {row['notebook']} --undo` takes the line out"
+                )
             given = _extension(course, row["extension"])
         except (CourseError, ValueError) as bad:
             raise CourseError(f"{path}, line {line}: {bad}") from None
@@ -67,7 +71,7 @@ def grant(course: Course, student: str, entry: NotebookEntry | None, extension: 
         _extension(course, extension)
     except ValueError as bad:
         raise CourseError(str(bad)) from None
-    student = _id_of(course, student)
+    student = teams.id_of(course, student)
     _write(course, student, entry, {"extension": extension, "reason": reason})
     return student
 
@@ -78,8 +82,12 @@ def withdraw(course: Course, student: str, entry: NotebookEntry | None) -> str:
     Raises:
         CourseError: there is none, or the file cannot be understood.
     """
-    student, name = _id_of(course, student), entry.name if entry else ALL
-    if (student, name) not in {(row["student"], _notebook(course, row)) for row in granted(course)}:
+    name = entry.name if entry else ALL
+    rows = roster.rows(course.tree / FILE, GRANTED)
+    there = {(row["student"], _notebook(course, row)) for _, row in rows if row["notebook"]}
+    if (student, name) not in there:  # as it is written, whoever that is: a line of nobody can be taken out
+        student = teams.id_of(course, student)
+    if (student, name) not in there:
         raise CourseError(f"{student} has no extension for {name}: `autograder extend` shows those that there are")
     _write(course, student, entry, None)
     return student
@@ -90,16 +98,10 @@ def _notebook(course: Course, row: dict[str, str]) -> str:
     return ALL if row["notebook"] == ALL else course.notebook(row["notebook"]).name
 
 
-def _id_of(course: Course, student: str) -> str:
-    known = roster.load(course)
-    if known is None or student in known.students:
-        return student
-    return teams.load(course).find(student) or known.find(student, student).id
-
-
 def _write(course: Course, student: str, entry: NotebookEntry | None, more: dict[str, str] | None) -> None:
     """Write the extensions anew: without the one of a student for a notebook, and with `more` in its place."""
-    extensions(course)  # nothing is written into a file that cannot be understood
+    if more is not None:
+        extensions(course)  # nothing is added to a file that cannot be understood
     path = course.tree / FILE
     text = path.read_text(encoding="utf-8-sig") if path.exists() else ",".join(GRANTED)
     text, separator = roster.without_sep(text)
@@ -181,6 +183,21 @@ def extension_of(
     if NEVER_LATE in several or not several or due is None:
         return NEVER_LATE if NEVER_LATE in several else next(iter(several), None)
     return max(several, key=lambda one: until(one, due))
+
+
+def of_their_teams(course: Course, student: str, entries: Sequence[NotebookEntry]) -> list[str]:
+    """What an extension of a student does for the student's teams, a sentence for each team."""
+    known, found = extensions(course), {}
+    for entry in entries:
+        team = teams.load(course).of(entry, student)
+        if team and (team, entry.name) in known:
+            found[team] = (
+                f"it does nothing for {entry.number}: the team {team} has an extension of its own, which counts. "
+                f"`autograder extend {team} {entry.number} ...` changes that one, and with --undo takes it back"
+            )
+        elif team:
+            found.setdefault(team, f"{student} is in the team {team}: the longest extension of its members counts")
+    return [*found.values()]
 
 
 def is_over(course: Course, entry: NotebookEntry, student: str, granted: Mapping[tuple[str, str], Extension]) -> bool:

@@ -28,6 +28,7 @@ IDS = (
     "login_id",
     "canvas_user_id",
 )  # the columns that hold numbers which must not be rounded
+ALIAS = re.compile(r"[\w.@+-]{1,60}")  # what may be a platform's id, or what it calls a student
 ROUNDED = re.compile(r"\d[.,]?\d*E\+\d+", re.IGNORECASE)  # as spreadsheets show a long number
 
 
@@ -70,14 +71,23 @@ class Roster:
 
     def has(self, name: str, platform_id: str = "") -> bool:
         """Whether it may be a student of the class, or one of several."""
-        return bool(self._found(name, platform_id))
+        return bool(self.candidates(name, platform_id))
 
-    def _found(self, name: str, platform_id: str, account: bool = False) -> list[Student]:
+    def candidates(self, name: str, platform_id: str = "", account: bool = False) -> list[Student]:
+        """The students who may be meant, see `find`."""
         if account:  # who may choose the name of an account could choose another student's first and last name
             ids = ((one, map(str.casefold, (one.id, *one.platform_ids))) for one in self.students.values())
             return [one for one, known in ids if name.casefold() in known]
         found = [one for one in self.students.values() if platform_id and platform_id in one.platform_ids]
-        return found or self._called.get(plain(name), [])
+        return found or self._called.get(plain(name), []) or (self._by_address(name) if "@" in name else [])
+
+    def _by_address(self, name: str) -> list[Student]:
+        """The students whose address is in the name of a file, with other words around it."""
+        around = r"(?<![a-z0-9.+-]){}(?![a-z0-9-]|\.[a-z0-9])"
+        known = [one for one in self.students.values() if one.email]
+        found = [one for one in known if re.search(around.format(re.escape(one.email.casefold())), name.casefold())]
+        longest = max((len(one.email) for one in found), default=0)  # `b@x.edu` is in `a_b@x.edu` as well
+        return [one for one in found if len(one.email) == longest]
 
     def find(
         self, name: str, platform_id: str = "", lasting: bool = True, shared: bool = False, account: bool = False
@@ -91,7 +101,7 @@ class Roster:
         Raises:
             CourseError: nobody's, or more than one student's; the message says what to do.
         """
-        found = self._found(name, platform_id, account)
+        found = self.candidates(name, platform_id, account)
         if len(found) == 1:
             return found[0]
         who = f"{name} (number {platform_id})" if platform_id not in ("", name) else name
@@ -107,13 +117,14 @@ class Roster:
                     "alone with --student"
                 )
             meant = f"did you mean {' or '.join(like)}? Else " if like else ""
-            raise CourseError(
-                f"{who} is not in {self.path.name}: {meant}add a line there, or `{add}` to the platform_ids of one"
-            )
+            # Other words, as students write them into names of files, are not what a platform calls anybody.
+            alias = f", or `{add}` to the platform_ids of one" if ALIAS.fullmatch(add) else ""
+            raise CourseError(f"{who} is not in {self.path.name}: {meant}add a line there{alias}")
         several = " and ".join(one.id for one in found)
+        number = f", or write {platform_id} into the platform_ids of one in {self.path.name}"
         raise CourseError(
-            f"{who} may be {several}: name one of these ids (`collect FILE --student ID` for a file alone), or write "
-            f"the platform's number into platform_ids in {self.path.name}"
+            f"{who} may be {several}: name one of these ids (`collect FILE --student ID` for a file alone)"
+            + number * bool(platform_id and lasting)
         )
 
     def namesakes(self) -> dict[str, list[str]]:

@@ -167,6 +167,24 @@ def _member(called: list[str], known: roster.Roster | None) -> str:
     raise CourseError(why)
 
 
+def id_of(course: Course, name: str) -> str:
+    """The id of a student or team whom somebody calls by an id, a name or a platform's number.
+
+    Raises:
+        CourseError: it is nobody's in the class list, or more than one student's.
+    """
+    known = roster.load(course)
+    if known is None or name in known.students:
+        return name
+    return load(course).find(name) or known.find(name, name).id
+
+
+def kept_as(course: Course, name: str) -> str:
+    """The id of whom somebody calls by a name of the class list; any other name is that of a directory, as it is."""
+    known = roster.load(course)
+    return id_of(course, name) if known and known.has(name, name) else name
+
+
 def submitter(course: Course, entry: NotebookEntry, student: str) -> str:
     """Under which id the submission lies that counts for a student: that of the student's team, or the student's own.
 

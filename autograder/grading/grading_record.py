@@ -194,7 +194,9 @@ def known_students(course: Course, entries: list[NotebookEntry], students: list[
     there = sorted(found)
     missing = [student for student in students or () if student not in there]
     if missing:
-        like = difflib.get_close_matches(missing[0], there, 3, 0.5)
+        listed = roster.load(course)
+        is_listed = listed is not None and missing[0] in listed.students  # and is meant, whoever is called alike
+        like = [] if is_listed else difflib.get_close_matches(missing[0], there, 3, 0.5)
         shown = ", ".join(there[:5]) + ", ..." * (len(there) > 5)
         did = f"{shown} did" if there else "nobody did: `autograder collect SOURCE` takes submissions"
         did = f"did you mean {', '.join(like)}?" if like else did

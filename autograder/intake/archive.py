@@ -161,7 +161,7 @@ class DownloadReader:
             self._refuse(called, "the folder is empty")
         self._note_hidden([*hidden, *inside])
         layout = layout_of(self.course, inside, partial(_content, folder), self.is_known, called)
-        left_out = notes(inside) | layout.drafts
+        left_out = notes(inside) | layout.drafts | layout.own
         self.notes += layout.notes
         self._own = self._students_own(folder, inside, layout.above)
         latest = self._latest_version(layout, {path: self._time_of(folder, path) for path in layout.versions})
@@ -294,13 +294,20 @@ class DownloadReader:
         claim = names.claim(owner)
         part = platform_part(self.course, owner)
         about_somebody = part.endswith("/") or claim.platform or any(one.name in part for one in self.course.notebooks)
-        key = (self._download, claim.student() or part) if about_somebody else None
+        student = self._called(claim) if not about_somebody else ""
+        key = (self._download, student or claim.student() or part) if about_somebody or student else None
         self._others.append((key, path))
         for link in dict.fromkeys(LINK.findall(html.unescape(text.decode(errors="replace")))):
             self.notes.append(
                 f"{path}: a link instead of a file, {legible(link, 300)}: open it, download the notebook there (File, "
                 "Download .ipynb), and collect it with --student"
             )
+
+    def _called(self, claim: Claim) -> str:
+        """The student of the class list with whose name a file's name begins, whatever words follow; else ""."""
+        words = re.sub(r"\.\w+$", "", claim.name).split()
+        names = (claim.name, *claim.others, *(" ".join(words[:count]) for count in range(len(words), 1, -1)))
+        return next(filter(self.is_known, names), "")
 
     def _tell_others(self) -> None:
         """Say of each student without a notebook what was there instead, and count all other files in one line."""
@@ -543,7 +550,7 @@ class DownloadReader:
         by_name = {name: member for member, name in members}
         layout = self._layout(archive, by_name, called)
         owners, said = [layout.owner(name) for _, name in members], layout.names
-        left_out = notes(by_name) | layout.drafts
+        left_out = notes(by_name) | layout.drafts | layout.own
         latest = self._latest_version(layout, {one: self._stated(by_name[one], when) for one in layout.versions})
         runs = {
             place: self._packed_run(archive, member, name, stated=when)

@@ -269,12 +269,14 @@ class _Taking:
         # A platform's files of one name and number are one student's. Folders may hold anybody's.
         apart = (claim.platform is None and at.owner != found.owner) or first.title != claim.title
         apart = apart or (found.when == at.when and found.text != at.text and not claim.attachment)
-        if not self.named.whose and ((first.name, first.id) != (claim.name, claim.id) or apart):
-            other = line(at.path, 300) if apart else f"a submission of {first.student()}"
+        namesakes = first.perhaps != claim.perhaps and not self.named.listed(student)
+        if not self.named.whose and ((first.name, first.id) != (claim.name, claim.id) or apart or namesakes):
+            other = line(at.path, 300) if apart or namesakes else f"a submission of {first.student()}"
+            own = "of its own name, `NAME 2` where two have one name" if namesakes else "with its student's name"
             self.result.notes.append(
                 f"{student}: {path} and {other} are both taken as theirs, and the later one counts; "
                 f"`autograder remove {student} {entry.number} --latest --yes` goes back to the other. If one is "
-                "another student's, put each into a folder with its student's name, and collect again"
+                f"another student's, put each into a folder {own}, and collect again"
             )
         if unlike := reading.why_no_notebook(found.text):
             self.result.notes.append(

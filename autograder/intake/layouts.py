@@ -15,6 +15,7 @@ from typing import Any
 from autograder import limited
 from autograder.course import Course
 from autograder.intake.platforms import (
+    BRIGHTSPACE,
     GITHUB,
     GRADESCOPE,
     SAKAI,
@@ -42,6 +43,9 @@ CLONES = "-submissions"  # behind an assignment's name, the folder that `gh clas
 RETURNED = "feedback attachment(s)"  # what an instructor has given back on Sakai
 SAKAI_TIMES = (("%Y%m%d%H%M%S", 14), ("%Y-%m-%dT%H:%M:%SZ", 20))
 
+# What a platform writes beside the folders of students; Gradescope's table is found by itself.
+OWN_FILES = {SAKAI: ("grades.csv", "grades.xls"), BRIGHTSPACE: ("index.html",)}
+
 Read = Callable[[PurePosixPath, int], bytes]  # so many bytes of a file of the download at most; b"" if it has none
 
 
@@ -52,6 +56,7 @@ class Layout:
     above: int  # so many folders above each file name no student
     names: Names
     drafts: set[PurePosixPath] = field(default_factory=set)  # files that nobody has handed in
+    own: set[PurePosixPath] = field(default_factory=set)  # the platform's own tables and pages
     versions: dict[PurePosixPath, int] = field(default_factory=dict)  # of several files of a student, which is later
     notes: list[str] = field(default_factory=list)
 
@@ -104,7 +109,20 @@ def layout_of(
     names = Names(
         course, [PurePosixPath(*path.parts[above:]) for path in paths if path not in drafts], is_known, stated
     )
-    return Layout(above, names, drafts, versions, notes)
+    return Layout(above, names, drafts, _own_files(paths, above, table), versions, notes)
+
+
+def _own_files(paths: Iterable[PurePosixPath], above: int, table: PurePosixPath | None) -> set[PurePosixPath]:
+    """The files of a download that its platform wrote, and no student: they lie beside the students' folders."""
+    below = {path: PurePosixPath(*path.parts[above:]) for path in paths}
+    folders = {path.parts[0] for path in below.values() if len(path.parts) > 1}
+    names = {
+        name
+        for row, written in OWN_FILES.items()
+        if any(folder_claim(row, folder) for folder in folders)
+        for name in written
+    }
+    return {path for path, place in below.items() if path == table or place.as_posix() in names}
 
 
 def _is_of_all(table: PurePosixPath, handed_in: list[PurePosixPath]) -> bool:

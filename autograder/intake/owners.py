@@ -150,12 +150,17 @@ class Owners:
         """The folder of a student of the roster."""
         lasting = claim.platform is None or claim.platform.numbers != "assignment"
         claim = replace(claim, name=next(filter(known.has, claim.others), claim.name))
+        self._require_no_team(known, claim, entry, lasting)
         if claim.platform and claim.name.casefold() in claim.platform.hidden and not known.has(claim.name, claim.id):
             raise CourseError(
                 f"{claim.platform.name} hides the names in this download, and `{claim.name}` is everybody: reveal the "
                 f"students' identities there, download again and collect that; {TELL}"
             )
-        student = known.find(claim.name, claim.id, lasting, claim.shared, claim.account).id
+        try:
+            student = known.find(claim.name, claim.id, lasting, claim.shared, claim.account).id
+        except CourseError as why:
+            alone = claim.platform is None and not claim.account and "--student" not in str(why)
+            raise CourseError(f"{why}{', or collect it alone with `--student ID`' * alone}") from None
         before = self._number(student, entry)
         if claim.id and before not in ("", claim.id) and claim.id not in known.students[student].platform_ids:
             raise CourseError(
@@ -177,6 +182,22 @@ class Owners:
                 "that"
             )
         return student
+
+    def _require_no_team(self, known: roster.Roster, claim: Claim, entry: NotebookEntry, lasting: bool) -> None:
+        """Refuse a submission that calls itself like a team: anybody may have called it that.
+
+        Raises:
+            CourseError: it does; the message says how to take it as the team's, or as a student's of that name.
+        """
+        listed = teams.load(self.course)
+        team, students = listed.find(claim.name), known.candidates(claim.name, claim.id)
+        by_number = lasting and any(claim.id in student.platform_ids for student in students)
+        if not team or claim.account or by_number or any(listed.of(entry, one.id) == team for one in students):
+            return
+        others = "".join(f", or as {one.id}'s, who is called so too, with `--student {one.id}`" for one in students)
+        raise CourseError(
+            f"it is called like the team {listed.name(team)}: take it as the team's with `--student {team}`{others}"
+        )
 
     def _shared(self, platform: Platform, found: Found, entry: NotebookEntry) -> bool:
         """Whether another student has this name, too, here or in what was collected before."""

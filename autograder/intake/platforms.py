@@ -15,7 +15,9 @@ from utils.experiments.student import letters
 
 CANVAS_QUIZ, GOOGLE = "Canvas quiz", "Google Classroom"
 CANVAS_TEST_STUDENT = "studenttest"  # as whom an instructor looks at a course, "Test Student"
-BRIGHTSPACE = r"^\d+-\d+ - (?P<name>.+?) - (?P<time>[A-Z][a-z]{2} \d{1,2}, \d{4} \d{1,2})(?P<minutes>\d\d [AP]M)"
+BRIGHTSPACE_NAME = (
+    r"^(?P<perhaps>\d+)-\d+ - (?P<name>.+?) - (?P<time>[A-Z][a-z]{2} \d{1,2}, \d{4} \d{1,2})(?P<minutes>\d\d [AP]M)"
+)
 MOODLE = re.compile(r"^(?P<name>.+?)_(?P<id>\d+)_assignsubmission_[a-z]+_?(?P<file>.*)$")
 # More rows can stand in course.toml, as [[platforms]].
 PLATFORMS = (
@@ -66,8 +68,8 @@ PLATFORMS = (
     # a folder "NUMBER-NUMBER - NAME - TIME", or the same before the file's name. Minutes are the last two digits.
     Platform(
         name="Brightspace",
-        files=(re.compile(f"{BRIGHTSPACE} - (?P<file>.+)$"),),
-        folders=(re.compile(f"{BRIGHTSPACE}$"),),
+        files=(re.compile(f"{BRIGHTSPACE_NAME} - (?P<file>.+)$"),),
+        folders=(re.compile(f"{BRIGHTSPACE_NAME}$"),),
         times="name",
         time_format="%b %d, %Y %I:%M %p",
     ),
@@ -86,6 +88,7 @@ PLATFORMS = (
     ),
 )
 SAKAI = next(row for row in PLATFORMS if row.name == "Sakai")
+BRIGHTSPACE = next(row for row in PLATFORMS if row.name == "Brightspace")
 _GOOGLE_ROW = next(row for row in PLATFORMS if row.name == GOOGLE)
 # What these say is in files and folders of their own, see `layouts`; a pattern of names alone would be anybody's.
 _NEVER = (re.compile(r"(?!)(?P<name>)"),)
@@ -153,6 +156,7 @@ class Claim:
     group: str = ""  # what their group is called
     account: bool = False  # `name` is that of an account of the system, and no other name
     exchange: bool = False  # it comes from nbgrader's exchange, which keeps all submissions
+    perhaps: str = ""  # a number of the platform's that is perhaps the student's, and perhaps the submission's
 
     def student(self) -> str:
         """Name and number, where a number goes with the name for ever."""
@@ -401,7 +405,8 @@ class Names:
         """Whose a submission is that comes from no platform."""
         folders = _folders(self.course, path)
         if not folders:
-            return Claim(own_name(self.course, path))
+            name = own_name(self.course, path)
+            return Claim(name, others=tuple({without_assignment(self.course, name)} - {name, ""}))
         # Google's folder of an assignment with one file, or a student's folder: of several files the names tell.
         stated = _reading(_GOOGLE_ROW, path.name) if len(self._handed_in) == 1 else None
         if stated and not _is_nobody(self.course, stated.name) and _notebook(self.course, path.name):
@@ -425,6 +430,13 @@ def own_name(course: Course, path: PurePosixPath) -> str:
     for entry in course.notebooks:
         name = name.replace(entry.name, "")
     return _somebody(name, _without_copy(name))
+
+
+def without_assignment(course: Course, name: str) -> str:
+    """A name of a file without words that name an assignment, such as `lab2` or the number of a notebook."""
+    numbers = {one for entry in course.notebooks for one in (entry.number, entry.number.lstrip("0"))}
+    words = re.split(r"[\s_-]+", re.sub(r"\([^()]*\)", " ", name))
+    return " ".join(word for word in words if word not in numbers and not ASSIGNMENT.match(word))
 
 
 def _notebook(course: Course, part: str) -> str:
@@ -488,6 +500,7 @@ def _claim(row: Platform, found: re.Match[str]) -> Claim:
         int(stated.get("attachment") or 0),
         stated.get("time", "") + minutes,
         stated.get("title", ""),
+        perhaps=stated.get("perhaps", ""),
     )
 
 

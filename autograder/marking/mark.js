@@ -143,6 +143,10 @@ if (form) {
       h: () => { score.value = Math.min(points, Number(score.value) + 0.5); typed = true; }};
     if (/^[0-9]$/.test(event.key)) {
       if (Number(event.key) <= points) { score.value = event.key; typed = true; }
+      else {
+        told.textContent = `${event.key} is more than the ${points} points of this question.`;
+        told.className = "warn";
+      }
     } else if (letter >= 0 && letter < state.comments.length) take(state.comments[letter]);
     else if (keys[event.key]) keys[event.key]();
     else return;

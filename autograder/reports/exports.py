@@ -193,7 +193,7 @@ def _people(
     if known and not there & {*known.students}:
         raise CourseError(f"nobody who is graded is in {known.path}: {', '.join(sorted(there))}")
     people = [person for person in people if only is None or person.id in only]
-    return sorted(people, key=lambda person: (person.last_name, person.first_name, person.id))
+    return sorted(people, key=lambda person: (person.last_name.casefold(), person.first_name.casefold(), person.id))
 
 
 def _publish(

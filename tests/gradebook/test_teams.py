@@ -223,6 +223,57 @@ def test_a_student_called_like_a_team_is_refused(mine, tmp_path):
     assert not result.taken and f"a team is called {RED}, too" in result.refused[0]
 
 
+def test_a_directory_called_like_a_team_says_how_to_take_it(mine, tmp_path):
+    """With a class list: a name of the team alone, and one that a student has as well."""
+    source = zipped(tmp_path / "in.zip", [f"Red Fox/{NAME}.ipynb"])
+    (refused,) = collect.collect(mine, source).refused
+    assert f"called like the team Red Fox: take it as the team's with `--student {RED}`" in refused
+    assert "platform_ids" not in refused
+    (mine.tree / "students.csv").write_text(f"{ROSTER}di4,Di,Fox,di@example.org,red-fox,\n")
+    result = collect.collect(mine, source)
+    assert not result.taken and f"--student {RED}" in result.refused[0] and "--student di4" in result.refused[0]
+    assert not collect.collect(mine, source, whose="di4").refused and students_of(mine, mine.notebook(NAME)) == ["di4"]
+    (mine.tree / "teams.csv").write_text("team,student\nAda Lovelace,ada1\nAda Lovelace,bo2\n")
+    own = zipped(tmp_path / "own.zip", [f"Ada Lovelace/{NAME}.ipynb"])  # called like a member of it: it is the team's
+    assert not collect.collect(mine, own).refused
+    assert "Ada_Lovelace" in students_of(mine, mine.notebook(NAME))
+
+
+def test_an_extension_of_a_member_says_what_it_does(known):
+    assert f"in the team {RED}: the longest extension of its members counts" in typed("extend", "ada1", "01", "1 week")
+    typed("extend", RED, "01", "1 day")
+    for notebook in ("01", "all"):
+        said = typed("extend", "ada1", notebook, "1 week")
+        assert f"it does nothing for 01: the team {RED} has an extension of its own" in said and "deadline" not in said
+    granted = extensions.extensions(known)
+    entry = known.notebook(NAME)
+    assert extensions.extension_of(known, entry, RED, granted) == datetime.timedelta(days=1)
+
+
+def test_an_extension_of_a_team_that_is_called_something_else_now_can_be_taken_back(known):
+    typed("extend", RED, "01", "1 day")
+    typed("extend", "cy3", "01", "2 days")
+    (known.tree / "teams.csv").write_text(TEAM.replace("Red Fox", "Blue Owl"))
+    told = rf"`{RED}` is neither an id in students.csv nor a team in teams.csv. If a team was renamed, .* `autograder "
+    with pytest.raises(CourseError, match=rf"line 2: {told}extend {RED} {NAME} --undo` takes the line out"):
+        extensions.extensions(known)
+    assert f"{RED} has no extension for {NAME} any more" in typed("extend", RED, NAME, "--undo")
+    assert extensions.extensions(known) == {("cy3", NAME): datetime.timedelta(days=2)}
+
+
+def test_a_person_is_meant_by_name_wherever_a_command_asks_whose(known):
+    assert "Ada" not in typed("explain", "Cy Dahl", "1.1", "--no-ask") and "cy3" in typed(
+        "explain", "cy3", "1.1", "--no-ask"
+    )
+    assert "kept of cy3" in typed("remove", "Cy Dahl", "01") or "would remove" in typed("remove", "Cy Dahl", "01")
+    (known.tree / "students.csv").write_text(f"{ROSTER}cy4,Cyd,Dahl,,,\n")
+    with pytest.raises(CourseError, match=r"^cy4 handed in none of") as told:
+        known_students(known, [known.notebook(NAME)], ["cy4"])
+    assert "did you mean" not in str(told.value)
+    with pytest.raises(CourseError, match=r"did you mean cy3\?"):
+        known_students(known, [known.notebook(NAME)], ["cy33"])
+
+
 def test_of_a_members_own_submission_and_the_teams_the_later_counts(mine, tmp_path):
     entry = mine.notebooks[0]
     for who, hour in ((RED, 12), ("ada1", 10), ("bo2", 14)):

@@ -424,7 +424,9 @@ def test_an_extension_that_cannot_be_read_is_named_by_its_line(late_class, line)
 def test_an_extension_of_nobody_in_the_roster_is_named(late_class):
     known, _ = late_class
     (known.tree / "students.csv").write_text("id\nann\ned\n")
-    with pytest.raises(course.CourseError, match=r"extensions.csv, line 2: `\w+` is not an id in students.csv"):
+    with pytest.raises(
+        course.CourseError, match=r"extensions.csv, line 2: `\w+` is neither an id in students.csv nor a"
+    ):
         lateness.settle(known, list(known.notebooks))
 
 

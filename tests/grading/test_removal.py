@@ -189,7 +189,7 @@ def test_a_wrong_name_in_the_course_file_says_what_there_is(tmp_path):
         (b'title = "\xfc"\n', "save it in UTF-8"),
         (b'\xef\xbb\xbftitle = "A"\n', "course_id: Field required"),
         (b"titel = 3\n", "titel: there is no such key"),
-        (b'[grading]\nprofile = "small"\n', "grading.profile: Input should be 'smoke', 'cpu' or 'gpu'"),
+        (b'[grading]\nprofile = "small"\n', "grading.profile: it must be 'smoke', 'cpu' or 'gpu'"),
         (
             b'notebooks = [{name = "01_a", title = "A"}, {name = "01_b", title = "B"}]\n',
             "notebooks: 01 is listed twice",

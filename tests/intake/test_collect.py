@@ -504,7 +504,7 @@ def test_a_name_that_is_no_text_stops_nobody(mine, tmp_path, text):
     os.mkdir(os.fsencode(inbox) + b"/dir\xff")
     result = collect.collect(mine, inbox)
     assert sorted(submitted(mine)) == ["bo", "cy"]
-    assert len(result.refused) == 3 and all("no UTF-8" in line for line in result.refused)
+    assert len(result.refused) == 3 and all("not UTF-8" in line for line in result.refused)
 
 
 def test_what_cannot_be_read_is_named_and_stops_nobody(mine, tmp_path, text, monkeypatch):

@@ -312,6 +312,67 @@ def test_who_is_not_on_the_roster_or_may_be_two_is_refused(mine, tmp_path, text)
         collect.collect(mine, tmp_path / "in.zip", whose="Li")
 
 
+def test_brightspaces_two_of_one_name_are_noted_without_a_class_list(mine, tmp_path, text):
+    """Their folders have other first numbers, which may be the students' and may be the submissions'."""
+    folders = [f"{number} - Bo Li - Feb 7, 2027 {time} PM/{NAME}.ipynb" for number, time in
+               (("397063-25", 210), ("397064-26", 310))]  # fmt: skip
+    again = folders[1].replace("397064", "397063")
+    for names, notes in ((folders, 1), ([folders[0], again], 0)):
+        source = download(tmp_path / f"{notes}.zip", {name: f'["{name}"]' for name in names})
+        result = collect.collect(mine, source)
+        told = [note for note in result.notes if "both taken as theirs" in note]
+        assert len(told) == notes and not result.refused and len(result.taken) == 2
+        assert all(name in told[0] for name in (*names, "of its own name, `NAME 2` where two")) if notes else True
+    roster(mine, ("bo", "Bo", "Li", "", ""))
+    told = collect.collect(mine, download(tmp_path / "listed.zip", dict.fromkeys(folders, text))).notes
+    assert not [note for note in told if "both taken as theirs" in note], "one student of the class is called so"
+
+
+def test_a_platforms_number_is_advised_where_the_platform_has_one(mine, tmp_path, text):
+    roster(mine, *ALEX)
+    names = (
+        f"Alex Smith - {NAME}.ipynb",
+        f"1-2 - Alex Smith - Feb 7, 2027 210 PM/{NAME}.ipynb",
+        moodle("Alex Smith", 9),
+    )
+    for name in names:
+        (refused,) = collect.collect(mine, download(tmp_path / "in.zip", {f"Lab 1/{name}": text})).refused
+        assert "may be al1 and al2" in refused and "platform_ids" not in refused, refused
+    sakai = f"Lab/Smith, Alex(as7)/Submission attachment(s)/{NAME}.ipynb"
+    (refused,) = collect.collect(mine, download(tmp_path / "in.zip", {sakai: text})).refused
+    assert "or write as7 into the platform_ids of one in students.csv" in refused
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "peter.pan@uni-x.edu - Homework 1 (final).ipynb",
+        "Homework 1 PETER.PAN@uni-x.edu.ipynb",
+        "peter.pan@uni-x.edu_hw.ipynb",
+        "Pan, Peter - lab1.ipynb",
+        "Peter Pan 01.ipynb",
+        "Peter Pan_1.ipynb",
+    ],
+)
+def test_words_beside_a_students_name_in_that_of_a_file_do_no_harm(mine, tmp_path, text, name):
+    others = [("pan", "Pan", "Tau", "pan@uni-x.edu", ""), ("pp2", "Peter", "Panther", "x.peter.pan@uni-x.edu", "")]
+    roster(mine, ("pp", "Peter", "Pan", "peter.pan@uni-x.edu", ""), *others)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / name).write_bytes(text)
+    result = collect.collect(mine, tmp_path / "in")
+    assert set(submitted(mine)) == {"pp"} and not result.refused
+
+
+def test_words_of_a_file_of_nobody_are_not_advised_as_a_platforms(mine, tmp_path, text):
+    roster(mine, ("pp", "Peter", "Pan", "peter.pan@uni-x.edu", ""))
+    (tmp_path / "in").mkdir()
+    for name in ("Fwd: my homework!!", "eve@uni-x.edu - Homework (final)"):
+        (tmp_path / "in" / f"{name}.ipynb").write_bytes(text)
+    refused = collect.collect(mine, tmp_path / "in").refused
+    assert len(refused) == 2 and not submitted(mine)
+    assert all("platform_ids" not in one and one.endswith("or collect it alone with `--student ID`") for one in refused)
+
+
 @pytest.mark.parametrize(
     "rows, told",
     [

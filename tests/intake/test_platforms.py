@@ -22,6 +22,16 @@ ADA, BO, JOSE = (
 )
 
 
+GRADESCOPES = """\
+submission_1:
+  :submitters:
+  - :name: Bo Berg
+    :sid: bb02
+    :email: bo@example.org
+  :created_at: 2027-02-01 10:20:30.000000000 Z
+"""
+
+
 @pytest.fixture
 def mine(tmp_path):
     return course.load(tree=tmp_path / "tree")
@@ -423,6 +433,42 @@ def test_other_files_are_one_line_with_a_count(mine, tmp_path):
         "r/cy/0.pdf: not a notebook (and 4 more files, none of them a notebook); ask for the .ipynb file",
         "r/di/only.pdf: not a notebook; ask for the .ipynb file",
     ]
+
+
+@pytest.mark.parametrize("form", ["folder", "zip"])
+def test_who_handed_in_another_file_is_named_by_its_name_alone(mine, tmp_path, form):
+    roster(mine, ADA, BO, JOSE)
+    files = {"Ada Lovelace 01.ipynb.txt": '{"cells"', "Bo Berg - homework.pdf": "%", f"José García {NAME}.ipynb": "{}"}
+    result = collect.collect(mine, laid_out(tmp_path, files | {"José García notes.pdf": "%", "notes.pdf": "%"}, form))
+    assert {*handed_in(mine)} == {"jg03"}
+    assert sorted(line.split(": ")[0].split("/")[-1] for line in result.refused) == sorted([*files][:2])
+    assert [note for note in result.notes if "not notebooks" in note] == [
+        "2 files are not notebooks and are left out: 2 .pdf"
+    ]
+
+
+@pytest.mark.parametrize("form", ["folder", "zip"])
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"submission_metadata.yml": GRADESCOPES, "submission_1/{name}.ipynb": "{}"},
+        {
+            "Lab/grades.csv": "x",
+            "Lab/Berg, Bo(bo2)/timestamp.txt": "20270201102030",
+            "Lab/Berg, Bo(bo2)/{name}.ipynb": "{}",
+        },
+        {"index.html": "<p>", "3-2 - Bo Berg - Feb 7, 2027 210 PM/{name}.ipynb": "{}"},
+    ],
+)
+def test_what_a_platform_wrote_itself_is_not_counted_as_somebodys_file(mine, tmp_path, files, form):
+    whole = {name.format(name=NAME): content for name, content in files.items()}
+    result = collect.collect(mine, laid_out(tmp_path, whole, form))
+    assert len(handed_in(mine)) == 1 and not [note for note in result.notes if "left out" in note], result.notes
+    (tmp_path / "other").mkdir()
+    other = laid_out(
+        tmp_path / "other", whole | {name.replace("{name}.ipynb", "index.html"): "<p>" for name in files}, form
+    )
+    assert [note for note in collect.collect(mine, other).notes if "1 .html" in note], "a student's is"
 
 
 @pytest.mark.parametrize("form", ["folder", "zip"])

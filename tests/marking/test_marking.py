@@ -386,6 +386,8 @@ def test_a_question_is_marked_with_the_keyboard(school, served):
         heading, told, keys = page.locator("#heading"), page.locator("#told"), page.keyboard
         expect(page.locator("#heading")).to_contain_text("Answer 1 of 3")
         assert "3 students, not marked" in heading.inner_text() and "token" not in page.url
+        keys.press("9")
+        expect(page.locator("#told.warn")).to_have_text("9 is more than the 2 points of this question.")
         keys.press("1")
         keys.press("h")
         keys.press("t")

@@ -471,6 +471,15 @@ def test_totals_with_weights_and_drops(row, how, dropped, total):
     assert found[4:7] == [str(one) if one == "EX" or not isinstance(one, str) else "" for one in row]
 
 
+def test_people_are_in_the_order_of_their_names_whatever_their_case(three):
+    names = ["Berg", "da Silva", "Riddle", "von Ulm"]
+    lines = [f"s{place},A,{name}" for place, name in zip((3, 1, 2, 4), names, strict=True)]
+    (three.tree / "students.csv").write_text("\n".join(["id,first_name,last_name", *reversed(lines)]) + "\n")
+    path = three.tree.parent / "totals.csv"
+    exports.write_scores(three, list(three.notebooks), path, "totals")
+    assert [row["last_name"] for row in csv.DictReader(io.StringIO(path.read_text()))] == names
+
+
 def test_totals_are_a_file_of_the_class(three):
     found, _ = cells(three, "totals")
     assert found == {"s1": "100", "s2": "100", "s3": ""}
