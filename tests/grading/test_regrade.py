@@ -134,7 +134,7 @@ def test_a_question_more_leaves_a_notebook_with_marks_as_it_was(graded, monkeypa
     made.cells.append(nbformat.from_dict(another))
     monkeypatch.setattr(build, "solution_notebook", lambda *given: made)
     for _ in range(2):
-        with pytest.raises(CourseError, match="added or removed, and submissions of it have marks"):
+        with pytest.raises(CourseError, match="added or removed, and its submissions have marks"):
             course_tree.build_tree(graded)
         assert [path.read_text() for path in paths] == before
 

@@ -77,7 +77,7 @@ def test_an_upgrade_changes_no_published_verdict_before_it_is_asked(upgraded, mo
     assert (score(upgraded, "ada"), score(upgraded, "bo")) == (whole, whole - 2)  # bo has read nothing yet
     assert (book(upgraded, "ada"), book(upgraded, "bo")) == (2, 0)
     assert f"ada {FIRST} 2 0 Exercise {FIRST}: stricter than before." in shown
-    assert "Nothing of this is recorded: 1 submissions would have other verdicts, and 1 another score" in shown
+    assert "Nothing is recorded: 1 submissions would have other verdicts, and 1 another score" in shown
     assert page == course_tree.place(upgraded, "feedback", entry, "ada").with_suffix(".html").read_bytes()
     begun = []
     monkeypatch.setattr(grade.GradingRun, "begin", lambda run, some: begun.extend(some))
@@ -90,7 +90,7 @@ def test_the_new_verdicts_come_when_asked_and_are_logged(upgraded, monkeypatch):
     whole = score(upgraded, "ada")
     shown = command(upgraded, monkeypatch, "grade", "01", "--student", "ada", "--update", "--reason", "fixed 1.1")
     assert (score(upgraded, "ada"), book(upgraded, "ada")) == (whole - 2, 0)
-    assert "Nothing of this is recorded" not in shown
+    assert "Nothing is recorded" not in shown
     (event,) = [one for one in journal.events(upgraded) if one["what"] == "grade --update"]
     about = {"student": "ada", "notebook": entry.name, "exercise": FIRST, "before": 2, "after": 0}
     assert (event["reason"], event["account"], event["changes"]) == ("fixed 1.1", journal.account(), [about])
