@@ -4,7 +4,7 @@ import contextlib
 import shutil
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -47,10 +47,16 @@ def course_in(root: Path) -> Course:
     return course.model_copy(update={"limits": limits, "grading": grading})
 
 
-def run(workers: int, console: Console, root: Path = TREE) -> bool:
+def run(
+    workers: int,
+    console: Console,
+    root: Path = TREE,
+    class_of: Callable[[Course, NotebookEntry], list[Made]] = made_up_class,
+) -> bool:
     """Build, collect, grade, write feedback and report; print what came out; whether every result is the right one.
 
-    `results.txt` in `root` gets a row for each submission, `log.txt` what the commands print beside it.
+    `results.txt` in `root` gets a row for each submission, `log.txt` what the commands print beside it. `class_of`
+    makes the submissions of a notebook.
     """
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
@@ -63,7 +69,7 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
         wanted: dict[tuple[str, str], Made] = {}
         with _timed(console, "collected the submissions of a made-up class"):
             for entry in entries:
-                made = made_up_class(course, entry)
+                made = class_of(course, entry)
                 path = root / f"downloaded-{entry.name}.zip"
                 path.write_bytes(zipped(entry, made))
                 collecting.collect(course, path)
@@ -121,8 +127,9 @@ def _print_results(
     else:
         names = {record.notebook: None for record, _ in rows}
         first = min(names, default="")
-        shown = [(record, made) for record, made in rows if record.notebook == first and made.student in SHOWN]
-        console.print(f"\n[bold]{first}[/bold], {len(shown)} of its {len(rows) // len(names)} submissions")
+        submissions = [(record, made) for record, made in rows if record.notebook == first]
+        shown = [(record, made) for record, made in submissions if made.student in SHOWN]
+        console.print(f"\n[bold]{first}[/bold], {len(shown)} of its {len(submissions)} submissions")
         console.print(_table(shown))
     right = len(rows) - len(wrong)
     console.print(

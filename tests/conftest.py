@@ -19,41 +19,71 @@ from helpers import built_tree, copied, process_stderr
 from rich.console import Console
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-from autograder import course, demo
+from autograder import course, demo, synthetic
 from autograder.sandbox import preload
 
-# Fixtures of courses with submissions, and of kernels: tests that ask for one are marked `grading`.
-GRADING = {"all_built", "built", "demo_run", "fresh", "honest", "shared", "workshop"}
+# Fixtures with a course tree, a kernel or a browser: tests that ask for one are marked so.
+FIXTURES = {
+    "grading": {
+        *("all_built", "attacked", "built", "demo_run", "fresh", "graded", "lone", "running", "shared", "small"),
+        *("workshop", "world"),
+    },
+    "browser": {"browser", "served"},
+    "slow": {"honest"},  # it trains
+}
+# Files whose tests take a second or more each, or train, as measured with `pytest --durations=0`.
+SLOW = {
+    *("test_adapter_parity", "test_answering", "test_any_course", "test_appeals", "test_container", "test_docs"),
+    *("test_doctor", "test_each_exercise", "test_escape", "test_evidence", "test_execute", "test_figures"),
+    *("test_first_calls", "test_forgetting", "test_fuzz", "test_gpu", "test_grade", "test_habits"),
+    *("test_hand_in", "test_hostile", "test_import_closure", "test_isolation", "test_judge", "test_kill"),
+    *("test_life", "test_llm", "test_local", "test_longer_context", "test_needs", "test_new_course"),
+    *("test_objectives", "test_own_code", "test_pairs", "test_pretraining", "test_recorded", "test_replay"),
+    *("test_runs", "test_sandbox", "test_semester", "test_setup", "test_slow", "test_smaller_models"),
+    *("test_stretch", "test_summaries", "test_tagging", "test_transfer_data", "test_translation", "test_watch"),
+    *("test_withheld",),
+}
 # Files whose tests read the demonstration.
 DEMONSTRATION = tuple(path.stem for path in Path(__file__).parent.rglob("test_*.py") if "demo_run" in path.read_text())
+# Files whose tests share nothing from one notebook to another.
+BY_NOTEBOOK = {"test_execute", "test_judge", "test_replay"}
 # The groups that take longest begin first.
 FIRST = (
-    *("demonstration", "test_hostile", "test_grade", "test_execute", "test_stock", "test_kill", "test_browser"),
-    *("test_runs", "test_withheld", "test_translation", "test_slow", "test_new_course", "test_evidence"),
-    *("test_any_course", "test_first_calls", "test_variants", "test_replay", "test_colab", "test_pairs"),
-    *("test_isolation", "test_watch", "test_semester"),
+    *("demonstration", "test_hostile", "test_each_exercise", "test_grade", "test_judge", "test_stock", "test_kill"),
+    *("test_browser", "test_execute", "test_runs", "test_withheld", "test_translation", "test_slow"),
+    *("test_new_course", "test_evidence", "test_any_course", "test_first_calls", "test_variants", "test_escape"),
+    *("test_replay", "test_colab", "test_pairs", "test_isolation", "test_watch", "test_semester"),
 )
 
 
 def group(nodeid: str) -> str:
     """The tests that run in one process with this one: those of a file, or of all files that read the demonstration.
 
-    Each exercise of test_checks is a group. pytest 9.2 knows nothing of xdist's own `xdist_group`.
+    Each exercise of test_checks is a group, and each notebook of some files. pytest 9.2 knows nothing of xdist's own
+    `xdist_group`.
     """
     file, _, test = nodeid.partition("::")
     name = Path(file).stem
-    exercise = re.search(r"\d+\.S?\d+", test) if name == "test_checks" else None
-    return "demonstration" if name in DEMONSTRATION else f"{name} {exercise[0]}" if exercise else name
+    if name in DEMONSTRATION:
+        return "demonstration"
+    part = r"\d+\.S?\d+" if name == "test_checks" else r"\[\d\d_\w+\]" if name in BY_NOTEBOOK else "$"
+    found = re.search(part, test)
+    return f"{name} {found[0] if found else ''}".strip()
 
 
 def pytest_collection_modifyitems(items):
-    """Tests come in the order of their groups, and what is marked nothing else is marked `unit`."""
+    """Tests come in the order of their groups. A test with none of the other marks is marked `unit`."""
     for item in items:
-        if GRADING & {*item.fixturenames}:
-            item.add_marker(pytest.mark.grading)
-        if not {"grading", "browser", "slow"} & {mark.name for mark in item.iter_markers()}:
-            item.add_marker(pytest.mark.unit)
-    items.sort(key=lambda item: FIRST.index(one) if (one := group(item.nodeid)) in FIRST else len(FIRST))
+        marks = {mark for mark, fixtures in FIXTURES.items() if fixtures & {*item.fixturenames}}
+        marks |= {"slow"} if item.path.stem in SLOW else set()
+        marks |= {"browser"} if "sync_playwright" in item.function.__code__.co_names else set()
+        for mark in marks:
+            item.add_marker(mark)
+        if not {*FIXTURES} & {mark.name for mark in item.iter_markers()}:
+            item.add_marker("unit")
+    items.sort(
+        key=lambda item: FIRST.index(name) if (name := group(item.nodeid).partition(" ")[0]) in FIRST else len(FIRST)
+    )
 
 
 def pytest_collection_finish():
@@ -102,13 +132,33 @@ def one_cache(tmp_path_factory):
         yield
 
 
+# Who is in the class of every notebook: a solution, no answer, mistakes, and right answers that are written otherwise.
+EVERYWHERE = ("Ada Perfect", "Bo Blank", "Di Mistaken", "Ed Otherwise")
+WHOLE = ("01", "05")  # notebooks with the whole class: the first, and one with runs
+
+
+def part_of_the_class(known, entry):
+    """The demonstration's class in the suite: whole in two notebooks, else those of EVERYWHERE and two of the others.
+
+    Whom a sandbox or a tool gives trouble meets the same code in every notebook, so each is in four or five of them.
+    With COURSE_LONG_TESTS=1 and in `make demo` the class is whole everywhere.
+    """
+    made = synthetic.made_up_class(known, entry)
+    others = [one.student for one in made if one.student not in EVERYWHERE]
+    if os.environ.get("COURSE_LONG_TESTS") or entry.number in WHOLE:
+        return made
+    place = 2 * known.notebooks.index(entry)
+    here = {*EVERYWHERE, *(others[number % len(others)] for number in (place, place + 1))}
+    return [one for one in made if one.student in here]
+
+
 @pytest.fixture(scope="session")
 def demo_run(tmp_path_factory):
     """The demonstration, run in a folder of its own: its tree, what it printed, and its verdict on itself."""
     root = tmp_path_factory.mktemp("class")
     printed = io.StringIO()
     with process_stderr() as noise:
-        right = demo.run(2, Console(file=printed, width=200), root)
+        right = demo.run(2, Console(file=printed, width=200), root, part_of_the_class)
     return demo.course_in(root), printed.getvalue() + noise.getvalue(), right
 
 

@@ -20,22 +20,22 @@ WRITTEN = {
 }
 RELEASED = {entry.name: build.student_notebook(COURSE, entry) for entry in COURSE.notebooks}
 
-SAMPLE = 3  # so many wrong answers to each exercise are in the quick half of the tests, besides all right ones
+SAMPLE = 1  # so many right and so many wrong answers to each exercise are in the quick tests
 
 
 def parameters(entry, exercise, *given, name, quick=True):
     """Of a test of one exercise: those of an exercise run in one process, and where runs are asked for they train."""
     trains = isinstance(proof.checks_of(entry)[exercise], ResultsCheck)
-    marks = [pytest.mark.grading] * (trains or not quick)
+    marks = [pytest.mark.slow] * (trains or not quick)
     return pytest.param(entry, *given, id=name, marks=marks)
 
 
 def cases(entry):
     """Every answer whose verdict is known, as a parameter."""
-    wrong = Counter()
+    count = Counter()
     for case in proof.cases(COURSE, entry):
-        wrong[case.exercise] += not case.right
-        quick = case.right or wrong[case.exercise] <= SAMPLE
+        count[case.exercise, case.right] += 1
+        quick = count[case.exercise, case.right] <= SAMPLE
         yield parameters(entry, case.exercise, case, name=f"{case.exercise} {case.name}", quick=quick)
 
 

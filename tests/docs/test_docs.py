@@ -47,7 +47,7 @@ OTHERS |= {"course.local.toml", "notebooks.local/", "utils/checks/points.json"}
 # Lines of `bash` blocks that are not run here, each with the reason. All others are run, in the order of README.
 NOT_RUN = {
     r"make check": "of the whole repository; .ci/run does it",
-    r"make demo": "takes minutes; tests/grading/test_grade.py runs the demonstration",
+    r"make demo": "takes minutes; tests/grading/test_demo.py runs it",
     r"make test": "runs this test",
     r"make \.venv/ready": "installs from the network; .ci/run does it",
     r"\. \.venv/bin/activate": "changes the shell alone; the tests run in the environment",
