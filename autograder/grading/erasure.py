@@ -68,16 +68,16 @@ def find(course: Course, student: str) -> Found:
     for path in sorted(shared):
         if path.is_file() and not path.is_symlink() and not {*found.folders} & {*path.parents}:
             before = without = path.read_bytes()
-            for one in ids:
-                without = _without(path, without, tree, one)
+            for identifier in ids:
+                without = _without(path, without, tree, identifier)
             if without != before:
                 found.tables[path] = without
     with Gradebook(course_tree.database(course), course.course_id) as gradebook:
-        for one in ids:
-            listed = one in {known.id for known in gradebook.students}
+        for identifier in ids:
+            listed = identifier in {known.id for known in gradebook.students}
             found.listed |= listed
-            found.submissions += len(gradebook.student_submissions(one)) if listed else 0
-            found.changes += _changes(gradebook, one)
+            found.submissions += len(gradebook.student_submissions(identifier)) if listed else 0
+            found.changes += _changes(gradebook, identifier)
     if not found:
         there = sorted({path.name for place in ("handins", "submitted") for path in course.tree.glob(f"{place}/*")})
         raise CourseError(
@@ -97,7 +97,7 @@ def erase(course: Course, student: str, reason: str = "") -> tuple[Path, list[Pa
     with run_lock.exclusive_run(course):
         names, ids = _names(course, student), _ids(course, student)  # before the lists forget them
         found = find(course, student)
-        pages = [course.tree / "feedback" / one for one in teams.load(course).teams_of(student)]
+        pages = [course.tree / "feedback" / team for team in teams.load(course).teams_of(student)]
         files = [path for folder in found.folders for path in (folder.rglob("*") if folder.is_dir() else [folder])]
         receipt: dict[str, Any] = {
             "at": journal.now(),
@@ -123,8 +123,8 @@ def erase(course: Course, student: str, reason: str = "") -> tuple[Path, list[Pa
         (course.tree / "report.html").unlink(missing_ok=True)  # it is written again
         for page in pages:  # which names the members; `autograder feedback` writes it again
             shutil.rmtree(page, ignore_errors=True)
-        for one in ids:
-            _erase_marks(course, one)
+        for identifier in ids:
+            _erase_marks(course, identifier)
         left = [path for path in course.tree.rglob("*") if path.is_file() and _holds(path, names)]
         receipt["files that still hold a name"] = len(left)
         path = course.tree / RECEIPTS / f"erased-{journal.now().replace(':', '')}-{receipt['student']}.json"
@@ -135,7 +135,7 @@ def erase(course: Course, student: str, reason: str = "") -> tuple[Path, list[Pa
 def _ids(course: Course, student: str) -> list[str]:
     """The ids of a student's own work: the student's, and those of teams that have no other member."""
     known = teams.load(course)
-    return [student, *(one for one in known.teams_of(student) if known.people(one) == {student})]
+    return [student, *(team for team in known.teams_of(student) if known.people(team) == {student})]
 
 
 def _names(course: Course, student: str) -> list[str]:
@@ -180,9 +180,9 @@ def _take_out(stated: Any, inside: tuple[str, ...], student: str) -> None:
         stated.pop(student, None)
     elif inside[0] == "groups":
         fields = ("before", "after") if inside[-1].endswith("-log.json") else ("answers",)
-        for one in stated:
+        for row in stated:
             for name in fields:
-                one.get(name, {}).pop(student, None)
+                row.get(name, {}).pop(student, None)
     else:  # a verdict of others: what the instructor was to look at, which `grade` finds again
         stated["flags"] = [flag for flag in stated["flags"] if not _tells_of(flag, student)]
 
@@ -190,9 +190,9 @@ def _take_out(stated: Any, inside: tuple[str, ...], student: str) -> None:
 def _tells_of(flag: str, student: str) -> bool:
     """Whether a flag of another student names this one, in a place where flags name students."""
     name = re.escape(student)
-    one = rf"(?:submission|submission|those) of {name}(?:;| came first|: both|$)"
+    single = rf"(?:hand-in|submission|those) of {name}(?:;| came first|: both|$)"
     several = rf"(?:those of|asks|and) {name}(?: and |, not for | for the same ones)"
-    return bool(re.search(rf"\b(?:{one}|{several})", flag))
+    return bool(re.search(rf"\b(?:{single}|{several})", flag))
 
 
 def _events_without(content: bytes, student: str) -> bytes:
