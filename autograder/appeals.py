@@ -153,10 +153,13 @@ def lines(case: Case) -> Iterator[str]:
         )
         yield f"  {mark['happened']}  {legible(what, 500)}{': ' + legible(why, 500) if mark['cell'] else ''}"
     yield from ("", "Decisions that concern this submission")
-    for one in case.decisions:
-        about = [f"{row['exercise']} {row['before']:g} -> {row['after']:g}" for row in one.get("changes", ())]
-        why = legible(one["reason"] or "no reason given", 500)
-        yield f"  {one['at']}  {one['what']}{' ' + ', '.join(about) if about else ''} ({one['account']}): {why}"
+    for decision in case.decisions:
+        about = [f"{row['exercise']} {row['before']:g} -> {row['after']:g}" for row in decision.get("changes", ())]
+        why, what = (
+            legible(decision["reason"] or "no reason given", 500),
+            " ".join([decision["what"], ", ".join(about)]),
+        )
+        yield f"  {decision['at']}  {what.strip()} ({decision['account']}): {why}"
     if not case.decisions:
         yield "  none"
 
@@ -180,9 +183,9 @@ def write_zip(course: Course, case: Case, target: Path, other: str = "") -> list
         "log.jsonl": _json_lines(case.decisions),
     }
     for path in kept_submissions.kept_hand_ins(course, entry, student):
-        for one in (path, path.with_suffix(kept_submissions.RESULTS)):
-            if one.exists():
-                files[f"versions/{one.name}"] = one.read_bytes()
+        for file in (path, path.with_suffix(kept_submissions.RESULTS)):
+            if file.exists():
+                files[f"versions/{file.name}"] = file.read_bytes()
     for name, path in (
         ("graded.ipynb", course_tree.place(course, "autograded", entry, student)),
         ("feedback.html", course_tree.place(course, "feedback", entry, student).with_suffix(".html")),
@@ -243,7 +246,7 @@ def _question(cells: list[dict[str, Any]], entry: NotebookEntry, exercise: str) 
         check = public_checks(entry)[exercise]
         text.append(f"The public check: {' '.join((check.__doc__ or check.__name__).split())}")
         hidden = private_checks(entry).get(exercise, [])
-        text += [f"A private check; when it fails, the student reads: {one.tells}" for one in hidden]
+        text += [f"A private check; when it fails, the student reads: {check.tells}" for check in hidden]
     return "\n\n".join(text)
 
 
@@ -265,9 +268,9 @@ def _verdicts(case: Case) -> Iterator[str]:
             yield from (f"    {line}" for line in legible(sentence).splitlines())
         else:
             points = f"{verdict['score']:g} of {verdict['points']:g} points of all checks"
-            told = legible(points if verdict["status"] == "graded" else verdict["reason"])
+            state = legible(points if verdict["status"] == "graded" else verdict["reason"])
             of = f"submission {verdict['hand_in'][:12]}, {verdict['account']}"
-            yield f"  {verdict['at']}  {verdict['status']}: {told} ({of})"
+            yield f"  {verdict['at']}  {verdict['status']}: {state} ({of})"
 
 
 def _decisions(course: Course, entry: NotebookEntry, student: str) -> Iterator[Event]:
@@ -322,8 +325,8 @@ def _asked(request: bytes) -> str:
     called = ".".join([str(target), *stated.get("path", ())])
     if "args" not in stated:
         return called
-    given = [shown_value(one) for one in stated["args"]] + [
-        f"{key}={shown_value(one)}" for key, one in stated["kwargs"].items()
+    given = [shown_value(value) for value in stated["args"]] + [
+        f"{key}={shown_value(value)}" for key, value in stated["kwargs"].items()
     ]
     return f"{called}({', '.join(given)})"
 
@@ -356,13 +359,13 @@ def shown_value(value: Any) -> str:
         return str(value())
     if hasattr(value, "shape") and hasattr(value, "flatten"):
         flat = value.flatten()
-        numbers = [f"{one:.6g}" if isinstance(one, float) else str(one) for one in flat[:12].tolist()]
+        numbers = [f"{number:.6g}" if isinstance(number, float) else str(number) for number in flat[:12].tolist()]
         more = ["..."] if flat.shape[0] > len(numbers) else []
         return legible(f"tensor {tuple(value.shape)} [{', '.join([*numbers, *more])}]", MAX_VALUE)
     if isinstance(value, list):
         return legible(f"[{', '.join(map(shown_value, value[:40]))}{', ...' * (len(value) > 40)}]", MAX_VALUE)
     if isinstance(value, dict):
-        return legible(f"{{{', '.join(f'{key!r}: {shown_value(one)}' for key, one in value.items())}}}", MAX_VALUE)
+        return legible(f"{{{', '.join(f'{key!r}: {shown_value(entry)}' for key, entry in value.items())}}}", MAX_VALUE)
     return legible(repr(value), MAX_VALUE)
 
 

@@ -44,7 +44,7 @@ def _folder() -> Path:
         here = Path.cwd()
     except OSError:  # it was removed
         return ROOT
-    return next((one for one in (here, *here.parents) if os.path.isfile(one / "course.toml")), ROOT)
+    return next((above for above in (here, *here.parents) if os.path.isfile(above / "course.toml")), ROOT)
 
 
 FOLDER = _folder()  # with course.toml, solutions/, notebooks/, utils/checks/ and .course/
@@ -212,7 +212,7 @@ class Total(_Section):
 
     def weight(self, entry: "NotebookEntry") -> float:
         """How much a notebook counts beside others."""
-        return next((self.weights[one] for one in (entry.name, entry.number) if one in self.weights), 1.0)
+        return next((self.weights[name] for name in (entry.name, entry.number) if name in self.weights), 1.0)
 
 
 class NotebookEntry(_Section):
@@ -457,15 +457,15 @@ def _must_be_ours(path: Path) -> None:
             f"{sys.prefix}): set up an environment here with `make .venv/ready` and use that, or go to {ROOT}"
         )
     # A link to a file of ours is whoever's made it, and what runs as us lies beside course.toml.
-    places = [one for one in (FOLDER, path, *(FOLDER / name for name in BESIDE)) if one.exists()]
-    owners = {state.st_uid for one in places for state in (one.lstat(), one.stat())}
+    places = [place for place in (FOLDER, path, *(FOLDER / name for name in BESIDE)) if place.exists()]
+    owners = {state.st_uid for place in places for state in (place.lstat(), place.stat())}
     if owners - {os.getuid(), 0} and not os.environ.get("AUTOGRADER_COURSE"):
         raise CourseError(
             f"{path}, or what lies beside it, belongs to another user, whose checks would run as you: "
             f"if you trust them, set AUTOGRADER_COURSE={FOLDER}"
         )
     own = (file.relative_to(FOLDER) for package in HELPERS for file in (FOLDER / package).rglob("*.py"))
-    twice = [str(one) for one in own if (ROOT / one).is_file() and not one.as_posix().startswith(CHECKS)]
+    twice = [str(file) for file in own if (ROOT / file).is_file() and not file.as_posix().startswith(CHECKS)]
     if twice:
         raise CourseError(f"{', '.join(twice)} of {FOLDER}: modules of autograder have these names, choose others")
 

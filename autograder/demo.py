@@ -73,7 +73,7 @@ def run(
                 path = root / f"downloaded-{entry.name}.zip"
                 path.write_bytes(zipped(entry, made))
                 collecting.collect(course, path)
-                wanted |= {(entry.name, roster.slug(one.student)): one for one in made}
+                wanted |= {(entry.name, roster.slug(submission.student)): submission for submission in made}
         with (
             _timed(console, f"graded {len(wanted)} submissions in sandboxes, {workers} at a time"),
             Progress(console=console, transient=True, disable=not console.is_terminal) as bar,

@@ -82,7 +82,7 @@ def examine(load: Callable[[], Course]) -> list[Finding]:
     found.append(Finding("course.toml", State.WORKS, f"{len(course.notebooks)} notebooks"))
     return [
         *found,
-        *(one(course) for one in (tree, privacy, gradebook, exchange, memory, disk, zone, gpu, hub)),
+        *(look(course) for look in (tree, privacy, gradebook, exchange, memory, disk, zone, gpu, hub)),
         browser(),
     ]
 
@@ -101,14 +101,16 @@ def examine_other(folder: Path) -> list[Finding]:
         return [*found, Finding("nbgrader course", State.DOES_NOT, str(bad).replace("\n", " "), do, True)]
     handed_in = sum(len(directory.jobs(course, name)) for name in names)
     found.append(Finding("nbgrader course", State.WORKS, f"{len(names)} assignments, {handed_in} submissions"))
-    for one in costly:
-        found.append(Finding(" ".join((one.assignment, one.what)).strip(), State.DOES_NOT, one.found, one.do))
+    for finding in costly:
+        found.append(
+            Finding(" ".join((finding.assignment, finding.what)).strip(), State.DOES_NOT, finding.found, finding.do)
+        )
     return found
 
 
 def can_grade(found: list[Finding]) -> bool:
     """Whether nothing is missing that grading needs."""
-    return not any(one.stops and one.state is State.DOES_NOT for one in found)
+    return not any(finding.stops and finding.state is State.DOES_NOT for finding in found)
 
 
 def python() -> Finding:
@@ -156,7 +158,11 @@ def packages() -> list[str]:
     project = _project()
     stated = [*project["dependencies"], *project["optional-dependencies"]["instructor"]]
     extra = {"extra": "instructor"}
-    return [one.name for one in map(Requirement, stated) if one.marker is None or one.marker.evaluate(extra)]
+    return [
+        requirement.name
+        for requirement in map(Requirement, stated)
+        if requirement.marker is None or requirement.marker.evaluate(extra)
+    ]
 
 
 def environment() -> Finding:
@@ -303,14 +309,16 @@ def other_accounts() -> str:
     sources = Path("/etc/nsswitch.conf")
     if sources.is_file() and NETWORK.search(sources.read_text()):
         return "a server lists them"
-    names = [one.pw_name for one in pwd.getpwall() if one.pw_uid in PERSONS and one.pw_uid != os.getuid()]
+    names = [
+        account.pw_name for account in pwd.getpwall() if account.pw_uid in PERSONS and account.pw_uid != os.getuid()
+    ]
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
 
 def open_to_others(folder: Path) -> bool:
     """Whether other accounts can read a folder: by its mode, and by those of the folders above it."""
     folder = folder.resolve()
-    return folder.is_dir() and lets_in(folder, 4) and all(lets_in(one, 1) for one in (folder, *folder.parents))
+    return folder.is_dir() and lets_in(folder, 4) and all(lets_in(above, 1) for above in (folder, *folder.parents))
 
 
 def lets_in(folder: Path, right: int) -> bool:
@@ -325,8 +333,8 @@ def _is_shared(group: int, owner: int) -> bool:
         members = {*grp.getgrgid(group).gr_mem}
     except KeyError:  # it has no name
         members = set()
-    accounts = [one for one in pwd.getpwall() if one.pw_uid in PERSONS and one.pw_uid != owner]
-    return any(one.pw_gid == group or one.pw_name in members for one in accounts)
+    accounts = [account for account in pwd.getpwall() if account.pw_uid in PERSONS and account.pw_uid != owner]
+    return any(account.pw_gid == group or account.pw_name in members for account in accounts)
 
 
 def gradebook(course: Course) -> Finding:

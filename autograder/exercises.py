@@ -145,7 +145,9 @@ def _marks(tree: ast.Module, nodes: list[ast.AST]) -> Iterator[tuple[ast.Call, K
     above = {}
     for node in tree.body:
         decorators = getattr(node, "decorator_list", None)
-        inside = decorators if decorators is not None else [one for one in ast.walk(node) if isinstance(one, ast.Call)]
+        inside = (
+            decorators if decorators is not None else [call for call in ast.walk(node) if isinstance(call, ast.Call)]
+        )
         above.update({call: getattr(node, "name", "") for call, _ in _markers(inside, names)})
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     for call, kind in sorted(_markers(calls, names), key=lambda mark: (mark[0].lineno, mark[0].col_offset)):
@@ -173,10 +175,10 @@ def _parts(tree: ast.Module, nodes: list[ast.AST], where: str) -> dict[str, dict
                 raise CourseError(f'{where}, line {statement.lineno}: there are two parts "{name}"')
             mine[name] = points
             reached.add(statement.items[0].context_expr)
-    for node in [node for one in functions if one.name in found for node in _own(one)]:
+    for node in [node for function in functions if function.name in found for node in _own(function)]:
         if isinstance(node, ast.Return):
-            told = "a check with parts has no `return`, so that all of them are reached"
-            raise CourseError(f"{where}, line {node.lineno}: {told}")
+            why = "a check with parts has no `return`, so that all of them are reached"
+            raise CourseError(f"{where}, line {node.lineno}: {why}")
     for node in nodes:
         if is_part(node) and node not in reached:
             raise CourseError(

@@ -251,7 +251,7 @@ def _html_code(found: re.Match[str]) -> str:
     if found["block"] is not None:
         return f"<pre><code>{escaping.escape(found['block'])}</code></pre>\n"
     words = found["span"] if found["span"] is not None else escaping.unescape(found["html"])
-    named = (f"&#{ord(one)};" if one in MARKDOWN_SIGNS else escaping.escape(one) for one in " ".join(words.split()))
+    named = (f"&#{ord(sign)};" if sign in MARKDOWN_SIGNS else escaping.escape(sign) for sign in " ".join(words.split()))
     return f"<code>{''.join(named)}</code>"
 
 

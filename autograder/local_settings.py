@@ -82,7 +82,7 @@ def _rows(stated: Any, own: Any, key: str) -> Any:
         if "name" not in row:
             raise ValueError(f"a row of [[{key}]] has no `name`: write the one of course.toml, or a new one")
         name = _name(row)
-        at = next((place for place, one in enumerate(whole) if _same(name, _name(one))), None)
+        at = next((place for place, row in enumerate(whole) if _same(name, _name(row))), None)
         if name in changed:
             raise ValueError(f"[[{key}]] lists {name} twice: write its keys below one of the two")
         changed.add(name)
@@ -95,8 +95,8 @@ def _rows(stated: Any, own: Any, key: str) -> Any:
     return whole
 
 
-def _is_rows(some: Any) -> bool:
-    return isinstance(some, list) and all(isinstance(row, dict) for row in some)
+def _is_rows(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(row, dict) for row in value)
 
 
 def _chosen(whole: Table) -> Table:

@@ -87,18 +87,18 @@ def redraw_in_child(work: Callable[..., list[tuple[str, str]]], files: list[byte
     found: list[tuple[str, str]] = []
     waiting, costly = [(files, room)], 0
     while waiting:
-        some, share = waiting.pop()
+        batch, share = waiting.pop()
         if costly == MAX_COSTLY:
-            found += [("", TOO_LONG)] * len(some)
+            found += [("", TOO_LONG)] * len(batch)
             continue
         try:
-            answer = limited.call(work, some, share, seconds=SECONDS, memory_mb=MEMORY_MB)
+            answer = limited.call(work, batch, share, seconds=SECONDS, memory_mb=MEMORY_MB)
             found += [(kind, text) for kind, text in answer]
         except limited.TooCostly as why:
             costly += 1
-            half = len(some) // 2
+            half = len(batch) // 2
             if half:
-                waiting += [(some[half:], share // 2), (some[:half], share // 2)]
+                waiting += [(batch[half:], share // 2), (batch[:half], share // 2)]
             else:
                 found.append(("", str(why)))
     return found

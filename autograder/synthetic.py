@@ -82,7 +82,7 @@ def _with_answers(maker: "Maker", numbers: list[str], ada: dict[str, str]) -> li
     mistaken = numbers[1::3]
     half = numbers[: len(numbers) // 2]
     whole, code = sum(points.values()), sum(points[number] for number in numbers)
-    some = dict(list(maker.runs("Di Mistaken").items())[1:])  # a seed is missing
+    incomplete = dict(list(maker.runs("Di Mistaken").items())[1:])  # a seed is missing
     return [
         Made("Ada Perfect", maker.file(), whole, "every exercise solved", ada),
         Made("Bo Blank", maker.file(solved=(), change=maker.give_up), 0, "a comment, and no answer"),
@@ -97,7 +97,7 @@ def _with_answers(maker: "Maker", numbers: list[str], ada: dict[str, str]) -> li
             maker.file({number: first[number].source for number in mistaken}),
             code - sum(points[number] - first[number].score(maker.checks[number]) for number in mistaken),
             "a typical mistake in every third answer",
-            some,
+            incomplete,
         ),
         Made(
             "Ed Otherwise",
@@ -171,10 +171,10 @@ def zipped(entry: NotebookEntry, made: list[Made]) -> bytes:
     """The submissions as a learning platform packs them: a folder per student."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for one in made:
-            archive.writestr(f"{one.student}/{entry.name}.ipynb", one.file)
-            for name, text in one.runs.items():
-                archive.writestr(f"{one.student}/results/{name}", text)
+        for submission in made:
+            archive.writestr(f"{submission.student}/{entry.name}.ipynb", submission.file)
+            for name, text in submission.runs.items():
+                archive.writestr(f"{submission.student}/results/{name}", text)
     return packed.getvalue()
 
 
@@ -288,10 +288,10 @@ def made_up(run: Run, seed: int, name: str, draw: np.random.Generator, metrics: 
     """A run as another student's, consistent in itself: noise on all that is not a count, and what follows from it."""
     seconds = round(run.seconds + float(draw.uniform(0, 1)), 6)
     if not run.logits:
-        predictions = [_noisy(one, draw, whole=not run.outputs.size) for one in run.predictions]
+        predictions = [_noisy(prediction, draw, whole=not run.outputs.size) for prediction in run.predictions]
         made = replace(run, seed=seed, student=name, predictions=predictions, seconds=seconds)
         ends = {  # a curve that ended at a metric of the predictions ends there again
-            key: next((one.of(made) for one in metrics if abs(one.of(run) - value) < SAME), value)
+            key: next((metric.of(made) for metric in metrics if abs(metric.of(run) - value) < SAME), value)
             for key, value in (run.curve[-1] if run.curve else {}).items()
         }
         return replace(made, curve=[*run.curve[:-1], ends] if ends else run.curve)
@@ -316,7 +316,7 @@ def made_up(run: Run, seed: int, name: str, draw: np.random.Generator, metrics: 
 def _noisy(entry: Any, draw: np.random.Generator, whole: bool) -> Any:
     """An entry of predictions, its fractions moved by about a tenth; so are whole numbers where there are no others."""
     if isinstance(entry, list):
-        return [_noisy(one, draw, whole) for one in entry]
+        return [_noisy(part, draw, whole) for part in entry]
     if whole and isinstance(entry, int):
         return entry + int(np.sign(entry)) * int(draw.integers(abs(entry) // 10 + 1))
     return entry * float(draw.uniform(0.9, 1.1)) if isinstance(entry, float) else entry

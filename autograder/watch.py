@@ -143,10 +143,10 @@ def _round(
         students = {student for notebook, student in {*collected.new, *left} if notebook == entry}
         if not students:
             continue
-        some = None if "" in students else sorted(students)
-        records = grade.grade(course, [entry], some, options, on_record=on_record)
+        chosen = None if "" in students else sorted(students)
+        records = grade.grade(course, [entry], chosen, options, on_record=on_record)
         retry |= {(entry, record.student) for record in records if record.retry}
-        write_feedback(course, [entry], students=some)
+        write_feedback(course, [entry], students=chosen)
     return retry
 
 

@@ -98,11 +98,11 @@ def _assignment(course: CourseDir, name: str) -> Iterator[Finding]:
         do = "There is no network in a sandbox: put the data beside the notebook, or install the package here."
         yield Finding(name, "network", f"{text} in {_some(where)}", do)
     if clocks := asked.of("clocks"):
-        where = sorted({one for files in clocks.values() for one in files})
+        where = sorted({file for files in clocks.values() for file in files})
         yield Finding(name, "time", f"a graded cell of {_some(where)} measures time", "Grade it with `--workers 1`.")
     yield from _sizes(course, name, handed_in)
     for kind, schemas in (("source", asked.of("schemas")), ("submission", submitted.of("schemas"))):
-        old = sorted({one for version, whose in schemas.items() if version < SCHEMA_VERSION for one in whose})
+        old = sorted({path for version, whose in schemas.items() if version < SCHEMA_VERSION for path in whose})
         if old:
             notebooks = _some(old) if kind == "source" else f"submissions of {_students(old)}"
             yield Finding(

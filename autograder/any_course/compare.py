@@ -125,7 +125,7 @@ def package_tests(root: Path, only: str = "") -> Iterator[tuple[str, str]]:
 def _cells(path: Path) -> set[str]:
     """The ids that a notebook's cells have in nbgrader."""
     cells = json.loads(path.read_text()).get("cells", ())
-    return {one["metadata"].get("nbgrader", {}).get("grade_id", "") for one in cells} - {""}
+    return {cell["metadata"].get("nbgrader", {}).get("grade_id", "") for cell in cells} - {""}
 
 
 def _refused(result: dict[str, Any]) -> str:

@@ -241,12 +241,12 @@ class Convert(Autograde):
             most, ClearOutput in _classes(self.sanitize_preprocessors), parent=self, config=self.config
         )
         before, _ = split(self)
-        self._steps = [execute if _executes(one) else one for one in before]
+        self._steps = [execute if _executes(step) else step for step in before]
 
     def _init_preprocessors(self) -> None:
         self.exporter._preprocessors = []
-        for one in self.sanitize_preprocessors if self._sanitizing else self._steps:
-            self.exporter.register_preprocessor(one)
+        for step in self.sanitize_preprocessors if self._sanitizing else self._steps:
+            self.exporter.register_preprocessor(step)
 
 
 def split(autograde: Autograde) -> tuple[list[Any], list[Any]]:
@@ -255,15 +255,15 @@ def split(autograde: Autograde) -> tuple[list[Any], list[Any]]:
     nbgrader's last look at the metadata comes before: what fails there leaves no marks.
     """
     steps = _classes(autograde.autograde_preprocessors)
-    marks = [isinstance(one, type) and issubclass(one, (SaveAutoGrades, AssignLatePenalties)) for one in steps]
+    marks = [isinstance(step, type) and issubclass(step, (SaveAutoGrades, AssignLatePenalties)) for step in steps]
     first = marks.index(True) if True in marks else len(steps)
-    looks = [one for one in steps[first:] if one is CheckCellMetadata]
-    return steps[:first] + looks, [one for one in steps[first:] if one is not CheckCellMetadata]
+    looks = [step for step in steps[first:] if step is CheckCellMetadata]
+    return steps[:first] + looks, [step for step in steps[first:] if step is not CheckCellMetadata]
 
 
 def _classes(steps: Iterable[Any]) -> list[Any]:
     """Preprocessors that a configuration may state by name."""
-    return [import_item(one) if isinstance(one, str) else one for one in steps]
+    return [import_item(step) if isinstance(step, str) else step for step in steps]
 
 
 def _executes(step: Any) -> bool:
@@ -280,8 +280,8 @@ def convert(course: CourseDir, cells: Path, job: Job, server: str) -> Converted:
     autograde.notebooks = sorted(map(str, job.folder.glob(f"{coursedir.notebook_id}.ipynb")))
     os.chdir(course.root)
     place = course.place(course.unfinished, job.student, job.assignment)
-    for one in (place, course.written(job.student, job.assignment)):  # of a worker that died of it
-        shutil.rmtree(one, ignore_errors=True)
+    for folder in (place, course.written(job.student, job.assignment)):  # of a worker that died of it
+        shutil.rmtree(folder, ignore_errors=True)
     current = job.folder
     try:
         if not autograde.notebooks:
@@ -323,7 +323,7 @@ def _require_known(coursedir: CourseDirectory, job: Job) -> None:
 def _outdated(path: Path, why: str) -> str:
     """Return why nbgrader calls a notebook outdated. It empties the metadata of a doubled cell, which then look so."""
     about = [cell.metadata.get("nbgrader", {}) for cell in nbformat.read(path, as_version=4).cells]
-    names = [one.get("grade_id") for one in about if isinstance(one, dict)]
+    names = [cell.get("grade_id") for cell in about if isinstance(cell, dict)]
     counts = Counter(name for name in names if isinstance(name, str))
     doubled = [name for name, count in counts.items() if count > 1]
     if doubled:

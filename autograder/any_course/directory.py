@@ -296,7 +296,7 @@ def _require_settings(app: "AutogradeApp", folder: Path) -> None:
 
 def _quiet(log: logging.Logger) -> None:
     """Leave nbgrader its log file alone: what it says on the terminal, we say in a sentence."""
-    for handler in [one for one in log.handlers if not isinstance(one, logging.FileHandler)]:
+    for handler in [handler for handler in log.handlers if not isinstance(handler, logging.FileHandler)]:
         log.removeHandler(handler)
     log.propagate = False
     log.addHandler(logging.NullHandler())  # else Python prints warnings itself
@@ -381,7 +381,7 @@ def too_large(course: CourseDir, assignment: str) -> str:
 def assignments(course: CourseDir) -> list[str]:
     """The assignments that nbgrader's gradebook knows."""
     with _gradebook(course) as gradebook:
-        return [one.name for one in gradebook.assignments]
+        return [assignment.name for assignment in gradebook.assignments]
 
 
 def jobs(course: CourseDir, assignment: str, students: Collection[str] = ()) -> list[Job]:
@@ -493,14 +493,14 @@ def _fingerprint(course: CourseDir, assignment: str) -> bytes:
     """A digest of all besides the submission that its marks depend on: tests, points, files, settings."""
     import nbgrader
 
-    settings = json.dumps(course.app.config, sort_keys=True, default=lambda one: getattr(one, "__qualname__", ""))
+    settings = json.dumps(course.app.config, sort_keys=True, default=lambda value: getattr(value, "__qualname__", ""))
     about = hashlib.sha256(f"{nbgrader.__version__} {settings} {course.limits!r}".encode())
     if course.section != NO_NEEDS:
         about.update(repr(course.section).encode())
     with _gradebook(course) as gradebook:
-        for notebook in sorted(gradebook.find_assignment(assignment).notebooks, key=lambda one: one.name):
-            cells = sorted((one.name, one.cell_type, one.checksum, one.source) for one in notebook.source_cells)
-            points = sorted((one.name, one.max_score) for one in notebook.grade_cells)
+        for notebook in sorted(gradebook.find_assignment(assignment).notebooks, key=lambda book: book.name):
+            cells = sorted((cell.name, cell.cell_type, cell.checksum, cell.source) for cell in notebook.source_cells)
+            points = sorted((cell.name, cell.max_score) for cell in notebook.grade_cells)
             about.update(repr((notebook.name, notebook.kernelspec, cells, points)).encode())
     source = course.source(assignment)
     for path in sorted(source.rglob("*")):
@@ -519,7 +519,7 @@ def _gradebook(course: CourseDir) -> Any:
 
 
 def _require(gradebook: Any, assignment: str) -> None:
-    known = [one.name for one in gradebook.assignments]
+    known = [assignment.name for assignment in gradebook.assignments]
     if assignment not in known:
         holds = f"it holds {', '.join(known)}" if known else "it holds none"
         raise CourseError(

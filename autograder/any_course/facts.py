@@ -90,20 +90,28 @@ def _unguarded(node: ast.AST) -> Iterator[ast.AST]:
     """All nodes but the imports that a cell can do without: those in a `try` that catches their failure."""
     yield node
     for child in ast.iter_child_nodes(node):
-        if isinstance(node, ast.Try) and child in node.body and any(_catches(one.type) for one in node.handlers):
-            yield from (one for one in ast.walk(child) if not isinstance(one, ast.Import | ast.ImportFrom))
+        if (
+            isinstance(node, ast.Try)
+            and child in node.body
+            and any(_catches(handler.type) for handler in node.handlers)
+        ):
+            yield from (node for node in ast.walk(child) if not isinstance(node, ast.Import | ast.ImportFrom))
         else:
             yield from _unguarded(child)
 
 
 def _catches(kind: ast.expr | None) -> bool:
     kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
-    return any(one is None or (isinstance(one, ast.Name) and one.id in GUARDED) for one in kinds)
+    return any(kind is None or (isinstance(kind, ast.Name) and kind.id in GUARDED) for kind in kinds)
 
 
 def _call(node: ast.Call, found: dict[str, list[Any]], graded: bool) -> None:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    texts = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    texts = [
+        argument.value
+        for argument in node.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    ]
     if graded and name in CLOCKS and (isinstance(node.func, ast.Attribute) or name != "time"):
         found["clocks"].append(name)
     if name == "run_line_magic" and texts[:1] in (["pip"], ["conda"]):

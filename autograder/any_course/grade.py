@@ -81,8 +81,8 @@ class Keep(Autograde):
         self.writer = FilesWriter(parent=self, config=self.config)
         self.exporter = NotebookExporter(parent=self, config=self.config)
         _, after = split(self)
-        for one in after:
-            self.exporter.register_preprocessor(SaveAtOnce if one is SaveAutoGrades else one)
+        for preprocessor in after:
+            self.exporter.register_preprocessor(SaveAtOnce if preprocessor is SaveAutoGrades else preprocessor)
 
     def convert_single_notebook(self, notebook_filename: str) -> None:
         """Save the marks of an executed notebook."""
@@ -150,8 +150,8 @@ def grade(
     with _exclusive(course), _kept_engines(), tempfile.TemporaryDirectory() as folder:
         for name in names:
             if others := languages(course, name):
-                told = ", ".join(f"{notebook} uses the kernel {other}" for notebook, other in others.items())
-                refused.append(f"{name}: {told}; only Python 3 notebooks are graded here")
+                why = ", ".join(f"{notebook} uses the kernel {other}" for notebook, other in others.items())
+                refused.append(f"{name}: {why}; only Python 3 notebooks are graded here")
                 continue
             if large := too_large(course, name):
                 refused.append(f"{name}: {large}")
@@ -168,13 +168,13 @@ def grade(
                     waiting.append(job)
         if not refused and (unknown := sorted({*students} - found)):
             everybody = sorted({job.student for name in names for job in jobs(course, name, ())})
-            told = f"it was handed in by {', '.join(everybody)}" if everybody else "nobody did"
-            raise CourseError(f"{', '.join(unknown)} handed in none of {', '.join(names)}: {told}")
+            why = f"it was handed in by {', '.join(everybody)}" if everybody else "nobody did"
+            raise CourseError(f"{', '.join(unknown)} handed in none of {', '.join(names)}: {why}")
         if waiting:
             for record in _run(course, waiting, workers, Path(folder, "cells.db")):
                 on_record(record)
                 records.append(record)
-    return sorted(records, key=lambda one: (one.assignment, one.student)), refused
+    return sorted(records, key=lambda record: (record.assignment, record.student)), refused
 
 
 def _run(course: CourseDir, waiting: list[Job], number: int, cells: Path) -> Iterator[Record]:
@@ -215,7 +215,7 @@ def _keep(keeper: Keep, job: Job, answer: Any) -> Record:
     elif answer.reason:
         record.status, record.reason = UNGRADABLE, html_cleaning.line(answer.reason)
     else:
-        record.remarks, record.seconds = [html_cleaning.line(one) for one in answer.remarks], answer.seconds
+        record.remarks, record.seconds = [html_cleaning.line(remark) for remark in answer.remarks], answer.seconds
         with _uninterrupted():
             record.score, record.points, record.penalty, record.to_mark = keeper.keep(job)
             keeper.course.keep_record(record)  # last: it says that this submission is done
@@ -277,7 +277,7 @@ def _copy_cells(database: str, target: Path) -> None:
     source, copy = create_engine(database), create_engine(f"sqlite:///{target}")
     Base.metadata.create_all(copy)
     with source.connect() as theirs, copy.begin() as ours:
-        for table in (one for one in Base.metadata.sorted_tables if one.name in TABLES):
+        for table in (known for known in Base.metadata.sorted_tables if known.name in TABLES):
             rows = [dict(row) for row in theirs.execute(select(table)).mappings()]
             if rows:
                 ours.execute(table.insert(), rows)

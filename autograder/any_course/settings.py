@@ -119,7 +119,7 @@ def _places(name: str, root: Path, private: Iterable[Path]) -> list[tuple[str, s
         real = path.resolve(strict=True)
     except (OSError, RuntimeError):
         raise refused("is not there") from None
-    for closed in (*map(Path, CLOSED), *(one.resolve() for one in private)):
+    for closed in (*map(Path, CLOSED), *(folder.resolve() for folder in private)):
         if real.is_relative_to(closed) or closed.is_relative_to(real):
             raise refused(f"holds {closed}, or lies in it: submissions must not read that")
     for wide in (Path.home(), Path(tempfile.gettempdir())):

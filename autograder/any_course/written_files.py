@@ -58,7 +58,7 @@ def _files(folder: UntrustedFolder) -> Iterator[PurePosixPath]:
         )
         for name in files:
             path = inside / name
-            if _plain(name) and path != OF_NBGRADER and not any(path.match(one) for one in LEFT_OUT):
+            if _plain(name) and path != OF_NBGRADER and not any(path.match(pattern) for pattern in LEFT_OUT):
                 yield path
 
 

@@ -71,7 +71,7 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
 
     worth = {number: check.points for number, check in public_checks(entry).items()}
     private_checks(entry)  # which must fit the parts of the public ones
-    _name_and_price(notebook, entry, source, {number: one.points for number, one in _as_written(entry).items()})
+    _name_and_price(notebook, entry, source, {number: check.points for number, check in _as_written(entry).items()})
     badge = BADGE.format(url=COLAB.format(path=course.student_repository.split("github.com/")[-1], name=entry.name))
     notebook.cells.insert(0, nbformat.v4.new_markdown_cell(badge))
     section, count = "start", 0

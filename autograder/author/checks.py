@@ -105,7 +105,9 @@ def private_checks(entry: NotebookEntry) -> dict[str, list[PrivateCheck]]:
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, PrivateCheck):
                 found.setdefault(item.exercise, []).append(item)
-    parts.must_fit(checks_module(entry), {number: [one.part for one in some] for number, some in found.items()})
+    parts.must_fit(
+        checks_module(entry), {number: [check.part for check in of_exercise] for number, of_exercise in found.items()}
+    )
     return found
 
 

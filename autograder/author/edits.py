@@ -79,7 +79,7 @@ def _why_nowhere(old: list[str], lines: list[str]) -> str:
     known = [*dict.fromkeys(line.strip() for line in lines if line)]
     for text in filter(None, map(str.strip, old)):
         if text not in known:
-            closest = " and ".join(f'"{one}"' for one in difflib.get_close_matches(text, known, SHOWN, 0))
+            closest = " and ".join(f'"{line}"' for line in difflib.get_close_matches(text, known, SHOWN, 0))
             return f'"{text}" is not a line of the solution; closest to it: {closest}'
     return (
         f'the lines from "{_first(old)}" on are in the solution, but not one below the other, or indented otherwise; '

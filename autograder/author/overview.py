@@ -56,17 +56,17 @@ def exercises(course: Course, entry: NotebookEntry, known: Collection[str] = ())
             section = heading[1] if heading else ""
             if heading and section in found:
                 found[section].title = heading[2]
-        one = found.get(section)
-        if one is None:
+        row = found.get(section)
+        if row is None:
             continue
         if stated := MINUTES.search(cell.source):
-            one.minutes += int(stated[1])
+            row.minutes += int(stated[1])
         mentioned = [made[name] for name in _names(cell) if name in made]
         mentioned += [number for word, number in NUMBER.findall(cell.source) if word not in OTHERS and number in known]
         mentioned += NOTEBOOK.findall(cell.source)
-        one.uses += [number for number in mentioned if _order(number) < _order(section)]
-    for one in found.values():
-        one.uses = sorted({*one.uses}, key=_order)
+        row.uses += [number for number in mentioned if _order(number) < _order(section)]
+    for row in found.values():
+        row.uses = sorted({*row.uses}, key=_order)
     return list(found.values())
 
 

@@ -87,5 +87,5 @@ def _asks_outside(check: Check) -> bool:
         for statement in function.body
         if not (isinstance(statement, ast.With) and is_part(statement.items[0].context_expr))
     ]
-    used = {node.id for one in outside for node in ast.walk(one) if isinstance(node, ast.Name)}
+    used = {node.id for statement in outside for node in ast.walk(statement) if isinstance(node, ast.Name)}
     return not used.isdisjoint(check.names)

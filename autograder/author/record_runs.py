@@ -39,17 +39,17 @@ def record(
     groups = {module.RECORDED: of_solution(course, entry, PROFILE)}
     for folder, made in getattr(module, "ALSO_RECORDED", {}).items():
         groups[folder] = {**groups.get(folder, {}), **made()}
-    known = {name for some in groups.values() for name in some}
+    known = {name for experiments in groups.values() for name in experiments}
     if {*names} - known:
         raise CourseError(f"{entry.name} has the experiments {', '.join(sorted(known))}, not {', '.join(names)}")
-    for folder, some in groups.items():
+    for folder, experiments in groups.items():
         runs = {
             name: run_seeds(experiment, RECORDED_SEEDS[:seeds], folder, cluster=cluster)
-            for name, experiment in some.items()
-            if name in (names or some)
+            for name, experiment in experiments.items()
+            if name in (names or experiments)
         }
         if runs:
-            yield from tables(runs, {name: some[name].metrics[:1] for name in runs})
+            yield from tables(runs, {name: experiments[name].metrics[:1] for name in runs})
 
 
 def of_solution(course: Course, entry: NotebookEntry, profile: str) -> Mapping[str, Experiment]:

@@ -72,7 +72,7 @@ def summary(
     Raises:
         CourseError: the folder has runs of other experiments, too.
     """
-    runs = {name: some for name, some in load_table(experiments, folder).items() if some}
+    runs = {name: of_experiment for name, of_experiment in load_table(experiments, folder).items() if of_experiment}
     content = read_files(folder)
     others = {name.split("/")[0] for name in content} - {experiments[name].folder("").name for name in runs}
     if others:
@@ -86,11 +86,11 @@ def summary(
     return {
         "experiments": {
             experiments[name].folder("").name: {
-                "experiment": some[0].experiment,
-                "labels": some[0].labels if any(one.baseline for one in metrics[name]) else [],
-                "runs": [_run(experiments[name], run, content) for run in some],
+                "experiment": of_experiment[0].experiment,
+                "labels": of_experiment[0].labels if any(measured.baseline for measured in metrics[name]) else [],
+                "runs": [_run(experiments[name], run, content) for run in of_experiment],
             }
-            for name, some in runs.items()
+            for name, of_experiment in runs.items()
         },
         "comparisons": rows,
     }
@@ -111,22 +111,22 @@ def _run(experiment: Experiment, run: Run, content: Mapping[str, bytes]) -> dict
 def _comparisons(runs: Arms, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[list[Any]]:
     """Every experiment against every other that has the same metrics and examples, in both directions."""
     for first, second in itertools.permutations(runs, 2):
-        one, other = runs[first][0], runs[second][0]
-        same_examples = one.labels == other.labels and len(one.predictions) == len(other.predictions)
+        run, other = runs[first][0], runs[second][0]
+        same_examples = run.labels == other.labels and len(run.predictions) == len(other.predictions)
         if metrics[first] == metrics[second] and same_examples:
             for metric in metrics[first]:
                 yield _row(compare(runs[first], runs[second], metric), metric)
 
 
 def _against_baselines(runs: Arms, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[list[Any]]:
-    for name, some in runs.items():
+    for name, of_experiment in runs.items():
         for metric in metrics[name]:
-            for one in SeedTable({name: some}, metric).against_baselines():
-                yield _row(one, metric)
+            for comparison in SeedTable({name: of_experiment}, metric).against_baselines():
+                yield _row(comparison, metric)
 
 
-def _row(one: Comparison, metric: Metric) -> list[Any]:
-    return [metric.name if name == "metric" else getattr(one, name) for name in COMPARED]
+def _row(comparison: Comparison, metric: Metric) -> list[Any]:
+    return [metric.name if name == "metric" else getattr(comparison, name) for name in COMPARED]
 
 
 def recorded_folders(course: Course) -> dict[Path, tuple[dict[str, Experiment], Callable[[Arms], Arms] | None]]:
@@ -137,9 +137,9 @@ def recorded_folders(course: Course) -> dict[Path, tuple[dict[str, Experiment], 
             module = entry.experiment_module()
             groups = [(module.RECORDED, entry.experiments_of("cpu"))]
             groups += [(folder, made()) for folder, made in getattr(module, "ALSO_RECORDED", {}).items()]
-            for folder, some in groups:
+            for folder, experiments in groups:
                 known = found.setdefault(folder, ({}, getattr(module, "decoded", None)))[0]
-                known.update(some)
+                known.update(experiments)
     return found
 
 
@@ -155,8 +155,8 @@ def _parsed(folder: Path, content: Mapping[str, bytes]) -> dict[str, Run]:
 
 def _summarised(known: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The files that a summary is of, each with its checksum."""
-    for name, one in known["experiments"].items():
-        yield from ((f"{name}/seed_{run['seed']}.json", run["sha256"]) for run in one["runs"])
+    for name, summary in known["experiments"].items():
+        yield from ((f"{name}/seed_{run['seed']}.json", run["sha256"]) for run in summary["runs"])
 
 
 def _sha256(text: bytes) -> str:
@@ -166,9 +166,9 @@ def _sha256(text: bytes) -> str:
 def _text(content: Mapping[str, Any]) -> str:
     """The text of a summary's file: a line for each run and each comparison."""
     experiments = []
-    for name, one in content["experiments"].items():
-        head = ", ".join(f"{json.dumps(key)}: {json.dumps(one[key])}" for key in ("experiment", "labels"))
-        experiments.append(f'{json.dumps(name)}: {{{head}, "runs": [\n{_lines(one["runs"])}]}}')
+    for name, summary in content["experiments"].items():
+        head = ", ".join(f"{json.dumps(key)}: {json.dumps(summary[key])}" for key in ("experiment", "labels"))
+        experiments.append(f'{json.dumps(name)}: {{{head}, "runs": [\n{_lines(summary["runs"])}]}}')
     joined = ",\n".join(experiments)
     return f'{{"experiments": {{\n{joined}}},\n"comparisons": [\n{_lines(content["comparisons"])}]}}\n'
 

@@ -16,7 +16,10 @@ def doctor() -> None:
     other = context.other_course()
     found = machine.examine_other(other) if other else machine.examine(context.load)
     colours = {machine.State.WORKS: "green", machine.State.DOES_NOT: "red", machine.State.NOT_NEEDED: "dim"}
-    rows = [(one.what, Text(one.state, style=colours[one.state]), Text(one.found), one.do) for one in found]
+    rows = [
+        (finding.what, Text(finding.state, style=colours[finding.state]), Text(finding.found), finding.do)
+        for finding in found
+    ]
     context.console.print(printing.table(("", "", "found", "what to do"), rows))
     if not machine.can_grade(found):
         context.console.print("nothing can be graded here until this is mended")

@@ -56,8 +56,10 @@ def export(
     for line in done.notes:
         context.console.print(line, markup=False, soft_wrap=True)
     if form not in (exports.CSV, exports.TOTALS) and course.late.takes_off:
-        told = "late penalties are taken off: see that the platform's own late policy does not take them off once more"
-        context.console.print(told, soft_wrap=True)
+        sentence = (
+            "late penalties are taken off: see that the platform's own late policy does not take them off once more"
+        )
+        context.console.print(sentence, soft_wrap=True)
     for entry in course.select(notebooks):
         for student, why in progress.disagreements(course, entry).items():
             context.console.print(f"{student} {entry.name}: {why}", markup=False, soft_wrap=True)

@@ -45,7 +45,7 @@ def grade(
     known_students(course, entries, student)
     if section:
         within = roster.in_section(course, section)
-        student = sorted(one for one in student or within if _is_within(course, entries, one, within))
+        student = sorted(name for name in student or within if _is_within(course, entries, name, within))
     options = Options(
         workers, cluster, trust_submissions, running.devices(gpus), dashboard, again=again, update=update, reason=reason
     )

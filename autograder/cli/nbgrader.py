@@ -82,7 +82,7 @@ def show_findings(course: "CourseDir", names: list[str], json: bool) -> None:
         for finding in found:
             print_plain_json(finding)
     elif found:
-        rows = [(one.assignment or "all", one.what, Text(one.found), Text(one.do)) for one in found]
+        rows = [(finding.assignment or "all", finding.what, Text(finding.found), Text(finding.do)) for finding in found]
         context.console.print(printing.table(("assignment", "", "found", "what to do"), rows))
     else:
         context.console.print(f"{', '.join(names) or 'no assignment'}: nothing was found that would cost marks")

@@ -31,8 +31,8 @@ def print_to_mark(waiting: dict[str, dict[str, int]]) -> None:
     if answers:
         hand_ins = sum(map(len, waiting.values()))
         how = BY_HAND.format(context.chosen.get("tree", ".course/"))
-        told = f"{answers} written answers of {hand_ins} submissions wait for a person: {how}"
-        context.console.print(told, markup=False, soft_wrap=True)
+        sentence = f"{answers} written answers of {hand_ins} submissions wait for a person: {how}"
+        context.console.print(sentence, markup=False, soft_wrap=True)
 
 
 def print_json(*records: Any) -> None:

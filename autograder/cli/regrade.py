@@ -27,7 +27,7 @@ def regrade(
     Runs only graded submissions that answer these exercises, and of those only the cells that are needed. The
     other verdicts and all manual scores stay.
     """
-    wanted = notebooks or [one.split(".")[0] for one in exercise or ()]
+    wanted = notebooks or [exercise_number.split(".")[0] for exercise_number in exercise or ()]
     course = running.begin(wanted, cluster, trust_submissions, dashboard)
 
     from autograder.grading import grade as grading
@@ -44,8 +44,8 @@ def regrade(
     elif not pairs:
         how = "with --trust-submissions" if trust_submissions else "in a sandbox"
         what = f"answers exercise {', '.join(exercise)}" if exercise else "was judged by another check than today's"
-        told = f"nothing was run: no submission that is graded {how} {what}; `autograder grade` grades what waits"
-        context.console.print(told, markup=False, soft_wrap=True)
+        sentence = f"nothing was run: no submission that is graded {how} {what}; `autograder grade` grades what waits"
+        context.console.print(sentence, markup=False, soft_wrap=True)
     else:
         print_changes(done)
         context.console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)

@@ -30,10 +30,10 @@ def status(
     entries = course.select(notebooks)
     around, only = Dependencies(course), roster.in_section(course, section) if section else None
 
-    def within(entry: NotebookEntry, some: dict[str, Any]) -> dict[str, Any]:
+    def within(entry: NotebookEntry, states: dict[str, Any]) -> dict[str, Any]:
         """What is known of the section's students and their teams."""
-        people = {one: {one, *teams.recipients(course, entry, one)} for one in some}
-        return {one: value for one, value in some.items() if only is None or people[one] & only}
+        people = {submitter: {submitter, *teams.recipients(course, entry, submitter)} for submitter in states}
+        return {submitter: value for submitter, value in states.items() if only is None or people[submitter] & only}
 
     found = {entry.name: progress.status(course, entry, around, only) for entry in entries}
     by_hand = {entry.name: within(entry, progress.to_mark(course, entry)) for entry in entries}
@@ -43,7 +43,8 @@ def status(
     # Of a notebook that nobody handed in yet, only who asks for it wants to read the whole class.
     begun = [entry for entry in entries if notebooks or any(found[entry.name].values())]
     missing = {
-        entry.name: [one for one in progress.missing(course, entry) if only is None or one in only] for entry in begun
+        entry.name: [student for student in progress.missing(course, entry) if only is None or student in only]
+        for entry in begun
     }
     if json:
         whole = {
@@ -85,9 +86,9 @@ def print_states(course: Course, found: dict, by_hand: dict, alone: dict, wrong:
 
 def print_students(excused: dict[str, dict[str, Any]], missing: dict[str, list[str]]) -> None:
     """For whom a notebook does not count, and who handed nothing in."""
-    for name, some in excused.items():
-        if some and name in missing:
-            context.console.print(Text(f"{name}: does not count for {', '.join(some)}, excused"), soft_wrap=True)
+    for name, students in excused.items():
+        if students and name in missing:
+            context.console.print(Text(f"{name}: does not count for {', '.join(students)}, excused"), soft_wrap=True)
     for name, absent in missing.items():
         if absent:
             context.console.print(Text(f"{name}: nothing is handed in by {', '.join(absent)}"), soft_wrap=True)
@@ -106,7 +107,7 @@ def print_advice(course: Course, found: dict) -> None:
         context.console.print(Text(context.in_tree(advice)), soft_wrap=True)
     if any(states["waiting"] for states in found.values()):
         context.console.print("`autograder grade` grades what is waiting")
-    if not any(some for states in found.values() for some in states.values()):
+    if not any(students for states in found.values() for students in states.values()):
         context.console.print("nothing is handed in yet: `autograder collect SOURCE` takes submissions")
 
 

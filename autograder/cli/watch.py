@@ -35,13 +35,13 @@ def watch(
     def say(text: str) -> None:
         context.console.print(f"{datetime.datetime.now():%H:%M:%S} {text}", markup=False, soft_wrap=True)
 
-    told: set[str] = set()
+    printed: set[str] = set()
 
     def on_collected(collected: Collected) -> None:
         news = [f"refused {line}" for line in collected.refused] + [f"note {line}" for line in collected.notes]
         for line in news:
-            if line not in told:  # the folder is read as a whole each time
-                told.add(line)
+            if line not in printed:  # the folder is read as a whole each time
+                printed.add(line)
                 say(line)
 
     def on_record(record: Record) -> None:
@@ -56,7 +56,7 @@ def watch(
     say(f"watching {folder} for {len(course.notebooks)} notebooks; Ctrl-C ends it")
 
     def on_failure(why: Exception) -> None:
-        told = str(why) if isinstance(why, CourseError) else f"{type(why).__name__}: {html_cleaning.line(why, 500)}"
-        say(f"not done: {told}")
+        why_not = str(why) if isinstance(why, CourseError) else f"{type(why).__name__}: {html_cleaning.line(why, 500)}"
+        say(f"not done: {why_not}")
 
     watching.watch(course, folder, Options(workers), on_collected, on_record, on_failure)

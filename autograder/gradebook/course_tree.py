@@ -298,15 +298,15 @@ def enter(course: Course, entry: NotebookEntry) -> None:
     result = api.generate_assignment(entry.name, force=True, create=True)
     if not result["success"]:
         place(course, "source", entry).unlink(missing_ok=True)  # so that the next build tries again
-        told = str(result.get("log") or result.get("error"))
-        if "Cannot add or remove cells" in told:
+        message = str(result.get("log") or result.get("error"))
+        if "Cannot add or remove cells" in message:
             raise CourseError(
                 f"{entry.name}: an exercise or written question was added or removed, and its submissions have marks, "
                 f"which nbgrader keeps cell by cell. Take the change back (until then the release of before stays), or "
                 f"begin a new course tree with --tree, or remove all submissions of {entry.number} first: `autograder "
                 f"remove STUDENT {entry.number} --yes` for each"
             )
-        raise CourseError(f"nbgrader refuses {entry.name}:\n{told}")
+        raise CourseError(f"nbgrader refuses {entry.name}:\n{message}")
     with api.gradebook as gradebook:
         gradebook.update_or_create_assignment(entry.name, duedate=due(entry))
 

@@ -114,7 +114,7 @@ def _write(course: Course, student: str, entry: NotebookEntry | None, more: dict
             kept.append(line)
     if more is not None:
         added = {"student": student, "notebook": notebook} | more
-        names, head = ([*some, *(one for one in added if one not in names)] for some in (names, head))
+        names, head = ([*columns, *(column for column in added if column not in names)] for columns in (names, head))
         kept.append([added.get(name, "") for name in names])
     written = io.StringIO(newline="")
     csv.writer(written, delimiter=separator, lineterminator="\n").writerows([head, *kept])
@@ -175,14 +175,14 @@ def extension_of(
     if (submitter_id, entry.name) in granted:
         return granted[submitter_id, entry.name]
     members = teams.load(course).members(entry, submitter_id)
-    theirs = [granted.get((one, entry.name)) for one in members]
-    if members and all(one == EXCUSED for one in theirs):
+    theirs = [granted.get((member, entry.name)) for member in members]
+    if members and all(extension == EXCUSED for extension in theirs):
         return EXCUSED
-    several = [one for one in theirs if one is not None and one != EXCUSED]
+    several = [extension for extension in theirs if extension is not None and extension != EXCUSED]
     due = entry.deadline
     if NEVER_LATE in several or not several or due is None:
         return NEVER_LATE if NEVER_LATE in several else next(iter(several), None)
-    return max(several, key=lambda one: until(one, due))
+    return max(several, key=lambda extension: until(extension, due))
 
 
 def of_their_teams(course: Course, student: str, entries: Sequence[NotebookEntry]) -> list[str]:
@@ -205,9 +205,13 @@ def is_over(course: Course, entry: NotebookEntry, student: str, granted: Mapping
     if entry.deadline is None:
         return True
     team = teams.load(course).of(entry, student)
-    given = [extension_of(course, entry, one, granted) for one in (student, team) if one]
-    ends = [until(one, entry.deadline) for one in given if one is not None and not isinstance(one, str)]
-    if any(isinstance(one, str) for one in given):
+    given = [extension_of(course, entry, submitter_id, granted) for submitter_id in (student, team) if submitter_id]
+    ends = [
+        until(extension, entry.deadline)
+        for extension in given
+        if extension is not None and not isinstance(extension, str)
+    ]
+    if any(isinstance(extension, str) for extension in given):
         return False
     return max([*ends, entry.deadline]) < datetime.datetime.now(datetime.UTC)
 

@@ -193,7 +193,7 @@ def signing_listeners(reason: str) -> dict[str, Callable[..., None]]:
     signed_sessions: set[int] = set()
 
     def before(session: Session, *given: Any) -> None:
-        names = {type(one).__name__ for one in (*session.dirty, *session.new, *session.deleted)}
+        names = {type(row).__name__ for row in (*session.dirty, *session.new, *session.deleted)}
         if names & {"Grade", "Comment", "SubmittedAssignment"} and _has(session.connection(), "mark_writer"):
             sign(session.connection(), reason)
             signed_sessions.add(id(session))

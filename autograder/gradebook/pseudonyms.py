@@ -90,7 +90,7 @@ def called(course: Course, student: str) -> str:
     known, listed = teams.load(course), roster.load(course)
     if known.name(student):
         members = sorted(known.people(student))
-        return f"{known.name(student)}: {', '.join(called(course, one) or one for one in members)}"
+        return f"{known.name(student)}: {', '.join(called(course, member) or member for member in members)}"
     line = listed.students.get(student) if listed else None
     first, last = (line.first_name, line.last_name) if line else roster.called(course, student)
     return f"{first} {last}".strip()
@@ -100,7 +100,7 @@ def _split(folded: str) -> list[tuple[str, int, int]]:
     """The words of a folded text, each with where it begins and ends. Vowel signs are letters, see `is_letter`."""
     if folded.isascii():
         return [(found[0], found.start(), found.end()) for found in re.finditer("[a-z0-9]+", folded)]
-    shape = "".join("x" if is_letter(one) else " " for one in folded)
+    shape = "".join("x" if is_letter(letter) else " " for letter in folded)
     return [(folded[found.start() : found.end()], found.start(), found.end()) for found in re.finditer("x+", shape)]
 
 
@@ -118,9 +118,9 @@ def _folded(text: str) -> tuple[str, Sequence[int]]:
     letters: list[str] = []
     places: list[int] = []
     for place, sign in enumerate(text):
-        for one in unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", sign).casefold()).translate(PLAIN):
-            if is_letter(one) or not (unicodedata.combining(one) or unicodedata.category(one) == "Cf"):
-                letters.append(one)
+        for letter in unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", sign).casefold()).translate(PLAIN):
+            if is_letter(letter) or not (unicodedata.combining(letter) or unicodedata.category(letter) == "Cf"):
+                letters.append(letter)
                 places.append(place)
     return "".join(letters), [*places, len(text)]
 

@@ -54,7 +54,7 @@ class Student:
         """What this student may be called, as `plain` writes it."""
         first, last = self.first_name, self.last_name
         names = (self.id, self.email, self.email.split("@")[0], first + last, last + first, *self.platform_ids)
-        return {plain(one) for one in names} - {""}
+        return {plain(name) for name in names} - {""}
 
 
 class Roster:
@@ -76,18 +76,24 @@ class Roster:
     def candidates(self, name: str, platform_id: str = "", account: bool = False) -> list[Student]:
         """The students who may be meant, see `find`."""
         if account:  # who may choose the name of an account could choose another student's first and last name
-            ids = ((one, map(str.casefold, (one.id, *one.platform_ids))) for one in self.students.values())
-            return [one for one, known in ids if name.casefold() in known]
-        found = [one for one in self.students.values() if platform_id and platform_id in one.platform_ids]
+            ids = (
+                (student, map(str.casefold, (student.id, *student.platform_ids))) for student in self.students.values()
+            )
+            return [student for student, known in ids if name.casefold() in known]
+        found = [student for student in self.students.values() if platform_id and platform_id in student.platform_ids]
         return found or self._called.get(plain(name), []) or (self._by_address(name) if "@" in name else [])
 
     def _by_address(self, name: str) -> list[Student]:
         """The students whose address is in the name of a file, with other words around it."""
         around = r"(?<![a-z0-9.+-]){}(?![a-z0-9-]|\.[a-z0-9])"
-        known = [one for one in self.students.values() if one.email]
-        found = [one for one in known if re.search(around.format(re.escape(one.email.casefold())), name.casefold())]
-        longest = max((len(one.email) for one in found), default=0)  # `b@x.edu` is in `a_b@x.edu` as well
-        return [one for one in found if len(one.email) == longest]
+        known = [student for student in self.students.values() if student.email]
+        found = [
+            student
+            for student in known
+            if re.search(around.format(re.escape(student.email.casefold())), name.casefold())
+        ]
+        longest = max((len(student.email) for student in found), default=0)  # `b@x.edu` is in `a_b@x.edu` as well
+        return [student for student in found if len(student.email) == longest]
 
     def find(
         self, name: str, platform_id: str = "", lasting: bool = True, shared: bool = False, account: bool = False
@@ -108,7 +114,9 @@ class Roster:
         if not found:
             add = platform_id if platform_id and lasting else re.sub(r"[\s;,]+", "", name)  # which divide those ids
             like = [
-                one.id for one in self.students.values() if plain(name) in map(plain, (one.first_name, one.last_name))
+                student.id
+                for student in self.students.values()
+                if plain(name) in map(plain, (student.first_name, student.last_name))
             ]
             if shared:
                 raise CourseError(
@@ -120,7 +128,7 @@ class Roster:
             # Other words, as students write them into names of files, are not what a platform calls anybody.
             alias = f", or `{add}` to the platform_ids of one" if ALIAS.fullmatch(add) else ""
             raise CourseError(f"{who} is not in {self.path.name}: {meant}add a line there{alias}")
-        several = " and ".join(one.id for one in found)
+        several = " and ".join(student.id for student in found)
         number = f", or write {platform_id} into the platform_ids of one in {self.path.name}"
         raise CourseError(
             f"{who} may be {several}: name one of these ids (`collect FILE --student ID` for a file alone)"
@@ -130,10 +138,13 @@ class Roster:
     def namesakes(self) -> dict[str, list[str]]:
         """The names that several students have, each with their ids: these students write their ids into STUDENT."""
         found: dict[str, list[Student]] = {}
-        for one in self.students.values():
-            found.setdefault(canonical(one.first_name + one.last_name), []).append(one)
-        several = (some for name, some in found.items() if name and len(some) > 1)
-        return {f"{some[0].first_name} {some[0].last_name}".strip(): [one.id for one in some] for some in several}
+        for student in self.students.values():
+            found.setdefault(canonical(student.first_name + student.last_name), []).append(student)
+        several = (namesakes for name, namesakes in found.items() if name and len(namesakes) > 1)
+        return {
+            f"{namesakes[0].first_name} {namesakes[0].last_name}".strip(): [student.id for student in namesakes]
+            for namesakes in several
+        }
 
     def is_another(self, name: str, student: str) -> bool:
         """Whether numbers drawn for `name`, see `utils.variants`, are those of somebody else than `student`."""
@@ -159,15 +170,19 @@ def _read(path: Path, state: tuple[int, ...]) -> Roster:
     students = []
     for line, row in rows(path, COLUMNS):
         identifier = row["id"]
-        if not identifier or not all(is_letter(one) or one in "_.@+-" for one in identifier) or identifier[0] in ".@+-":
+        if (
+            not identifier
+            or not all(is_letter(letter) or letter in "_.@+-" for letter in identifier)
+            or identifier[0] in ".@+-"
+        ):
             raise CourseError(
                 f"{path}, line {line}: `{identifier}` cannot be an id: letters, digits and . _ @ + - only"
             )
         ids = tuple(filter(None, re.split(r"[\s;,]+", row["platform_ids"])))
         students.append(Student(identifier, row["first_name"], row["last_name"], row["email"], ids, row["section"]))
     for what, values in (
-        ("id", [one.id for one in students]),
-        ("platform id", [number for one in students for number in one.platform_ids]),
+        ("id", [student.id for student in students]),
+        ("platform id", [number for student in students for number in student.platform_ids]),
     ):
         twice = [value for value, times in Counter(values).items() if times > 1]
         if twice:
@@ -183,9 +198,9 @@ def in_section(course: Course, section: str) -> set[str]:
     """
     known = load(course)
     students = known.students.values() if known else ()
-    found = {one.id for one in students if one.section.casefold() == section.casefold()}
+    found = {student.id for student in students if student.section.casefold() == section.casefold()}
     if not found:
-        there = ", ".join(sorted({one.section for one in students} - {""}))
+        there = ", ".join(sorted({student.section for student in students} - {""}))
         raise CourseError(
             f"there is no section {section} in {course.tree / 'students.csv'}; its column `section` "
             + (f"has {there}" if there else "is where a section is written")
@@ -199,7 +214,7 @@ def slug(name: str) -> str:
     It begins with none of the signs that a shell, a folder listing or a spreadsheet reads in its own way.
     """
     name = re.sub(r"\s+", "_", unicodedata.normalize("NFC", name).strip())
-    kept = "".join(one for one in name if is_letter(one) or one in "_.@+-")
+    kept = "".join(letter for letter in name if is_letter(letter) or letter in "_.@+-")
     return kept.lstrip(".-+@").encode()[:MAX_NAME].decode(errors="ignore")
 
 

@@ -138,11 +138,11 @@ class Collect(ExchangeCollect):
         name = self.coursedir.assignment_id
         command = ["--tree", self.coursedir.root, "collect", "--exchange", self.root, "--notebook", name]
         ran = _autograder(command, self.coursedir.db_url)
-        told = [line for line in (*ran.stdout.splitlines(), *ran.stderr.splitlines()) if line.strip()]
-        for line in told:
+        lines = [line for line in (*ran.stdout.splitlines(), *ran.stderr.splitlines()) if line.strip()]
+        for line in lines:
             self.log.info(line)
         if ran.returncode:
-            self.fail(told[-1].removeprefix("autograder: ") if told else "nothing was collected, and no reason given")
+            self.fail(lines[-1].removeprefix("autograder: ") if lines else "nothing was collected, and no reason given")
 
 
 class ReleaseFeedback(ExchangeReleaseFeedback):
@@ -152,7 +152,9 @@ class ReleaseFeedback(ExchangeReleaseFeedback):
         """See that the folder is the instructor's before a page is put there."""
         folder = Path(self.root, self.coursedir.course_id)
         try:
-            course_tree.require_own(*(one for one in (folder, folder / "inbound", folder / "feedback") if one.exists()))
+            course_tree.require_own(
+                *(path for path in (folder, folder / "inbound", folder / "feedback") if path.exists())
+            )
         except CourseError as bad:
             self.fail(str(bad))
         super().init_dest()
@@ -218,21 +220,25 @@ def _grade(app: Autograde, name: str, students: list[str]) -> None:
     command += ["--again"] * app.force + [f"--student={student}" for student in students]
     ran = _autograder(command, app.coursedir.db_url)
     records = [json.loads(line) for line in ran.stdout.splitlines()]
-    if ran.returncode not in (0, 1) or {one["student"] for one in records} != set(students):
-        told = [line for line in ran.stderr.splitlines() if line.strip()]
+    if ran.returncode not in (0, 1) or {record["student"] for record in records} != set(students):
+        lines = [line for line in ran.stderr.splitlines() if line.strip()]
         first = next(
-            (line for line in told if line.startswith("autograder: ")), told[-1] if told else "no reason given"
+            (line for line in lines if line.startswith("autograder: ")), lines[-1] if lines else "no reason given"
         )
         _refuse(app, first.removeprefix("autograder: "))
-    for one in records:
-        if one["retry"]:
-            _refuse(app, f"{one['student']}: {one['reason']}")
-        if one["status"] == "graded":
+    for record in records:
+        if record["retry"]:
+            _refuse(app, f"{record['student']}: {record['reason']}")
+        if record["status"] == "graded":
             app.log.info(
-                "%s %s: %g of %g points, judged in the sandbox", one["student"], name, one["score"], one["points"]
+                "%s %s: %g of %g points, judged in the sandbox",
+                record["student"],
+                name,
+                record["score"],
+                record["points"],
             )
         else:
-            app.log.warning("%s %s: ungradable: %s", one["student"], name, one["reason"])
+            app.log.warning("%s %s: ungradable: %s", record["student"], name, record["reason"])
 
 
 def _autograder(command: list[str], database: str) -> subprocess.CompletedProcess[str]:

@@ -53,7 +53,7 @@ class Teams:
 
     def members(self, entry: NotebookEntry, team: str) -> tuple[str, ...]:
         """The members of a team for a notebook; () if it has none, or is not a team."""
-        return tuple(sorted(one for one in self._people.get(team, ()) if self.of(entry, one) == team))
+        return tuple(sorted(student for student in self._people.get(team, ()) if self.of(entry, student) == team))
 
     def people(self, submitter: str) -> frozenset[str]:
         """Everybody who is in a team for any notebook; of a student, that student alone."""
@@ -107,7 +107,7 @@ def _read(
                 raise CourseError(
                     f"the teams `{names[team]}` and `{row['team']}` have one id, {team}: rename one of them"
                 )
-            before = next((one for one in rows if (one.member, one.notebook) == (member, notebook)), None)
+            before = next((row for row in rows if (row.member, row.notebook) == (member, notebook)), None)
             if before and before.team != team:
                 raise CourseError(f"{member} is in the team {before.team} already, by line {before.line}")
         except CourseError as bad:
@@ -140,10 +140,12 @@ def _understood(
         raise CourseError(f"`{row['team']}` is the id of a student: call the team something else")
     if not called:
         raise CourseError("it names no student; are its columns divided by the same sign as those of line 1?")
-    named = [one.name for one in notebooks if row["notebook"] in (one.name, one.number, one.number.lstrip("0"))]
+    named = [
+        entry.name for entry in notebooks if row["notebook"] in (entry.name, entry.number, entry.number.lstrip("0"))
+    ]
     if row["notebook"] and not named:
         raise CourseError(
-            f"there is no notebook `{row['notebook']}`; there are {', '.join(one.name for one in notebooks)}"
+            f"there is no notebook `{row['notebook']}`; there are {', '.join(entry.name for entry in notebooks)}"
         )
     return team, _member(called, known), named[0] if named else ""
 
@@ -157,11 +159,11 @@ def _member(called: list[str], known: roster.Roster | None) -> str:
     if known is None:
         return roster.slug(called[0])
     why = ""
-    for one in called:
-        if one in known.students:
-            return one
+    for name in called:
+        if name in known.students:
+            return name
         try:
-            return known.find(one, one).id
+            return known.find(name, name).id
         except CourseError as bad:
             why = why or str(bad)
     raise CourseError(why)
@@ -194,7 +196,9 @@ def submitter(course: Course, entry: NotebookEntry, student: str) -> str:
     team = load(course).of(entry, student)
     if not team:
         return student
-    own, theirs = (course_tree.place(course, "submitted", entry, one).exists() for one in (student, team))
+    own, theirs = (
+        course_tree.place(course, "submitted", entry, submitter_id).exists() for submitter_id in (student, team)
+    )
     if own and theirs:
         later = _came(course, entry, student) > _came(course, entry, team)
         return student if later and not _is_a_copy(course, entry, student, team) else team
@@ -207,12 +211,14 @@ def recipients(course: Course, entry: NotebookEntry, submitter_id: str) -> tuple
     students = known.members(entry, submitter_id) or (submitter_id,)
     if not known:
         return students
-    return tuple(one for one in students if submitter(course, entry, one) == submitter_id)
+    return tuple(student for student in students if submitter(course, entry, student) == submitter_id)
 
 
 def by_student(course: Course, entry: NotebookEntry, found: Mapping[str, T]) -> dict[str, T]:
     """What is known of submissions, by the students for whom they count."""
-    return {student: value for one, value in found.items() for student in recipients(course, entry, one)}
+    return {
+        student: value for submitter_id, value in found.items() for student in recipients(course, entry, submitter_id)
+    }
 
 
 def shown(course: Course, entry: NotebookEntry, submitter_id: str) -> str:
@@ -227,7 +233,7 @@ def _is_a_copy(course: Course, entry: NotebookEntry, student: str, team: str) ->
     own = course_tree.place(course, "submitted", entry, student).read_bytes()
     if own not in (path.read_bytes() for path in (course_tree.place(course, "submitted", entry, team), *kept)):
         return False
-    runs, theirs = (course_tree.results_path(course, entry, one) for one in (student, team))
+    runs, theirs = (course_tree.results_path(course, entry, submitter_id) for submitter_id in (student, team))
     return not runs.exists() or (theirs.exists() and theirs.read_bytes() == runs.read_bytes())
 
 
@@ -249,7 +255,7 @@ def add(course: Course, entry: NotebookEntry, name: str, members: Collection[str
         CourseError: the file cannot be understood, or the name cannot be a team's; nothing is written.
     """
     known, path, team = load(course), course.tree / FILE, identifier(name)
-    new = [one for one in members if not known.of(entry, one)]
+    new = [member for member in members if not known.of(entry, member)]
     if not new:
         return [*members]
     listed = roster.load(course)
@@ -261,12 +267,12 @@ def add(course: Course, entry: NotebookEntry, name: str, members: Collection[str
     if not {*COLUMNS} <= {*head}:
         raise CourseError(f"{path} needs the columns {','.join(COLUMNS)}, so that a team of one notebook can be added")
     written = io.StringIO(newline="")
-    rows = [{"team": name, "student": one, "notebook": entry.name} for one in new]
+    rows = [{"team": name, "student": member, "notebook": entry.name} for member in new]
     csv.writer(written, delimiter=separator, lineterminator="\n").writerows(
         [row.get(column, "") for column in head] for row in rows
     )
     write(path, text.rstrip("\n") + "\n" + written.getvalue())
-    return [one for one in members if one not in new]
+    return [member for member in members if member not in new]
 
 
 def lines_of(course: Course, student: str) -> set[int]:
@@ -286,5 +292,7 @@ def superseded(course: Course, entry: NotebookEntry) -> Iterator[tuple[str, str]
     known = load(course)
     for student in sorted({row.member for row in known.rows}):
         team = known.of(entry, student)
-        if team and all(course_tree.place(course, "submitted", entry, one).exists() for one in (student, team)):
+        if team and all(
+            course_tree.place(course, "submitted", entry, submitter_id).exists() for submitter_id in (student, team)
+        ):
             yield student, submitter(course, entry, student)

@@ -95,7 +95,7 @@ def accepted(
             continue
         runs = evidence.accepted(sizes, recorded, files, standing)[0]
         if any(runs.values()):
-            found[student] = {name: some for name, some in runs.items() if some}
+            found[student] = {name: of_experiment for name, of_experiment in runs.items() if of_experiment}
     return found
 
 
@@ -105,8 +105,12 @@ def suspicions(
     """Why a run should be trained again, by student, experiment and seed; the more reasons, the sooner."""
     flags = {student: standing.flags for student, standing in copied_runs.of(course, entry).items()}
     known = _experiments(course, entry)
-    recorded = load_table({one.folder("").name: one for one in known.values()}, entry.experiment_module().RECORDED)
-    seconds = Counter(run.seconds for some in accepted_runs.values() for runs in some.values() for run in runs)
+    recorded = load_table(
+        {experiment.folder("").name: experiment for experiment in known.values()}, entry.experiment_module().RECORDED
+    )
+    seconds = Counter(
+        run.seconds for of_student in accepted_runs.values() for runs in of_student.values() for run in runs
+    )
     found: dict[tuple[str, str, int], list[str]] = {}
     for student, experiments in accepted_runs.items():
         for name, runs in experiments.items():
@@ -125,7 +129,7 @@ def suspicions(
                     ahead = metric.of(run) - sum(map(metric.of, usual)) / len(usual)
                     if (-ahead if metric.lower_is_better else ahead) > experiment.lead:
                         why.append(f"{ahead:+.{metric.digits}f} {metric.difference_unit} beside the recorded runs")
-                    if run.seconds < min(one.seconds for one in usual) / 50:
+                    if run.seconds < min(honest.seconds for honest in usual) / 50:
                         why.append("it was very fast")
                 if why:
                     found[student, name, run.seed] = why
@@ -149,7 +153,7 @@ def audit(
     if not 0 < fraction <= 1:
         raise CourseError(f"--fraction is {fraction}; it must be above 0 and at most 1")
     stand = accepted(course, entry)
-    runs = [(student, run) for student, some in stand.items() for runs in some.values() for run in runs]
+    runs = [(student, run) for student, of_student in stand.items() for runs in of_student.values() for run in runs]
     if not runs:
         raise CourseError(f"no runs of {entry.name} have been handed in that could be audited")
     known = _experiments(course, entry)
@@ -165,7 +169,7 @@ def audit(
 
 def _experiments(course: Course, entry: NotebookEntry) -> dict[str, Experiment]:
     """The experiments that may have been run, by configuration."""
-    return {configuration(one.plain()): one for size in sizes_of(course, entry) for one in size}
+    return {configuration(experiment.plain()): experiment for size in sizes_of(course, entry) for experiment in size}
 
 
 def configuration(plain: Mapping[str, Any]) -> str:
@@ -186,10 +190,12 @@ def sample(
     for _ in range(-(-count // 2)):
         already = Counter(student for student, _ in taken)
 
-        def urgency(one: tuple[str, Run], already: Counter[str] = already) -> tuple[int, int]:
-            return -already[one[0]], len(why.get((one[0], one[1].experiment["name"], one[1].seed), ()))
+        def urgency(candidate: tuple[str, Run], already: Counter[str] = already) -> tuple[int, int]:
+            return -already[candidate[0]], len(
+                why.get((candidate[0], candidate[1].experiment["name"], candidate[1].seed), ())
+            )
 
-        doubted = [one for one in left if urgency(one)[1]]
+        doubted = [candidate for candidate in left if urgency(candidate)[1]]
         if not doubted:
             break
         first = max(doubted, key=urgency)
@@ -209,12 +215,12 @@ def again(
 def compared(student: str, experiment: Experiment, run: Run, new: Run, reasons: tuple[str, ...] = ()) -> Audited:
     """A run as handed in against the same one as trained here."""
     metric = experiment.metrics[0]
-    equal = sum(one == other for one, other in zip(run.predictions, new.predictions, strict=True)) / len(
+    equal = sum(prediction == other for prediction, other in zip(run.predictions, new.predictions, strict=True)) / len(
         run.predictions
     )
     kinds = sorted((kind_of(run), kind_of(new)))
     tolerance = experiment.tolerance.get((kinds[0], kinds[1])) if run.versions == new.versions else None
-    claimed, found = (metric.show(metric.of(one)) for one in (run, new))
+    claimed, found = (metric.show(metric.of(made)) for made in (run, new))
     alike = _likeness(run.outputs, new.outputs, equal)
     same = experiment.examples_of(run) == experiment.examples_of(new)
     return Audited(student, experiment.name, run.seed, claimed, found, equal, alike, tolerance, reasons, same)
@@ -223,8 +229,8 @@ def compared(student: str, experiment: Experiment, run: Run, new: Run, reasons: 
 def _likeness(handed_in: np.ndarray, found: np.ndarray, equal: float) -> float:
     if not found.size or handed_in.shape != found.shape:
         return equal if handed_in.shape == found.shape else 0.0
-    one, other = centred(np.array([handed_in, found]))
-    return float(one @ other)
+    first, other = centred(np.array([handed_in, found]))
+    return float(first @ other)
 
 
 def kind_of(run: Run) -> str:

@@ -79,16 +79,18 @@ def _compared(course: Course) -> tuple[Folders, dict[str, list[Claim]]]:
     # By notebook, as the judge looks into them: else files of the one could take the places of the other's.
     folders = [
         {
-            one.folder("").name: (one, one.digest())
+            experiment.folder("").name: (experiment, experiment.digest())
             for profile in course.grading.results_profiles
-            for one in other.experiments_of(profile).values()
+            for experiment in other.experiments_of(profile).values()
         }
         for other in course.notebooks
         if other.has_experiments
     ]
     people = teams.load(course).people
     known = {student: _versions(course, student, folders) for student in _everybody(course)}
-    return folders, {student: [replace(one, people=people(student)) for one in some] for student, some in known.items()}
+    return folders, {
+        student: [replace(claim, people=people(student)) for claim in own] for student, own in known.items()
+    }
 
 
 def _of(course: Course, entry: NotebookEntry, folders: Folders, known: dict[str, list[Claim]]) -> dict[str, Standing]:
@@ -97,7 +99,9 @@ def _of(course: Course, entry: NotebookEntry, folders: Folders, known: dict[str,
         student: _dated(_claims(student, path.read_bytes(), folders), known[student])
         for student, path in handed_in.items()
     }
-    keys = _keys(course, [one for some in current.values() for one in some]) if course.grading.run_keys else None
+    keys = (
+        _keys(course, [claim for theirs in current.values() for claim in theirs]) if course.grading.run_keys else None
+    )
     listed = roster.load(course)
     names = {student: names_of(course, entry, student, listed) for student in handed_in}
     flags = _flags(current, known, keys, names, listed)
@@ -120,7 +124,7 @@ def decisions(course: Course, entry: NotebookEntry) -> dict[str, bool]:
     path = _decided(course, entry)
     try:
         stated = json.loads(path.read_text()) if path.exists() else {}
-        return {student: one["counts"] is True for student, one in stated.items()}
+        return {student: standing["counts"] is True for student, standing in stated.items()}
     except (ValueError, TypeError, KeyError, AttributeError):
         raise CourseError(f"{path} cannot be read: mend it, or remove it and decide again") from None
 
@@ -201,7 +205,9 @@ def _claims(owner: str, packed: bytes, folders: Folders) -> list[Claim]:
     `folders` are those of each notebook's experiments.
     """
     files, found = unpack(packed), []
-    wanted = {file: some[file.split("/")[0]] for some in folders for file in chosen(files, some)}
+    wanted = {
+        file: configurations[file.split("/")[0]] for configurations in folders for file in chosen(files, configurations)
+    }
     for file, (experiment, digest) in wanted.items():
         stamp = digest, hashlib.sha256(files[file]).hexdigest()
         if stamp not in _read:
@@ -251,58 +257,57 @@ def _flags(
     """What a person should look at, by student, who is `called` by several names."""
     flags: dict[str, list[str]] = {owner: [] for owner in current}
     pairs: dict[tuple[str, str], list[tuple[Claim, Claim, str]]] = {}
-    claims, named = [one for some in current.values() for one in some], dict(keys or ())
+    claims, named = [claim for theirs in current.values() for claim in theirs], dict(keys or ())
     found = [*_matches(claims, known, named)]
-    known_already = {(one.owner, one.file, other.owner, other.file) for one, other, _ in found}
-    for one, other, how in _counted_again(claims, known, named):
-        if (one.owner, one.file, other.owner, other.file) not in known_already:
-            found.append((one, other, how))
-    for one, other, how in found:
-        pairs.setdefault((one.owner, other.owner), []).append((one, other, how))
+    known_already = {(claim.owner, claim.file, other.owner, other.file) for claim, other, _ in found}
+    for claim, other, how in _counted_again(claims, known, named):
+        if (claim.owner, claim.file, other.owner, other.file) not in known_already:
+            found.append((claim, other, how))
+    for claim, other, how in found:
+        pairs.setdefault((claim.owner, other.owner), []).append((claim, other, how))
 
     def weight(item: tuple[Any, list[tuple[Claim, Claim, str]]]) -> tuple[int, int]:
-        return -sum(varied(one.outputs) for one, _, _ in item[1]), -len(item[1])  # what says most comes first
+        return -sum(varied(claim.outputs) for claim, _, _ in item[1]), -len(item[1])  # what says most comes first
 
     for (owner, neighbour), matched in sorted(pairs.items(), key=weight):
         if len(flags[owner]) < MOST:
             flags[owner].append(_sentence(neighbour, matched))
-    names = {owner: sorted({students.fold(one.name) for one in some} - {""}) for owner, some in known.items()}
+    names = {owner: sorted({students.fold(claim.name) for claim in theirs} - {""}) for owner, theirs in known.items()}
     for owner, some in current.items():
-        told = [
+        sentences = [
             f"its runs say that {legible(name, 60)!r} made them: is that {owner}?"
-            for name in sorted({one.name for one in some if one.name})
+            for name in sorted({claim.name for claim in some if claim.name})
             if not belongs(name, owner, *called[owner])
         ]
-        mine = {students.fold(one.name) for one in some} - {""}
-        people = frozenset[str]().union(*(one.people for one in some))
-        told += [
+        mine = {students.fold(claim.name) for claim in some} - {""}
+        people = frozenset[str]().union(*(claim.people for claim in some))
+        sentences += [
             f"its runs carry the same name as those of {neighbour}{_namesakes(owner, neighbour, listed)}"
             for neighbour, theirs in names.items()
             if neighbour != owner and mine.intersection(theirs) and not people.intersection(known[neighbour][0].people)
         ]
-        more = [f"and {len(told) - MOST} more names that are not its own"] if len(told) > MOST else []
-        flags[owner] += [*told[:MOST], *more]
+        more = [f"and {len(sentences) - MOST} more names that are not its own"] if len(sentences) > MOST else []
+        flags[owner] += [*sentences[:MOST], *more]
     return flags
 
 
 def belongs(name: str, *called: str) -> bool:
     """Whether a name may be that of the student who is `called` so; numbers of a platform do not count."""
     words = students.fold(name).split()
-    for one in called:
-        whose = students.fold(one).split()
+    for called_name in called:
+        whose = students.fold(called_name).split()
         for left, right in ((words, whose), *([(_letters(words), _letters(whose))] if _letters(words) else [])):
             if sorted(left) == sorted(right) or sorted("".join(left)) == sorted("".join(right)):
                 return True
     return False
 
 
-def _namesakes(one: str, other: str, listed: roster.Roster | None) -> str:
+def _namesakes(student: str, other: str, listed: roster.Roster | None) -> str:
     """What to do if two students have one name in the class list, as the end of a sentence; else ""."""
     for name, ids in (listed.namesakes() if listed else {}).items():
-        if {one, other} <= {*ids}:
-            return (
-                f": both are called {name} in students.csv, so each has to write the id into STUDENT, {one} or {other}"
-            )
+        if {student, other} <= {*ids}:
+            both = f": both are called {name} in students.csv"
+            return f"{both}, so each has to write the id into STUDENT, {student} or {other}"
     return ""
 
 
@@ -328,35 +333,35 @@ def _matches(
     current: list[Claim], known: dict[str, list[Claim]], keys: dict[str, str]
 ) -> Iterator[tuple[Claim, Claim, str]]:
     """The runs that are also another student's, as they are, scaled, with noise or in another order."""
-    everything = [one for some in known.values() for one in some]
-    for size in sorted({len(one.outputs) for one in current}):
-        ours = [one for one in current if len(one.outputs) == size]
-        theirs = [one for one in everything if len(one.outputs) == size]
+    everything = [claim for of_one in known.values() for claim in of_one]
+    for size in sorted({len(claim.outputs) for claim in current}):
+        ours = [claim for claim in current if len(claim.outputs) == size]
+        theirs = [claim for claim in everything if len(claim.outputs) == size]
         # Of texts, counts and what has collapsed, nothing but equal ones can be told, and of constants not even these.
         same: dict[str, list[Claim]] = {}
         for other in theirs:
             if not varied(other.outputs):
                 same.setdefault(other.what, []).append(other)
-        for one in ours:
-            if not varied(one.outputs) and (size < 2 or np.ptp(one.outputs)):
-                yield from ((one, other, "is") for other in same.get(one.what, ()) if is_foreign(one, other, keys))
-        ours, theirs = ([one for one in some if varied(one.outputs)] for some in (ours, theirs))
+        for path in ours:
+            if not varied(path.outputs) and (size < 2 or np.ptp(path.outputs)):
+                yield from ((path, other, "is") for other in same.get(path.what, ()) if is_foreign(path, other, keys))
+        ours, theirs = ([claim for claim in claims if varied(claim.outputs)] for claims in (ours, theirs))
         if not ours or not theirs:
             continue
-        whose = np.array([hash(one.owner) for one in theirs])
-        table = np.array([one.outputs for one in theirs], dtype=np.float32)
+        whose = np.array([hash(claim.owner) for claim in theirs])
+        table = np.array([claim.outputs for claim in theirs], dtype=np.float32)
         straight, ranked, ordered, backwards = shapes(table)
         for start in range(0, len(ours), ROWS):
             block = ours[start : start + ROWS]
-            rows, ranks, sorted_rows, _ = shapes(np.array([one.outputs for one in block], dtype=np.float32))
-            foreign = np.array([hash(one.owner) for one in block])[:, None] != whose[None]
+            rows, ranks, sorted_rows, _ = shapes(np.array([claim.outputs for claim in block], dtype=np.float32))
+            foreign = np.array([hash(claim.owner) for claim in block])[:, None] != whose[None]
             near = ((np.abs(rows @ straight.T) > NEAR) | (np.abs(ranks @ ranked.T) > NEAR)) & foreign
             again = (sorted_rows @ ordered.T > PERMUTED) | (sorted_rows @ backwards.T > PERMUTED)
             for row, column in np.argwhere(near | (again & foreign)):
-                one, other = block[row], theirs[column]
-                if is_foreign(one, other, keys):
+                path, other = block[row], theirs[column]
+                if is_foreign(path, other, keys):
                     how = "is" if near[row, column] else "is, its examples in another order,"
-                    yield one, other, how
+                    yield path, other, how
 
 
 def _counted_again(
@@ -364,23 +369,23 @@ def _counted_again(
 ) -> Iterator[tuple[Claim, Claim, str]]:
     """The runs whose counts or classes are those of another student's, whatever fractions are beside them."""
     same: dict[str, list[Claim]] = {}
-    for other in (one for some in known.values() for one in some if one.counted):
+    for other in (claim for of_one in known.values() for claim in of_one if claim.counted):
         same.setdefault(other.counted, []).append(other)
-    for one in current:
-        for other in same.get(one.counted, ()):
-            if is_foreign(one, other, keys):
-                yield one, other, "has the counts or classes of a run"
+    for claim in current:
+        for other in same.get(claim.counted, ()):
+            if is_foreign(claim, other, keys):
+                yield claim, other, "has the counts or classes of a run"
 
 
-def is_foreign(one: Claim, other: Claim, keys: dict[str, str]) -> bool:
+def is_foreign(claim: Claim, other: Claim, keys: dict[str, str]) -> bool:
     """Whether a run is of another student, to whom not the same seed was given by chance; a team's are its members'."""
-    return one.owner != other.owner and not one.people & other.people and not _honest_twins(one, other, keys)
+    return claim.owner != other.owner and not claim.people & other.people and not _honest_twins(claim, other, keys)
 
 
-def _honest_twins(one: Claim, other: Claim, keys: dict[str, str]) -> bool:
+def _honest_twins(claim: Claim, other: Claim, keys: dict[str, str]) -> bool:
     """Whether two students were given one seed by chance, and so have one run."""
-    names = students.fold(one.name), students.fold(other.name)
-    if one.place != other.place or names[0] == names[1] or "" in names:
+    names = students.fold(claim.name), students.fold(other.name)
+    if claim.place != other.place or names[0] == names[1] or "" in names:
         return False
-    seed = one.place[1]
+    seed = claim.place[1]
     return all(seed in map(str, students.seeds_of(name, keys.get(name, ""), 20)) for name in names)

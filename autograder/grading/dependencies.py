@@ -41,12 +41,15 @@ class Dependencies:
 
         def work() -> dict[str, dict[str, list[tuple[str, ...]]]]:
             found = self._standings().items()
-            return {name: {who: [one.against, one.flags] for who, one in some.items()} for name, some in found}
+            return {
+                name: {who: [standing.against, standing.flags] for who, standing in of_notebook.items()}
+                for name, of_notebook in found
+            }
 
         stated = cached(self.course, "standings", self.runs, work)
         return {
-            name: {who: Standing(tuple(against), tuple(flags)) for who, (against, flags) in some.items()}
-            for name, some in stated.items()
+            name: {who: Standing(tuple(against), tuple(flags)) for who, (against, flags) in of_notebook.items()}
+            for name, of_notebook in stated.items()
         }
 
     def _standings(self) -> dict[str, dict[str, Standing]]:

@@ -55,11 +55,15 @@ def keep_preview(course: Course, job: Job, done: Record) -> None:
 
 def same(before: Record, after: Record) -> bool:
     """Whether two records tell a student the same."""
-    told = [
-        (one.status, one.reason, {each.exercise: (each.score, each.points, each.sentence()) for each in one.verdicts})
-        for one in (before, after)
+    states = [
+        (
+            record.status,
+            record.reason,
+            {each.exercise: (each.score, each.points, each.sentence()) for each in record.verdicts},
+        )
+        for record in (before, after)
     ]
-    return told[0] == told[1]
+    return states[0] == states[1]
 
 
 def _key(job: Job) -> str:

@@ -172,15 +172,15 @@ def regrade(
                 verdict.exercise for verdict in before.verdicts if verdict.grader != job.graders.get(verdict.exercise)
             ]
             wanted = [verdict for verdict in before.verdicts if verdict.exercise in (exercises or stale)]
-            only = tuple(one.exercise for one in wanted if one.outcome is not Outcome.BLANK)
+            only = tuple(verdict.exercise for verdict in wanted if verdict.outcome is not Outcome.BLANK)
             if not only and wanted:  # no answer, no other verdict
-                _note(course, job, before, {one.exercise for one in wanted})
+                _note(course, job, before, {verdict.exercise for verdict in wanted})
             elif only and course_tree.place(course, "autograded", job.entry, job.student).exists():
                 waiting.append(replace(job, only=only))
         with GradingRun(course, entries, options, on_record) as run:
             run.begin(waiting)
             with _recorder(course) as recorder:
-                after = {_of(one): one for one in run.keep_all(recorder)}
+                after = {_of(record): record for record in run.keep_all(recorder)}
         found = ((job.known, after[job.entry.name, job.student]) for job in waiting)
         pairs = [(before, done) for before, done in found if before is not None]
         _note_changes(course, "regrade", options.reason, [pair for pair in pairs if pair[1].status == GRADED])

@@ -179,8 +179,12 @@ def students_of(course: Course, entry: NotebookEntry, students: Collection[str] 
     With `students` only their submissions and those of their teams.
     """
     found = sorted(path.parents[1].name for path in course.tree.glob(f"submitted/*/{entry.name}/{entry.name}.ipynb"))
-    of = {one: teams.recipients(course, entry, one) for one in found}
-    return [one for one in found if of[one] and (students is None or {one, *of[one]} & {*students})]
+    of = {submitter: teams.recipients(course, entry, submitter) for submitter in found}
+    return [
+        submitter
+        for submitter in found
+        if of[submitter] and (students is None or {submitter, *of[submitter]} & {*students})
+    ]
 
 
 def known_students(course: Course, entries: list[NotebookEntry], students: list[str] | None) -> None:
@@ -189,8 +193,13 @@ def known_students(course: Course, entries: list[NotebookEntry], students: list[
     Raises:
         CourseError: somebody did not; the message names who did.
     """
-    found = {one for entry in entries for one in students_of(course, entry)}
-    found |= {one for entry in entries for some in found.copy() for one in teams.recipients(course, entry, some)}
+    found = {submitter for entry in entries for submitter in students_of(course, entry)}
+    found |= {
+        student
+        for entry in entries
+        for submitter in found.copy()
+        for student in teams.recipients(course, entry, submitter)
+    }
     there = sorted(found)
     missing = [student for student in students or () if student not in there]
     if missing:
@@ -311,7 +320,7 @@ def _shown_with_numbers(course: Course, job: Job, verdict: Verdict) -> str:
     for name in shown_names(course, job.entry, job.student):
         if variant and variants.stated(variant.of(name)) == verdict.another:
             members = teams.load(course).members(job.entry, job.student) or (job.student,)
-            return "" if known and all(known.is_another(name, one) for one in members) else legible(name)
+            return "" if known and all(known.is_another(name, member) for member in members) else legible(name)
     return ""
 
 

@@ -30,7 +30,7 @@ def events(course: Course, entry: NotebookEntry, student: str) -> list[Event]:
 
 def note(course: Course, entry: NotebookEntry, record: Record) -> None:
     """Append the verdicts of a record, unless they are those noted last for the same submission."""
-    told = {
+    state = {
         "what": VERDICT,
         "hand_in": record.hand_in,
         "status": record.status,
@@ -42,15 +42,15 @@ def note(course: Course, entry: NotebookEntry, record: Record) -> None:
         },
     }
     last = next((event for event in reversed(events(course, entry, record.student)) if event["what"] == VERDICT), {})
-    if {name: last.get(name) for name in told} != told:
+    if {name: last.get(name) for name in state} != state:
         about = {"at": record.graded_at or journal.now(), "account": journal.account(), "version": _version()}
-        journal.append(path_of(course, entry, record.student), about | told)
+        journal.append(path_of(course, entry, record.student), about | state)
 
 
 def publish(course: Course, entry: NotebookEntry, record: Record, how: str) -> None:
     """Note that the verdicts of a record were published, unless that is noted already."""
     known = events(course, entry, record.student)
-    if not any(one["what"] == VERDICT for one in known):  # graded by a version that kept no history
+    if not any(event["what"] == VERDICT for event in known):  # graded by a version that kept no history
         note(course, entry, record)
     elif known[-1]["what"] == PUBLISHED:
         return
@@ -64,7 +64,7 @@ def is_published(course: Course, entry: NotebookEntry, record: Record) -> bool:
     Of a record without a history, which an older version wrote, a feedback page that is not older says so.
     """
     known = events(course, entry, record.student)
-    if any(one["what"] == VERDICT for one in known):
+    if any(event["what"] == VERDICT for event in known):
         return known[-1]["what"] == PUBLISHED
     page = course_tree.place(course, "feedback", entry, record.student).with_suffix(".html")
     if not page.exists() or not record.graded_at:

@@ -51,7 +51,7 @@ def digest(files: Iterable[Path], source: str = "", roots: Sequence[Path] = (ROO
             waiting.append(_named(path, _stamp(path)))
     whole = hashlib.sha256()
     for path in sorted(reached.difference(given) | stored):
-        root = next(one for one in roots if path.is_relative_to(one))
+        root = next(root for root in roots if path.is_relative_to(root))
         whole.update(path.relative_to(root).as_posix().encode() + _content(path, _stamp(path)))
     return whole.digest()
 
@@ -115,7 +115,7 @@ def _files(module: str, root: Path) -> list[Path]:
     found = []
     for length in range(1, len(parts) + 1):
         path = root.joinpath(*parts[:length])
-        found += [one for one in (path / "__init__.py", path.with_suffix(".py")) if one.is_file()]
+        found += [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
     return found
 
 

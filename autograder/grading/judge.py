@@ -234,11 +234,11 @@ def _only(node: ast.stmt) -> bool:
     """Whether a statement in a cell or class defines something and has no other effect."""
     match node:
         case ast.FunctionDef(decorator_list=wrap, args=args) | ast.AsyncFunctionDef(decorator_list=wrap, args=args):
-            hints = [one.annotation for one in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+            hints = [argument.annotation for argument in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
             when_defined = [*args.defaults, *args.kw_defaults, *hints, node.returns]
             return all(map(_harmless, wrap)) and not any(map(_calls, filter(None, when_defined)))
         case ast.ClassDef(decorator_list=wrap, bases=bases, keywords=[], body=body):
-            known = all(ast.unparse(one) in BASES for one in bases)
+            known = all(ast.unparse(base) in BASES for base in bases)
             return known and all(map(_harmless, wrap)) and all(map(_only, body))
         case ast.Assign(targets=[ast.Name()], value=value):
             return not _calls(value)
@@ -258,12 +258,12 @@ def _calls(part: ast.expr) -> bool:
     return any(isinstance(node, ast.Call | ast.NamedExpr | ast.Await) for node in ast.walk(part))
 
 
-def may_define(source: str, told: str) -> bool:
+def may_define(source: str, message: str) -> bool:
     """Whether a cell may define a name that is missing by what is `told` of an answer: it binds it somewhere.
 
     A cell that imports what has no name here, or does not parse, may define any.
     """
-    missing = {*UNDEFINED.findall(told)}
+    missing = {*UNDEFINED.findall(message)}
     if not missing or len(source) > LONG:
         return bool(missing)
     try:
@@ -393,9 +393,9 @@ def _verdict(check: Check, source: str, ran: list[Ran], session: "_Session") -> 
     verdict = check.verdict(session.ask, session.cells, session.whose)
     if verdict.outcome is Outcome.ERROR and NOT_THERE in verdict.message:
         # The cell that should define it stopped: say why, which is what the student must mend.
-        if any(one.blank for one in ran):
+        if any(cell.blank for cell in ran):
             return dataclasses.replace(verdict, outcome=Outcome.BLANK, message="", parts=())
-        stopped = next((one.error for one in ran if one.error), "")
+        stopped = next((cell.error for cell in ran if cell.error), "")
         if stopped:
             return dataclasses.replace(verdict, message=f"its cell stopped: {advised(stopped)}", parts=())
         if not source.strip():

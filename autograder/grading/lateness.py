@@ -49,7 +49,7 @@ def settle_all(course: Course, entries: list[NotebookEntry]) -> None:
     with explain_failures(course), gradebook_writer.open_recorder(course) as recorder:
         for entry in entries:
             known = (load_record(course, entry, student) for student in students_of(course, entry))
-            settle_records(course, recorder, entry, [one for one in known if one is not None])
+            settle_records(course, recorder, entry, [record for record in known if record is not None])
 
 
 def settle_records(course: Course, recorder: "Recorder", entry: NotebookEntry, records: list[Record]) -> None:

@@ -31,7 +31,7 @@ def marks(course: Course, entry: NotebookEntry, student: str) -> list[dict[str, 
         except MissingEntry:
             return []
         notebooks = submission.notebooks
-        return [one.to_dict() for book in notebooks for one in (*book.grades, *book.comments)]
+        return [row.to_dict() for book in notebooks for row in (*book.grades, *book.comments)]
 
 
 def require(course: Course, entry: NotebookEntry, student: str) -> None:
@@ -53,7 +53,9 @@ def require(course: Course, entry: NotebookEntry, student: str) -> None:
 def _is_members(course: Course, entry: NotebookEntry, student: str) -> bool:
     """Whether a student handed nothing in alone, and is in a team that did."""
     team = teams.load(course).of(entry, student)
-    own, theirs = (course_tree.place(course, "submitted", entry, one).exists() for one in (student, team or student))
+    own, theirs = (
+        course_tree.place(course, "submitted", entry, submitter).exists() for submitter in (student, team or student)
+    )
     return bool(team) and theirs and not own
 
 
@@ -133,7 +135,7 @@ def remove_latest(course: Course, entry: NotebookEntry, student: str, reason: st
         journal.note(course, f"remove --latest: {kept[-2].name} counts again", reason, **about)
         target.mkdir(parents=True)
         for path in (
-            *(kept[-1].with_suffix(one) for one in (kept_submissions.RESULTS, kept_submissions.SECRET)),
+            *(kept[-1].with_suffix(suffix) for suffix in (kept_submissions.RESULTS, kept_submissions.SECRET)),
             kept[-1],
         ):
             if path.exists():

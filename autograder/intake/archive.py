@@ -219,13 +219,13 @@ class DownloadReader:
         own, students = set(), {}
         for path in (path for path in zips if not is_noise(path)):
             students[path] = students_in(self.course, [name for name, _ in _listing(folder, path, self.zip_names)])
-        for path, some in students.items():
+        for path, members in students.items():
             called = own_name(self.course, PurePosixPath(path.name))
-            if some is None or not called or (any(map(self.is_known, some)) and not self.is_known(called)):
+            if members is None or not called or (any(map(self.is_known, members)) and not self.is_known(called)):
                 continue
             others = [theirs for other, theirs in students.items() if other != path and theirs is not None]
-            alike = any(some & theirs for theirs in others)  # lab/01.ipynb, in each
-            if self.is_known(called) or "" in some or alike or (others and len(some) == 1):
+            alike = any(members & theirs for theirs in others)  # lab/01.ipynb, in each
+            if self.is_known(called) or "" in members or alike or (others and len(members) == 1):
                 own.add(path)
         return own
 
@@ -245,12 +245,12 @@ class DownloadReader:
         """Note which hidden files and folders are left out that may hold notebooks."""
         left = [path for path in paths if is_noise(path) and path.suffix.lower() in (".ipynb", ".zip")]
         names = [_hidden_part(path) for path in left if not is_system(path)]
-        some = [*dict.fromkeys(map(str, names))]
-        if some:
-            more = f" and {len(some) - 10} more" if len(some) > 10 else ""
+        shown = [*dict.fromkeys(map(str, names))]
+        if shown:
+            more = f" and {len(shown) - 10} more" if len(shown) > 10 else ""
             self.notes.append(
                 f"{f'{called}: ' if called else ''}left out, since their names begin with a dot: "
-                f"{', '.join(some[:10])}{more}"
+                f"{', '.join(shown[:10])}{more}"
             )
 
     def _refuse(self, name: object, why: str) -> None:
@@ -293,7 +293,9 @@ class DownloadReader:
         """Note a file that is not a notebook, and the links to notebooks that a text entry holds."""
         claim = names.claim(owner)
         part = platform_part(self.course, owner)
-        about_somebody = part.endswith("/") or claim.platform or any(one.name in part for one in self.course.notebooks)
+        about_somebody = (
+            part.endswith("/") or claim.platform or any(entry.name in part for entry in self.course.notebooks)
+        )
         student = self._called(claim) if not about_somebody else ""
         key = (self._download, student or claim.student() or part) if about_somebody or student else None
         self._others.append((key, path))
@@ -328,7 +330,8 @@ class DownloadReader:
                     self._refuse(path, f"not a notebook{also}; ask for the .ipynb file")
         if counts:
             kinds = ", ".join(
-                f"{times} {suffix}" for suffix, times in sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:5]
+                f"{times} {suffix}"
+                for suffix, times in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:5]
             )
             more_kinds = ", ..." * (len(counts) > 5)
             what = (
@@ -551,7 +554,9 @@ class DownloadReader:
         layout = self._layout(archive, by_name, called)
         owners, said = [layout.owner(name) for _, name in members], layout.names
         left_out = notes(by_name) | layout.drafts | layout.own
-        latest = self._latest_version(layout, {one: self._stated(by_name[one], when) for one in layout.versions})
+        latest = self._latest_version(
+            layout, {version: self._stated(by_name[version], when) for version in layout.versions}
+        )
         runs = {
             place: self._packed_run(archive, member, name, stated=when)
             for place, (member, name) in enumerate(members)

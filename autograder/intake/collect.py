@@ -209,9 +209,9 @@ class _Taking:
             claim = replace(claim, late=claim.late or (joined.late and not row))
             told_time = self.named.told_time(found, entry)
             hand_in = replace(hand_in, found=found, claim=claim, runs=runs, told_time=told_time)
-            told, counts = keep(self.course, hand_in)
-            self.result.taken += [told] if told else []
-            self.before += [] if told else [line(found.path.parent, 300)]
+            sentence, counts = keep(self.course, hand_in)
+            self.result.taken += [sentence] if sentence else []
+            self.before += [] if sentence else [line(found.path.parent, 300)]
             self.result.new += [(entry, student)] * counts
             self.result.notes += late_after_one_in_time(self.course, entry, student)
             if self.named.whose and told_time and not claim.when and entry.deadline and found.when > entry.deadline:
@@ -296,11 +296,11 @@ class _Taking:
             nothing: why it is refused if there was no file at all; "": it is not a fault.
         """
         result = self.result
-        for student, some in self.blank.items():
-            shown = ", ".join(some[:5]) + f" and {len(some) - 5} more" * (len(some) > 5)
+        for student, notebooks in self.blank.items():
+            shown = ", ".join(notebooks[:5]) + f" and {len(notebooks) - 5} more" * (len(notebooks) > 5)
             result.notes.append(
-                f"{student}: {len(some)} notebooks are as they were released, without an answer, and are not taken: "
-                f"{shown}"
+                f"{student}: {len(notebooks)} notebooks are as they were released, without an answer, and are not "
+                f"taken: {shown}"
             )
         if self.others:
             which = " and ".join(entry.number for entry in self.chosen)
@@ -348,8 +348,8 @@ def _of_each(files: Iterator[Found], whose: str) -> Iterator[Found]:
 @lru_cache(maxsize=64)
 def _experiments_of(entry: NotebookEntry) -> frozenset[str]:
     """The folders of a notebook's experiments in all sizes."""
-    known = [one for profile in profiles.NAMES for one in entry.experiments_of(profile).values()]
-    return frozenset(one.folder("").name for one in known)
+    known = [experiment for profile in profiles.NAMES for experiment in entry.experiments_of(profile).values()]
+    return frozenset(experiment.folder("").name for experiment in known)
 
 
 def _readable(runs: dict[str, bytes], path: str, result: Collected) -> dict[str, bytes]:
@@ -373,7 +373,7 @@ def _named(course: Course, found: Found) -> NotebookEntry | None:
 
 def _exercises_of(course: Course, text: bytes) -> list[NotebookEntry]:
     """The notebooks whose exercises have their cells in it, by the ids of cells; [] if an editor has dropped them."""
-    numbers = {one.lstrip(b"0") for one in re.findall(rb'"(?:grade_id|id)":\s*"exercise_(\d+)_\w+"', text)}
+    numbers = {number.lstrip(b"0") for number in re.findall(rb'"(?:grade_id|id)":\s*"exercise_(\d+)_\w+"', text)}
     return [entry for entry in course.notebooks if entry.number.lstrip("0").encode() in numbers]
 
 
@@ -412,13 +412,15 @@ def list_teams(
         with suppress(CourseError):  # what it is, is said when it is collected
             member, group = named.student(found, entry), groups.setdefault((entry, found.claim.group), [])
             group += [member] * (member not in group)
-    told = []
+    sentences = []
     for (entry, name), members in groups.items():
         if len(members) > 1:
             others = teams.add(course, entry, name, members)
             if len(others) < len(members):
-                told.append(f"{entry.number}: {name} is a team by {teams.FILE}: {', '.join(members)}")
-            for one in others:
-                if (team := teams.load(course).of(entry, one)) != teams.identifier(name):
-                    told.append(f"{entry.number}: {one} is in the team {team} by {teams.FILE}, and not in {name}")
-    return [line(text) for text in told] or ["--teams: this download names no group of several students"]
+                sentences.append(f"{entry.number}: {name} is a team by {teams.FILE}: {', '.join(members)}")
+            for student in others:
+                if (team := teams.load(course).of(entry, student)) != teams.identifier(name):
+                    sentences.append(
+                        f"{entry.number}: {student} is in the team {team} by {teams.FILE}, and not in {name}"
+                    )
+    return [line(text) for text in sentences] or ["--teams: this download names no group of several students"]

@@ -122,15 +122,15 @@ def hand_ins(
     try:
         taken: list[tuple[_Submission, datetime.datetime, datetime.datetime]] = []
         shared = set()
-        for one in _listed(course, folder, top, refused):
-            if chosen and one.entry not in chosen:
+        for submission in _listed(course, folder, top, refused):
+            if chosen and submission.entry not in chosen:
                 continue
             try:
-                found, changed, account = _read(course, top, one, notes)
+                found, changed, account = _read(course, top, submission, notes)
             except Exception as why:  # a student's, who must not keep the others from being collected
-                refused.append(f"{one.path}: {_told(why)}")
+                refused.append(f"{submission.path}: {_told(why)}")
                 continue
-            taken.append((one, found.when, changed))
+            taken.append((submission, found.when, changed))
             del found
             shared |= {account} if account else set()
         for account in sorted(shared):
@@ -138,13 +138,13 @@ def hand_ins(
                 f"the account {account} owns folders that claim to be of students: the system does not say whose they "
                 "are, and the names of these folders are believed"
             )
-        for when, one, changed in sorted(_timed(taken, notes, stated), key=lambda timed: timed[0]):
+        for when, submission, changed in sorted(_timed(taken, notes, stated), key=lambda timed: timed[0]):
             try:
-                found, now, _ = _read(course, top, one, [])
+                found, now, _ = _read(course, top, submission, [])
                 if now != changed:
                     raise Unreadable("it was changed while it was collected: collect again")
             except Exception as why:
-                refused.append(f"{one.path}: {_told(why)}")
+                refused.append(f"{submission.path}: {_told(why)}")
                 continue
             yield replace(found, when=when)
     finally:
@@ -191,7 +191,7 @@ def _why_not(name: str) -> str:
     return "not called like a submission of this course, USER+NOTEBOOK+TIME+CODE"
 
 
-def _read(course: Course, top: int, one: _Submission, notes: list[str]) -> tuple[Found, datetime.datetime, str]:
+def _read(course: Course, top: int, submission: _Submission, notes: list[str]) -> tuple[Found, datetime.datetime, str]:
     """A submission, when it was last changed, and the account that it shares with other students, or "".
 
     It was changed when the last of the files and folders of runs that are read was.
@@ -201,17 +201,17 @@ def _read(course: Course, top: int, one: _Submission, notes: list[str]) -> tuple
     """
     with contextlib.ExitStack() as stack:
         folder = top
-        for part in one.path.parts:
+        for part in submission.path.parts:
             folder = _folder(stack, folder, part)
         owner = os.fstat(folder).st_uid
-        account = _account(one, owner) if one.owned else ""
+        account = _account(submission, owner) if submission.owned else ""
         names = sorted(name for name in os.listdir(folder) if is_text(name))
         notebooks = [name for name in names if name.lower().endswith(".ipynb")]
-        name = f"{one.entry.name}.ipynb"
+        name = f"{submission.entry.name}.ipynb"
         if name not in notebooks and len(notebooks) != 1:
             raise Unreadable(f"it holds no {name}" + f", but {len(notebooks)} other notebooks" * bool(notebooks))
         name = name if name in notebooks else notebooks[0]
-        owners = {owner, os.geteuid(), 0} if one.owned else None
+        owners = {owner, os.geteuid(), 0} if submission.owned else None
         changed: list[float] = []
         text = read_file(folder, name, int(course.limits.notebook_mb * 2**20) + 1, owners, changed)
         secret = b""
@@ -219,27 +219,27 @@ def _read(course: Course, top: int, one: _Submission, notes: list[str]) -> tuple
             secret = read_file(folder, SECRET_FILE, 1024, owners, changed).strip()
             if not SECRET.fullmatch(secret):
                 notes.append(
-                    f"{one.path}: its {SECRET_FILE} is not nbgrader's, so that no feedback can be released to it"
+                    f"{submission.path}: its {SECRET_FILE} is not nbgrader's, so that no feedback can be released to it"
                 )
                 secret = b""
-        stated = one.stated or read_file(folder, TIME_FILE, 200, owners, changed).decode(errors="replace")
-        runs = _runs(stack, folder, owners, changed) if "results" in names and one.entry.has_experiments else {}
+        stated = submission.stated or read_file(folder, TIME_FILE, 200, owners, changed).decode(errors="replace")
+        runs = _runs(stack, folder, owners, changed) if "results" in names and submission.entry.has_experiments else {}
     when = _time(stated.strip())
     last = datetime.datetime.fromtimestamp(max(changed), datetime.UTC)
-    path = PurePosixPath(one.path, name)
+    path = PurePosixPath(submission.path, name)
     found = Found(
         path,
         text,
         when,
-        PurePosixPath(one.user, one.entry.name),
-        Claim(one.user, account=one.owned, exchange=True),
+        PurePosixPath(submission.user, submission.entry.name),
+        Claim(submission.user, account=submission.owned, exchange=True),
         runs=lambda *first: Runs(runs),
         secret=secret,
     )
-    return found, last if one.owned else when, account
+    return found, last if submission.owned else when, account
 
 
-def _account(one: _Submission, owner: int) -> str:
+def _account(submission: _Submission, owner: int) -> str:
     """See that the folder belongs to the user whom its name claims; the account, if all users share it, else "".
 
     Raises:
@@ -249,7 +249,7 @@ def _account(one: _Submission, owner: int) -> str:
         account = pwd.getpwuid(owner).pw_name
     except KeyError:
         account = ""
-    if account == one.user:
+    if account == submission.user:
         return ""
     if account == SHARED_ACCOUNT or owner == os.geteuid():  # nobody but the one who collects could have made it
         return account or f"number {owner}"
@@ -259,8 +259,8 @@ def _account(one: _Submission, owner: int) -> str:
             "accounts are known"
         )
     raise Unreadable(
-        f"it claims to be of {one.user} and belongs to {account}: ask both. To take it as it is, copy its notebook and "
-        f"use `autograder collect FILE --student {one.user}`"
+        f"it claims to be of {submission.user} and belongs to {account}: ask both. To take it as it is, copy its "
+        f"notebook and use `autograder collect FILE --student {submission.user}`"
     )
 
 
@@ -341,11 +341,12 @@ def _timed(
             "all submissions were changed at other times than they state. If this is a copy of an exchange, remove "
             "what was collected from it, and collect with --stated-times"
         )
-    for (one, when, changed), other in zip(taken, differ, strict=True):
+    for (submission, when, changed), other in zip(taken, differ, strict=True):
         if other:
             notes.append(
-                f"{one.path}: it states {when:%Y-%m-%d %H:%M:%S} UTC, and it was last changed at "
+                f"{submission.path}: it states {when:%Y-%m-%d %H:%M:%S} UTC, and it was last changed at "
                 f"{changed:%Y-%m-%d %H:%M:%S} UTC, which counts. If somebody has copied it or changed its rights "
-                f"since, use `autograder extend {one.user} {one.entry.number}`, or collect again with --times"
+                f"since, use `autograder extend {submission.user} {submission.entry.number}`, or collect again with "
+                "--times"
             )
-        yield changed if other else when, one, changed
+        yield changed if other else when, submission, changed

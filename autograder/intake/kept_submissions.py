@@ -131,16 +131,16 @@ def keep(course: Course, hand_in: HandIn) -> tuple[str, bool]:
     member = hand_in.member or student
     if claim and ((new and is_latest) or origins.origin_of(course, entry, member) is None):
         origins.note(course, entry, member, claim, found.owner)
-    told = f"{student}: {entry.name} from {line(found.path, 300)}"
+    sentence = f"{student}: {entry.name} from {line(found.path, 300)}"
     if claim and claim.exchange and not _is_first_seen(kept.parent, found):  # it keeps all submissions
         return "", False
     if again:
-        return f"{told} (the same as the one that counts)", False
+        return f"{sentence} (the same as the one that counts)", False
     if last is not None and not is_latest:
         later = course.in_zone(KeptName.of(last).when)
-        return f"{told} (kept, and does NOT count: the one of {later} came later)", False
+        return f"{sentence} (kept, and does NOT count: the one of {later} came later)", False
     older = len(list(kept.parent.glob("*.ipynb"))) - 1
-    return (f"{told} (it counts; {older} earlier one{'s' * (older > 1)} kept)" if older else told), True
+    return (f"{sentence} (it counts; {older} earlier one{'s' * (older > 1)} kept)" if older else sentence), True
 
 
 def _is_again(name: KeptName, last: KeptName, told_time: bool) -> bool:
@@ -203,10 +203,10 @@ def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
     latest, submitted = kept[-1], course_tree.place(course, "submitted", entry, student)
     names = {path: KeptName.of(path) for path in reversed(kept)}
     equal = [*itertools.takewhile(lambda path: names[path].digest == names[latest].digest, names)]
-    told = [when for path in equal if (when := names[path].handed_in)]
+    stated = [when for path in equal if (when := names[path].handed_in)]
     by_table = [path for path in equal if names[path].stated is Stated.GIVEN]
     given = max(by_table, key=lambda path: path.stat().st_mtime_ns, default=None)
-    taken = names[given].when if given else min(told, default=None)
+    taken = names[given].when if given else min(stated, default=None)
     stamp = submitted.with_name("timestamp.txt")
     _place_secret(course, entry, student, latest)
     if not submitted.exists() or submitted.read_bytes() != latest.read_bytes():
@@ -250,7 +250,7 @@ def late_after_one_in_time(course: Course, entry: NotebookEntry, student: str) -
         return []
     due = extensions.until(extra, entry.deadline) if extra is not None else entry.deadline
     due += datetime.timedelta(minutes=course.late.grace_minutes)
-    late = len(list(itertools.takewhile(lambda one: one is not None and one > due, reversed(times))))
+    late = len(list(itertools.takewhile(lambda when: when is not None and when > due, reversed(times))))
     if late in (0, len(times)):
         return []
     given = f", given {late} times," if late > 1 else ""

@@ -166,7 +166,7 @@ def _teams(
         return None
     drafts = {path for path in paths if above and path.parts[above - 1].lower() == WORKING}
     numbers = {path: [VERSION.match(part) for part in path.parts[above + 1 : -1]] for path in paths}
-    versions = {path: int(match[1]) for path, some in numbers.items() for match in some if match}
+    versions = {path: int(match[1]) for path, matches in numbers.items() for match in matches if match}
     return (above, drafts, versions) if versions or drafts else None
 
 
@@ -223,9 +223,9 @@ def submissions_of(text: bytes) -> list[list[Any]]:
             continue
         when = about.get(":created_at")
         people = [
-            [str(one.get(key) or "") for key in (":name", ":sid", ":email")]
-            for one in submitters
-            if isinstance(one, dict)
+            [str(submitter.get(key) or "") for key in (":name", ":sid", ":email")]
+            for submitter in submitters
+            if isinstance(submitter, dict)
         ]
         stamp = ""
         if isinstance(when, datetime.datetime):
@@ -266,7 +266,7 @@ def _clones(
     """
     paths = [*paths]
     folders = sorted({path.parts[0] for path in paths if len(path.parts) > 2 and path.parts[1] == ".git"})
-    slugs = [f"{one[: -len(CLONES)]}-" for one in above if one.endswith(CLONES)]
+    slugs = [f"{folder[: -len(CLONES)]}-" for folder in above if folder.endswith(CLONES)]
     if not slugs and len(folders) > 1:
         first, last = folders[0], folders[-1]
         shared = next(

@@ -44,11 +44,11 @@ def names_of(course: Course, entry: NotebookEntry, student: str, known: Roster |
     numbers. For all others there is nothing but what the download calls them.
     """
     if members := teams.load(course).members(entry, student):
-        return tuple(dict.fromkeys(name for one in members for name in names_of(course, entry, one, known)))
+        return tuple(dict.fromkeys(name for member in members for name in names_of(course, entry, member, known)))
     if known and student in known.students:
-        one = known.students[student]
-        names = [f"{one.first_name} {one.last_name}".strip(), one.id, one.email, *one.platform_ids]
-        head = one.email.split("@")[0]
+        listed = known.students[student]
+        names = [f"{listed.first_name} {listed.last_name}".strip(), listed.id, listed.email, *listed.platform_ids]
+        head = listed.email.split("@")[0]
         names += [] if known.is_another(head, student) else [head]
     else:
         names = [
@@ -61,7 +61,7 @@ def names_of(course: Course, entry: NotebookEntry, student: str, known: Roster |
 def shown_names(course: Course, entry: NotebookEntry, student: str) -> list[str]:
     """The names that the platform shows for a student, or a team's members, who may have chosen them."""
     if members := teams.load(course).members(entry, student):
-        return [name for one in members for name in shown_names(course, entry, one)]
+        return [name for member in members for name in shown_names(course, entry, member)]
     path, origin = course.tree / "handins" / student / "name.txt", origin_of(course, entry, student)
     return ([path.read_text()] if path.exists() else []) + ([origin.student] if origin else [])
 
@@ -71,9 +71,9 @@ def unproven_names(
 ) -> tuple[str, ...]:
     """Those of the `names` of a student or team that may have been chosen: all without a roster, else platform_ids."""
     people = teams.load(course).members(entry, student) or (student,)
-    if not known or not all(one in known.students for one in people):
+    if not known or not all(student in known.students for student in people):
         return tuple(names)
-    return tuple(name for one in people for name in known.students[one].platform_ids)
+    return tuple(name for student in people for name in known.students[student].platform_ids)
 
 
 def _path(course: Course, entry: NotebookEntry, student: str) -> Path:

@@ -43,7 +43,7 @@ class Owners:
             source and source.suffix.lower() == ".zip"
         )  # a zip's times name no zone; those of files in a folder do
         self.ambiguous = {about[:3] for about, several in numbers.items() if len(several) > 1}
-        self.differing = {one for one, stated in times.items() if max(stated) - min(stated) > SPREAD}
+        self.differing = {download for download, stated in times.items() if max(stated) - min(stated) > SPREAD}
 
     def _require_one_student(self, source: Path | None, paths: list[PurePosixPath]) -> None:
         """Refuse a platform's download of several students of which all is said to be one student's.
@@ -73,8 +73,8 @@ class Owners:
         if found.claim.when:
             return True
         row = found.claim.platform
-        one = (row.name, found.download) if row else None
-        if row and (row.times == "none" or (row.times == "differing" and one not in self.differing)):
+        download = (row.name, found.download) if row else None
+        if row and (row.times == "none" or (row.times == "differing" and download not in self.differing)):
             marks = any("late" in pattern.groupindex for pattern in (*row.files, *row.folders))
             self.notes.append(
                 f"this download of {row.name} does not say when files were handed in: nobody is late by it"
@@ -192,9 +192,11 @@ class Owners:
         listed = teams.load(self.course)
         team, students = listed.find(claim.name), known.candidates(claim.name, claim.id)
         by_number = lasting and any(claim.id in student.platform_ids for student in students)
-        if not team or claim.account or by_number or any(listed.of(entry, one.id) == team for one in students):
+        if not team or claim.account or by_number or any(listed.of(entry, student.id) == team for student in students):
             return
-        others = "".join(f", or as {one.id}'s, who is called so too, with `--student {one.id}`" for one in students)
+        others = "".join(
+            f", or as {student.id}'s, who is called so too, with `--student {student.id}`" for student in students
+        )
         raise CourseError(
             f"it is called like the team {listed.name(team)}: take it as the team's with `--student {team}`{others}"
         )
@@ -228,7 +230,7 @@ def _is_strange(name: str, student: roster.Student) -> bool:
     words = roster.plain(f"{student.first_name} {student.last_name}")
     own = [roster.plain(word) for word in re.split(r"[\s-]+", f"{student.first_name} {student.last_name}")]
     called = roster.plain(name)
-    return bool(words) and called not in student.names() and not any(len(one) > 1 and one in called for one in own)
+    return bool(words) and called not in student.names() and not any(len(word) > 1 and word in called for word in own)
 
 
 def _file_of(course: Course, name: str) -> str:

@@ -223,8 +223,8 @@ def containers(course: Course, paths: list[PurePosixPath], is_known: Callable[[s
             continue
         keys = {_key(course, path) for path in below}
         rows = known_platforms(course)
-        one = len(keys) < 2 and not all(folder_of(course, path, rows) for path in below)
-        if "" in keys or one or any(_reading(row, f"{folder}/") for row in rows):
+        names_one_file = len(keys) < 2 and not all(folder_of(course, path, rows) for path in below)
+        if "" in keys or names_one_file or any(_reading(row, f"{folder}/") for row in rows):
             return above
     return 0
 
@@ -255,7 +255,9 @@ def _is_nobody(course: Course, name: str) -> bool:
     if name.lower() in CONTAINERS or ASSIGNMENT.match(name):
         return True
     called = letters(name).casefold()
-    return any(called in (letters(one.name).casefold(), letters(one.title).casefold()) for one in course.notebooks)
+    return any(
+        called in (letters(entry.name).casefold(), letters(entry.title).casefold()) for entry in course.notebooks
+    )
 
 
 def students_in(course: Course, paths: list[PurePosixPath]) -> set[str] | None:
@@ -316,11 +318,11 @@ class Names:
             return self.stated[path.parts[0]]
         part = platform_part(self.course, path)
         claims = {place: claim for place, row in enumerate(self.rows) if (claim := _reading(row, part))}
-        for place in [one for one in claims if self.rows[one].form_of]:
-            whole = next(one for one, row in enumerate(self.rows) if row.name == self.rows[place].form_of)
+        for place in [number for number in claims if self.rows[number].form_of]:
+            whole = next(number for number, row in enumerate(self.rows) if row.name == self.rows[place].form_of)
             if self.read[place] == self.read[whole] and len(self.read[place]) > 1:
                 claims.pop(whole, None)
-        for place in [one for one in claims if self.rows[one].name == GOOGLE]:
+        for place in [number for number in claims if self.rows[number].name == GOOGLE]:
             # Anybody may write " - ": other platforms go before, and in a plain folder it is a name like others.
             if len(claims) > 1 or self.plain or _is_nobody(self.course, claims[place].name):
                 claims.pop(place)
@@ -329,12 +331,12 @@ class Names:
         if (
             self.plain
             and part.lower().endswith((".ipynb", ".zip"))
-            and all(self.rows[one].times != "differing" for one in claims)
+            and all(self.rows[number].times != "differing" for number in claims)
         ):
             # Else a student's name for a file decides whether it is late.
-            which = " or ".join(self.rows[one].name for one in claims)
+            which = " or ".join(self.rows[number].name for number in claims)
             return Claim("", doubt=f"its name is as {which} has it, and others beside it have no such names: {TELL}")
-        best = [one for one in claims if all(self.read[one] >= self.read[other] for other in claims)]
+        best = [number for number in claims if all(self.read[number] >= self.read[other] for other in claims)]
         if best and (len(best) == 1 or best[0] < len(self.course.platforms)):  # the course's own rows go before ours
             return self._in_group(self._whole(claims[best[0]], part))
         several = " or ".join(f"{self.rows[place].name}'s, of {claim.name}" for place, claim in claims.items())
@@ -348,9 +350,9 @@ class Names:
             return claim
         parts = claim.name.split("-")
         splits = [("-".join(parts[:place]), "-".join(parts[place:])) for place in range(1, len(parts))]
-        group, name = next((one for one in splits if self.is_known(one[1])), ("", ""))
+        group, name = next((split for split in splits if self.is_known(split[1])), ("", ""))
         if not name:
-            group, name = next((one for one in splits if one[0] in self._groups and one[1]), ("", ""))
+            group, name = next((split for split in splits if split[0] in self._groups and split[1]), ("", ""))
         return replace(claim, name=name, group=group) if name else claim
 
     @cached_property
@@ -362,7 +364,7 @@ class Names:
         """
         moodle = next(row for row in self.rows if row.name == "Moodle")
         claims = [_reading(moodle, platform_part(self.course, path)) for path in self.paths]
-        names = {(one.name, one.id) for one in claims if one and one.name}
+        names = {(claim.name, claim.id) for claim in claims if claim and claim.name}
         if len(names) < 2 or not all("-" in name for name, _ in names):
             return set()
         heads: Counter[str] = Counter()
@@ -410,7 +412,7 @@ class Names:
         # Google's folder of an assignment with one file, or a student's folder: of several files the names tell.
         stated = _reading(_GOOGLE_ROW, path.name) if len(self._handed_in) == 1 else None
         if stated and not _is_nobody(self.course, stated.name) and _notebook(self.course, path.name):
-            known = [one for one in (folders[0], stated.name) if self.is_known(one)]
+            known = [name for name in (folders[0], stated.name) if self.is_known(name)]
             if len(known) == 1:
                 return Claim(known[0])
             if not known:
@@ -434,7 +436,7 @@ def own_name(course: Course, path: PurePosixPath) -> str:
 
 def without_assignment(course: Course, name: str) -> str:
     """A name of a file without words that name an assignment, such as `lab2` or the number of a notebook."""
-    numbers = {one for entry in course.notebooks for one in (entry.number, entry.number.lstrip("0"))}
+    numbers = {number for entry in course.notebooks for number in (entry.number, entry.number.lstrip("0"))}
     words = re.split(r"[\s_-]+", re.sub(r"\([^()]*\)", " ", name))
     return " ".join(word for word in words if word not in numbers and not ASSIGNMENT.match(word))
 
@@ -451,7 +453,7 @@ def _titles(course: Course, parts: Iterable[str]) -> dict[str, str]:
         for claim in filter(None, (_reading(row, part) for row in known_platforms(course))):
             if claim.title:
                 users.setdefault(_notebook(course, part), set()).add(f"{claim.title}_{claim.name}")
-    return {notebook: _beginning([one.split("_") for one in some]) for notebook, some in users.items()}
+    return {notebook: _beginning([user.split("_") for user in named]) for notebook, named in users.items()}
 
 
 def _beginning(names: list[list[str]]) -> str:

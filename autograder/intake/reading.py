@@ -66,8 +66,8 @@ def cells(text: bytes, shown: Collection[str] = ()) -> tuple[list[Cell], int]:
         found = (stated if version == CURRENT else _converted(stated)).get("cells")
     except ValueError:
         why = why_no_notebook(text)
-        told = why.startswith(("it is a", "it holds"))
-        raise Ungradable(why if told else "the file is truncated or not a notebook") from None
+        is_explained = why.startswith(("it is a", "it holds"))
+        raise Ungradable(why if is_explained else "the file is truncated or not a notebook") from None
     if found is None:
         raise Ungradable("the file is not a notebook: it has no cells")
     if not isinstance(found, list) or len(found) > MAX_CELLS:
@@ -103,7 +103,7 @@ def defines(sources: list[str]) -> list[list[str]]:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                     names.append(name)
                 case ast.Assign(targets=targets):
-                    names += [one.id for one in targets if isinstance(one, ast.Name)]
+                    names += [target.id for target in targets if isinstance(target, ast.Name)]
                 case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
                     names.append(name)
         found.append(names)

@@ -174,7 +174,7 @@ def _match(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> s
     elsewhere = _by_definition(lost(), [cell for cell in release.cells if cell.id not in taken], take)
     by_label = _by_label(release)
     for cell in lost():
-        take(cell, next((by_label[one] for one in _labels(cell.cell_type, cell.source) if one in by_label), ""))
+        take(cell, next((by_label[label] for label in _labels(cell.cell_type, cell.source) if label in by_label), ""))
     _by_neighbours(cells, lost(), release, taken, take, remarks)
     if found:
         remarks.append(f"{len(found)} graded cells had lost their ids: found by their text, names or neighbours")
@@ -196,16 +196,16 @@ def _by_definition(lost: list[_Handed], missing: list[NotebookNode], take: Calla
     twice = {names for names, times in Counter(ours).items() if times > 1}
     wanted = {cell.id: names for cell, names in zip(asked, ours, strict=True) if names and names not in twice}
     for cell, names in zip(code, theirs, strict=True):
-        take(cell, next((name for name, some in wanted.items() if some == names), ""))
-    for name, some in wanted.items():
+        take(cell, next((name for name, defined in wanted.items() if defined == names), ""))
+    for name, defined in wanted.items():
         larger = [
-            (len(names - some), place)
+            (len(names - defined), place)
             for place, (cell, names) in enumerate(zip(code, theirs, strict=True))
-            if some <= names and not cell.match
+            if defined <= names and not cell.match
         ]
         if larger:
             take(code[min(larger)[1]], name)
-    return {name for name, some in wanted.items() if some <= frozenset().union(*theirs)}
+    return {name for name, defined in wanted.items() if defined <= frozenset().union(*theirs)}
 
 
 def _by_neighbours(
@@ -233,13 +233,13 @@ def _by_neighbours(
             texts = [cell for cell in cells[first + 1 : last] if id(cell) in free and cell.cell_type != "code"]
             beside = [cell for cell in texts if cell.source.strip()][:1]
         else:
-            first = next((place[one] for one in reversed(order[:number]) if one in place), -1)
+            first = next((place[name] for name in reversed(order[:number]) if name in place), -1)
             last = min((there for there in place.values() if there > first), default=len(cells))
             beside = [cell for cell in cells[first + 1 : last] if id(cell) in free and cell.cell_type == "code"]
             beside = [cell for cell in beside if cell.source.strip()]
             begin = order.index(cells[first].match) + 1 if first >= 0 else 0
             end = order.index(cells[last].match) if last < len(cells) else len(order)
-            asked = [one for one in order[begin:end] if role_of(one) is CellRole.EXERCISE and one not in taken]
+            asked = [name for name in order[begin:end] if role_of(name) is CellRole.EXERCISE and name not in taken]
             is_known = before in place or order[end:][:1] == [after]  # anything of this section
             if beside and not (is_known and asked == [name]):
                 remarks.append(
@@ -254,15 +254,15 @@ def _by_neighbours(
 
 def _by_label(release: NotebookNode) -> dict[str, str]:
     """The ids of released cells by their labels, as far as each is in one cell only."""
-    labels = [(one, cell.id) for cell in release.cells for one in _labels(cell.cell_type, cell.source)]
-    times = Counter(one for one, _ in labels)
-    return {one: name for one, name in labels if times[one] == 1}
+    labels = [(label, cell.id) for cell in release.cells for label in _labels(cell.cell_type, cell.source)]
+    times = Counter(label for label, _ in labels)
+    return {label: name for label, name in labels if times[label] == 1}
 
 
 def _labels(cell_type: str, source: str) -> list[str]:
     """The headings of a text, and the exercises and questions that it asks; of code the check with which it begins."""
     found = CHECK.findall(source)[:1] if cell_type == "code" else LABEL.findall(source)
-    return list(dict.fromkeys("".join(one.split()) for one in found))
+    return list(dict.fromkeys("".join(label.split()) for label in found))
 
 
 def _written_elsewhere(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> None:
@@ -304,7 +304,7 @@ def _written_elsewhere(cells: list[_Handed], release: NotebookNode, remarks: lis
                 cells.insert(first + 1, _Handed("markdown", text, [], [], held, name))
             used |= {id(cell) for cell, _ in said}
             moved = [cell for cell, _ in said if not cell.match and cell.cell_type != "code"]
-            cells[:] = [cell for cell in cells if not any(cell is one for one in moved)]
+            cells[:] = [cell for cell in cells if not any(cell is other for other in moved)]
             remarks.append(
                 f"{LOOK}the cell of question {exercise_of(name)} was left empty, and what is written beside it was "
                 "put there to be marked"
@@ -325,9 +325,9 @@ def _answers_below(cells: list[_Handed], release: NotebookNode, remarks: list[st
         return
     theirs, ours = _defines([cell.source for _, cell in own]), _defines([released[name].source for name in blank])
     checks = {cell.match: place for place, cell in enumerate(cells) if role_of(cell.match) is CellRole.CHECK}
-    for (name, place), some in zip(blank.items(), ours, strict=True):
+    for (name, place), defined in zip(blank.items(), ours, strict=True):
         end = checks.get(with_score(name), place)
-        if some and any(there > end and some <= names for (there, _), names in zip(own, theirs, strict=True)):
+        if defined and any(there > end and defined <= names for (there, _), names in zip(own, theirs, strict=True)):
             remarks.append(
                 f"{LOOK}the cell of exercise {exercise_of(name)} is as released, and a cell further down defines its "
                 "names: grading runs a notebook from top to bottom"

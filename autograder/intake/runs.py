@@ -92,19 +92,21 @@ class Submission:
         taken in part.
         """
         known = [*self.files, *self._neighbours.get(notebook.parent, ())]
-        own = [one for one in known if one.archive == archive or one.archive not in self.with_notebook]
+        own = [file for file in known if file.archive == archive or file.archive not in self.with_notebook]
         nearest: dict[str, RunFile] = {}
-        for one in sorted(own or known, key=lambda one: (one.archive != archive, _steps(notebook.parent, one.place))):
-            nearest.setdefault(one.name, one)
-            self._unclaimed.counts.pop(one.location, None)
+        for file in sorted(
+            own or known, key=lambda candidate: (candidate.archive != archive, _steps(notebook.parent, candidate.place))
+        ):
+            nearest.setdefault(file.name, file)
+            self._unclaimed.counts.pop(file.location, None)
         return _read(nearest.values(), experiments, refuse)
 
 
 def by_neighbour(files: Iterable[RunFile]) -> dict[PurePosixPath, list[RunFile]]:
     """Runs by the folder that they lie beside, as `results` lies beside a notebook."""
     found: dict[PurePosixPath, list[RunFile]] = {}
-    for one in files:
-        found.setdefault(one.place.parent if one.place.name == RESULTS else one.place, []).append(one)
+    for file in files:
+        found.setdefault(file.place.parent if file.place.name == RESULTS else file.place, []).append(file)
     return found
 
 
@@ -121,30 +123,33 @@ def _steps(here: PurePosixPath, there: PurePosixPath) -> tuple[int, int]:
 def _read(files: Iterable[RunFile], experiments: Collection[str], refuse: Callable[[object, str], None]) -> Runs:
     """Read runs, an experiment at a time, as long as there is room for whole experiments."""
     by_experiment: dict[str, list[RunFile]] = {}
-    for one in files:
-        by_experiment.setdefault(one.name.split("/")[0], []).append(one)
+    for file in files:
+        by_experiment.setdefault(file.name.split("/")[0], []).append(file)
     found: dict[str, bytes] = {}
     taken: list[RunFile] = []
     left, full = MAX_RUNS, ""
     for experiment in sorted(by_experiment, key=lambda name: (name not in experiments, name)):
-        some = sorted(by_experiment[experiment], key=lambda one: one.name)
-        if not full and len(found) + len(some) > MAX_FILES:
+        of_experiment = sorted(by_experiment[experiment], key=lambda file: file.name)
+        if not full and len(found) + len(of_experiment) > MAX_FILES:
             full = f"more than {MAX_FILES} runs"
         read: dict[str, bytes] = {}
-        for one in some if not full else ():
+        for file in of_experiment if not full else ():
             try:
-                read[one.name] = one.read(min(MAX_FILE, left) + 1)
+                read[file.name] = file.read(min(MAX_FILE, left) + 1)
             except CannotRead as why:
-                refuse(one.path, str(why))
+                refuse(file.path, str(why))
                 continue
-            left -= len(read[one.name])
+            left -= len(read[file.name])
             if left < 0:
                 full = f"more than {MAX_RUNS // 2**20} MB of runs"
                 break
         if full:
-            refuse(f"{some[0].location}/{experiment}", f"{full}: the {len(some)} of this experiment are not taken")
+            refuse(
+                f"{of_experiment[0].location}/{experiment}",
+                f"{full}: the {len(of_experiment)} of this experiment are not taken",
+            )
             continue
         found |= read
-        taken += [one for one in some if one.name in read]
-    times = [one.when for one in taken if one.when is not None]
-    return Runs(found, max(times, default=None), any(one.late for one in taken))
+        taken += [file for file in of_experiment if file.name in read]
+    times = [file.when for file in taken if file.when is not None]
+    return Runs(found, max(times, default=None), any(file.late for file in taken))

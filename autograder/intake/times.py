@@ -54,8 +54,12 @@ class Times:
         """
         self.first = self.first or entry
         rows = [row for row in self.rows if row.entry == entry or (row.entry is None and self.first == entry)]
-        ids = {one for one in (student, claim.id, *members, *(listed.platform_ids if listed else ())) if one}
-        names = {canonical(one) for one in (claim.name, *(listed.names() if listed else ())) if one}
+        ids = {
+            identifier
+            for identifier in (student, claim.id, *members, *(listed.platform_ids if listed else ()))
+            if identifier
+        }
+        names = {canonical(name) for name in (claim.name, *(listed.names() if listed else ())) if name}
         found = [row for row in rows if ids & {*row.called}]
         found = found or [row for row in rows if names & {*map(canonical, row.called)}]
         if len({row.called for row in found}) != 1 and not (found and members):
@@ -66,18 +70,18 @@ class Times:
 
     def notes(self) -> list[str]:
         """What the table did not say, and what of it fits nothing."""
-        told = []
+        sentences = []
         if self.without:
-            told.append(
+            sentences.append(
                 f"{self.path.name} has no time, or no certain one, for {', '.join(dict.fromkeys(self.without))}"
             )
         unused = [row.called[0] for row in self.rows if row not in self.used]
         if unused:
-            told.append(
+            sentences.append(
                 f"{len(unused)} lines of {self.path.name} fit no submission of this download: "
                 f"{', '.join(unused[:5])}{', ...' * (len(unused) > 5)}"
             )
-        return told
+        return sentences
 
 
 def read_times(course: Course, path: Path) -> Times:
@@ -98,7 +102,7 @@ def read_times(course: Course, path: Path) -> Times:
         raise CourseError(f"{path} has no column {' or '.join(WHEN)}: its first line is student,time")
     found = []
     for line, row in rows:
-        called = tuple(dict.fromkeys(row[one] for one in WHO if row[one]))
+        called = tuple(dict.fromkeys(row[column] for column in WHO if row[column]))
         if not row[column]:
             continue  # who has handed nothing in
         try:

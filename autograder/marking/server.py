@@ -76,19 +76,21 @@ class Question:
         source = _source(course_tree.place(self.course, "source", self.entry).read_text(), self.cell)
         asked = page.question(course_tree.release_text(self.course, self.entry), self.cell)
         texts = [asked, mark_scheme.model_answer(source), *mark_scheme.items(source)]
-        html = _html([*texts, *(groups.worded(one.answers[0].text) for one in found)])
-        for one, shown in zip(found, html[len(texts) :], strict=True):
-            key = one.answers[0].digest[:16]
+        html = _html([*texts, *(groups.worded(group.answers[0].text) for group in found)])
+        for group, shown in zip(found, html[len(texts) :], strict=True):
+            key = group.answers[0].digest[:16]
             known = self.cards.get(key)
-            pictures = (f'<img src="{uri}" alt="a picture of this answer">' for uri in one.answers[0].pictures)
+            pictures = (f'<img src="{uri}" alt="a picture of this answer">' for uri in group.answers[0].pictures)
             whole = "\n".join([shown, *pictures])
-            self.cards[key] = Card(key, one.number, one.answers, whole, known.versions if known else {})
-        self.cards = {one.answers[0].digest[:16]: self.cards[one.answers[0].digest[:16]] for one in found}
+            self.cards[key] = Card(key, group.number, group.answers, whole, known.versions if known else {})
+        self.cards = {group.answers[0].digest[:16]: self.cards[group.answers[0].digest[:16]] for group in found}
         return {
             "asked": html[0],
             "model": html[1],
             "scheme": html[2 : len(texts)],
-            "cards": [(one, [self._called(answer.student) for answer in one.answers]) for one in self.cards.values()],
+            "cards": [
+                (card, [self._called(answer.student) for answer in card.answers]) for card in self.cards.values()
+            ],
             "state": self.state(),
         }
 
@@ -99,14 +101,14 @@ class Question:
         there = {*students_of(self.course, self.entry, self._students)}
         held = {student: mark for student, mark in held.items() if student in there}
         found, comments = {}, Counter[str]()
-        shown = {answer.student for one in self.cards.values() for answer in one.answers}
-        for one in self.cards.values():
-            now = [Answer(answer.student, answer.text, held.get(answer.student, HandMark())) for answer in one.answers]
+        shown = {answer.student for card in self.cards.values() for answer in card.answers}
+        for card in self.cards.values():
+            now = [Answer(answer.student, answer.text, held.get(answer.student, HandMark())) for answer in card.answers]
             version = _digest([[answer.student, answer.digest, *vars(answer.mark).values()] for answer in now])
-            one.versions[version] = now
-            found[one.key] = _stated(version, now)
+            card.versions[version] = now
+            found[card.key] = _stated(version, now)
             comments.update(answer.mark.comment for answer in now if answer.mark.comment)
-        done = sum(one["done"] for one in found.values())
+        done = sum(state["done"] for state in found.values())
         return {
             "cards": found,
             "done": done,
@@ -173,7 +175,7 @@ def _digest(value: Any) -> str:
 
 
 def _source(notebook: str, cell: str) -> str:
-    (found,) = (one["source"] for one in json.loads(notebook)["cells"] if one["id"] == cell)
+    (found,) = (written["source"] for written in json.loads(notebook)["cells"] if written["id"] == cell)
     return "".join(found)
 
 
@@ -220,9 +222,9 @@ class _Handler(tornado.web.RequestHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Say in a sentence what went wrong, without a traceback."""
         error = kwargs.get("exc_info", (None, None, None))[1]
-        told = error.log_message if isinstance(error, tornado.web.HTTPError) else ""
+        message = error.log_message if isinstance(error, tornado.web.HTTPError) else ""
         self.set_header("Content-Type", "text/plain; charset=UTF-8")
-        self.finish(f"{told or HTTPStatus(status_code).phrase}\n")
+        self.finish(f"{message or HTTPStatus(status_code).phrase}\n")
 
     def asked(self) -> Question:
         """The question of the address.
@@ -300,16 +302,16 @@ class _Change(_Handler):
         found, by = self.asked(), f"mark:{self.get_current_user()}"
         try:
             asked = json.loads(self.request.body or b"{}")
-            told = ""
+            message = ""
             if what == "undo":
-                told = found.undo(by)
+                message = found.undo(by)
             else:
                 found.mark(asked, by)
         except (ValueError, Refused) as why:
             self.set_status(why.status if isinstance(why, Refused) else HTTPStatus.BAD_REQUEST)
             self.write({"why": str(why), **found.state()})
             return
-        self.write({"told": told, **found.state()})
+        self.write({"told": message, **found.state()})
 
 
 def progress(course: Course, students: Collection[str] | None = None) -> list[dict[str, Any]]:

@@ -46,8 +46,8 @@ def histogram(scores: Sequence[float], points: float) -> Markup:
     axes.set(xlabel="points", ylabel="submissions", xlim=(-0.6, lows[-1] + width - 0.4))
     last = [min(low + width - 1, points) for low in lows]
     named = (f"{low:g}" if low == high else f"{low:g} to {high:g}" for low, high in zip(lows, last, strict=True))
-    told = "; ".join(f"{name}: {count}" for name, count in zip(named, counts, strict=True) if count)
-    return as_svg(figure, f"Histogram: how many submissions have how many of {points:g} points. {told}.")
+    description = "; ".join(f"{name}: {count}" for name, count in zip(named, counts, strict=True) if count)
+    return as_svg(figure, f"Histogram: how many submissions have how many of {points:g} points. {description}.")
 
 
 def time_line(times: Sequence[datetime.datetime], deadline: datetime.datetime | None, zone: datetime.tzinfo) -> Markup:
@@ -57,13 +57,13 @@ def time_line(times: Sequence[datetime.datetime], deadline: datetime.datetime | 
     times = sorted(times)
     first, last = times[0], times[-1]
     figure, axes = _figure()
-    told = f"{len(times)} submissions, the first at {shown(first, zone)}, the last at {shown(last, zone)}"
+    description = f"{len(times)} submissions, the first at {shown(first, zone)}, the last at {shown(last, zone)}"
     edge = max((last - first) / 20, datetime.timedelta(minutes=5))
     ends = [first, last]
     if deadline is not None and first - NEAR < deadline < last + NEAR:
         ends.append(deadline)
         axes.axvline(dates.date2num(deadline), color=LINE, linestyle="--", linewidth=1.2)
-        told += f"; {sum(one <= deadline for one in times)} before the deadline, {shown(deadline, zone)}"
+        description += f"; {sum(time <= deadline for time in times)} before the deadline, {shown(deadline, zone)}"
     earliest, latest = EARLIEST.replace(tzinfo=first.tzinfo), LATEST.replace(tzinfo=first.tzinfo)
     begin, end = max(min(ends), earliest + edge) - edge, min(max(ends), latest - edge) + edge
     steps, counts = [begin, *times, end], [0, *range(1, len(times) + 1), len(times)]
@@ -75,7 +75,7 @@ def time_line(times: Sequence[datetime.datetime], deadline: datetime.datetime | 
     axes.set(xlim=dates.date2num([begin, end]), ylim=(0, None), ylabel="submissions so far")
     place = str(zone).rpartition("/")[2].replace("_", " ")
     axes.set_xlabel(f"handed in, time of {place}", loc="left")  # on the right is the date that all ticks share
-    return as_svg(figure, f"Time-line: {told}.")
+    return as_svg(figure, f"Time-line: {description}.")
 
 
 def load() -> None:
@@ -102,18 +102,18 @@ def _figure() -> "tuple[Figure, Axes]":
     return figure, axes
 
 
-def as_svg(figure: "Figure", told: str) -> Markup:
+def as_svg(figure: "Figure", description: str) -> Markup:
     """The figure for a page; `told` says what there is to see to whoever does not see it."""
     from matplotlib import rc_context
 
     file = io.StringIO()
-    with rc_context(LOOK | {"svg.hashsalt": told}):  # several charts of a page have ids of their own
+    with rc_context(LOOK | {"svg.hashsalt": description}):  # several charts of a page have ids of their own
         figure.savefig(file, format="svg", transparent=True, metadata=NO_METADATA)
     drawn = file.getvalue()
     drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn[drawn.index("<svg") :], flags=re.DOTALL)
     drawn = re.sub(r"<style.*?</style>| font-family: [^;]*;", "", drawn, flags=re.DOTALL)  # the page has its own
     drawn = re.sub(r'<g id="[^"]*">', "<g>", drawn)  # alike in every chart, and nothing refers to them
-    head = rf'<svg role="img" viewBox="\1" aria-label="{escape(told)}">'
+    head = rf'<svg role="img" viewBox="\1" aria-label="{escape(description)}">'
     drawn = re.sub(r'^<svg [^>]*?viewBox="([^"]*)"[^>]*>', head, drawn)
     for ours, pages in PAGE.items():
         drawn = drawn.replace(ours, pages)

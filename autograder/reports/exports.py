@@ -208,18 +208,20 @@ def _publish(
 
 def _named(course: Course, entry: NotebookEntry, submitters: Iterable[str], only: Collection[str] | None) -> str:
     """The students for whom these submissions count, as far as the file is about them."""
-    people = (one for submitter in submitters for one in teams.recipients(course, entry, submitter))
+    people = (student for submitter in submitters for student in teams.recipients(course, entry, submitter))
     return ", ".join(sorted(person for person in people if only is None or person in only))
 
 
 def _within(found: dict[str, Marked], only: Collection[str] | None) -> dict[str, Marked]:
     """What is known of these students."""
-    return {student: one for student, one in found.items() if only is None or student in only}
+    return {student: mark for student, mark in found.items() if only is None or student in only}
 
 
 def _submitters(course: Course, entry: NotebookEntry) -> set[str]:
     """The students for whom somebody handed a notebook in."""
-    return {student for one in students_of(course, entry) for student in teams.recipients(course, entry, one)}
+    return {
+        student for submitter in students_of(course, entry) for student in teams.recipients(course, entry, submitter)
+    }
 
 
 def _excused(
@@ -231,7 +233,7 @@ def _excused(
 ) -> frozenset[str]:
     """The students of the class for whom a notebook does not count."""
     everybody = known.students if known else there
-    return frozenset(one for one in everybody if extensions.is_excused(course, entry, one, granted))
+    return frozenset(student for student in everybody if extensions.is_excused(course, entry, student, granted))
 
 
 def _absent(
@@ -254,11 +256,11 @@ def _absent(
 
 def _as_named(course: Course, called: list[Student], there: Collection[str]) -> list[Student]:
     """Students as their downloads call them, where the gradebook calls them so; there names have lost their markup."""
-    found, listed = [], {one.id: one for one in called}
-    for one in (listed.get(student, Student(student)) for student in sorted(there)):
-        first, last = roster.called(course, one.id)
-        same = (html_cleaning.name(first), html_cleaning.name(last)) == (one.first_name, one.last_name)
-        found.append(replace(one, first_name=first, last_name=last) if same or one.id not in listed else one)
+    found, listed = [], {student.id: student for student in called}
+    for person in (listed.get(student, Student(student)) for student in sorted(there)):
+        first, last = roster.called(course, person.id)
+        same = (html_cleaning.name(first), html_cleaning.name(last)) == (person.first_name, person.last_name)
+        found.append(replace(person, first_name=first, last_name=last) if same or person.id not in listed else person)
     return found
 
 
@@ -287,7 +289,7 @@ def _head(text: bytes) -> list[str]:
 def _platform_id(course: Course, entries: list[NotebookEntry], student: str, platform: str) -> str:
     """What a platform's downloads called a student; "" if that is not known."""
     found = (origins.origin_of(course, entry, student) for entry in entries)
-    return next((one.id for one in found if one and one.platform.removesuffix(" quiz") == platform), "")
+    return next((origin.id for origin in found if origin and origin.platform.removesuffix(" quiz") == platform), "")
 
 
 def _columns(
@@ -306,20 +308,24 @@ def _columns(
         return []
     nothing = {student: score for student, score in missing.items() if score is not None}
     about = excused, frozenset(missing)
-    done = {student: one for student, one in marked.items() if not any(mark.waits for mark in one.marks.values())}
-    cells = {cell: mark.points for one in marked.values() for cell, mark in one.marks.items()}
-    sums = {student: sum(mark.score for mark in one.marks.values()) - one.penalty for student, one in done.items()}
+    done = {
+        student: theirs for student, theirs in marked.items() if not any(mark.waits for mark in theirs.marks.values())
+    }
+    cells = {cell: mark.points for theirs in marked.values() for cell, mark in theirs.marks.items()}
+    sums = {
+        student: sum(mark.score for mark in theirs.marks.values()) - theirs.penalty for student, theirs in done.items()
+    }
     heading = entry.column or entry.name
     total = Column(heading, sum(cells.values()), sums | nothing, *about)
     if not exercises:
         return [total]
     found = []
     for cell in sorted(cells, key=_order):
-        given = {student: one.marks[cell] for student, one in marked.items() if cell in one.marks}
+        given = {student: theirs.marks[cell] for student, theirs in marked.items() if cell in theirs.marks}
         scores = {student: mark.score for student, mark in given.items() if not mark.waits}
         found.append(Column(f"{heading} {exercise_of(cell)}", cells[cell], scores | nothing, *about))
-    if any(one.penalty for one in marked.values()):
-        lost = {student: -one.penalty for student, one in done.items()}
+    if any(theirs.penalty for theirs in marked.values()):
+        lost = {student: -theirs.penalty for student, theirs in done.items()}
         found.append(Column(f"{heading} late", 0.0, lost | nothing, *about))
     return found if instead else [*found, total]
 
@@ -346,9 +352,9 @@ def _notes(
     strangers: set[str] = set()
 
     for entry in entries:
-        graded = {one for one in marked[entry.name] if teams.recipients(course, entry, one)}
+        graded = {submitter for submitter in marked[entry.name] if teams.recipients(course, entry, submitter)}
         handed_in = {*students_of(course, entry), *graded}
-        people = {one for submitter in handed_in for one in teams.recipients(course, entry, submitter)}
+        people = {student for submitter in handed_in for student in teams.recipients(course, entry, submitter)}
         if not handed_in:
             continue
         if known and only is None:
@@ -356,17 +362,21 @@ def _notes(
         absent = progress.missing(course, entry)
         for zero, what in ((False, "no submission of"), (True, "no submission, so 0, of")):
             given = (missing or {}).get(entry.name, {})
-            some = [one for one in absent if (only is None or one in only) and (given.get(one) is not None) == zero]
-            found += [f"{entry.name}: {what} {', '.join(some)}"] if some else []
+            students = [
+                student
+                for student in absent
+                if (only is None or student in only) and (given.get(student) is not None) == zero
+            ]
+            found += [f"{entry.name}: {what} {', '.join(students)}"] if students else []
         there = jobs(course, entry, only)
         refused = [
-            one
-            for one in sorted(handed_in)
-            if (record := load_record(course, entry, one)) and record.status == UNGRADABLE
+            submitter
+            for submitter in sorted(handed_in)
+            if (record := load_record(course, entry, submitter)) and record.status == UNGRADABLE
         ]
         late = [job.student for job in there if job.marked_late]
         which = "1 submission is" if len(late) == 1 else f"{len(late)} submissions are"
-        for submitters, told in (
+        for submitters, sentence in (
             (handed_in - graded, "no marks yet"),
             (late, f"{which} marked late, time unknown, and nothing is taken off"),
             (
@@ -376,11 +386,11 @@ def _notes(
             (refused, "could not be graded, so 0"),
         ):
             if who := _named(course, entry, submitters, only):
-                found.append(f"{entry.name}: {told}: {who}")
+                found.append(f"{entry.name}: {sentence}: {who}")
         waiting = [
-            sum(mark.waits for mark in marked[entry.name][one].marks.values())
-            for one in graded
-            if _named(course, entry, [one], only)
+            sum(mark.waits for mark in marked[entry.name][submitter].marks.values())
+            for submitter in graded
+            if _named(course, entry, [submitter], only)
         ]
         if any(waiting):
             hand_ins = sum(map(bool, waiting))
@@ -487,10 +497,10 @@ def _total(found: Class, student: Student) -> tuple[float | None, list[str]]:
             return None, []
         counting.append((-1.0 if score is None else score / column.points, weight, entry.number))
     dropped = sorted(counting)[: min(found.total.drop, max(len(counting) - 1, 0))]
-    kept = [one for one in counting if one not in dropped]
+    kept = [share for share in counting if share not in dropped]
     total = None
     if kept and all(share >= 0 for share, _, _ in kept):
-        total = found.total.points * sum(share * weight for share, weight, _ in kept) / sum(one[1] for one in kept)
+        total = found.total.points * sum(share * weight for share, weight, _ in kept) / sum(row[1] for row in kept)
     return total, sorted(number for _, _, number in dropped)
 
 

@@ -50,19 +50,19 @@ def write_feedback(
         FeedbackError: some could not be made; the others are written. The message says why.
     """
     settle(course, entries)
-    stale = [one for entry in entries for one in _stale(course, entry, students)]
-    told: list[str] = []
+    stale = [submission for entry in entries for submission in _stale(course, entry, students)]
+    reasons: list[str] = []
     bar = tqdm(total=len(stale), unit="page", disable=None if stale else True, file=sys.stderr)
     with bar, ThreadPoolExecutor(workers) as threads:  # each has a child of its own, which does the work
         try:
-            for why in threads.map(lambda one: _write(course, *one), stale):
-                told += [why] if why else []
+            for why in threads.map(lambda submission: _write(course, *submission), stale):
+                reasons += [why] if why else []
                 bar.update()
         except BaseException:
             threads.shutdown(cancel_futures=True)
             raise
-    if told:
-        raise FeedbackError("all other pages are written; these could not be made:\n" + "\n".join(told))
+    if reasons:
+        raise FeedbackError("all other pages are written; these could not be made:\n" + "\n".join(reasons))
     pages = sorted(path for entry in entries for path in course.tree.glob(f"feedback/*/{entry.name}/*.html"))
     counts = {path: teams.recipients(course, course.notebook(path.stem), path.parts[-3]) for path in pages}
     pages = [path for path in pages if counts[path]]
@@ -115,8 +115,8 @@ def page_data(course: Course, entry: NotebookEntry, student: str, marked: Marked
         "release": course_tree.release_text(course, entry),
         "notebook": course_tree.place(course, "autograded", entry, student).read_bytes(),
         "marks": {
-            name: {"score": one.score, "points": one.points, "state": _state(one)}
-            for name, one in sorted(marked.marks.items())
+            name: {"score": mark.score, "points": mark.points, "state": _state(mark)}
+            for name, mark in sorted(marked.marks.items())
         },
         "comments": {with_score(name): said for name, said in sorted(marked.comments.items())},
         "penalty": marked.penalty,
@@ -136,8 +136,8 @@ def described(verdict: Verdict) -> tuple[str, str, list[tuple[str, float, float,
     parts = [(part.name, part.score, part.points, part.message or str(part.outcome)) for part in verdict.parts]
     if verdict.in_parts:
         return "part", verdict.state, parts
-    told = verdict.sentence().removeprefix(f"Exercise {verdict.exercise}: ")
-    return verdict.outcome.name.lower(), "" if parts else told, parts
+    sentence = verdict.sentence().removeprefix(f"Exercise {verdict.exercise}: ")
+    return verdict.outcome.name.lower(), "" if parts else sentence, parts
 
 
 def _state(mark: marks.Mark) -> str:

@@ -127,8 +127,8 @@ def render(about: dict[str, Any]) -> str:
 
 def _sums(marks: dict[str, dict[str, Any]], role: str) -> tuple[float, float]:
     """The points that a student has of the cells of a role, and those that there are."""
-    some = [mark for name, mark in marks.items() if name.startswith(role)]
-    return sum(mark["score"] for mark in some), sum(mark["points"] for mark in some)
+    shown = [mark for name, mark in marks.items() if name.startswith(role)]
+    return sum(mark["score"] for mark in shown), sum(mark["points"] for mark in shown)
 
 
 def question(release: str, name: str) -> str:
@@ -358,7 +358,7 @@ def formula(tex: str, display: str) -> str:
         known = node.tag in MATHML and not node.text.startswith("\\")  # an unknown command stays as it was
         if not known:
             return typed
-        node.text = "".join(_letter(one, node.attrib.get("mathvariant", "")) for one in node.text)
+        node.text = "".join(_letter(letter, node.attrib.get("mathvariant", "")) for letter in node.text)
         for name in [*node.attrib]:
             if name not in MATH_ATTRIBUTES or not MATH_VALUE.fullmatch(node.attrib[name]):
                 del node.attrib[name]

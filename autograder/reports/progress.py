@@ -36,8 +36,8 @@ def status(
         if waits or job.known is None:
             found["waiting"][job.student] = waits
         elif job.known.status == GRADED:
-            told = [PUBLISHED] * held + [f"for you to look at: {flag}" for flag in noted_flags(job)]
-            found["graded"][job.student] = "; ".join([*(["without a sandbox"] if trusted else []), *told])
+            states = [PUBLISHED] * held + [f"for you to look at: {flag}" for flag in noted_flags(job)]
+            found["graded"][job.student] = "; ".join([*(["without a sandbox"] if trusted else []), *states])
         else:
             found["ungradable"][job.student] = job.known.reason
     return found
@@ -49,8 +49,12 @@ def missing(course: Course, entry: NotebookEntry) -> list[str]:
     if not known:
         return []
     granted = extensions.extensions(course)
-    there = {student for one in students_of(course, entry) for student in teams.recipients(course, entry, one)}
-    return sorted(one for one in {*known.students} - there if not extensions.is_excused(course, entry, one, granted))
+    there = {
+        student for submitter in students_of(course, entry) for student in teams.recipients(course, entry, submitter)
+    }
+    return sorted(
+        student for student in {*known.students} - there if not extensions.is_excused(course, entry, student, granted)
+    )
 
 
 def alone(course: Course, entry: NotebookEntry) -> dict[str, str]:

@@ -111,14 +111,14 @@ def class_tables(course: Course, entry: NotebookEntry, around: Dependencies | No
     from autograder.grading import audit
 
     profiles = {
-        audit.configuration(one.plain()): profile
+        audit.configuration(experiment.plain()): profile
         for profile, size in zip(course.grading.results_profiles, audit.sizes_of(course, entry), strict=True)
-        for one in size
+        for experiment in size
     }
     different: dict[tuple[str, str], dict[str, tuple[str, Run]]] = {}
     for student, runs in audit.accepted(course, entry, around).items():
-        for name, some in runs.items():
-            for run in some:
+        for name, of_experiment in runs.items():
+            for run in of_experiment:
                 row = name, profiles.get(audit.configuration(run.experiment), "")
                 different.setdefault(row, {}).setdefault(run.digest(), (student, run))
     if not different:
@@ -149,7 +149,7 @@ def recorded_tables(entry: NotebookEntry) -> "list[SeedTable]":
         return []
     experiments = entry.experiments_of("cpu")
     runs = load_table(experiments, entry.experiment_module().RECORDED)
-    known = {name: some for name, some in runs.items() if some}
+    known = {name: of_experiment for name, of_experiment in runs.items() if of_experiment}
     return tables(known, {name: experiments[name].metrics for name in known})
 
 
@@ -210,7 +210,7 @@ def scores(
                         lost = {"exercise": "late", "score": -notebook.late_submission_penalty, "max_score": 0.0}
                         rows.append(rows[-1] | lost | {"auto_score": None, "manual_score": None} | NOT_BY_HAND)
             missing = (absent or {}).get(entry.name, {})
-            for student in sorted({*missing} - {one for _, one in graded}):
+            for student in sorted({*missing} - {student for _, student in graded}):
                 for number, points in course_tree.points_of(course, entry).items():
                     about = {"student": student, "notebook": entry.name, "exercise": number, "max_score": points}
                     rows.append(about | {"score": missing[student], "late_seconds": 0.0} | NOT_BY_HAND)

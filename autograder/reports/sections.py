@@ -55,7 +55,7 @@ def section(
     except Exception as bug:  # of somebody's runs: the rest of the page is for everybody
         why = type(bug).__name__
     students = []
-    for record in sorted(records, key=lambda one: names.of(one.student)):
+    for record in sorted(records, key=lambda record: names.of(record.student)):
         of = {verdict.exercise: verdict for verdict in record.verdicts}
         cells = [of.get(number) for number in points]
         students.append({"record": record, "cells": cells, "excused": record.student in away})
@@ -99,13 +99,15 @@ def _exercises(complete: list[Record], points: dict[str, float]) -> list[dict[st
     rows = []
     for number, most in points.items():
         pairs = [(record, verdict) for record in complete for verdict in record.verdicts if verdict.exercise == number]
-        scores = [one.score for _, one in pairs]
+        scores = [verdict.score for _, verdict in pairs]
         rows.append(
             {
                 "number": number,
                 "difficulty": items.difficulty(scores, most),
-                "discrimination": items.discrimination(scores, [record.score - one.score for record, one in pairs]),
-                "counts": collections.Counter(one.state for _, one in pairs),
+                "discrimination": items.discrimination(
+                    scores, [record.score - verdict.score for record, verdict in pairs]
+                ),
+                "counts": collections.Counter(verdict.state for _, verdict in pairs),
             }
         )
     return rows
@@ -113,17 +115,17 @@ def _exercises(complete: list[Record], points: dict[str, float]) -> list[dict[st
 
 def _said(records: list[Record], points: dict[str, float], names: Names) -> list[dict[str, Any]]:
     """The sentences that most were told, those of one exercise after the other."""
-    told: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for record in records:
         for verdict in record.verdicts:
             if verdict.outcome in (Outcome.WRONG, Outcome.ERROR):
                 failed = [f"{part.name}: {part.message}" for part in verdict.parts if part.message]
                 for sentence in failed or [verdict.message]:
-                    told[verdict.exercise][names.unnamed(sentence)] += 1
+                    counts[verdict.exercise][names.unnamed(sentence)] += 1
     return [
         {"number": number, "order": place, "sentence": sentence, "count": count}
         for place, number in enumerate(points)
-        for sentence, count in told[number].most_common(MOST_SAID)
+        for sentence, count in counts[number].most_common(MOST_SAID)
     ]
 
 
@@ -133,8 +135,8 @@ def _written(course: Course, entry: NotebookEntry, scores: dict[str, float]) -> 
         marked = marks.marked(gradebook, entry) if gradebook else {}
     marked = {student: marked[student] for student in students_of(course, entry) if student in marked}
     rows = []
-    for cell in sorted({cell for one in marked.values() for cell in one.marks if role_of(cell) is CellRole.WRITTEN}):
-        theirs = {student: one.marks[cell] for student, one in marked.items() if cell in one.marks}
+    for cell in sorted({cell for mark in marked.values() for cell in mark.marks if role_of(cell) is CellRole.WRITTEN}):
+        theirs = {student: own.marks[cell] for student, own in marked.items() if cell in own.marks}
         done = {student: mark for student, mark in theirs.items() if mark.by_hand and not mark.waits}
         both = [(mark.score, scores[student]) for student, mark in done.items() if student in scores]
         rows.append(
@@ -142,7 +144,7 @@ def _written(course: Course, entry: NotebookEntry, scores: dict[str, float]) -> 
                 "number": exercise_of(cell),
                 "marked": len(done),
                 "waits": sum(mark.waits for mark in theirs.values()),
-                "untouched": sum(cell in one.untouched for one in marked.values()),
+                "untouched": sum(cell in mark.untouched for mark in marked.values()),
                 "mean": statistics.fmean(mark.score for mark in done.values()) if done else None,
                 "points": max(mark.points for mark in theirs.values()),
                 "discrimination": items.discrimination([score for score, _ in both], [rest for _, rest in both]),
@@ -167,7 +169,7 @@ def _charts(course: Course, entry: NotebookEntry, scores: list[float], points: f
 
     shown = f"{scores} {points} {times} {entry.deadline} {zone} {Path(charts.__file__).read_text()}"
     key = hashlib.sha256(shown.encode()).hexdigest()
-    return [Markup(one) for one in cached(course, f"{entry.name}-charts", key, work)]
+    return [Markup(picture) for picture in cached(course, f"{entry.name}-charts", key, work)]
 
 
 def plain(table: "SeedTable") -> dict[str, Any]:

@@ -48,7 +48,9 @@ def zip_feedback(
             student = page.parts[-3]
             if page.parts[-2] != entry.name:
                 continue
-            names = [name_for(course, entry, one, platform) for one in teams.recipients(course, entry, student)]
+            names = [
+                name_for(course, entry, recipient, platform) for recipient in teams.recipients(course, entry, student)
+            ]
             new = {name for name in names if name and name not in found}  # a team's page goes to each of its members
             found |= dict.fromkeys(new, page.read_bytes())
             unknown += [student] * (not new)

@@ -151,7 +151,7 @@ def require_alone() -> None:
 def close_inherited(line: tuple[int, int]) -> tuple[int, int]:
     """Leave the child the line to the judge and nothing else, and return it: standard streams go to /dev/null."""
     null = os.open(os.devnull, os.O_RDWR)
-    reading, writing = (fcntl.fcntl(one, fcntl.F_DUPFD, READING + 1) for one in line)
+    reading, writing = (fcntl.fcntl(end, fcntl.F_DUPFD, READING + 1) for end in line)
     os.dup2(writing, WRITING)
     os.dup2(reading, READING)
     for handle in range(WRITING):

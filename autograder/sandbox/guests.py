@@ -134,7 +134,7 @@ def forget_course() -> None:
 
     What runs here already is kept by whoever uses it.
     """
-    for name in [one for one in sys.modules if one.split(".")[0] in ("autograder", "data", "utils")]:
+    for name in [module for module in sys.modules if module.split(".")[0] in ("autograder", "data", "utils")]:
         del sys.modules[name]
     ours = str(Path(__file__).parents[2])
     sys.path[:] = [path for path in sys.path if path not in (ours, "")]
@@ -142,7 +142,7 @@ def forget_course() -> None:
 
 def _before_packages(path: list[str]) -> int:
     """Where IPython puts the directory of a notebook in `path`: after the standard library, before packages."""
-    return next((place for place, one in enumerate(path) if os.path.basename(one) in PACKAGES), len(path))
+    return next((place for place, folder in enumerate(path) if os.path.basename(folder) in PACKAGES), len(path))
 
 
 def keep_streams() -> None:
@@ -226,7 +226,7 @@ class Widgets:
             self._captured.pop(comm.comm_id, None)
         elif comm.comm_id in self._captured and "msg_id" in state:
             captured, captures = self._captured[comm.comm_id], self._outputs.captures
-            captures[:] = [one for one in captures if one is not captured]
+            captures[:] = [capture for capture in captures if capture is not captured]
             if state["msg_id"]:
                 captures.append(captured)
                 self._waiting[comm.comm_id] = comm

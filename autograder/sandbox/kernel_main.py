@@ -234,8 +234,8 @@ class HandInShell(InteractiveShell):
     def _get_exc_info(self, exc_tuple: Any = None) -> Any:
         """What was raised, tracebacks shortened: IPython looks up the source of each call, seconds for thousands."""
         kind, error, trace = super()._get_exc_info(exc_tuple)
-        for one in (trace, *(link.__traceback__ for link in _chain(error))):
-            _shorten(one)
+        for traceback in (trace, *(link.__traceback__ for link in _chain(error))):
+            _shorten(traceback)
         return kind, error, trace
 
     def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: list[str]) -> None:

@@ -109,15 +109,15 @@ class Sandbox:
                 os.close(handle)
         with suppress(BrokenPipeError), os.fdopen(passwd_write, "w") as names:  # if it ended, `_up` says why
             names.write(f"student:x:{self.uid}:{self.uid}::{WORK}:/bin/sh\n")
-        with os.fdopen(info) as told:
-            self._up(told.read())
+        with os.fdopen(info) as lines:
+            self._up(lines.read())
         most = (limits.memory_mb + limits.disk_mb) * 2**20 + memory_group.SPARE  # files are in memory, too
         self.group = memory_group.make(f"autograder-sandbox-{self.pid}", most)
         self._closed = threading.Event()
         self._watch = threading.Thread(target=self._watch_use, daemon=True)
         self._watch.start()
 
-    def _up(self, told: str) -> None:
+    def _up(self, stated: str) -> None:
         assert self._process.stdin and self._process.stdout and self._process.stderr
         with suppress(BrokenPipeError):
             self._process.stdin.write(b"up\n")
@@ -126,7 +126,7 @@ class Sandbox:
             self._process.kill()
             self._process.wait()
             raise SandboxError(f"bubblewrap cannot make a sandbox here: {said or 'it said nothing'}")
-        self.pid: int = json.loads(told)["child-pid"]
+        self.pid: int = json.loads(stated)["child-pid"]
         self._first = os.pidfd_open(self.pid)  # it waits for our next line, so it is this one
 
     def path(self, inside: str) -> str:
@@ -148,8 +148,8 @@ class Sandbox:
         Of notebooks only these are there, by the names of their files.
         """
         place = Path(self.path(scratch.PARTS[WORK]))
-        for one in filter(Path.is_dir, files):
-            shutil.copytree(one, place, ignore=shutil.ignore_patterns("*.ipynb"), dirs_exist_ok=True)
+        for package in filter(Path.is_dir, files):
+            shutil.copytree(package, place, ignore=shutil.ignore_patterns("*.ipynb"), dirs_exist_ok=True)
         for name, text in notebooks.items():
             (place / name).write_text(text)
         os.chmod(place, 0o755)
@@ -244,7 +244,7 @@ class Sandbox:
         stopped: dict[str, int] = {}
         first = self.path(f"/proc/{FIRST}")
         try:
-            while new := [one for one in self._processes() if one not in stopped and one != first]:
+            while new := [process for process in self._processes() if process not in stopped and process != first]:
                 for process in new:  # until there are none that were forked meanwhile
                     stopped[process] = stop_process(process)
             yield [first, *stopped]
@@ -391,7 +391,7 @@ def _kilobytes(lines: Iterable[bytes], *names: bytes) -> int:
 def _measured(held: dict[str, tuple[int, int]], most: int, until: float = math.inf) -> int | None:
     """Bytes that processes hold together, the largest first, and no further than `most`; None if it is too late."""
     whole = sum(tables for _, tables in held.values())
-    for process, (resident, _) in sorted(held.items(), key=lambda one: -one[1][0]):
+    for process, (resident, _) in sorted(held.items(), key=lambda item: -item[1][0]):
         if whole > most:
             break
         if time.monotonic() > until:
@@ -480,7 +480,7 @@ def _without_others(interpreter: frozenset[str]) -> tuple[str, ...]:
                 link = os.readlink(entry.path)
                 if link.startswith("/etc/alternatives/") and os.path.islink(link) and os.path.exists(link):
                     words += ["--perms", "0755", "--dir", os.path.dirname(link), "--symlink", os.readlink(link), link]
-        holding = {str(above) for one in kept for above in (Path(one), *Path(one).parents)}
+        holding = {str(above) for name in kept for above in (Path(name), *Path(name).parents)}
         for entry in os.scandir(folder):
             if entry.is_dir(follow_symlinks=False) and entry.path not in holding:
                 words += ["--tmpfs", entry.path]
@@ -508,7 +508,7 @@ def covering_arguments(interpreter: frozenset[str]) -> list[str]:
         ours = [*({FOLDER} - {ROOT}), *(ROOT / name for name in ("autograder", *HELPERS))]
     words: list[str] = []
     for place in dict.fromkeys(ours):
-        above = any(place.is_relative_to(one) for one in ours if one != place)
+        above = any(place.is_relative_to(path) for path in ours if path != place)
         if above or not any(place.is_relative_to(os.path.realpath(path)) for path in (*SYSTEM, *interpreter)):
             continue
         kept = [path for path in interpreter if Path(path).is_relative_to(place)]

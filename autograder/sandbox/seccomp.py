@@ -137,7 +137,7 @@ def _only_known() -> bytes:
     Load the number; from the first unknown one on go to the next instruction, else past it.
     """
     instructions = (LOAD, 0, 0, 0), (JUMP_FROM, 0, 1, NEWEST + 1), (RETURN, 0, 0, SECCOMP_RET_ERRNO | errno.ENOSYS)
-    return b"".join(struct.pack("=HBBI", *one) for one in instructions)
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
 
 
 def join_own_keyring() -> None:

@@ -52,7 +52,7 @@ def write(folder: Path) -> Path:
     (folder / "utils" / "withheld.py").write_text(STAND_IN)
     sandbox = "autograder/sandbox"
     (folder / sandbox).mkdir(parents=True)
-    for name in ("autograder/__init__.py", *(f"{sandbox}/{one}.py" for one in KERNEL)):
+    for name in ("autograder/__init__.py", *(f"{sandbox}/{module}.py" for module in KERNEL)):
         shutil.copyfile(ROOT / name, folder / name)
     return folder
 

@@ -180,18 +180,18 @@ def grouped(
     found, points, empty = answers(course, question, students)
     if not found:
         raise CourseError(f"nobody's answer to {question} is there to be grouped: `autograder grade` comes first")
-    words = [" ".join(SHOWN.sub(r"\1", one.text).split()) for one in found]
+    words = [" ".join(SHOWN.sub(r"\1", answer.text).split()) for answer in found]
     texts = list(dict.fromkeys(words))  # the same words are one group anyway
     each = how.vectors(texts)
     rows = [texts.index(word) for word in words]
     vectors, of = each[rows], labels(each, number)[rows]
-    members = [np.flatnonzero(of == one) for one in range(of.max() + 1)]
-    members.sort(key=lambda some: (-len(some), found[some[0]].student))
+    members = [np.flatnonzero(of == number) for number in range(of.max() + 1)]
+    members.sort(key=lambda places: (-len(places), found[places[0]].student))
     whole = []
-    for place, some in enumerate(members, 1):
-        middle = vectors[some] @ vectors[some].mean(0)
-        whole.append(Group(place, [found[some[near]] for near in np.argsort(-middle, kind="stable")]))
-    kept = [Kept(one.number, {answer.student: answer.digest for answer in one.answers}) for one in whole]
+    for place, places in enumerate(members, 1):
+        middle = vectors[places] @ vectors[places].mean(0)
+        whole.append(Group(place, [found[places[near]] for near in np.argsort(-middle, kind="stable")]))
+    kept = [Kept(group.number, {answer.student: answer.digest for answer in group.answers}) for group in whole]
     course_tree.write(_file(course, question, "groups"), KEPT.dump_json(kept, indent=1))
     entry, cell = question_of(course, question)
     source = course_tree.place(course, "source", entry)
@@ -222,7 +222,7 @@ def apply(
     """
     question_of(course, question)  # it must be one
     path = _file(course, question, "groups")
-    groups = {one.number: one for one in KEPT.validate_json(path.read_bytes())} if path.exists() else {}
+    groups = {group.number: group for group in KEPT.validate_json(path.read_bytes())} if path.exists() else {}
     if number not in groups:
         raise CourseError(f"there is no group {number} of {question}: `autograder group show {question}` shows them")
     if len(comment) > MAX_COMMENT:
@@ -231,13 +231,13 @@ def apply(
         found, points, _ = answers(course, question)
         if not 0 <= score <= points:
             raise CourseError(f"{score:g} is not a score of {question}, which has {points:g} points")
-        there = {one.student: one for one in found}
+        there = {answer.student: answer for answer in found}
         shown = groups[number].answers
         same = {
             student: there[student] for student in shown if student in there and there[student].digest == shown[student]
         }
-        free = {student: one for student, one in same.items() if overwrite or not one.mark.by_person}
-        before = {student: one.mark for student, one in free.items()}
+        free = {student: answer for student, answer in same.items() if overwrite or not answer.mark.by_person}
+        before = {student: answer.mark for student, answer in free.items()}
         after = {student: HandMark(score, False, comment or mark.comment) for student, mark in before.items()}
         why = f"group apply {question} {number}{': ' * bool(reason)}{reason}"
         log = [*given_marks(course, question), Given(number, before, after)]
@@ -250,11 +250,11 @@ def apply(
     return len(free), notes
 
 
-def _equal(some: list[Answer]) -> list[list[Answer]]:
+def _equal(texts: list[Answer]) -> list[list[Answer]]:
     """Answers of the same words together, in the order of the first of each."""
     found: dict[str, list[Answer]] = {}
-    for one in some:
-        found.setdefault(" ".join(one.text.split()), []).append(one)
+    for answer in texts:
+        found.setdefault(" ".join(answer.text.split()), []).append(answer)
     return [*found.values()]
 
 
@@ -272,8 +272,8 @@ def distinct(course: Course, question: str, students: Collection[str] | None = N
     for group in KEPT.validate_json(path.read_bytes()) if path.exists() else ():
         of |= {digest: (group.number, place) for place, digest in enumerate(group.answers.values())}
     last = (len(found) + 1, 0)
-    whole = [Group(of.get(some[0].digest, (0, 0))[0], some) for some in _equal(found)]
-    whole.sort(key=lambda one: (of.get(one.answers[0].digest, last), -len(one.answers), one.answers[0].student))
+    whole = [Group(of.get(equal[0].digest, (0, 0))[0], equal) for equal in _equal(found)]
+    whole.sort(key=lambda group: (of.get(group.answers[0].digest, last), -len(group.answers), group.answers[0].student))
     return whole, points, empty
 
 
@@ -291,14 +291,14 @@ def mark(course: Course, question: str, shown: list[Answer], score: float, comme
     if len(comment) > MAX_COMMENT:
         raise CourseError(f"the comment has more than {MAX_COMMENT} characters")
     with by_hand.writing(course):
-        there, points, _ = answers(course, question, [one.student for one in shown])
+        there, points, _ = answers(course, question, [answer.student for answer in shown])
         if not 0 <= score <= points:
             raise CourseError(f"{score:g} is not a score of {question}, which has {points:g} points")
-        now = {one.student: one for one in there}
-        stale = [one.student for one in shown if now.get(one.student) != one]
+        now = {answer.student: answer for answer in there}
+        stale = [answer.student for answer in shown if now.get(answer.student) != answer]
         if stale:
             raise ChangedMeanwhile(f"{len(stale)} of these answers have been marked or handed in again meanwhile")
-        before = {one.student: one.mark for one in shown}
+        before = {answer.student: answer.mark for answer in shown}
         after = {student: HandMark(score, False, comment or None) for student in before}
         given = Given(0, before, after, by)
         _give(course, question, [*given_marks(course, question), given], before, after, f"mark {question}")
@@ -316,7 +316,7 @@ def undo(course: Course, question: str, reason: str = "", *, by: str | None = No
     entry, cell = question_of(course, question)
     with by_hand.writing(course):
         log = given_marks(course, question)
-        mine = [place for place, one in enumerate(log) if by in (None, one.by)]
+        mine = [place for place, given in enumerate(log) if by in (None, given.by)]
         if not mine:
             raise CourseError(f"nothing that `autograder group` did for {question} is left to undo")
         last = log.pop(mine[-1])
@@ -366,7 +366,7 @@ def _file(course: Course, question: str, what: str) -> Path:
 
 def _cell(notebook: str, cell: str) -> tuple[str, tuple[str, ...]]:
     """The text of a cell of a notebook that we wrote, "" if it has none of this id, and its pictures as data URIs."""
-    found: list[Any] = [one for one in json.loads(notebook)["cells"] if one.get("id") == cell]
+    found: list[Any] = [written for written in json.loads(notebook)["cells"] if written.get("id") == cell]
     if not found:
         return "", ()
     shown = [

@@ -70,11 +70,11 @@ class Compared:
             for student, mine in hand_ins.items()
         }
         having = Counter(
-            (number, piece) for mine in self._own.values() for number, some in mine.items() for piece in some
+            (number, piece) for mine in self._own.values() for number, pieces in mine.items() for piece in pieces
         )
         self._weights = {key: math.log(len(self._own) / count) for key, count in having.items()}
         self._whole = {
-            student: {number: self._weight(number, some) for number, some in mine.items()}
+            student: {number: self._weight(number, pieces) for number, pieces in mine.items()}
             for student, mine in self._own.items()
         }
 
@@ -82,7 +82,7 @@ class Compared:
         """So many pairs, the most alike first."""
         apart = (two for two in combinations(self._own, 2) if not self._people(two[0]) & self._people(two[1]))
         found = (self._pair(first, second) for first, second in apart)
-        return sorted(found, key=lambda one: (-one.likeness, one.first, one.second))[:most]
+        return sorted(found, key=lambda pair: (-pair.likeness, pair.first, pair.second))[:most]
 
     def pair(self, first: str, second: str) -> Pair:
         """Two students' submissions.
@@ -94,19 +94,21 @@ class Compared:
         if missing or first == second:
             raise CourseError(
                 f"{missing[0] if missing else first} cannot be laid beside: name another student with a graded "
-                f"submission, such as {', '.join([one for one in self._own if one != first][:5])}"
+                f"submission, such as {', '.join([student for student in self._own if student != first][:5])}"
             )
         return self._pair(first, second)
 
     def marked(self, pair: Pair, number: str) -> tuple[Markup, Markup]:
         """An exercise's two answers as HTML; a line is marked if all its pieces are in both and none was released."""
-        one, other = (self._own[student][number] for student in (pair.first, pair.second))
-        shared = one & other
+        mine, other = (self._own[student][number] for student in (pair.first, pair.second))
+        shared = mine & other
         return self._marked(pair.first, number, shared), self._marked(pair.second, number, shared)
 
     def _pair(self, first: str, second: str) -> Pair:
-        one, other = self._own[first], self._own[second]
-        both = {number: self._weight(number, some & other[number]) for number, some in one.items() if number in other}
+        mine, other = self._own[first], self._own[second]
+        both = {
+            number: self._weight(number, pieces & other[number]) for number, pieces in mine.items() if number in other
+        }
         whole = min(sum(self._whole[first].values()), sum(self._whole[second].values()))
         shares = {}
         for number, weight in both.items():
@@ -165,7 +167,7 @@ def pair_page(course: Course, entry: NotebookEntry, first: str, second: str) -> 
         CourseError: one of them has no graded submission of this notebook.
     """
     compared = compare(course, entry)
-    first, second = (teams.submitter(course, entry, one) for one in (first, second))
+    first, second = (teams.submitter(course, entry, student) for student in (first, second))
     return page(course, entry, compared, [compared.pair(first, second)], Names(course, shown=True), every=True)
 
 

@@ -69,9 +69,9 @@ class Encoder:
         rows = []
         with torch.inference_mode():
             for start in range(0, len(texts), BATCH):
-                some = list(texts[start : start + BATCH])
+                batch = list(texts[start : start + BATCH])
                 asked = {"padding": True, "truncation": True, "max_length": MAX_TOKENS}
-                tokens = self._tokenizer(some, return_tensors="pt", **asked)
+                tokens = self._tokenizer(batch, return_tensors="pt", **asked)
                 hidden = self._model(**tokens).last_hidden_state  # (B, T, 384)
                 real = tokens["attention_mask"][..., None]
                 rows.append(((hidden * real).sum(1) / real.sum(1)).numpy())
