@@ -289,3 +289,20 @@ def test_tests_wait_for_events_and_assert_no_short_time_of_a_clock():
                 ) if seconds < 30:
                     clocks.append((name, node.lineno))
     assert sleeps == {*SLEEPS} and clocks == []
+
+
+# How often a variable of autograder/ has a name that says nothing of the thing. Before, `one` was bound 695 times and
+# `told` 586 in all Python files, 338 and 245 in autograder/.
+NAMELESS = {"one": 10, "told": 5, "some": 5, "found": 250}
+
+
+def test_variables_say_what_they_are():
+    """A loop over students has a `student`: docs and messages have the same words, and a reader looks nothing up."""
+    bound = Counter(
+        node.id if isinstance(node, ast.Name) else node.arg
+        for path in modules("autograder").values()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    )
+    assert bound["course"] > 300
+    assert {name: bound[name] for name, most in NAMELESS.items() if bound[name] > most} == {}

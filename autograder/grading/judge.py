@@ -32,7 +32,7 @@ from utils.grading.remote import StudentError
 from utils.grading.results_check import ResultsCheck
 from utils.grading.verdict import Outcome, Verdict, legible
 
-MAX_KERNELS = 43  # two for each exercise of the longest notebook, SECOND_CHANCES more; all share the notebook's time
+KERNELS_EACH = 2  # for each exercise, whose cells and whose check may each end one; all share the notebook's time
 SECOND_CHANCES = 3  # the machine kills few kernels, and a submission that kills its own soon has had them
 # What a definition may be wrapped in, and inherit from, without an effect on what others define.
 DECORATORS = {"cache", "classmethod", "dataclass", "inference_mode", "lru_cache", "no_grad", "property", "staticmethod"}
@@ -91,6 +91,7 @@ def judge(
         kernels = KernelSource(trusted, server)
         session = _Session(course.running([hand_in.entry]), kernels, stack, judged, hand_in.drawn_for, whose)
         session.on_question = on_question
+        session.most_kernels = KERNELS_EACH * len(judging.public) + SECOND_CHANCES
         judging.run(session)
     write_scoreboard(notebook, judged.verdicts)
     return judged
@@ -453,7 +454,8 @@ class _Session:
         self.exercise = ""  # the one that is being judged
         self.outputs = MAX_OUTPUTS  # that may still be kept
         self._room = html_cleaning.Room()  # so that no more is held than what will be shown
-        self.kernels, self.chances, self.died = 0, SECOND_CHANCES, False
+        self.kernels, self.most_kernels = 0, 1 + SECOND_CHANCES
+        self.chances, self.died = SECOND_CHANCES, False
         self.burdened = False  # by what a cell holds that was stopped at its time limit
         self.on_question: Callable[[str, bytes, bytes], None] | None = None
         self.deadline = time.monotonic() + course.limits.notebook_seconds
@@ -565,8 +567,8 @@ class _Session:
     def _living(self) -> Kernel:
         self._must_be_in_time()
         while self._kernel is None:
-            if self.kernels >= MAX_KERNELS:
-                raise StudentError(f"{MAX_KERNELS} kernels died of this notebook: it is not started again")
+            if self.kernels >= self.most_kernels:
+                raise StudentError(f"{self.kernels} kernels died of this notebook: it is not started again")
             self._kernel = self.stack.enter_context(open_kernel(self.course, self.source.trusted, self.source.server))
             self._kernel.deadline = self.deadline
             self.kernels += 1

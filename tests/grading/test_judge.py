@@ -1,5 +1,6 @@
 """The judge: it says what the check says at home, and no cell costs it more than its limits."""
 
+import contextlib
 import os
 from collections import Counter
 
@@ -9,12 +10,10 @@ import pytest
 from autograder import course, synthetic
 from autograder.author import answers, checks
 from autograder.grading import judge as judging
-from autograder.grading.grading_record import (
-    HandIn,
-)
+from autograder.grading.grading_record import HandIn
 from autograder.intake import restore
 from autograder.intake.run_files import pack
-from autograder.sandbox.kernel import open_kernel
+from autograder.sandbox.kernel import KernelDied, open_kernel
 from utils.grading import forbidden
 from utils.grading.results_check import ResultsCheck
 
@@ -138,6 +137,28 @@ def author_notebook(entry):
 )
 def test_cells_are_run_after_all_where_they_may_define_what_is_missing(source, told, may):
     assert judging.may_define(source, told) is may
+
+
+def test_kernels_are_bounded_by_the_exercises_of_the_notebook(fresh, monkeypatch):
+    """A submission of 80 cells that each end a kernel takes no more kernels than its exercises could."""
+    (entry,) = fresh.notebooks
+    opened = []
+
+    class Dead:
+        deadline = 0.0
+
+        def run(self, source, resume):
+            raise KernelDied("the kernel died")
+
+    monkeypatch.setattr(judging, "open_kernel", lambda *given: opened.append(given) or contextlib.nullcontext(Dead()))
+    maker = synthetic.Maker(fresh, entry)
+    notebook, _ = restore.restore(restore.read(maker.file(), 20), maker.released)
+    for place in range(80):
+        notebook.cells.insert(1, nbformat.v4.new_code_cell(f"x = {place}", id=f"more{place}"))
+    said = judging.judge(fresh, HandIn(entry, "ada"), notebook)
+    most = judging.KERNELS_EACH * len(maker.points) + judging.SECOND_CHANCES
+    assert len(opened) == most and any(f"{most} kernels died of this notebook" in one.message for one in said.verdicts)
+    assert sum(verdict.score for verdict in said.verdicts) == 0
 
 
 def test_a_notebook_cannot_run_for_ever(workshop):
