@@ -279,8 +279,10 @@ class NotebookEntry(_Section):
     @property
     def index(self) -> ExerciseIndex:
         """What its public checks state of its exercises, without importing them; nothing without such a module."""
-        found = importlib.util.find_spec(self.public_checks)
-        return exercises.index_of(Path(str(found.origin)).read_text(), str(found.origin)) if found else ExerciseIndex()
+        module = importlib.util.find_spec(self.public_checks)
+        return (
+            exercises.index_of(Path(str(module.origin)).read_text(), str(module.origin)) if module else ExerciseIndex()
+        )
 
 
 class Course(_Section):
@@ -355,11 +357,11 @@ class Course(_Section):
         Raises:
             CourseError: no such notebook.
         """
-        found = [entry for entry in self.notebooks if name in (entry.name, entry.number, entry.number.lstrip("0"))]
-        if not found:
+        entries = [entry for entry in self.notebooks if name in (entry.name, entry.number, entry.number.lstrip("0"))]
+        if not entries:
             known = ", ".join(entry.name for entry in self.notebooks)
             raise CourseError(f"there is no notebook `{name}` in course.toml; it lists {known}")
-        return found[0]
+        return entries[0]
 
     def running(self, entries: Sequence[NotebookEntry]) -> "Course":
         """The course for a run of these notebooks: `Grading.preload` holds all that their kernels import."""

@@ -71,17 +71,21 @@ class Finding:
 
 def examine(load: Callable[[], Course]) -> list[Finding]:
     """Everything, in the order of the table; `load` reads the course."""
-    found = [python(), versions(), environment(), user_namespaces(), bubblewrap(), system_calls(), sandbox()]
+    findings = [python(), versions(), environment(), user_namespaces(), bubblewrap(), system_calls(), sandbox()]
     if another_clone():  # what its course says is not asked: another clone's program would read it
-        return [*found, browser()]
+        return [*findings, browser()]
     try:
         course = load()
     except CourseError as bad:
         why = str(bad).replace("\n", " ")
-        return [*found, Finding("course.toml", State.DOES_NOT, why, "Write it as the message says.", True), browser()]
-    found.append(Finding("course.toml", State.WORKS, f"{len(course.notebooks)} notebooks"))
+        return [
+            *findings,
+            Finding("course.toml", State.DOES_NOT, why, "Write it as the message says.", True),
+            browser(),
+        ]
+    findings.append(Finding("course.toml", State.WORKS, f"{len(course.notebooks)} notebooks"))
     return [
-        *found,
+        *findings,
         *(look(course) for look in (tree, privacy, gradebook, exchange, memory, disk, zone, gpu, hub)),
         browser(),
     ]
@@ -91,26 +95,26 @@ def examine_other(folder: Path) -> list[Finding]:
     """The same for a course of stock nbgrader in `folder`: the machine, and what would cost marks there."""
     from autograder.any_course import check, directory
 
-    found = [python(), versions(), environment(), user_namespaces(), bubblewrap(), system_calls(), sandbox()]
+    findings = [python(), versions(), environment(), user_namespaces(), bubblewrap(), system_calls(), sandbox()]
     try:
         course = directory.open_course(folder)
         names = directory.assignments(course)
         costly = check.examine(course, names)
     except CourseError as bad:
         do = "Do as the message says."
-        return [*found, Finding("nbgrader course", State.DOES_NOT, str(bad).replace("\n", " "), do, True)]
+        return [*findings, Finding("nbgrader course", State.DOES_NOT, str(bad).replace("\n", " "), do, True)]
     handed_in = sum(len(directory.jobs(course, name)) for name in names)
-    found.append(Finding("nbgrader course", State.WORKS, f"{len(names)} assignments, {handed_in} submissions"))
+    findings.append(Finding("nbgrader course", State.WORKS, f"{len(names)} assignments, {handed_in} submissions"))
     for finding in costly:
-        found.append(
+        findings.append(
             Finding(" ".join((finding.assignment, finding.what)).strip(), State.DOES_NOT, finding.found, finding.do)
         )
-    return found
+    return findings
 
 
-def can_grade(found: list[Finding]) -> bool:
+def can_grade(findings: list[Finding]) -> bool:
     """Whether nothing is missing that grading needs."""
-    return not any(finding.stops and finding.state is State.DOES_NOT for finding in found)
+    return not any(finding.stops and finding.state is State.DOES_NOT for finding in findings)
 
 
 def python() -> Finding:
@@ -172,12 +176,14 @@ def environment() -> Finding:
         "work in the other clone."
     )
     if another_clone():
-        found = f"this folder is the clone {FOLDER}, and the command is of another clone, {ROOT}, in {sys.prefix}"
-        return Finding("environment", State.DOES_NOT, found, do, True)
+        what_is_there = (
+            f"this folder is the clone {FOLDER}, and the command is of another clone, {ROOT}, in {sys.prefix}"
+        )
+        return Finding("environment", State.DOES_NOT, what_is_there, do, True)
     installed = installed_from()
     if installed and installed.resolve() != ROOT:
-        found = f"{sys.prefix} is the environment of another clone, {installed}, and the program is of {ROOT}"
-        return Finding("environment", State.DOES_NOT, found, do, True)
+        what_is_there = f"{sys.prefix} is the environment of another clone, {installed}, and the program is of {ROOT}"
+        return Finding("environment", State.DOES_NOT, what_is_there, do, True)
     return Finding("environment", State.WORKS, f"{sys.prefix}, with the program of {ROOT}")
 
 
@@ -262,8 +268,10 @@ def tree(course: Course) -> Finding:
         return Finding("course tree", State.DOES_NOT, f"without {', '.join(missing)}", "Run `autograder build`.", True)
     written = course_tree.settings_path(course)
     if not written.exists() or written.read_text() != course_tree.settings(course):
-        found = f"{written} is of another place or of an older version: formgrader would go by what it says"
-        return Finding("course tree", State.DOES_NOT, found, "Run `autograder build`, and start formgrader again.")
+        what_is_there = f"{written} is of another place or of an older version: formgrader would go by what it says"
+        return Finding(
+            "course tree", State.DOES_NOT, what_is_there, "Run `autograder build`, and start formgrader again."
+        )
     return Finding("course tree", State.WORKS, str(course.tree))
 
 
@@ -276,16 +284,16 @@ def privacy(course: Course) -> Finding:
         return _solutions(Finding(what, State.NOT_NEEDED, "there is no course tree yet"))
     mode = stat.S_IMODE(course.tree.stat().st_mode)
     if mode & 0o077:
-        found = f"others may look into {course.tree} (mode {mode:o}): names, marks, submissions and the secret"
-        return Finding(what, State.DOES_NOT, found, f"Run: chmod 700 {shlex.quote(str(course.tree))}.")
+        what_is_there = f"others may look into {course.tree} (mode {mode:o}): names, marks, submissions and the secret"
+        return Finding(what, State.DOES_NOT, what_is_there, f"Run: chmod 700 {shlex.quote(str(course.tree))}.")
     secret = course.tree / "secret"
     if not secret.exists():
         do = "Put back the copy from your backup; `autograder build` makes a new one, which draws other private inputs."
         return Finding(what, State.DOES_NOT, f"{secret} is missing", do)
     mode, size = stat.S_IMODE(secret.stat().st_mode), secret.stat().st_size
     if mode & 0o077:
-        found = f"others may read {secret} (mode {mode:o})"
-        return Finding(what, State.DOES_NOT, found, f"Run: chmod 600 {shlex.quote(str(secret))}.")
+        what_is_there = f"others may read {secret} (mode {mode:o})"
+        return Finding(what, State.DOES_NOT, what_is_there, f"Run: chmod 600 {shlex.quote(str(secret))}.")
     if size != SECRET_BYTES:
         do = "Put back the copy from your backup."
         return Finding(what, State.DOES_NOT, f"{secret} is damaged: it has {size} bytes", do, True)
@@ -297,11 +305,11 @@ def _solutions(tree: Finding) -> Finding:
     who = other_accounts()
     if not who or not open_to_others(FOLDER / "solutions"):
         return tree
-    found = f"other accounts of this machine ({who}) can read the solutions and private checks in {FOLDER}"
+    what_is_there = f"other accounts of this machine ({who}) can read the solutions and private checks in {FOLDER}"
     do = f"chmod 700 {shlex.quote(str(FOLDER))}"
     if os.getuid() == 0 and any(path.exists() for path in CONTAINER):  # accounts of its image may be nobody's
-        return Finding(tree.what, tree.state, f"{tree.found}; {found}: if people use these accounts, run {do}")
-    return Finding(tree.what, State.DOES_NOT, f"{tree.found}, but {found}", f"Run: {do}.")
+        return Finding(tree.what, tree.state, f"{tree.found}; {what_is_there}: if people use these accounts, run {do}")
+    return Finding(tree.what, State.DOES_NOT, f"{tree.found}, but {what_is_there}", f"Run: {do}.")
 
 
 def other_accounts() -> str:
@@ -378,22 +386,22 @@ def memory(course: Course) -> Finding:
     if not Path("/proc/self/smaps_rollup").exists():
         do = "Grade on Linux 4.14 or later; without that file, shared memory is counted in each process."
         return Finding("memory limits", State.DOES_NOT, "/proc/self/smaps_rollup is missing", do)
-    found = f"{most} MB for a submission, {free} MB free"
+    what_is_there = f"{most} MB for a submission, {free} MB free"
     if free < 2 * most:
         do = "Grade with --workers 1, end other programs, or lower memory_mb in course.toml."
-        return Finding("memory limits", State.DOES_NOT, found, do)
-    return Finding("memory limits", State.WORKS, found)
+        return Finding("memory limits", State.DOES_NOT, what_is_there, do)
+    return Finding("memory limits", State.WORKS, what_is_there)
 
 
 def disk(course: Course) -> Finding:
     """Whether the disk of the course tree has room."""
     there = next(path for path in (course.tree, *course.tree.parents) if path.exists())
     free = shutil.disk_usage(there).free // MB
-    found = f"{free} MB free at {there}"
+    what_is_there = f"{free} MB free at {there}"
     if free < LOW_MB:
         do = "Make room, or choose another place with --tree."
-        return Finding("disk", State.DOES_NOT, found, do, free < NONE_MB)
-    return Finding("disk", State.WORKS, found)
+        return Finding("disk", State.DOES_NOT, what_is_there, do, free < NONE_MB)
+    return Finding("disk", State.WORKS, what_is_there)
 
 
 def zone(course: Course) -> Finding:
@@ -405,9 +413,11 @@ def zone(course: Course) -> Finding:
     for entry, deadline in due:
         here = course.utc(deadline.replace(tzinfo=None))
         if here != deadline.astimezone(datetime.UTC):
-            found = f"times in downloads are read in {name} zone, and the deadline of {entry.name} has {deadline:UTC%z}"
+            what_is_there = (
+                f"times in downloads are read in {name} zone, and the deadline of {entry.name} has {deadline:UTC%z}"
+            )
             do = "State the learning platform's `timezone` in course.toml, and its offset in the deadlines."
-            return Finding("time zone", State.DOES_NOT, found, do)
+            return Finding("time zone", State.DOES_NOT, what_is_there, do)
     return Finding("time zone", State.WORKS, f"{name} zone has the offsets of all {len(due)} deadlines")
 
 
@@ -448,8 +458,8 @@ def exchange(course: Course) -> Finding:
         return Finding("exchange", State.DOES_NOT, f"{root} has the mode {mode:o}: {why}", f"chmod 1777 {root}.")
     if course_id not in ("", course.course_id):
         do = f"State c.CourseDirectory.course_id = {course.course_id!r} there, or the other one in course.toml."
-        found = f"nbgrader's configuration names the course {course_id}, and course.toml {course.course_id}"
-        return Finding("exchange", State.DOES_NOT, found, do)
+        what_is_there = f"nbgrader's configuration names the course {course_id}, and course.toml {course.course_id}"
+        return Finding("exchange", State.DOES_NOT, what_is_there, do)
     inbound = root / course.course_id / "inbound"
     if not inbound.is_dir():
         return Finding("exchange", State.WORKS, f"{root}; no notebook of {course.course_id} is released there yet")
@@ -491,18 +501,18 @@ def hub(course: Course) -> Finding:
     cache = Path(os.environ.get("HF_HUB_CACHE", f"{home}/hub")).expanduser()
     kept = len([*cache.glob("models--*"), *cache.glob("datasets--*")])
     offline = os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "ON", "YES", "TRUE")
-    found = f"{'offline' if offline else 'online'}, {kept} models and data sets in {cache}"
+    what_is_there = f"{'offline' if offline else 'online'}, {kept} models and data sets in {cache}"
     if offline and not kept and not data:
         do = "For `autograder audit`, unset HF_HUB_OFFLINE, or name a folder with the data in COURSE_DATA."
-        return Finding("hub", State.DOES_NOT, found, do)
-    return Finding("hub", State.WORKS if kept or data else State.NOT_NEEDED, f"{found}; grading needs none")
+        return Finding("hub", State.DOES_NOT, what_is_there, do)
+    return Finding("hub", State.WORKS if kept or data else State.NOT_NEEDED, f"{what_is_there}; grading needs none")
 
 
 def browser() -> Finding:
     """Whether the tests of pages can run; nobody else needs a browser here."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found:
-        return Finding("browser", State.WORKS, found)
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program:
+        return Finding("browser", State.WORKS, program)
     return Finding("browser", State.NOT_NEEDED, "no chromium: the tests of pages are skipped")
 
 

@@ -92,11 +92,11 @@ def by_exercise(text: str) -> list[tuple[str, str]]:
     """The statements of a module of checks, each with the exercise that it is for, "" if it is for all."""
     tree = ast.parse(text)
     names = _names(ast.walk(tree))
-    found = []
+    decorated = []
     for node in tree.body:
         numbers = [_stated(call, "exercise", 0) for call, _ in _markers(getattr(node, "decorator_list", ()), names)]
-        found.append((next((number for number in numbers if isinstance(number, str)), ""), ast.unparse(node)))
-    return found
+        decorated.append((next((number for number in numbers if isinstance(number, str)), ""), ast.unparse(node)))
+    return decorated
 
 
 @lru_cache(maxsize=64)
@@ -162,7 +162,7 @@ def _stated(call: ast.Call, name: str, place: int) -> object:
 
 
 def _parts(tree: ast.Module, nodes: list[ast.AST], where: str) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+    parts: dict[str, dict[str, float]] = {}
     reached = set()
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     for function in functions:
@@ -170,12 +170,12 @@ def _parts(tree: ast.Module, nodes: list[ast.AST], where: str) -> dict[str, dict
             if not isinstance(statement, ast.With) or not any(is_part(item.context_expr) for item in statement.items):
                 continue
             name, points = _name_and_points(statement, where)
-            mine = found.setdefault(function.name, {})
+            mine = parts.setdefault(function.name, {})
             if name in mine:
                 raise CourseError(f'{where}, line {statement.lineno}: there are two parts "{name}"')
             mine[name] = points
             reached.add(statement.items[0].context_expr)
-    for node in [node for function in functions if function.name in found for node in _own(function)]:
+    for node in [node for function in functions if function.name in parts for node in _own(function)]:
         if isinstance(node, ast.Return):
             why = "a check with parts has no `return`, so that all of them are reached"
             raise CourseError(f"{where}, line {node.lineno}: {why}")
@@ -185,7 +185,7 @@ def _parts(tree: ast.Module, nodes: list[ast.AST], where: str) -> dict[str, dict
                 f"{where}, line {node.lineno}: a part stands directly in the body of its check, and not in a loop, a "
                 "condition, another part or a function of its own, so that it is always reached"
             )
-    return found
+    return parts
 
 
 def _name_and_points(statement: ast.With, where: str) -> tuple[str, float]:

@@ -218,8 +218,8 @@ def render_texts(texts: list[str]) -> list[str]:
 
 def code_as_typed(text: str) -> str:
     """Markdown with the code of `markdown` as it was typed: between fences, or between backticks."""
-    blocks = HTML_BLOCK.sub(lambda found: f"```\n{escaping.unescape(found[1])}```", text)
-    return HTML_CODE.sub(lambda found: f"`{escaping.unescape(found[1])}`", blocks)
+    blocks = HTML_BLOCK.sub(lambda match: f"```\n{escaping.unescape(match[1])}```", text)
+    return HTML_CODE.sub(lambda match: f"`{escaping.unescape(match[1])}`", blocks)
 
 
 def _clean_prose(text: str) -> str:
@@ -230,8 +230,8 @@ def _clean_prose(text: str) -> str:
     """
     mark, codes = secrets.token_hex(8), []
 
-    def taken(found: re.Match[str]) -> str:
-        codes.append(_html_code(found))
+    def taken(match: re.Match[str]) -> str:
+        codes.append(_html_code(match))
         return f"{mark}x{len(codes) - 1}x"
 
     bare = CODE.sub(taken, text)
@@ -240,17 +240,17 @@ def _clean_prose(text: str) -> str:
     elif (safe := clean(bare, text)).startswith("<pre>") and mark not in safe and codes:
         return safe  # as it was typed
     else:
-        safe = QUOTED.sub(lambda found: found[0].replace("&gt;", ">"), safe)
-    return re.sub(f"{mark}x([0-9]+)x", lambda found: codes[int(found[1])], safe)
+        safe = QUOTED.sub(lambda match: match[0].replace("&gt;", ">"), safe)
+    return re.sub(f"{mark}x([0-9]+)x", lambda match: codes[int(match[1])], safe)
 
 
-def _html_code(found: re.Match[str]) -> str:
+def _html_code(match: re.Match[str]) -> str:
     """A code span or a block of code as HTML; without signs of HTML in it, as it was typed."""
-    if not re.search("[<>&]", found[0]):
-        return found[0]
-    if found["block"] is not None:
-        return f"<pre><code>{escaping.escape(found['block'])}</code></pre>\n"
-    words = found["span"] if found["span"] is not None else escaping.unescape(found["html"])
+    if not re.search("[<>&]", match[0]):
+        return match[0]
+    if match["block"] is not None:
+        return f"<pre><code>{escaping.escape(match['block'])}</code></pre>\n"
+    words = match["span"] if match["span"] is not None else escaping.unescape(match["html"])
     named = (f"&#{ord(sign)};" if sign in MARKDOWN_SIGNS else escaping.escape(sign) for sign in " ".join(words.split()))
     return f"<code>{''.join(named)}</code>"
 

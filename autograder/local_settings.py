@@ -108,15 +108,15 @@ def _chosen(whole: Table) -> Table:
         raise ValueError(f'{CHOICE}: list the notebooks that you teach, in their order: {CHOICE} = ["01", "05"]')
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         return whole
-    found = []
+    chosen = []
     for name in names:
         same = [row for row in rows if _same(name, _name(row))]
         if not same:
             raise ValueError(f"{CHOICE}: there is no notebook {name}; {_known(rows)}")
-        if same[0] in found:
+        if same[0] in chosen:
             raise ValueError(f"{CHOICE}: {name} is listed twice")
-        found.append(same[0])
-    return whole | {"notebooks": found}
+        chosen.append(same[0])
+    return whole | {"notebooks": chosen}
 
 
 def _known(rows: list[Table]) -> str:
@@ -131,5 +131,5 @@ def _same(one: str, other: str) -> bool:
     """Whether two names are the same: of notebooks, the number is enough."""
     if one.isdigit() or other.isdigit():
         numbers = [re.match(r"\d+", name) for name in (one, other)]
-        return all(numbers) and len({int(found[0]) for found in numbers if found}) == 1
+        return all(numbers) and len({int(match[0]) for match in numbers if match}) == 1
     return one == other

@@ -48,8 +48,8 @@ def write(folder: Path, title: str = "") -> list[Path]:
 
 def _versions() -> list[str]:
     """What this machine has of the packages that grading needs, as constraints.txt states it."""
-    found = {name: metadata.version(name).partition("+")[0] for name in doctor.packages() if _there(name)}
-    return [f"{name}=={version}" for name, version in sorted(found.items())]
+    installed = {name: metadata.version(name).partition("+")[0] for name in doctor.packages() if _there(name)}
+    return [f"{name}=={version}" for name, version in sorted(installed.items())]
 
 
 def _there(name: str) -> bool:

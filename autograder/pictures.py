@@ -59,18 +59,18 @@ def fit(notebook: "NotebookNode") -> int:
 
     How many are left out: a line of text is in their place.
     """
-    found = [
+    shown = [
         (output, kind)
         for cell in notebook.cells
         for output in cell.get("outputs", ())
         for kind in KINDS.values()
         if kind in output.get("data", {})
     ]
-    if not found:
+    if not shown:
         return 0
-    files = [base64_of(output.data.pop(kind)) for output, kind in found]
+    files = [base64_of(output.data.pop(kind)) for output, kind in shown]
     left_out = 0
-    for (output, _), file, (kind, text) in zip(found, files, redraw_in_child(_bounded, files, MAX_ALL), strict=True):
+    for (output, _), file, (kind, text) in zip(shown, files, redraw_in_child(_bounded, files, MAX_ALL), strict=True):
         if kind:
             output.data[kind] = text or base64.b64encode(file).decode()
         else:
@@ -84,59 +84,59 @@ def redraw_in_child(work: Callable[..., list[tuple[str, str]]], files: list[byte
 
     After MAX_COSTLY times what is left is left out, too: a small file may take seconds to decode.
     """
-    found: list[tuple[str, str]] = []
+    drawn: list[tuple[str, str]] = []
     waiting, costly = [(files, room)], 0
     while waiting:
         batch, share = waiting.pop()
         if costly == MAX_COSTLY:
-            found += [("", TOO_LONG)] * len(batch)
+            drawn += [("", TOO_LONG)] * len(batch)
             continue
         try:
             answer = limited.call(work, batch, share, seconds=SECONDS, memory_mb=MEMORY_MB)
-            found += [(kind, text) for kind, text in answer]
+            drawn += [(kind, text) for kind, text in answer]
         except limited.TooCostly as why:
             costly += 1
             half = len(batch) // 2
             if half:
                 waiting += [(batch[half:], share // 2), (batch[:half], share // 2)]
             else:
-                found.append(("", str(why)))
-    return found
+                drawn.append(("", str(why)))
+    return drawn
 
 
 def _rewritten(files: list[bytes], room: int) -> list[tuple[str, str]]:
     """`rewritten`, in the child; `room` is the number of points that all of them may have together."""
-    found, left = [], MAX_ALL_BYTES
+    drawn, left = [], MAX_ALL_BYTES
     for file in files:
         try:
             picture = _opened(file, room)
             kind, data = _written(picture)
         except NoPicture as why:
-            found.append(("", str(why)))
+            drawn.append(("", str(why)))
             continue
         room, left = room - picture.width * picture.height, left - len(data)
-        found.append((kind, base64.b64encode(data).decode()) if left >= 0 else ("", TOO_MANY))
-    return found
+        drawn.append((kind, base64.b64encode(data).decode()) if left >= 0 else ("", TOO_MANY))
+    return drawn
 
 
 def _bounded(files: list[bytes], room: int) -> list[tuple[str, str]]:
     """The type of each picture, and its base64 text if it had to be written again; or "" and why it is not shown."""
-    found = []
+    drawn = []
     for file in files:
         try:
             form, points, frames = _stated(file)
             if form in KINDS and frames == 1 and points <= min(MAX_POINTS, room):
-                found.append((KINDS[form], ""))
+                drawn.append((KINDS[form], ""))
                 room -= points
                 continue
             picture = _opened(file, room)
             kind, data = _written(picture)
         except NoPicture as why:
-            found.append(("", str(why)))
+            drawn.append(("", str(why)))
             continue
         room -= picture.width * picture.height
-        found.append((kind, base64.b64encode(data).decode()))
-    return found
+        drawn.append((kind, base64.b64encode(data).decode()))
+    return drawn
 
 
 def _stated(file: bytes) -> tuple[str, int, int]:

@@ -196,12 +196,12 @@ class Maker:
 
         To train them would take minutes, so the logits are those of trained runs with noise of this student's own.
         """
-        draw, found = np.random.default_rng(list(name.encode())), {}
+        draw, files_of_runs = np.random.default_rng(list(name.encode())), {}
         for number, seed in enumerate(student.seeds_of(name, "", SEEDS)):
             for experiment, runs in runs_of(self.entry) if self.results else ():
                 made = made_up(runs[number], seed, name, draw, experiment.metrics)
-                found[path_of(experiment, seed, "").as_posix()] = dumps(made)
-        return found
+                files_of_runs[path_of(experiment, seed, "").as_posix()] = dumps(made)
+        return files_of_runs
 
     def file(
         self,
@@ -336,12 +336,12 @@ def runs_of(entry: NotebookEntry) -> list[tuple[Experiment, list[Run]]]:
     torch.set_num_threads(1)  # models this small are no faster with two, which wait for each other
     path = RUNS / f"{entry.name}.json"
     known = unpack(path.read_bytes()) if path.is_file() else {}
-    found, count = [], len(known)
+    trained, count = [], len(known)
     for experiment in entry.experiments_of("smoke").values():
         names = {seed: path_of(experiment, seed, "").as_posix() for seed in RECORDED_SEEDS}
         for run in run_seeds(experiment, [seed for seed, name in names.items() if name not in known], None):
             known[names[run.seed]] = dumps(run).encode()
-        found.append((experiment, [parse(known[name]) for name in names.values()]))
+        trained.append((experiment, [parse(known[name]) for name in names.values()]))
     if len(known) > count:
         files.write(path, pack(known))
-    return found
+    return trained

@@ -113,15 +113,15 @@ def each_change(folder: Path) -> Iterator[object]:
 
 def scan(folder: Path) -> dict[str, tuple[int, int]]:
     """When each file was written, and its size, without hidden files, which `collect` leaves out."""
-    found = {}
+    files = {}
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not is_noise(PurePosixPath(name))]
         for name in (name for name in names if not is_noise(PurePosixPath(name))):
             path = os.path.join(place, name)
             with contextlib.suppress(OSError):  # gone meanwhile, or in a folder that nobody may look into
                 about = os.lstat(path)
-                found[path] = about.st_mtime_ns, about.st_size
-    return found
+                files[path] = about.st_mtime_ns, about.st_size
+    return files
 
 
 def _round(

@@ -48,9 +48,9 @@ class Asked:
 
     whose: dict[str, dict[Any, list[str]]] = field(default_factory=dict)
 
-    def add(self, name: str, found: dict[str, list[Any]]) -> None:
+    def add(self, name: str, facts_of: dict[str, list[Any]]) -> None:
         """Note what a notebook or a file asks for."""
-        for kind, values in found.items():
+        for kind, values in facts_of.items():
             for value in values:
                 self.whose.setdefault(kind, {}).setdefault(value, []).append(name)
 
@@ -61,13 +61,13 @@ class Asked:
 
 def examine(course: CourseDir, names: Iterable[str]) -> list[Finding]:
     """Everything that was found in these assignments, and in what was handed in for them."""
-    found = [
+    findings = [
         Finding("", "package", f"{name}: {why}", install([name]) + ".", True)
         for name, why in course.section.missing_packages().items()
     ]
     for name in names:
-        found += _assignment(course, name)
-    return found
+        findings += _assignment(course, name)
+    return findings
 
 
 def missing_modules(course: CourseDir, assignment: str) -> dict[str, list[str]]:
@@ -119,17 +119,17 @@ def _read(place: Path, paths: Iterable[Path]) -> Asked:
 
 def _inside(source: Path) -> list[Path]:
     """The notebooks and Python files of an assignment's source, without checkpoints."""
-    found = sorted(path for path in source.rglob("*") if path.suffix in facts.KINDS)
-    return [path for path in found if not any(part.startswith(".") for part in path.relative_to(source).parts)]
+    paths = sorted(path for path in source.rglob("*") if path.suffix in facts.KINDS)
+    return [path for path in paths if not any(part.startswith(".") for part in path.relative_to(source).parts)]
 
 
 def _facts(path: Path) -> dict[str, list[Any]]:
     """What a file asks for; nothing if it cannot be read, which grading reports."""
     try:
-        found: dict[str, list[Any]] = limited.call(facts.KINDS[path.suffix], path.read_bytes())
+        facts_of: dict[str, list[Any]] = limited.call(facts.KINDS[path.suffix], path.read_bytes())
     except (OSError, limited.TooCostly, ValueError, LookupError, TypeError, AttributeError, RuntimeError):
         return {}
-    return found
+    return facts_of
 
 
 def _missing(asked: Asked, source: Path) -> dict[str, list[str]]:
@@ -192,8 +192,8 @@ def _places(course: CourseDir, name: str, asked: Asked) -> Iterator[Finding]:
 def _sizes(course: CourseDir, name: str, handed_in: list[Job]) -> Iterator[Finding]:
     limits, source = course.limits, size(course.source(name))
     if NEAR * limits.disk_mb * MB < source <= limits.disk_mb * MB:
-        found = f"the files of the source take {source / MB:.0f} of {limits.disk_mb} MB (disk_mb)"
-        yield Finding(name, "size", found, "Raise disk_mb in [limits] of course.toml: cells write there, too.")
+        what_is_there = f"the files of the source take {source / MB:.0f} of {limits.disk_mb} MB (disk_mb)"
+        yield Finding(name, "size", what_is_there, "Raise disk_mb in [limits] of course.toml: cells write there, too.")
     checks: list[tuple[str, float, Callable[[Path], int]]] = [
         ("disk_mb", limits.disk_mb, lambda folder: source + size(folder)),
         (
@@ -208,9 +208,9 @@ def _sizes(course: CourseDir, name: str, handed_in: list[Job]) -> Iterator[Findi
             outputs = f" Outputs are left out of notebooks up to {WITH_OUTPUTS} times as large." * (
                 limit == "notebook_mb"
             )
-            found = f"files of {_students(near)} are near {most:g} MB ({limit}), or beyond"
+            what_is_there = f"files of {_students(near)} are near {most:g} MB ({limit}), or beyond"
             yield Finding(
-                name, "size", found, f"Raise {limit} in [limits] of course.toml if they are refused.{outputs}"
+                name, "size", what_is_there, f"Raise {limit} in [limits] of course.toml if they are refused.{outputs}"
             )
 
 

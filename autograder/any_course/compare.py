@@ -69,14 +69,14 @@ class Stock:
 def marks(root: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """What a course's SQLite gradebook holds of each submission: marks, comments by nbgrader, times and penalties."""
     engine = sqlalchemy.create_engine(f"sqlite:///{root}/gradebook.db")
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    by_student: dict[tuple[str, str], dict[str, Any]] = {}
     with engine.connect() as connection:
         for kind, query in (("mark", MARKS), ("comment", COMMENTS), ("penalty", PENALTIES)):
             for assignment, student, notebook, *rest in connection.execute(sqlalchemy.text(query)):
                 cell = rest.pop(0) if kind != "penalty" else ""
-                found.setdefault((assignment, student), {})[f"{kind} {notebook} {cell}".strip()] = tuple(rest)
+                by_student.setdefault((assignment, student), {})[f"{kind} {notebook} {cell}".strip()] = tuple(rest)
     engine.dispose()
-    return found
+    return by_student
 
 
 def hand_in(root: Path, student: str, assignment: str, *files: Path) -> None:

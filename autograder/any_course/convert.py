@@ -314,9 +314,9 @@ def _require_known(coursedir: CourseDirectory, job: Job) -> None:
     """
     with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
         wanted = {f"{notebook.name}.ipynb" for notebook in gradebook.find_assignment(job.assignment).notebooks}
-    found = {path.name for path in job.folder.glob("*.ipynb")}
-    if not wanted & found:
-        there, names = ", ".join(sorted(found)), ", ".join(sorted(wanted))
+    files = {path.name for path in job.folder.glob("*.ipynb")}
+    if not wanted & files:
+        there, names = ", ".join(sorted(files)), ", ".join(sorted(wanted))
         raise NotGradable(f"holds {there}, but the assignment's notebook is {names}: rename the file")
 
 

@@ -234,10 +234,10 @@ def _private(app: "AutogradeApp", database: "URL", folder: Path) -> list[Path]:
     """What of a course no submission may read."""
     own = app.coursedir
     steps = (own.source_directory, own.submitted_directory, own.autograded_directory, own.feedback_directory)
-    found = [Path(own.root, step) for step in steps] + [folder / OURS, folder / "nbgrader_config.py"]
+    private = [Path(own.root, step) for step in steps] + [folder / OURS, folder / "nbgrader_config.py"]
     if database.drivername.startswith("sqlite"):
-        found.append(folder / (database.database or ""))
-    return found
+        private.append(folder / (database.database or ""))
+    return private
 
 
 def _require_current(database: "URL") -> None:
@@ -346,14 +346,14 @@ def languages(course: CourseDir, assignment: str) -> dict[str, str]:
     Raises:
         CourseError: nbgrader's gradebook does not know the assignment.
     """
-    found = {}
+    kernels = {}
     with _gradebook(course) as gradebook:
         _require(gradebook, assignment)
         for notebook in gradebook.find_assignment(assignment).notebooks:
             spec = json.loads(notebook.kernelspec or "{}") or {}
             if other := other_language(spec):
-                found[notebook.name] = other
-    return found
+                kernels[notebook.name] = other
+    return kernels
 
 
 def other_language(kernelspec: Any) -> str:
@@ -390,7 +390,7 @@ def jobs(course: CourseDir, assignment: str, students: Collection[str] = ()) -> 
     step, about = coursedir.submitted_directory, _fingerprint(course, assignment)
     pattern = re.compile(coursedir.format_path(step, "(?P<student>.*)", re.escape(assignment), escape=True))
     excluded = coursedir.student_id_exclude.split(",")
-    found = []
+    waiting = []
     for name in sorted(glob.glob(coursedir.format_path(step, coursedir.student_id, assignment))):
         matched = pattern.fullmatch(name)
         if not matched or not os.path.isdir(name) or matched["student"] in excluded:
@@ -404,8 +404,8 @@ def jobs(course: CourseDir, assignment: str, students: Collection[str] = ()) -> 
             unreadable = str(why)
             content.update(unreadable.encode(errors="surrogateescape"))
         known = course.load_record(assignment, student)
-        found.append(Job(assignment, student, Path(name), content.hexdigest(), known, unreadable))
-    return found
+        waiting.append(Job(assignment, student, Path(name), content.hexdigest(), known, unreadable))
+    return waiting
 
 
 def states(course: CourseDir, assignment: str) -> dict[str, dict[str, str]]:
@@ -416,13 +416,13 @@ def states(course: CourseDir, assignment: str) -> dict[str, dict[str, str]]:
     """
     with _gradebook(course) as gradebook:
         _require(gradebook, assignment)
-    found: dict[str, dict[str, str]] = {name: {} for name in (*STATES, "to mark")}
+    by_state: dict[str, dict[str, str]] = {name: {} for name in (*STATES, "to mark")}
     for job in jobs(course, assignment):
         record = job.known if job.settled else graded_before(course, job) if not job.known else None
-        found[record.status if record else "waiting"][job.student] = record.reason if record else ""
+        by_state[record.status if record else "waiting"][job.student] = record.reason if record else ""
         if record and record.to_mark:
-            found["to mark"][job.student] = ""
-    return found
+            by_state["to mark"][job.student] = ""
+    return by_state
 
 
 def timestamp(course: CourseDir, folder: Path) -> datetime | None:

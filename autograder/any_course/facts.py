@@ -35,35 +35,35 @@ def of_notebook(text: bytes) -> dict[str, Any]:
     """What a notebook asks for, as plain data; for `autograder.limited`. Cells that are not Python are left out."""
     from IPython.core.inputtransformer2 import TransformerManager
 
-    found = no_facts()
+    facts = no_facts()
     notebook = json.loads(text)
     for cell in notebook["cells"]:
         about = cell.get("metadata", {}).get("nbgrader")
         if isinstance(about, dict) and about:
             version = about.get("schema_version", 0)
-            found["schemas"].append(version if type(version) is int else 0)
+            facts["schemas"].append(version if type(version) is int else 0)
         if cell.get("cell_type") != "code":
             continue
         source = "".join(cell.get("source", ""))
         if source.startswith(SHELLS):
-            note_command(source.partition("\n")[2], found)
+            note_command(source.partition("\n")[2], facts)
             continue
         try:
             tree = ast.parse(TransformerManager().transform_cell(source))
         except SyntaxError:
             continue
-        _add(tree, found, bool(isinstance(about, dict) and about.get("grade")))
-    return {name: sorted(set(values)) for name, values in found.items()}
+        _add(tree, facts, bool(isinstance(about, dict) and about.get("grade")))
+    return {name: sorted(set(values)) for name, values in facts.items()}
 
 
 def of_module(text: bytes) -> dict[str, Any]:
     """The same of a Python file beside the notebook."""
-    found = no_facts()
+    facts = no_facts()
     try:
-        _add(ast.parse(text), found, False)
+        _add(ast.parse(text), facts, False)
     except (SyntaxError, ValueError):
-        return found
-    return {name: sorted(set(values)) for name, values in found.items()}
+        return facts
+    return {name: sorted(set(values)) for name, values in facts.items()}
 
 
 def no_facts() -> dict[str, list[Any]]:
@@ -71,19 +71,19 @@ def no_facts() -> dict[str, list[Any]]:
     return {name: [] for name in ("imports", "programs", "network", "absolute", "above", "clocks", "schemas")}
 
 
-def _add(tree: ast.AST, found: dict[str, list[Any]], graded: bool) -> None:
+def _add(tree: ast.AST, facts: dict[str, list[Any]], graded: bool) -> None:
     for node in _unguarded(tree):
         if isinstance(node, ast.Import):
-            found["imports"] += [alias.name.split(".")[0] for alias in node.names]
+            facts["imports"] += [alias.name.split(".")[0] for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            found["imports"].append(node.module.split(".")[0])
+            facts["imports"].append(node.module.split(".")[0])
         elif isinstance(node, ast.Call):
-            _call(node, found, graded)
+            _call(node, facts, graded)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 300:
             if node.value.startswith("../"):
-                found["above"].append(node.value)
+                facts["above"].append(node.value)
             elif ABSOLUTE.match(node.value):
-                found["absolute"].append(node.value)
+                facts["absolute"].append(node.value)
 
 
 def _unguarded(node: ast.AST) -> Iterator[ast.AST]:
@@ -105,7 +105,7 @@ def _catches(kind: ast.expr | None) -> bool:
     return any(kind is None or (isinstance(kind, ast.Name) and kind.id in GUARDED) for kind in kinds)
 
 
-def _call(node: ast.Call, found: dict[str, list[Any]], graded: bool) -> None:
+def _call(node: ast.Call, facts: dict[str, list[Any]], graded: bool) -> None:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     texts = [
         argument.value
@@ -113,31 +113,31 @@ def _call(node: ast.Call, found: dict[str, list[Any]], graded: bool) -> None:
         if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
     ]
     if graded and name in CLOCKS and (isinstance(node.func, ast.Attribute) or name != "time"):
-        found["clocks"].append(name)
+        facts["clocks"].append(name)
     if name == "run_line_magic" and texts[:1] in (["pip"], ["conda"]):
-        found["network"].append(f"%{' '.join(texts)}"[:100])
+        facts["network"].append(f"%{' '.join(texts)}"[:100])
     elif name == "run_line_magic" and texts[:1] in (["timeit"], ["time"]) and graded:
-        found["clocks"].append(f"%{texts[0]}")
+        facts["clocks"].append(f"%{texts[0]}")
     elif name in STARTS and texts:
-        note_command(texts[0], found)
+        note_command(texts[0], facts)
     elif name in STARTS and node.args and isinstance(node.args[0], ast.List) and node.args[0].elts:
         first = node.args[0].elts[0]
         if isinstance(first, ast.Constant) and isinstance(first.value, str):
-            note_command(first.value, found)
+            note_command(first.value, facts)
     elif any(ADDRESS.match(text) for text in texts) and name not in ONLY_SHOW:
-        found["network"].append(next(text for text in texts if ADDRESS.match(text))[:100])
+        facts["network"].append(next(text for text in texts if ADDRESS.match(text))[:100])
     elif name in FETCH or name.startswith("fetch_"):
-        found["network"].append(f"{name}()")
+        facts["network"].append(f"{name}()")
 
 
-def note_command(text: str, found: dict[str, list[Any]]) -> None:
+def note_command(text: str, facts: dict[str, list[Any]]) -> None:
     """Note the programs of a command of the shell."""
     for part in SEPARATORS.split(text):
         words = [word for word in part.split() if "=" not in word]
         if words and WORD.fullmatch(words[0]) and words[0] not in BUILT_IN:
-            found["programs"].append(words[0])
+            facts["programs"].append(words[0])
             if words[0] in ("pip", "pip3", "conda", "curl", "wget") or words[:2] == ["git", "clone"]:
-                found["network"].append(part.strip()[:100])
+                facts["network"].append(part.strip()[:100])
 
 
 KINDS: dict[str, Callable[[bytes], dict[str, Any]]] = {".ipynb": of_notebook, ".py": of_module}

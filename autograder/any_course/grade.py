@@ -146,7 +146,7 @@ def grade(
     warnings.simplefilter("ignore", SAWarning)  # nbgrader's code makes SQLAlchemy warn
     logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # nbgrader's tracebacks; they are in its log
     records, refused, waiting = [], [], []
-    found: set[str] = set()
+    there: set[str] = set()
     with _exclusive(course), _kept_engines(), tempfile.TemporaryDirectory() as folder:
         for name in names:
             if others := languages(course, name):
@@ -157,7 +157,7 @@ def grade(
                 refused.append(f"{name}: {large}")
                 continue
             for job in jobs(course, name, students):
-                found.add(job.student)
+                there.add(job.student)
                 if job.settled and job.known and not again:
                     records.append(job.known)
                 elif not job.known and not again and (record := graded_before(course, job)):
@@ -166,7 +166,7 @@ def grade(
                     records.append(record)
                 else:
                     waiting.append(job)
-        if not refused and (unknown := sorted({*students} - found)):
+        if not refused and (unknown := sorted({*students} - there)):
             everybody = sorted({job.student for name in names for job in jobs(course, name, ())})
             why = f"it was handed in by {', '.join(everybody)}" if everybody else "nobody did"
             raise CourseError(f"{', '.join(unknown)} handed in none of {', '.join(names)}: {why}")

@@ -240,11 +240,11 @@ def _name_and_price(notebook: NotebookNode, entry: NotebookEntry, source: Path, 
 def _price(texts: list[NotebookNode], number: str, points: float, wanted: float | None, source: Path) -> None:
     """See that the text of an exercise states its points, and write the ones that are `wanted` in their place."""
     price = re.compile(PRICE.format(number=re.escape(number)))
-    stated = [(cell, found) for cell in texts for found in price.finditer(cell.source)]
-    for _, found in stated:
-        if float(found[2]) != points:
+    stated = [(cell, match) for cell in texts for match in price.finditer(cell.source)]
+    for _, match in stated:
+        if float(match[2]) != points:
             raise CourseError(
-                f"{source}: the text of {number} states {found[2]} points, and its check or marker gives {points:g}: "
+                f"{source}: the text of {number} states {match[2]} points, and its check or marker gives {points:g}: "
                 "write the same points in both. To give an exercise other points in your course, write them into "
                 "course.local.toml alone"
             )
@@ -264,9 +264,9 @@ def _price(texts: list[NotebookNode], number: str, points: float, wanted: float 
         cell.source = price.sub(partial(_new_price, wanted), cell.source)
 
 
-def _new_price(points: float, found: re.Match[str]) -> str:
+def _new_price(points: float, match: re.Match[str]) -> str:
     """What a text states of an exercise's points, with these in the place of others."""
-    return f"{found[1]}{points:g}" + (" point" + "s" * (points != 1) if found[3] else "")
+    return f"{match[1]}{points:g}" + (" point" + "s" * (points != 1) if match[3] else "")
 
 
 def _order(number: str) -> list[tuple[bool, int]]:

@@ -29,8 +29,8 @@ def checks_module(entry: NotebookEntry) -> ModuleType:
 
 def public_checks(entry: NotebookEntry) -> dict[str, Check]:
     """The public checks of a notebook's graded exercises by number, with the points that the course gives them."""
-    found = checks_of(checks_module(entry))
-    return found | {number: found[number].worth(entry.points[number]) for number in entry.points if number in found}
+    checks = checks_of(checks_module(entry))
+    return checks | {number: checks[number].worth(entry.points[number]) for number in entry.points if number in checks}
 
 
 def asked_checks(entry: NotebookEntry) -> dict[str, Check]:
@@ -100,15 +100,16 @@ def private_checks(entry: NotebookEntry) -> dict[str, list[PrivateCheck]]:
         CourseError: they and the parts of the public checks do not fit, see `parts.must_fit`.
     """
     path = folder_of(entry) / "private_checks.py"
-    found: dict[str, list[PrivateCheck]] = {}
+    by_exercise: dict[str, list[PrivateCheck]] = {}
     for value in vars(load_module(path)).values() if path.exists() else ():
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, PrivateCheck):
-                found.setdefault(item.exercise, []).append(item)
+                by_exercise.setdefault(item.exercise, []).append(item)
     parts.must_fit(
-        checks_module(entry), {number: [check.part for check in of_exercise] for number, of_exercise in found.items()}
+        checks_module(entry),
+        {number: [check.part for check in of_exercise] for number, of_exercise in by_exercise.items()},
     )
-    return found
+    return by_exercise
 
 
 def whole_verdict(
@@ -121,7 +122,7 @@ def whole_verdict(
     Args:
         failure: asks a private check, see `PrivateCheck.failure`.
     """
-    found = []
+    reasons = []
     for item in hidden:
         if verdict.outcome is not Outcome.PASSED and not verdict.in_parts:
             break
@@ -129,9 +130,9 @@ def whole_verdict(
             continue
         why = failure(item)
         if why:
-            found.append(why)
+            reasons.append(why)
             verdict = verdict.losing(item.part, item.tells)
-    return verdict, "; ".join(found)
+    return verdict, "; ".join(reasons)
 
 
 @cache

@@ -59,12 +59,12 @@ def _change(edit: str, lines: list[str]) -> tuple[int, int, list[str]]:
 
 def _signed(line: str) -> tuple[str, str]:
     """The sign of a line of an edit, "-", "+" or a space, and what stands behind it."""
-    found = re.fullmatch(r"#(?: ([-+ ])(?: (.*))?)?", line.rstrip())
-    if not found:
+    match = re.fullmatch(r"#(?: ([-+ ])(?: (.*))?)?", line.rstrip())
+    if not match:
         raise ValueError(
             f'the line "{line}" begins with none of "# - " (goes), "# + " (comes) and "#   " (stays, to say where)'
         )
-    return found[1] or " ", found[2] or ""
+    return match[1] or " ", match[2] or ""
 
 
 def _pad(lines: list[str], old: list[str]) -> str | None:

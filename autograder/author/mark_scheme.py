@@ -15,5 +15,5 @@ def model_answer(written: str) -> str:
 
 def items(written: str) -> list[str]:
     """What the mark scheme in the cell of a written question says, a text for each point that is won or lost."""
-    found = [item for scheme in SCHEME.findall(written) for item in ITEM.split(scheme)]
-    return [" ".join(item.split()) for item in found if item.strip()]
+    written_items = [item for scheme in SCHEME.findall(written) for item in ITEM.split(scheme)]
+    return [" ".join(item.split()) for item in written_items if item.strip()]

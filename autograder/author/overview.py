@@ -44,19 +44,19 @@ def exercises(course: Course, entry: NotebookEntry, known: Collection[str] = ())
         known: the numbers of exercises that a text can mean; by default those of this notebook.
     """
     notebook = build.solution_notebook(course, entry)
-    found = {
+    by_section = {
         exercise_of(cell.id): Exercise(exercise_of(cell.id), points=cell.metadata.nbgrader.points)
         for cell in notebook.cells
         if cell.get("metadata", {}).get("nbgrader", {}).get("grade")
     }
-    known, made, section = {*known, *found}, _defined(notebook), ""
+    known, made, section = {*known, *by_section}, _defined(notebook), ""
     for cell in notebook.cells:
         if cell.cell_type == "markdown" and cell.source.startswith("#"):
             heading = TITLE.match(cell.source)
             section = heading[1] if heading else ""
-            if heading and section in found:
-                found[section].title = heading[2]
-        row = found.get(section)
+            if heading and section in by_section:
+                by_section[section].title = heading[2]
+        row = by_section.get(section)
         if row is None:
             continue
         if stated := MINUTES.search(cell.source):
@@ -65,9 +65,9 @@ def exercises(course: Course, entry: NotebookEntry, known: Collection[str] = ())
         mentioned += [number for word, number in NUMBER.findall(cell.source) if word not in OTHERS and number in known]
         mentioned += NOTEBOOK.findall(cell.source)
         row.uses += [number for number in mentioned if _order(number) < _order(section)]
-    for row in found.values():
+    for row in by_section.values():
         row.uses = sorted({*row.uses}, key=_order)
-    return list(found.values())
+    return list(by_section.values())
 
 
 def readme_list(course: Course) -> str:

@@ -20,8 +20,8 @@ def checks_of(entry: NotebookEntry) -> dict[str, Check]:
 
 def cases(course: Course, entry: NotebookEntry) -> list[AnswerCase]:
     """Every answer of a notebook whose verdict is known: the solutions, and what is written in `wrong_answers.py`."""
-    found = [case for stretch in (False, True) for case in answers.reference_cases(course, entry, stretch)]
-    return [*found, *answers.answer_cases(entry), *answers.answer_cases(entry, stretch=True)]
+    solutions = [case for stretch in (False, True) for case in answers.reference_cases(course, entry, stretch)]
+    return [*solutions, *answers.answer_cases(entry), *answers.answer_cases(entry, stretch=True)]
 
 
 def surprise(entry: NotebookEntry, case: AnswerCase, released: NotebookNode) -> str:

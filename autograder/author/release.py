@@ -121,22 +121,22 @@ def released(course: Course) -> dict[str, Path]:
     if outdated := summaries.stale():
         names = ", ".join(path.name for path in outdated)
         raise CourseError(f"{SUMMARIES}: {names} missing or stale: run `autograder summaries` first")
-    found = helpers()
-    reached = set(_reached(course, found))
+    files = helpers()
+    reached = set(_reached(course, files))
     checks = {f"{entry.public_checks.replace('.', '/')}.py" for entry in course.notebooks}
-    named = set().union(*({text for text in _strings(found[name])} for name in reached))
-    for name in list(found):
+    named = set().union(*({text for text in _strings(files[name])} for name in reached))
+    for name in list(files):
         package, below, *inside = name.split("/")
         recorded = f"{package}/{below}" in (RESULTS, SUMMARIES)
         unused = recorded and not {inside[0], Path(inside[0]).stem} & named
         if unused or (re.match(rf"{CHECKS}/nb\d\d_", name) and name not in checks | reached):
-            del found[name]
+            del files[name]
     for name in FILES:
         if (FOLDER / name).is_file():
-            found[name] = FOLDER / name
+            files[name] = FOLDER / name
     if FOLDER != ROOT:
-        found["utils/LICENSE"] = _licence()  # of the helpers; the course may have another one
-    return found
+        files["utils/LICENSE"] = _licence()  # of the helpers; the course may have another one
+    return files
 
 
 def _reached(course: Course, files: dict[str, Path]) -> Iterator[str]:
@@ -266,8 +266,8 @@ def _listed(names: list[str]) -> str:
 def _licence() -> Path:
     """The licence of this package: beside it, or where it was installed."""
     files = metadata.files("attention-graded") or ()
-    found = [Path(str(file.locate())) for file in files if file.name == "LICENSE"]
-    return next(path for path in (ROOT / "LICENSE", *found) if path.is_file())
+    licences = [Path(str(file.locate())) for file in files if file.name == "LICENSE"]
+    return next(path for path in (ROOT / "LICENSE", *licences) if path.is_file())
 
 
 def _conda() -> str:

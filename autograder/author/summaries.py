@@ -49,16 +49,16 @@ def stale() -> list[Path]:
     Raises:
         CourseError: a file is not a run.
     """
-    found = []
+    outdated = []
     folders = [path for path in sorted((FOLDER / RESULTS).glob("*")) if path.is_dir()]
     for folder in folders:
         content, path = read_files(folder), path_of(folder)
         if any(run.predictions for run in _parsed(folder, content).values()):
             known = json.loads(path.read_text()) if path.is_file() else {"experiments": {}}
             if {name: _sha256(text) for name, text in content.items()} != dict(_summarised(known)):
-                found.append(path)
+                outdated.append(path)
     of_folders = {path_of(folder) for folder in folders}
-    return [*found, *(path for path in sorted((FOLDER / SUMMARIES).glob("*.json")) if path not in of_folders)]
+    return [*outdated, *(path for path in sorted((FOLDER / SUMMARIES).glob("*.json")) if path not in of_folders)]
 
 
 def summary(
@@ -131,16 +131,16 @@ def _row(comparison: Comparison, metric: Metric) -> list[Any]:
 
 def recorded_folders(course: Course) -> dict[Path, tuple[dict[str, Experiment], Callable[[Arms], Arms] | None]]:
     """The experiments whose runs are recorded in a folder, and what makes more arms of these."""
-    found: dict[Path, tuple[dict[str, Experiment], Callable[[Arms], Arms] | None]] = {}
+    folders: dict[Path, tuple[dict[str, Experiment], Callable[[Arms], Arms] | None]] = {}
     for entry in course.notebooks:
         if entry.experiments:
             module = entry.experiment_module()
             groups = [(module.RECORDED, entry.experiments_of("cpu"))]
             groups += [(folder, made()) for folder, made in getattr(module, "ALSO_RECORDED", {}).items()]
             for folder, experiments in groups:
-                known = found.setdefault(folder, ({}, getattr(module, "decoded", None)))[0]
+                known = folders.setdefault(folder, ({}, getattr(module, "decoded", None)))[0]
                 known.update(experiments)
-    return found
+    return folders
 
 
 def _parsed(folder: Path, content: Mapping[str, bytes]) -> dict[str, Run]:

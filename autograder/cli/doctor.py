@@ -14,13 +14,13 @@ def doctor() -> None:
     from autograder import doctor as machine
 
     other = context.other_course()
-    found = machine.examine_other(other) if other else machine.examine(context.load)
+    findings = machine.examine_other(other) if other else machine.examine(context.load)
     colours = {machine.State.WORKS: "green", machine.State.DOES_NOT: "red", machine.State.NOT_NEEDED: "dim"}
     rows = [
         (finding.what, Text(finding.state, style=colours[finding.state]), Text(finding.found), finding.do)
-        for finding in found
+        for finding in findings
     ]
     context.console.print(printing.table(("", "", "found", "what to do"), rows))
-    if not machine.can_grade(found):
+    if not machine.can_grade(findings):
         context.console.print("nothing can be graded here until this is mended")
         raise typer.Exit(1)

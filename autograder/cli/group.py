@@ -42,20 +42,20 @@ def show(question: Question, into: Into = None, page: Page = None, names: Named 
     if advice:
         context.console.print(advice, markup=False, soft_wrap=True)
     only = roster.in_section(course, section) if section else None
-    found = groups.grouped(course, question, how, into, only)
+    grouped = groups.grouped(course, question, how, into, only)
     numbers = ("group", "answers", "marked")
     rows = [
         (str(group.number), str(len(group.answers)), str(group.marked), Text(groups.shortened(group.answers[0])))
-        for group in found.groups
+        for group in grouped.groups
     ]
     context.console.print(printing.table((*numbers, "the answer most like the others"), rows, right=numbers))
     context.console.print(
-        f"compared by {found.how}; without an answer: {found.empty}; alike is not equal: read before you mark"
+        f"compared by {grouped.how}; without an answer: {grouped.empty}; alike is not equal: read before you mark"
     )
     if page:
         from utils.files import write
 
-        write(context.writable(page), groups.page(course, found, Names(course, names)))
+        write(context.writable(page), groups.page(course, grouped, Names(course, names)))
         context.console.print(f"all answers: {page}", soft_wrap=True)
 
 

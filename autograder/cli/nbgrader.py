@@ -77,16 +77,18 @@ def show_findings(course: "CourseDir", names: list[str], json: bool) -> None:
     """Print what would cost marks; status 1 if there is something."""
     from autograder.any_course import check
 
-    found = check.examine(course, names)
+    findings = check.examine(course, names)
     if json:
-        for finding in found:
+        for finding in findings:
             print_plain_json(finding)
-    elif found:
-        rows = [(finding.assignment or "all", finding.what, Text(finding.found), Text(finding.do)) for finding in found]
+    elif findings:
+        rows = [
+            (finding.assignment or "all", finding.what, Text(finding.found), Text(finding.do)) for finding in findings
+        ]
         context.console.print(printing.table(("assignment", "", "found", "what to do"), rows))
     else:
         context.console.print(f"{', '.join(names) or 'no assignment'}: nothing was found that would cost marks")
-    if found:
+    if findings:
         raise typer.Exit(1)
 
 

@@ -57,15 +57,15 @@ def writing(course: Course) -> Iterator[None]:
 
 def held(read: Query, entry: NotebookEntry, cell: str) -> tuple[dict[str, HandMark], float]:
     """A person's mark of a cell by student, and the points that there are."""
-    found, points = {}, 0.0
+    marks, points = {}, 0.0
     for student, most, score, waits, comment in read(HELD, {"name": entry.name, "cell": cell}):
-        found[student], points = HandMark(score, bool(waits), comment), most
-    return found, points
+        marks[student], points = HandMark(score, bool(waits), comment), most
+    return marks, points
 
 
-def differing(found: dict[str, HandMark], wanted: dict[str, HandMark]) -> list[str]:
+def differing(marks: dict[str, HandMark], wanted: dict[str, HandMark]) -> list[str]:
     """The students of `wanted` whose mark is another one, or none."""
-    return [student for student, mark in wanted.items() if found.get(student) != mark]
+    return [student for student, mark in wanted.items() if marks.get(student) != mark]
 
 
 def scheme(written: str) -> str:

@@ -194,12 +194,12 @@ def secret(course: Course) -> bytes:
         with contextlib.suppress(FileExistsError):  # another process was faster: its secret is the course's
             os.link(new, path)
         new.unlink()
-    found = path.read_bytes()
-    if len(found) != SECRET_BYTES:
+    content = path.read_bytes()
+    if len(content) != SECRET_BYTES:
         raise CourseError(
             f"{path} is damaged: put back the copy that the course began with; a new one is another course"
         )
-    return found
+    return content
 
 
 def build_tree(course: Course) -> None:
@@ -394,8 +394,8 @@ def stamped(course: Course, entry: NotebookEntry, student: str) -> datetime.date
     path = place(course, "submitted", entry, student).with_name("timestamp.txt")
     if not path.exists():
         return None
-    found = parse(path.read_text().strip())
-    return found.replace(tzinfo=found.tzinfo or datetime.UTC).astimezone(datetime.UTC)
+    when = parse(path.read_text().strip())
+    return when.replace(tzinfo=when.tzinfo or datetime.UTC).astimezone(datetime.UTC)
 
 
 def due(entry: NotebookEntry) -> datetime.datetime | None:

@@ -25,7 +25,7 @@ def extensions(course: Course) -> dict[tuple[str, str], Extension]:
         CourseError: the file cannot be understood; the message names the line.
     """
     path, known = course.tree / FILE, roster.load(course)
-    found: dict[tuple[str, str], Extension] = {}
+    for_notebooks: dict[tuple[str, str], Extension] = {}
     general: dict[tuple[str, str], Extension] = {}
     for line, row in roster.rows(path, GRANTED):
         try:
@@ -44,8 +44,8 @@ def extensions(course: Course) -> dict[tuple[str, str], Extension]:
         if name == ALL:
             general |= {(row["student"], entry.name): given for entry in course.notebooks}
         else:
-            found[row["student"], name] = given
-    return general | found
+            for_notebooks[row["student"], name] = given
+    return general | for_notebooks
 
 
 def granted(course: Course) -> list[dict[str, str]]:
@@ -187,17 +187,17 @@ def extension_of(
 
 def of_their_teams(course: Course, student: str, entries: Sequence[NotebookEntry]) -> list[str]:
     """What an extension of a student does for the student's teams, a sentence for each team."""
-    known, found = extensions(course), {}
+    known, sentences = extensions(course), {}
     for entry in entries:
         team = teams.load(course).of(entry, student)
         if team and (team, entry.name) in known:
-            found[team] = (
+            sentences[team] = (
                 f"it does nothing for {entry.number}: the team {team} has an extension of its own, which counts. "
                 f"`autograder extend {team} {entry.number} ...` changes that one, and with --undo takes it back"
             )
         elif team:
-            found.setdefault(team, f"{student} is in the team {team}: the longest extension of its members counts")
-    return [*found.values()]
+            sentences.setdefault(team, f"{student} is in the team {team}: the longest extension of its members counts")
+    return [*sentences.values()]
 
 
 def is_over(course: Course, entry: NotebookEntry, student: str, granted: Mapping[tuple[str, str], Extension]) -> bool:

@@ -170,11 +170,11 @@ class Recorder:
         Raises:
             MissingEntry: it does not know the notebook.
         """
-        found = marks.scores(marks.through(self.gradebook.db.connection()), entry)
+        scores = marks.scores(marks.through(self.gradebook.db.connection()), entry)
         self.gradebook.db.rollback()  # ends the transaction: nobody waits for a reader
-        if found is None:
+        if scores is None:
             raise MissingEntry(f"the gradebook has no notebook {entry.name}")
-        return found
+        return scores
 
     def settle(self, entry: NotebookEntry, student: str = "") -> dict[str, tuple[float, float]]:
         """Bring lateness, late penalties and names in the gradebook up to date; of `student` only, if given.
@@ -215,7 +215,7 @@ class Recorder:
         )
         if student:
             asked = asked.where(theirs.c.student_id == student)
-        granted, found = extensions.extensions(self.course), {}
+        granted, settled = extensions.extensions(self.course), {}
         deadline = course_tree.due(entry)  # course.toml's, which may have changed since the tree was built
         stale = Assignment.duedate.is_distinct_from(deadline)
         database.execute(update(Assignment).where(Assignment.id == sheet.assignment, stale).values(duedate=deadline))
@@ -236,10 +236,10 @@ class Recorder:
             if row.late_submission_penalty != (penalty or None):
                 values = {"late_submission_penalty": penalty or None}
                 database.execute(update(books).where(books.c.id == row.notebook).values(**values))
-            found[row.student_id] = (seconds, penalty)
-        self._name(database, set(found))
+            settled[row.student_id] = (seconds, penalty)
+        self._name(database, set(settled))
         self.gradebook.db.commit()
-        return found
+        return settled
 
     def make_names_safe(self) -> None:
         """Take markup out of the names of students, in the gradebook and in the course tree.
@@ -332,16 +332,16 @@ class Recorder:
         """
         if entry.name not in self._sheets:
             asked = select(Notebook.id, Notebook.assignment_id).join(Assignment).where(Assignment.name == entry.name)
-            found = database.execute(asked.where(Notebook.name == entry.name)).one_or_none()
-            if found is None:
+            sheet = database.execute(asked.where(Notebook.name == entry.name)).one_or_none()
+            if sheet is None:
                 raise MissingEntry(f"the gradebook has no notebook {entry.name}")
-            cells = select(BaseCell.name, BaseCell.id, BaseCell.type).where(BaseCell.notebook_id == found.id)
+            cells = select(BaseCell.name, BaseCell.id, BaseCell.type).where(BaseCell.notebook_id == sheet.id)
             rows = database.execute(cells).all()
             ids = {
                 kind: {row.name: row.id for row in rows if row.type == kind.__name__}
                 for kind in (GradeCell, SolutionCell)
             }
-            self._sheets[entry.name] = _Sheet(found.assignment_id, found.id, ids[GradeCell], ids[SolutionCell])
+            self._sheets[entry.name] = _Sheet(sheet.assignment_id, sheet.id, ids[GradeCell], ids[SolutionCell])
         return self._sheets[entry.name]
 
     def _submitted(self, database: Any, sheet: _Sheet, student: str, when: datetime.datetime | None) -> str:
@@ -353,11 +353,11 @@ class Recorder:
             SubmittedAssignment.student_id == student,
             SubmittedNotebook.notebook_id == sheet.notebook,
         )
-        found = database.execute(asked).one_or_none()
-        if found is not None:
+        submitted = database.execute(asked).one_or_none()
+        if submitted is not None:
             theirs = SubmittedAssignment.__table__
-            database.execute(update(theirs).where(theirs.c.id == found.id).values(timestamp=when))
-            return found.notebook
+            database.execute(update(theirs).where(theirs.c.id == submitted.id).values(timestamp=when))
+            return submitted.notebook
         if database.execute(select(Student.id).where(Student.id == student)).one_or_none() is None:
             database.execute(insert(Student.__table__), {"id": student})
         whole, mine = new_uuid(), new_uuid()

@@ -63,11 +63,11 @@ def _ends_within_a_line(path: Path) -> bool:
 
 def lines(path: Path) -> list[Event]:
     """What a file of JSON lines holds; a line that a killed process left half written is skipped."""
-    found = []
+    events = []
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
             event = json.loads(line)
         except ValueError:
             continue
-        found += [event] if isinstance(event, dict) else []
-    return found
+        events += [event] if isinstance(event, dict) else []
+    return events

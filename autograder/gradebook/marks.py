@@ -83,29 +83,29 @@ class Marked:
 
 def marked(read: Query, entry: NotebookEntry) -> dict[str, Marked]:
     """All that the gradebook says of a notebook to its students, by student."""
-    found: dict[str, Marked] = {}
+    by_student: dict[str, Marked] = {}
     for student, penalty, cell, points, auto, manual, extra, waits in read(MARKED, {"name": entry.name}):
-        mine = found.setdefault(student, Marked(penalty or 0.0))
+        mine = by_student.setdefault(student, Marked(penalty or 0.0))
         given = auto if manual is None else manual
         score = 0.0 if given is None else given + (extra or 0.0)
         mine.marks[cell] = Mark(score, points or 0.0, manual is not None, bool(waits))
     for student, cell, auto, manual in read(COMMENTS, {"name": entry.name}):
-        mine = found.setdefault(student, Marked())
+        mine = by_student.setdefault(student, Marked())
         if manual:
             mine.comments[cell] = manual
         if auto:
             mine.untouched.append(cell)
-    return found
+    return by_student
 
 
 def scores(read: Query, entry: NotebookEntry) -> dict[str, dict[str, float | None]] | None:
     """What the gradebook holds of a notebook: each student's automatic scores by cell; None if it does not know it."""
     if not list(read(KNOWN, {"name": entry.name})):
         return None
-    found: dict[str, dict[str, float | None]] = {}
+    by_student: dict[str, dict[str, float | None]] = {}
     for student, cell, score in read(SCORES, {"name": entry.name}):
-        found.setdefault(student, {})[cell] = score
-    return found
+        by_student.setdefault(student, {})[cell] = score
+    return by_student
 
 
 def to_mark(read: Query, entry: NotebookEntry) -> dict[str, int]:

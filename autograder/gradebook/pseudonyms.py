@@ -99,13 +99,13 @@ def called(course: Course, student: str) -> str:
 def _split(folded: str) -> list[tuple[str, int, int]]:
     """The words of a folded text, each with where it begins and ends. Vowel signs are letters, see `is_letter`."""
     if folded.isascii():
-        return [(found[0], found.start(), found.end()) for found in re.finditer("[a-z0-9]+", folded)]
+        return [(match[0], match.start(), match.end()) for match in re.finditer("[a-z0-9]+", folded)]
     shape = "".join("x" if is_letter(letter) else " " for letter in folded)
-    return [(folded[found.start() : found.end()], found.start(), found.end()) for found in re.finditer("x+", shape)]
+    return [(folded[match.start() : match.end()], match.start(), match.end()) for match in re.finditer("x+", shape)]
 
 
-def _words(found: Sequence[tuple[str, int, int]]) -> Words:
-    return tuple(word for word, _, _ in found)
+def _words(pieces: Sequence[tuple[str, int, int]]) -> Words:
+    return tuple(word for word, _, _ in pieces)
 
 
 def _folded(text: str) -> tuple[str, Sequence[int]]:
@@ -134,7 +134,7 @@ def _students(course: Course) -> set[str]:
 
 def _known(course: Course, students: set[str]) -> dict[Words, str]:
     """The student of each name by which one may be called, in its words."""
-    listed, found = roster.load(course), dict[Words, str]()
+    listed, known = roster.load(course), dict[Words, str]()
     for student in sorted(students):
         called = course.tree / "handins" / student / "name.txt"
         names = {student, called.read_text().strip() if called.exists() else ""}
@@ -143,6 +143,6 @@ def _known(course: Course, students: set[str]) -> dict[Words, str]:
             first, last = line.first_name, line.last_name
             names |= {f"{first} {last}", f"{last} {first}", line.email}
         names |= {fold(name) for name in names}  # as the checks of runs call them
-        found |= {_words(_split(_folded(name)[0])): student for name in names if len(name.strip()) > 1}
-    found.pop((), None)
-    return found
+        known |= {_words(_split(_folded(name)[0])): student for name in names if len(name.strip()) > 1}
+    known.pop((), None)
+    return known

@@ -80,20 +80,22 @@ class Roster:
                 (student, map(str.casefold, (student.id, *student.platform_ids))) for student in self.students.values()
             )
             return [student for student, known in ids if name.casefold() in known]
-        found = [student for student in self.students.values() if platform_id and platform_id in student.platform_ids]
-        return found or self._called.get(plain(name), []) or (self._by_address(name) if "@" in name else [])
+        by_number = [
+            student for student in self.students.values() if platform_id and platform_id in student.platform_ids
+        ]
+        return by_number or self._called.get(plain(name), []) or (self._by_address(name) if "@" in name else [])
 
     def _by_address(self, name: str) -> list[Student]:
         """The students whose address is in the name of a file, with other words around it."""
         around = r"(?<![a-z0-9.+-]){}(?![a-z0-9-]|\.[a-z0-9])"
         known = [student for student in self.students.values() if student.email]
-        found = [
+        named = [
             student
             for student in known
             if re.search(around.format(re.escape(student.email.casefold())), name.casefold())
         ]
-        longest = max((len(student.email) for student in found), default=0)  # `b@x.edu` is in `a_b@x.edu` as well
-        return [student for student in found if len(student.email) == longest]
+        longest = max((len(student.email) for student in named), default=0)  # `b@x.edu` is in `a_b@x.edu` as well
+        return [student for student in named if len(student.email) == longest]
 
     def find(
         self, name: str, platform_id: str = "", lasting: bool = True, shared: bool = False, account: bool = False
@@ -107,11 +109,11 @@ class Roster:
         Raises:
             CourseError: nobody's, or more than one student's; the message says what to do.
         """
-        found = self.candidates(name, platform_id, account)
-        if len(found) == 1:
-            return found[0]
+        students = self.candidates(name, platform_id, account)
+        if len(students) == 1:
+            return students[0]
         who = f"{name} (number {platform_id})" if platform_id not in ("", name) else name
-        if not found:
+        if not students:
             add = platform_id if platform_id and lasting else re.sub(r"[\s;,]+", "", name)  # which divide those ids
             like = [
                 student.id
@@ -128,7 +130,7 @@ class Roster:
             # Other words, as students write them into names of files, are not what a platform calls anybody.
             alias = f", or `{add}` to the platform_ids of one" if ALIAS.fullmatch(add) else ""
             raise CourseError(f"{who} is not in {self.path.name}: {meant}add a line there{alias}")
-        several = " and ".join(student.id for student in found)
+        several = " and ".join(student.id for student in students)
         number = f", or write {platform_id} into the platform_ids of one in {self.path.name}"
         raise CourseError(
             f"{who} may be {several}: name one of these ids (`collect FILE --student ID` for a file alone)"
@@ -137,10 +139,10 @@ class Roster:
 
     def namesakes(self) -> dict[str, list[str]]:
         """The names that several students have, each with their ids: these students write their ids into STUDENT."""
-        found: dict[str, list[Student]] = {}
+        by_name: dict[str, list[Student]] = {}
         for student in self.students.values():
-            found.setdefault(canonical(student.first_name + student.last_name), []).append(student)
-        several = (namesakes for name, namesakes in found.items() if name and len(namesakes) > 1)
+            by_name.setdefault(canonical(student.first_name + student.last_name), []).append(student)
+        several = (namesakes for name, namesakes in by_name.items() if name and len(namesakes) > 1)
         return {
             f"{namesakes[0].first_name} {namesakes[0].last_name}".strip(): [student.id for student in namesakes]
             for namesakes in several
@@ -198,14 +200,14 @@ def in_section(course: Course, section: str) -> set[str]:
     """
     known = load(course)
     students = known.students.values() if known else ()
-    found = {student.id for student in students if student.section.casefold() == section.casefold()}
-    if not found:
+    members = {student.id for student in students if student.section.casefold() == section.casefold()}
+    if not members:
         there = ", ".join(sorted({student.section for student in students} - {""}))
         raise CourseError(
             f"there is no section {section} in {course.tree / 'students.csv'}; its column `section` "
             + (f"has {there}" if there else "is where a section is written")
         )
-    return found
+    return members
 
 
 def slug(name: str) -> str:
@@ -239,10 +241,10 @@ def listed(path: Path) -> list[str]:
         with contextlib.suppress(NoColumn):
             return [row[column] for _, row in rows(path, (column,))]
     try:
-        found = rows(path, ("first_name", "last_name"))
+        people = rows(path, ("first_name", "last_name"))
     except NoColumn:
         raise CourseError(f"{path} has no column `student` or `name`, nor `first_name` and `last_name`") from None
-    return [f"{row['first_name']} {row['last_name']}".strip() for _, row in found]
+    return [f"{row['first_name']} {row['last_name']}".strip() for _, row in people]
 
 
 def rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
@@ -262,7 +264,7 @@ def rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]
     whole = text
     text, separator = without_sep(text)
     reader = csv.DictReader(io.StringIO(text), delimiter=separator)
-    found, line, above = [], 0, whole.count("\n") - text.count("\n")
+    table, line, above = [], 0, whole.count("\n") - text.count("\n")
     try:
         known = [(name or "").strip() for name in reader.fieldnames or ()]
         if columns[0] not in known:
@@ -281,10 +283,10 @@ def rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]
                     "open the original in the spreadsheet with that column as text, and save it as CSV again"
                 )
             if any(values.values()):
-                found.append((line, {column: values.get(column, "") for column in columns}))
+                table.append((line, {column: values.get(column, "") for column in columns}))
     except csv.Error as bad:  # a field of very many signs, often since a quote is not closed
         raise CourseError(f"{path} cannot be read behind line {line} ({bad}): is a quote there not closed?") from None
-    return found
+    return table
 
 
 def without_sep(text: str) -> tuple[str, str]:

@@ -199,7 +199,7 @@ def _wanted(app: Autograde) -> dict[str, list[str]]:
         known = {entry.name for entry in courses.load().notebooks}
     except CourseError as bad:
         _refuse(app, str(bad))
-    found: dict[str, list[str]] = {}
+    wanted: dict[str, list[str]] = {}
     excluded = app.coursedir.student_id_exclude.split(",")
     for folder, notebooks in sorted(app.assignments.items()):
         student, name = Path(folder).parts[-2:]
@@ -210,8 +210,8 @@ def _wanted(app: Autograde) -> dict[str, list[str]]:
         if f"{name}.ipynb" not in {Path(path).name for path in notebooks}:
             _refuse(app, f"{folder} holds no {name}.ipynb: take submissions with `autograder collect SOURCE`")
         if student not in excluded:
-            found.setdefault(name, []).append(student)
-    return found
+            wanted.setdefault(name, []).append(student)
+    return wanted
 
 
 def _grade(app: Autograde, name: str, students: list[str]) -> None:

@@ -214,10 +214,12 @@ def recipients(course: Course, entry: NotebookEntry, submitter_id: str) -> tuple
     return tuple(student for student in students if submitter(course, entry, student) == submitter_id)
 
 
-def by_student(course: Course, entry: NotebookEntry, found: Mapping[str, T]) -> dict[str, T]:
+def by_student(course: Course, entry: NotebookEntry, by_submitter: Mapping[str, T]) -> dict[str, T]:
     """What is known of submissions, by the students for whom they count."""
     return {
-        student: value for submitter_id, value in found.items() for student in recipients(course, entry, submitter_id)
+        student: value
+        for submitter_id, value in by_submitter.items()
+        for student in recipients(course, entry, submitter_id)
     }
 
 
@@ -278,13 +280,13 @@ def add(course: Course, entry: NotebookEntry, name: str, members: Collection[str
 def lines_of(course: Course, student: str) -> set[int]:
     """The lines of the file that name a student as a member."""
     known = roster.load(course)
-    found = set()
+    lines = set()
     for line, row in _lines(course.tree / FILE) if (course.tree / FILE).exists() else ():
         called = [row[column] for column in WHO if row[column]]
         with suppress(CourseError):
             if student in called or (called and _member(called, known) == student):
-                found.add(line)
-    return found
+                lines.add(line)
+    return lines
 
 
 def superseded(course: Course, entry: NotebookEntry) -> Iterator[tuple[str, str]]:

@@ -87,7 +87,7 @@ def accepted(
         CourseError: the notebook has no experiments that are graded.
     """
     sizes, recorded = sizes_of(course, entry), entry.experiment_module().RECORDED
-    standings, found = (around or Dependencies(course)).standings.get(entry.name, {}), {}
+    standings, runs_of = (around or Dependencies(course)).standings.get(entry.name, {}), {}
     for student in students_of(course, entry):
         standing = standings.get(student, NO_STANDING)
         files = unpack(handed_in(course, entry, student)[1])
@@ -95,8 +95,8 @@ def accepted(
             continue
         runs = evidence.accepted(sizes, recorded, files, standing)[0]
         if any(runs.values()):
-            found[student] = {name: of_experiment for name, of_experiment in runs.items() if of_experiment}
-    return found
+            runs_of[student] = {name: of_experiment for name, of_experiment in runs.items() if of_experiment}
+    return runs_of
 
 
 def suspicions(
@@ -111,7 +111,7 @@ def suspicions(
     seconds = Counter(
         run.seconds for of_student in accepted_runs.values() for runs in of_student.values() for run in runs
     )
-    found: dict[tuple[str, str, int], list[str]] = {}
+    doubts: dict[tuple[str, str, int], list[str]] = {}
     for student, experiments in accepted_runs.items():
         for name, runs in experiments.items():
             for run in runs:
@@ -132,8 +132,8 @@ def suspicions(
                     if run.seconds < min(honest.seconds for honest in usual) / 50:
                         why.append("it was very fast")
                 if why:
-                    found[student, name, run.seed] = why
-    return found
+                    doubts[student, name, run.seed] = why
+    return doubts
 
 
 def audit(
@@ -220,16 +220,16 @@ def compared(student: str, experiment: Experiment, run: Run, new: Run, reasons: 
     )
     kinds = sorted((kind_of(run), kind_of(new)))
     tolerance = experiment.tolerance.get((kinds[0], kinds[1])) if run.versions == new.versions else None
-    claimed, found = (metric.show(metric.of(made)) for made in (run, new))
+    claimed, measured = (metric.show(metric.of(made)) for made in (run, new))
     alike = _likeness(run.outputs, new.outputs, equal)
     same = experiment.examples_of(run) == experiment.examples_of(new)
-    return Audited(student, experiment.name, run.seed, claimed, found, equal, alike, tolerance, reasons, same)
+    return Audited(student, experiment.name, run.seed, claimed, measured, equal, alike, tolerance, reasons, same)
 
 
-def _likeness(handed_in: np.ndarray, found: np.ndarray, equal: float) -> float:
-    if not found.size or handed_in.shape != found.shape:
-        return equal if handed_in.shape == found.shape else 0.0
-    first, other = centred(np.array([handed_in, found]))
+def _likeness(handed_in: np.ndarray, trained: np.ndarray, equal: float) -> float:
+    if not trained.size or handed_in.shape != trained.shape:
+        return equal if handed_in.shape == trained.shape else 0.0
+    first, other = centred(np.array([handed_in, trained]))
     return float(first @ other)
 
 

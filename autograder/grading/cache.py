@@ -11,11 +11,11 @@ from utils.files import write
 
 def cached(course: Course, name: str, key: str, work: Callable[[], Any]) -> Any:
     """What `work()` answers, plain data but None; it is asked once for each `key`, a digest of all that it looks at."""
-    found = recall(course, name, key)
-    if found is None:
-        found = work()
-        keep(course, name, key, found)
-    return found
+    value = recall(course, name, key)
+    if value is None:
+        value = work()
+        keep(course, name, key, value)
+    return value
 
 
 def recall(course: Course, name: str, key: str) -> Any:
@@ -27,7 +27,7 @@ def recall(course: Course, name: str, key: str) -> Any:
     return None
 
 
-def keep(course: Course, name: str, key: str, found: Any) -> None:
+def keep(course: Course, name: str, key: str, value: Any) -> None:
     """Keep it in the place of what was kept for another key."""
     with suppress(OSError):  # no room, or not ours to write: it is worked out anew the next time
-        write(course.tree / "cache" / f"{name}.json", json.dumps({"key": key, "found": found}))
+        write(course.tree / "cache" / f"{name}.json", json.dumps({"key": key, "found": value}))

@@ -106,13 +106,13 @@ def _of(course: Course, entry: NotebookEntry, folders: Folders, known: dict[str,
     names = {student: names_of(course, entry, student, listed) for student in handed_in}
     flags = _flags(current, known, keys, names, listed)
     decided = decisions(course, entry)
-    found = {}
+    standings = {}
     for student in handed_in:
         decision = decided.get(student)
         against = (CONFIRMED,) if decision is False else ()
         seen = tuple(flags.get(student, ())) if decision is None else ()  # what is decided waits for nobody
-        found[student] = Standing(against, seen, keys)
-    return found
+        standings[student] = Standing(against, seen, keys)
+    return standings
 
 
 def decisions(course: Course, entry: NotebookEntry) -> dict[str, bool]:
@@ -155,8 +155,12 @@ def decide(course: Course, entry: NotebookEntry, student: str, counts: bool | No
 
 def _who(course: Course, entry: NotebookEntry) -> str:
     """Who handed in runs of a notebook, as the end of a sentence."""
-    found = sorted(path.parents[1].name for path in course.tree.glob(f"submitted/*/{entry.name}/results.json"))
-    return f"there are runs of {', '.join(found[:10])}{', ...' * (len(found) > 10)}" if found else "nobody has"
+    students_there = sorted(path.parents[1].name for path in course.tree.glob(f"submitted/*/{entry.name}/results.json"))
+    return (
+        f"there are runs of {', '.join(students_there[:10])}{', ...' * (len(students_there) > 10)}"
+        if students_there
+        else "nobody has"
+    )
 
 
 def _decided(course: Course, entry: NotebookEntry) -> Path:
@@ -204,7 +208,7 @@ def _claims(owner: str, packed: bytes, folders: Folders) -> list[Claim]:
 
     `folders` are those of each notebook's experiments.
     """
-    files, found = unpack(packed), []
+    files, claims = unpack(packed), []
     wanted = {
         file: configurations[file.split("/")[0]] for configurations in folders for file in chosen(files, configurations)
     }
@@ -215,8 +219,8 @@ def _claims(owner: str, packed: bytes, folders: Folders) -> list[Claim]:
         light = _read[stamp]
         if light is not None:
             name, seconds, outputs, what, counted = light
-            found.append(Claim(owner, file, name, seconds, outputs, what, counted, None))
-    return found
+            claims.append(Claim(owner, file, name, seconds, outputs, what, counted, None))
+    return claims
 
 
 def _light(text: bytes, experiment: Experiment) -> tuple[str, float, np.ndarray, str, str] | None:
@@ -258,12 +262,12 @@ def _flags(
     flags: dict[str, list[str]] = {owner: [] for owner in current}
     pairs: dict[tuple[str, str], list[tuple[Claim, Claim, str]]] = {}
     claims, named = [claim for theirs in current.values() for claim in theirs], dict(keys or ())
-    found = [*_matches(claims, known, named)]
-    known_already = {(claim.owner, claim.file, other.owner, other.file) for claim, other, _ in found}
+    matches = [*_matches(claims, known, named)]
+    known_already = {(claim.owner, claim.file, other.owner, other.file) for claim, other, _ in matches}
     for claim, other, how in _counted_again(claims, known, named):
         if (claim.owner, claim.file, other.owner, other.file) not in known_already:
-            found.append((claim, other, how))
-    for claim, other, how in found:
+            matches.append((claim, other, how))
+    for claim, other, how in matches:
         pairs.setdefault((claim.owner, other.owner), []).append((claim, other, how))
 
     def weight(item: tuple[Any, list[tuple[Claim, Claim, str]]]) -> tuple[int, int]:

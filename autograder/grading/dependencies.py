@@ -30,8 +30,8 @@ class Dependencies:
         def work() -> dict[str, list[str]]:
             return {entry.name: sorted(with_variants(entry)) for entry in self.course.notebooks}
 
-        found: dict[str, list[str]] = cached(self.course, "variants", self.files, work)
-        return found
+        known: dict[str, list[str]] = cached(self.course, "variants", self.files, work)
+        return known
 
     @cached_property
     def standings(self) -> dict[str, dict[str, Standing]]:
@@ -40,10 +40,10 @@ class Dependencies:
             return self._standings()
 
         def work() -> dict[str, dict[str, list[tuple[str, ...]]]]:
-            found = self._standings().items()
+            standings = self._standings().items()
             return {
                 name: {who: [standing.against, standing.flags] for who, standing in of_notebook.items()}
-                for name, of_notebook in found
+                for name, of_notebook in standings
             }
 
         stated = cached(self.course, "standings", self.runs, work)
@@ -66,7 +66,7 @@ class Dependencies:
     def digest(self, *patterns: str) -> str:
         """A digest of the course's files, and of those of its tree that these patterns name."""
         whole, tree = hashlib.sha256(self.files.encode()), self.course.tree
-        found = (path for pattern in patterns for path in sorted(tree.glob(pattern)))
-        for path in (path for path in found if path.is_file()):
+        paths = (path for pattern in patterns for path in sorted(tree.glob(pattern)))
+        for path in (path for path in paths if path.is_file()):
             whole.update(f"{path.relative_to(tree)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
         return whole.hexdigest()

@@ -56,34 +56,34 @@ def find(course: Course, student: str) -> Found:
     Raises:
         CourseError: nothing; or a file cannot be read.
     """
-    found, tree, ids = Found(), course.tree, _ids(course, student)
+    traces, tree, ids = Found(), course.tree, _ids(course, student)
     removed = re.compile(rf"[^-]+-(?:{'|'.join(map(re.escape, ids))})-\d\d_\w+")
     for part in safe_names.PARTS:  # an id may be any word, also the name of a part, a notebook or a file of the tree
-        found.folders += [path for path in sorted(tree.glob(f"{part}/*")) if path.name in ids]
-    found.folders += [path for path in sorted(tree.glob("removed/*")) if removed.fullmatch(path.name)]
+        traces.folders += [path for path in sorted(tree.glob(f"{part}/*")) if path.name in ids]
+    traces.folders += [path for path in sorted(tree.glob("removed/*")) if removed.fullmatch(path.name)]
     if (lines := teams.lines_of(course, student)) and not (tree / teams.FILE).is_symlink():
-        found.tables[tree / teams.FILE] = _lines_without((tree / teams.FILE).read_bytes(), lines)
+        traces.tables[tree / teams.FILE] = _lines_without((tree / teams.FILE).read_bytes(), lines)
     shared = [tree / name for name in (*LISTS, journal.NAME)]
     shared += [path for place in ("groups/*", "decisions/*", "verdicts/*/*") for path in tree.glob(f"{place}.json")]
     for path in sorted(shared):
-        if path.is_file() and not path.is_symlink() and not {*found.folders} & {*path.parents}:
+        if path.is_file() and not path.is_symlink() and not {*traces.folders} & {*path.parents}:
             before = without = path.read_bytes()
             for identifier in ids:
                 without = _without(path, without, tree, identifier)
             if without != before:
-                found.tables[path] = without
+                traces.tables[path] = without
     with Gradebook(course_tree.database(course), course.course_id) as gradebook:
         for identifier in ids:
             listed = identifier in {known.id for known in gradebook.students}
-            found.listed |= listed
-            found.submissions += len(gradebook.student_submissions(identifier)) if listed else 0
-            found.changes += _changes(gradebook, identifier)
-    if not found:
+            traces.listed |= listed
+            traces.submissions += len(gradebook.student_submissions(identifier)) if listed else 0
+            traces.changes += _changes(gradebook, identifier)
+    if not traces:
         there = sorted({path.name for place in ("handins", "submitted") for path in course.tree.glob(f"{place}/*")})
         raise CourseError(
             f"there is nothing of `{student}` in {course.tree}; it has {', '.join(there[:10]) or 'nobody'}"
         )
-    return found
+    return traces
 
 
 def erase(course: Course, student: str, reason: str = "") -> tuple[Path, list[Path]]:
@@ -96,9 +96,9 @@ def erase(course: Course, student: str, reason: str = "") -> tuple[Path, list[Pa
     """
     with run_lock.exclusive_run(course):
         names, ids = _names(course, student), _ids(course, student)  # before the lists forget them
-        found = find(course, student)
+        traces = find(course, student)
         pages = [course.tree / "feedback" / team for team in teams.load(course).teams_of(student)]
-        files = [path for folder in found.folders for path in (folder.rglob("*") if folder.is_dir() else [folder])]
+        files = [path for folder in traces.folders for path in (folder.rglob("*") if folder.is_dir() else [folder])]
         receipt: dict[str, Any] = {
             "at": journal.now(),
             "account": journal.account(),
@@ -107,15 +107,15 @@ def erase(course: Course, student: str, reason: str = "") -> tuple[Path, list[Pa
             "erased": {
                 "files": sum(path.is_file() for path in files),
                 "bytes": sum(path.stat().st_size for path in files if path.is_file() and not path.is_symlink()),
-                "places": sorted({path.relative_to(course.tree).parts[0] for path in found.folders}),
-                "cleaned": sorted(path.relative_to(course.tree).parts[0] for path in found.tables),
-                "submissions in the gradebook": found.submissions,
-                "logged changes of marks": found.changes,
+                "places": sorted({path.relative_to(course.tree).parts[0] for path in traces.folders}),
+                "cleaned": sorted(path.relative_to(course.tree).parts[0] for path in traces.tables),
+                "submissions in the gradebook": traces.submissions,
+                "logged changes of marks": traces.changes,
             },
         }
-        for path in found.folders:
+        for path in traces.folders:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-        for path, without in found.tables.items():
+        for path, without in traces.tables.items():
             mode = path.stat().st_mode & 0o777
             write(path, without)
             path.chmod(mode)
@@ -269,10 +269,10 @@ def _erase_marks(course: Course, student: str) -> None:
             database.execute("vacuum")
 
 
-def shown(course: Course, found: Found) -> Iterator[str]:
+def shown(course: Course, traces: Found) -> Iterator[str]:
     """What `erase` would do, a line each."""
-    for path in found.folders:
+    for path in traces.folders:
         yield f"would erase {os.path.relpath(path, course.tree)}"
-    for path in found.tables:
+    for path in traces.tables:
         yield f"would take the student out of {os.path.relpath(path, course.tree)}"
-    yield f"would erase {found.submissions} submissions and {found.changes} logged changes of marks in the gradebook"
+    yield f"would erase {traces.submissions} submissions and {traces.changes} logged changes of marks in the gradebook"

@@ -181,8 +181,8 @@ def regrade(
             run.begin(waiting)
             with _recorder(course) as recorder:
                 after = {_of(record): record for record in run.keep_all(recorder)}
-        found = ((job.known, after[job.entry.name, job.student]) for job in waiting)
-        pairs = [(before, done) for before, done in found if before is not None]
+        both = ((job.known, after[job.entry.name, job.student]) for job in waiting)
+        pairs = [(before, done) for before, done in both if before is not None]
         _note_changes(course, "regrade", options.reason, [pair for pair in pairs if pair[1].status == GRADED])
     return pairs
 
@@ -227,7 +227,7 @@ def _previews(
         for job, done in run.look():
             if not done.retry:
                 frozen.keep_preview(course, job, done)
-    found = []
+    previews = []
     for job in held:
         seen = frozen.preview(course, job)
         if seen is None or job.known is None:
@@ -235,8 +235,8 @@ def _previews(
         if frozen.same(job.known, seen):
             _note(course, job, job.known, job.graders)
         else:
-            found.append((job.known, seen))
-    return found
+            previews.append((job.known, seen))
+    return previews
 
 
 def _note(course: Course, job: Job, known: Record, judged: Collection[str]) -> None:
@@ -431,14 +431,14 @@ def _restore(course: Course, recorder: "Recorder", entries: list[NotebookEntry],
 
 def _scores(text: str) -> dict[str, float] | None:
     """The scores that a graded notebook holds, by cell; None if it is none."""
-    found = {}
+    scores = {}
     try:
         for cell in nbformat.v4.reads(text).cells:
             if role_of(cell.id) is CellRole.CHECK and cell.get("outputs"):
-                found[cell.id] = float(cell.outputs[-1].data["text/plain"])
+                scores[cell.id] = float(cell.outputs[-1].data["text/plain"])
     except (ValueError, LookupError, AttributeError, TypeError):
         return None
-    return found
+    return scores
 
 
 def _result(answer: Any, entry: NotebookEntry, student: str) -> tuple[Record, str]:

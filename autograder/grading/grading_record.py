@@ -178,11 +178,11 @@ def students_of(course: Course, entry: NotebookEntry, students: Collection[str] 
 
     With `students` only their submissions and those of their teams.
     """
-    found = sorted(path.parents[1].name for path in course.tree.glob(f"submitted/*/{entry.name}/{entry.name}.ipynb"))
-    of = {submitter: teams.recipients(course, entry, submitter) for submitter in found}
+    there = sorted(path.parents[1].name for path in course.tree.glob(f"submitted/*/{entry.name}/{entry.name}.ipynb"))
+    of = {submitter: teams.recipients(course, entry, submitter) for submitter in there}
     return [
         submitter
-        for submitter in found
+        for submitter in there
         if of[submitter] and (students is None or {submitter, *of[submitter]} & {*students})
     ]
 
@@ -193,14 +193,14 @@ def known_students(course: Course, entries: list[NotebookEntry], students: list[
     Raises:
         CourseError: somebody did not; the message names who did.
     """
-    found = {submitter for entry in entries for submitter in students_of(course, entry)}
-    found |= {
+    known = {submitter for entry in entries for submitter in students_of(course, entry)}
+    known |= {
         student
         for entry in entries
-        for submitter in found.copy()
+        for submitter in known.copy()
         for student in teams.recipients(course, entry, submitter)
     }
-    there = sorted(found)
+    there = sorted(known)
     missing = [student for student in students or () if student not in there]
     if missing:
         listed = roster.load(course)
@@ -224,7 +224,7 @@ def jobs(
     around = around or Dependencies(course)
     graders = fingerprints(course, entry, around.files) if there else {}
     copied = around.standings.get(entry.name, {}) if there and entry.has_experiments else {}
-    found = []
+    planned = []
     own = around.variants.get(entry.name, ()) if there else ()
     known_students = roster.load(course) if own else None
     everybody = students_of(course, entry) if own else []
@@ -240,7 +240,7 @@ def jobs(
         digest = hashlib.sha256(content + "".join(whose.against).encode()).hexdigest()
         known = load_record(course, entry, student)
         mine = with_names(graders, own, names) if own else graders
-        found.append(
+        planned.append(
             Job(
                 *(entry, student, digest, release, mine, known),
                 copied=whose,
@@ -251,7 +251,7 @@ def jobs(
                 marked_late=marked_late(course, entry, student),
             )
         )
-    return found
+    return planned
 
 
 def flags(course: Course, job: Job, done: Record) -> list[str]:
@@ -260,29 +260,29 @@ def flags(course: Course, job: Job, done: Record) -> list[str]:
 
     The last imports the checks, and torch with them, where there is such an answer; `noted_flags` never does.
     """
-    found = [*_of_all(job), *_to_look_at(done)]
+    sentences = [*_of_all(job), *_to_look_at(done)]
     for verdict in done.verdicts:
         if verdict.another:
             shown = _shown_with_numbers(course, job, verdict)
             if shown:
-                found.append(
+                sentences.append(
                     f"{ANOTHERS}exercise {verdict.exercise} is right for those of `{shown}`, which only the platform "
                     "calls this student, who may have chosen it: if it is the student's name, write it without spaces "
                     "into the platform_ids"
                 )
                 continue
-            found.append(
+            sentences.append(
                 f"{ANOTHERS}exercise {verdict.exercise} is right for those of {_with_numbers(course, job, verdict)}, "
                 "not for its own: the name in STUDENT was another one, or the answer is"
             )
         elif verdict.exercise in job.own and verdict.score:
             equal = _with_equal_numbers(course, job, verdict.exercise)
             if equal:
-                found.append(
+                sentences.append(
                     f"{EQUAL}exercise {verdict.exercise} asks {' and '.join(equal)} for the same ones: by chance, or "
                     "one of them chose a name that has the numbers of the other"
                 )
-    return found
+    return sentences
 
 
 def _variant(job: Job, exercise: str) -> variants.Variant | None:
@@ -346,7 +346,7 @@ def _with_numbers(course: Course, job: Job, verdict: Verdict) -> str:
     variant, known = _variant(job, verdict.exercise), roster.load(course)
     members = teams.load(course).members(job.entry, job.student)
     everybody = {path.name for folder in ("handins", "submitted") for path in course.tree.glob(f"{folder}/*")}
-    found = [
+    numbers_of = [
         student
         for student in sorted({*everybody, *(known.students if known else ())} - {job.student, *members})
         if variant
@@ -354,7 +354,7 @@ def _with_numbers(course: Course, job: Job, verdict: Verdict) -> str:
             variants.stated(variant.of(name)) == verdict.another for name in names_of(course, job.entry, student, known)
         )
     ]
-    return " and ".join(found) or "an id that nobody in the class has"
+    return " and ".join(numbers_of) or "an id that nobody in the class has"
 
 
 def hand_in(course: Course, job: Job) -> HandIn:

@@ -43,10 +43,10 @@ def digest(files: Iterable[Path], source: str = "", roots: Sequence[Path] = (ROO
     modules: set[str] = set()  # that were looked for already
     while waiting:
         named = waiting.pop()
-        stored |= {found for path in named.paths for root in roots for found in _data(path, root)}
+        stored |= {file for path in named.paths for root in roots for file in _data(path, root)}
         trainers = {f"{name.removesuffix('.spec')}.train" for name in named.modules if name.endswith(".spec")}
         new, modules = (named.modules | trainers) - modules, modules | named.modules | trainers
-        for path in {found for module in new for root in roots for found in _files(module, root)} - reached:
+        for path in {file for module in new for root in roots for file in _files(module, root)} - reached:
             reached.add(path)
             waiting.append(_named(path, _stamp(path)))
     whole = hashlib.sha256()
@@ -112,11 +112,11 @@ def _steps(node: ast.expr) -> list[str]:
 def _files(module: str, root: Path) -> list[Path]:
     """The files that an import of `module` runs: its own, and those of the packages around it."""
     parts = module.split(".")
-    found = []
+    files = []
     for length in range(1, len(parts) + 1):
         path = root.joinpath(*parts[:length])
-        found += [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
-    return found
+        files += [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
+    return files
 
 
 def _data(path: str, root: Path) -> list[Path]:

@@ -192,17 +192,17 @@ def spare(notebook: NotebookNode, wanted: dict[str, Check]) -> set[str]:
     have another effect is needed.
     """
     names = {name for check in wanted.values() for name in check.names}
-    found: set[str] = set()
+    spared: set[str] = set()
     left = LONG_IN_ALL
     for exercise, cells in reversed(list(_sections(notebook))):
         for cell in reversed([cell for cell in cells if _runs(cell)]):
             left -= len(cell.source)
             defined = _defines(cell.source) if left >= 0 else None
             if exercise and exercise not in wanted and defined is not None and not defined & names:
-                found.add(cell.id)
+                spared.add(cell.id)
             else:
                 names.update(re.findall(r"\w+", cell.source))  # magics do not parse
-    return found
+    return spared
 
 
 def _defines(source: str) -> set[str] | None:
@@ -217,18 +217,18 @@ def _defines(source: str) -> set[str] | None:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    found: set[str] = set()
+    defined: set[str] = set()
     for node in body:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name) if _only(node):
-                found.add(name)
+                defined.add(name)
             case ast.Import(names=names) | ast.ImportFrom(names=names) if all(alias.name != "*" for alias in names):
-                found.update((alias.asname or alias.name).split(".")[0] for alias in names)
+                defined.update((alias.asname or alias.name).split(".")[0] for alias in names)
             case ast.Expr(value=ast.Constant()):
                 continue
             case _:
                 return None
-    return found
+    return defined
 
 
 def _only(node: ast.stmt) -> bool:
@@ -528,11 +528,11 @@ class _Session:
         The machine may have ended it: when memory runs out, kernels go first.
         """
         self.died = False
-        found = what()
+        verdict = what()
         if self.died and self.chances:
             self.chances -= 1
             return what()
-        return found
+        return verdict
 
     def unburden(self) -> None:
         """Go on in a kernel that holds nothing of the cells which were stopped at their time limit."""

@@ -18,9 +18,9 @@ FILES = {"history": ".jsonl", "previews": ".json"}  # each with a file for a stu
 
 def parts(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
     """What the tree holds of a submission: folders, and its record."""
-    found = [course.tree / place / student / entry.name for place in PLACES]
-    found += [course.tree / place / student / f"{entry.name}{suffix}" for place, suffix in FILES.items()]
-    return [path for path in (*found, verdict_path(course, entry, student)) if path.exists()]
+    paths = [course.tree / place / student / entry.name for place in PLACES]
+    paths += [course.tree / place / student / f"{entry.name}{suffix}" for place, suffix in FILES.items()]
+    return [path for path in (*paths, verdict_path(course, entry, student)) if path.exists()]
 
 
 def marks(course: Course, entry: NotebookEntry, student: str) -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ def remove(course: Course, entry: NotebookEntry, student: str, reason: str = "")
         CourseError: there is no such submission, or a run is grading.
     """
     require(course, entry, student)
-    found, held = parts(course, entry, student), marks(course, entry, student)
+    paths, held = parts(course, entry, student), marks(course, entry, student)
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     target = course.tree / "removed" / f"{stamp}-{student}-{entry.name}"
     with run_lock.exclusive_run(course):
@@ -81,7 +81,7 @@ def remove(course: Course, entry: NotebookEntry, student: str, reason: str = "")
                     gradebook.remove_submission(entry.name, student)
                     if not gradebook.student_submissions(student):
                         gradebook.remove_student(student)
-        for path in found:
+        for path in paths:
             place = target / path.relative_to(course.tree)
             place.parent.mkdir(parents=True, exist_ok=True)
             path.rename(place)
@@ -96,14 +96,14 @@ def handed_in(course: Course, student: str) -> list[NotebookEntry]:
     Raises:
         CourseError: none.
     """
-    found = [
+    entries = [
         entry
         for entry in course.notebooks
         if (parts(course, entry, student) or marks(course, entry, student)) and not _is_members(course, entry, student)
     ]
-    if not found:
+    if not entries:
         raise CourseError(f"there is no submission of `{student}`: `autograder status` shows those that there are")
-    return found
+    return entries
 
 
 def several(course: Course, entry: NotebookEntry, student: str) -> list[Path]:

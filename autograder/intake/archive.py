@@ -191,7 +191,7 @@ class DownloadReader:
 
     def _by_submission(self, owners: Sequence[PurePosixPath], said: Names) -> list[list[int]]:
         """The files that are one submission, as far as their names say, by their places in `owners`."""
-        found: dict[object, list[int]] = {}
+        places_of: dict[object, list[int]] = {}
         known: dict[str, object] = {}
         for place, owner in enumerate(owners):
             part = platform_part(self.course, owner)
@@ -199,8 +199,8 @@ class DownloadReader:
                 claim = said.claim(notebook_file.as_notebook(owner))
                 row = claim.platform.name if claim.platform else ""
                 known[part] = (row, claim.name, claim.id) if claim.name else owner
-            found.setdefault("" if self.one_student else known[part], []).append(place)
-        return [*found.values()]
+            places_of.setdefault("" if self.one_student else known[part], []).append(place)
+        return [*places_of.values()]
 
     def _in_its_folder(self, owner: PurePosixPath) -> bool:
         """Whether the folder of a run is that of its experiment, not of its student."""
@@ -799,7 +799,7 @@ def downloads(source: Path, zip_names: str = "") -> dict[str, Listing]:
     if not source.is_dir():
         with UntrustedFolder(source.parent) as folder:
             return {"": _listing(folder, PurePosixPath(source.name), zip_names)}
-    found: dict[str, Listing] = {"": []}
+    listings: dict[str, Listing] = {"": []}
     with UntrustedFolder(source) as folder:
         for below, folders, names, _, _ in folder.walk():
             folders[:] = [name for name in folders if is_text(name) and not is_noise(below / name)]
@@ -807,26 +807,26 @@ def downloads(source: Path, zip_names: str = "") -> dict[str, Listing]:
                 folders.clear()
             for path in (below / name for name in names if is_text(name)):
                 with suppress(OSError, ValueError, OverflowError):
-                    found[""].append((path, folder.changed_at(path).astimezone().replace(tzinfo=None)))
+                    listings[""].append((path, folder.changed_at(path).astimezone().replace(tzinfo=None)))
                 if path.suffix.lower() == ".zip":
-                    found[path.as_posix()] = _listing(folder, path, zip_names)
-    return found
+                    listings[path.as_posix()] = _listing(folder, path, zip_names)
+    return listings
 
 
 def _listing(folder: UntrustedFolder, path: PurePosixPath, zip_names: str) -> Listing:
     """The names and times of what a zip holds; nothing of a file that cannot be read as one: the reader says so."""
-    found: Listing = []
+    members: Listing = []
     if path.suffix.lower() == ".zip":
         with suppress(*UNREADABLE), folder.open(path) as file:
             if members_of(file) > MAX_MEMBERS:
-                return found
+                return members
             with zipfile.ZipFile(file) as archive:
                 decode_names(archive, zip_names)
                 for member in archive.infolist():
                     if not _is_deep(member.filename):
                         with suppress(ValueError):
-                            found.append((PurePosixPath(member.filename), datetime.datetime(*member.date_time)))
-    return found
+                            members.append((PurePosixPath(member.filename), datetime.datetime(*member.date_time)))
+    return members
 
 
 def members_of(file: BinaryIO) -> int:

@@ -151,72 +151,72 @@ class _Taking:
 
     def take(self, read: Iterator[Found]) -> None:
         """Take each file, or say why not."""
-        for found in _of_each(read, self.named.whose):
-            path = line(found.path, 300)
+        for file in _of_each(read, self.named.whose):
+            path = line(file.path, 300)
             try:
-                self._take(found, path)
+                self._take(file, path)
             except _Refused as why:
                 self.result.refused.append(f"{path}: {why}")
 
-    def _take(self, found: Found, path: str) -> None:
+    def _take(self, file: Found, path: str) -> None:
         """Take one file.
 
         Raises:
             _Refused: it is not taken.
         """
-        entry = self._entry(found)
+        entry = self._entry(file)
         if self.chosen and entry not in self.chosen:
             self.others += 1
-            found.runs()  # they belong to it
+            file.runs()  # they belong to it
             return
         try:
-            member = self.named.student(found, entry)
+            member = self.named.student(file, entry)
         except CourseError as why:
             raise _Refused(str(why)) from None
         student = teams.load(self.course).of(entry, member) or member
-        joined = found.runs(_experiments_of(entry)) if entry.has_experiments else Runs()
-        if student != member and self._is_shared(found, entry, student, joined):
-            note_origin(self.course, entry, member, found.claim, found)
+        joined = file.runs(_experiments_of(entry)) if entry.has_experiments else Runs()
+        if student != member and self._is_shared(file, entry, student, joined):
+            note_origin(self.course, entry, member, file.claim, file)
             return
-        is_blank = _equals_release(self.course, entry, found.text)
+        is_blank = _equals_release(self.course, entry, file.text)
         if is_blank and (not joined.files or _has_answered(self.course, entry, student)):
             self.blank.setdefault(student, []).append(f"{entry.number} ({path})")
             return
-        if found.claim.group and student == member:
-            group = self.result.groups.setdefault((entry.name, found.claim.group), [])
+        if file.claim.group and student == member:
+            group = self.result.groups.setdefault((entry.name, file.claim.group), [])
             group += [member] * (member not in group)
-        self._must_be_first_in_zip(found, entry, student)
-        self._keep(found, HandIn(entry, student, found, found.claim, member=member, is_blank=is_blank), joined, path)
+        self._must_be_first_in_zip(file, entry, student)
+        self._keep(file, HandIn(entry, student, file, file.claim, member=member, is_blank=is_blank), joined, path)
 
-    def _keep(self, found: Found, hand_in: HandIn, joined: Runs, path: str) -> None:
+    def _keep(self, file: Found, hand_in: HandIn, joined: Runs, path: str) -> None:
         """Keep a file that is to be taken, with the runs that are joined to it.
 
         Raises:
             _Refused: it cannot be kept.
         """
-        entry, student, claim = hand_in.entry, hand_in.student, found.claim
+        entry, student, claim = hand_in.entry, hand_in.student, file.claim
         members = teams.load(self.course).members(entry, student)
         row = self.given.of(student, claim, entry, self.named.listed(student), members) if self.given else None
         if row:
             # In time by somebody's decision: the platform's mark does not count, and the time stays unknown.
             claim = replace(claim, late=False, when=row.when or claim.when, given=row.when is not None)
-            found = replace(found, claim=claim, when=row.when or found.when)
-        self._note_doubts(found, entry, student, path)
+            file = replace(file, claim=claim, when=row.when or file.when)
+        self._note_doubts(file, entry, student, path)
         try:
             runs = _readable(joined.files, path, self.result)
-            if joined.when and joined.when > found.when and not found.packed and not row:
-                found = replace(found, when=joined.when)  # a submission came when the last of its files did
+            if joined.when and joined.when > file.when and not file.packed and not row:
+                file = replace(file, when=joined.when)  # a submission came when the last of its files did
             claim = replace(claim, late=claim.late or (joined.late and not row))
-            told_time = self.named.told_time(found, entry)
-            hand_in = replace(hand_in, found=found, claim=claim, runs=runs, told_time=told_time)
+            told_time = self.named.told_time(file, entry)
+            hand_in = replace(hand_in, found=file, claim=claim, runs=runs, told_time=told_time)
             sentence, counts = keep(self.course, hand_in)
             self.result.taken += [sentence] if sentence else []
-            self.before += [] if sentence else [line(found.path.parent, 300)]
+            self.before += [] if sentence else [line(file.path.parent, 300)]
             self.result.new += [(entry, student)] * counts
             self.result.notes += late_after_one_in_time(self.course, entry, student)
-            if self.named.whose and told_time and not claim.when and entry.deadline and found.when > entry.deadline:
+            if self.named.whose and told_time and not claim.when and entry.deadline and file.when > entry.deadline:
                 self.result.notes.append(
-                    f"{student}: {path} is late by the file's own time, {self.course.in_zone(found.when)}. If a "
+                    f"{student}: {path} is late by the file's own time, {self.course.in_zone(file.when)}. If a "
                     "platform knows when it was handed in, collect it with `--times`"
                 )
         except OSError as bad:
@@ -224,14 +224,14 @@ class _Taking:
                 raise
             raise _Refused(f"cannot be kept ({bad.strerror})") from None
 
-    def _entry(self, found: Found) -> NotebookEntry:
+    def _entry(self, file: Found) -> NotebookEntry:
         """Which notebook a file is.
 
         Raises:
             _Refused: that is not known, or its name says something else than its exercises.
         """
-        inside = _exercises_of(self.course, found.text)
-        entry = _named(self.course, found) or self.only or next(iter(inside), None)
+        inside = _exercises_of(self.course, file.text)
+        entry = _named(self.course, file) or self.only or next(iter(inside), None)
         if entry is None:
             raise _Refused("which notebook is it? Name it like in the course, or use --notebook")
         if inside and entry not in inside:
@@ -242,33 +242,33 @@ class _Taking:
             )
         return entry
 
-    def _is_shared(self, found: Found, entry: NotebookEntry, team: str, joined: Runs) -> bool:
+    def _is_shared(self, file: Found, entry: NotebookEntry, team: str, joined: Runs) -> bool:
         """Whether another member of a team handed in the same files: platforms give them to each member."""
-        content = hashlib.sha256(found.text + pack(joined.files)).hexdigest()
+        content = hashlib.sha256(file.text + pack(joined.files)).hexdigest()
         if (team, entry.name, content) in self.of_teams:
             return True
         self.of_teams.add((team, entry.name, content))
         return False
 
-    def _must_be_first_in_zip(self, found: Found, entry: NotebookEntry, student: str) -> None:
+    def _must_be_first_in_zip(self, file: Found, entry: NotebookEntry, student: str) -> None:
         """Note that a student's zip, or all that is taken as a student's, holds this notebook.
 
         Raises:
             _Refused: it is the second one.
         """
-        place = ("all of it" if self.named.whose else found.owner, student, entry.name)
-        if (found.packed or self.named.whose) and place in self.packed:
+        place = ("all of it" if self.named.whose else file.owner, student, entry.name)
+        if (file.packed or self.named.whose) and place in self.packed:
             do = "if the zip holds several students' files, collect it by itself"
             raise _Refused(f"a second {entry.name} in the zip of {student}; {do}")
         self.packed.add(place)
 
-    def _note_doubts(self, found: Found, entry: NotebookEntry, student: str, path: str) -> None:
+    def _note_doubts(self, file: Found, entry: NotebookEntry, student: str, path: str) -> None:
         """Note it if a file may be another student's than the one before it, or is not a notebook."""
-        claim = found.claim
-        first, at = self.called.setdefault((student, entry.name), (claim, found))
+        claim = file.claim
+        first, at = self.called.setdefault((student, entry.name), (claim, file))
         # A platform's files of one name and number are one student's. Folders may hold anybody's.
-        apart = (claim.platform is None and at.owner != found.owner) or first.title != claim.title
-        apart = apart or (found.when == at.when and found.text != at.text and not claim.attachment)
+        apart = (claim.platform is None and at.owner != file.owner) or first.title != claim.title
+        apart = apart or (file.when == at.when and file.text != at.text and not claim.attachment)
         namesakes = first.perhaps != claim.perhaps and not self.named.listed(student)
         if not self.named.whose and ((first.name, first.id) != (claim.name, claim.id) or apart or namesakes):
             other = line(at.path, 300) if apart or namesakes else f"a submission of {first.student()}"
@@ -278,9 +278,9 @@ class _Taking:
                 f"`autograder remove {student} {entry.number} --latest --yes` goes back to the other. If one is "
                 f"another student's, put each into a folder {own}, and collect again"
             )
-        if unlike := reading.why_no_notebook(found.text):
+        if unlike := reading.why_no_notebook(file.text):
             self.result.notes.append(
-                f"{path}: {unlike} ({len(found.text)} bytes); if it is the latest of {student} it counts, and "
+                f"{path}: {unlike} ({len(file.text)} bytes); if it is the latest of {student} it counts, and "
                 f"`autograder remove {student} {entry.number} --latest --yes` goes back to the one before, if any"
             )
         if claim.platform and claim.platform.name == "Canvas" and claim.name == CANVAS_TEST_STUDENT:
@@ -339,10 +339,10 @@ def _has_answered(course: Course, entry: NotebookEntry, student: str) -> bool:
 
 def _of_each(files: Iterator[Found], whose: str) -> Iterator[Found]:
     """Every file, once for each student who has handed it in."""
-    for found in files:
-        yield found
-        for member in () if whose else found.claim.members:
-            yield replace(found, claim=replace(member, group=found.claim.group))
+    for file in files:
+        yield file
+        for member in () if whose else file.claim.members:
+            yield replace(file, claim=replace(member, group=file.claim.group))
 
 
 @lru_cache(maxsize=64)
@@ -363,10 +363,10 @@ def _readable(runs: dict[str, bytes], path: str, result: Collected) -> dict[str,
     return {name: runs[name] for name in kept}
 
 
-def _named(course: Course, found: Found) -> NotebookEntry | None:
+def _named(course: Course, file: Found) -> NotebookEntry | None:
     """Which notebook it is by its name, or by that of its folder."""
     for entry in course.notebooks:
-        if entry.name in found.path.name or entry.name in found.path.parts[:-1]:
+        if entry.name in file.path.name or entry.name in file.path.parts[:-1]:
             return entry
     return None
 
@@ -405,12 +405,12 @@ def list_teams(
         read_times(course, times)
     named = Owners(course, source, [], "", zip_names)
     groups: dict[tuple[NotebookEntry, str], list[str]] = {}
-    for found in _of_each(DownloadReader(course, [], [], zip_names, named.is_known, False).files(source), ""):
-        entry = _named(course, found) or only or next(iter(_exercises_of(course, found.text)), None)
-        if entry is None or not found.claim.group or (chosen and entry not in chosen):
+    for file in _of_each(DownloadReader(course, [], [], zip_names, named.is_known, False).files(source), ""):
+        entry = _named(course, file) or only or next(iter(_exercises_of(course, file.text)), None)
+        if entry is None or not file.claim.group or (chosen and entry not in chosen):
             continue
         with suppress(CourseError):  # what it is, is said when it is collected
-            member, group = named.student(found, entry), groups.setdefault((entry, found.claim.group), [])
+            member, group = named.student(file, entry), groups.setdefault((entry, file.claim.group), [])
             group += [member] * (member not in group)
     sentences = []
     for (entry, name), members in groups.items():

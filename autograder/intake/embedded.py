@@ -36,12 +36,12 @@ def taken_out(text: str, attachments: Any, numbers: Iterator[int]) -> tuple[str,
     held = attachments if isinstance(attachments, dict) else {}
     taken: list[Picture] = []
 
-    def named(found: re.Match[str]) -> str:
-        tag = found["tag"]
+    def named(match: re.Match[str]) -> str:
+        tag = match["tag"]
         source = SOURCE.search(tag) if tag is not None else None
-        url = found["url"] or found["bare"] or (source[1] if source else "")
+        url = match["url"] or match["bare"] or (source[1] if source else "")
         if not url:
-            return found[0]
+            return match[0]
         file = _file(url, held)
         if file is None:
             return LEFT_OUT.format(NOT_THERE if url.lower().startswith("attachment:") else NOT_PASTED)
@@ -51,10 +51,10 @@ def taken_out(text: str, attachments: Any, numbers: Iterator[int]) -> tuple[str,
         name = f"picture-{number}-{hashlib.sha256(file).hexdigest()[:8]}"
         taken.append((name, file))
         called = CALLED.search(tag) if tag is not None else None
-        alt = found["alt"] or (called and (called[1] or called[2])) or "picture"
+        alt = match["alt"] or (called and (called[1] or called[2])) or "picture"
         words = re.sub(r"[^\w .,:;()+-]", " ", alt).strip()
         shown = f"![{words}](attachment:{name})"
-        return shown if found["url"] else f"\n\n{shown}\n\n"  # within HTML no Markdown is read
+        return shown if match["url"] else f"\n\n{shown}\n\n"  # within HTML no Markdown is read
 
     return FOUND.sub(named, text), taken
 

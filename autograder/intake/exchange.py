@@ -126,12 +126,12 @@ def hand_ins(
             if chosen and submission.entry not in chosen:
                 continue
             try:
-                found, changed, account = _read(course, top, submission, notes)
+                file, changed, account = _read(course, top, submission, notes)
             except Exception as why:  # a student's, who must not keep the others from being collected
                 refused.append(f"{submission.path}: {_told(why)}")
                 continue
-            taken.append((submission, found.when, changed))
-            del found
+            taken.append((submission, file.when, changed))
+            del file
             shared |= {account} if account else set()
         for account in sorted(shared):
             notes.append(
@@ -140,13 +140,13 @@ def hand_ins(
             )
         for when, submission, changed in sorted(_timed(taken, notes, stated), key=lambda timed: timed[0]):
             try:
-                found, now, _ = _read(course, top, submission, [])
+                file, now, _ = _read(course, top, submission, [])
                 if now != changed:
                     raise Unreadable("it was changed while it was collected: collect again")
             except Exception as why:
                 refused.append(f"{submission.path}: {_told(why)}")
                 continue
-            yield replace(found, when=when)
+            yield replace(file, when=when)
     finally:
         os.close(top)
 
@@ -227,7 +227,7 @@ def _read(course: Course, top: int, submission: _Submission, notes: list[str]) -
     when = _time(stated.strip())
     last = datetime.datetime.fromtimestamp(max(changed), datetime.UTC)
     path = PurePosixPath(submission.path, name)
-    found = Found(
+    file = Found(
         path,
         text,
         when,
@@ -236,7 +236,7 @@ def _read(course: Course, top: int, submission: _Submission, notes: list[str]) -
         runs=lambda *first: Runs(runs),
         secret=secret,
     )
-    return found, last if submission.owned else when, account
+    return file, last if submission.owned else when, account
 
 
 def _account(submission: _Submission, owner: int) -> str:
@@ -293,7 +293,7 @@ def read_file(above: int, name: str, most: int, owners: set[int] | None, changed
 
 def _runs(stack: contextlib.ExitStack, above: int, owners: set[int] | None, changed: list[float]) -> dict[str, bytes]:
     """The files of runs in the folder `results`, as `utils.experiments.experiment.read_files` names them."""
-    found: dict[str, bytes] = {}
+    runs: dict[str, bytes] = {}
     results = _folder(stack, above, "results")
     changed.append(os.fstat(results).st_ctime)  # files that are moved keep theirs, and the folder does not
     for name in sorted(filter(RUN_FOLDER.fullmatch, filter(is_text, os.listdir(results))))[:MAX_FILES]:
@@ -304,10 +304,10 @@ def _runs(stack: contextlib.ExitStack, above: int, owners: set[int] | None, chan
                 continue  # a file that is not a run's folder
             changed.append(os.fstat(folder).st_ctime)
             for seed in sorted(filter(RUN_FILE.fullmatch, filter(is_text, os.listdir(folder)))):
-                found[f"{name}/{seed}"] = read_file(folder, seed, MAX_FILE + 1, owners, changed)
-                if len(found) > MAX_FILES or sum(map(len, found.values())) > MAX_RUNS:
+                runs[f"{name}/{seed}"] = read_file(folder, seed, MAX_FILE + 1, owners, changed)
+                if len(runs) > MAX_FILES or sum(map(len, runs.values())) > MAX_RUNS:
                     raise Unreadable(f"more than {MAX_FILES} runs, or {MAX_RUNS // 2**20} MB of them")
-    return found
+    return runs
 
 
 def _time(stated: str) -> datetime.datetime:

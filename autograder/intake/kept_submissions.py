@@ -112,7 +112,7 @@ def keep(course: Course, hand_in: HandIn) -> tuple[str, bool]:
 
     Answers with what to say of it, "" of one of an exchange that was kept before, and whether it is new and counts.
     """
-    entry, student, found, claim = hand_in.entry, hand_in.student, hand_in.found, hand_in.claim
+    entry, student, file, claim = hand_in.entry, hand_in.student, hand_in.found, hand_in.claim
     results = pack(hand_in.runs)
     name = hand_in.name(results)
     kept = course.tree / "handins" / student / entry.name / str(name)
@@ -125,14 +125,14 @@ def keep(course: Course, hand_in: HandIn) -> tuple[str, bool]:
     elif name.stated is Stated.GIVEN and there and last is not None:  # the same time once more, after another one
         os.utime(kept, ns=(last.stat().st_mtime_ns + 1,) * 2)
     elif last is not None and again:  # submitted once more: its feedback is for the later submission
-        _keep_secret(last, found.secret)
+        _keep_secret(last, file.secret)
     place_latest(course, entry, student)
     is_latest = last is None or (KeptName.of(last).rank <= name.rank and not there)
     member = hand_in.member or student
     if claim and ((new and is_latest) or origins.origin_of(course, entry, member) is None):
-        origins.note(course, entry, member, claim, found.owner)
-    sentence = f"{student}: {entry.name} from {line(found.path, 300)}"
-    if claim and claim.exchange and not _is_first_seen(kept.parent, found):  # it keeps all submissions
+        origins.note(course, entry, member, claim, file.owner)
+    sentence = f"{student}: {entry.name} from {line(file.path, 300)}"
+    if claim and claim.exchange and not _is_first_seen(kept.parent, file):  # it keeps all submissions
         return "", False
     if again:
         return f"{sentence} (the same as the one that counts)", False
@@ -170,19 +170,19 @@ def _write(kept: Path, hand_in: HandIn, results: bytes, last: Path | None) -> No
         os.utime(kept, ns=(newest, newest))
 
 
-def _is_first_seen(folder: Path, found: Found) -> bool:
+def _is_first_seen(folder: Path, file: Found) -> bool:
     """Whether a submission of an exchange was not collected before, by the name of its folder there, which is noted."""
-    path, name = folder / SEEN, found.path.parent.name
+    path, name = folder / SEEN, file.path.parent.name
     seen = path.read_text().splitlines() if path.exists() else []
     if name not in seen:
         course_tree.write(path, "\n".join([*seen, name]) + "\n")
     return name not in seen
 
 
-def note_origin(course: Course, entry: NotebookEntry, member: str, claim: Claim, found: Found) -> None:
+def note_origin(course: Course, entry: NotebookEntry, member: str, claim: Claim, file: Found) -> None:
     """Note what the platform calls a member of a team whose files are kept already."""
     if origins.origin_of(course, entry, member) is None:
-        origins.note(course, entry, member, claim, found.owner)
+        origins.note(course, entry, member, claim, file.owner)
 
 
 def _keep_secret(kept: Path, secret: bytes) -> None:
@@ -193,8 +193,8 @@ def _keep_secret(kept: Path, secret: bytes) -> None:
 
 def kept_hand_ins(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
     """Every kept submission of a student, the latest last; of two that came in one second, the one collected last."""
-    found = (course.tree / "handins" / student / entry.name).glob("*.ipynb")
-    return sorted(found, key=lambda path: (KeptName.of(path).rank, path.stat().st_mtime_ns))
+    kept = (course.tree / "handins" / student / entry.name).glob("*.ipynb")
+    return sorted(kept, key=lambda path: (KeptName.of(path).rank, path.stat().st_mtime_ns))
 
 
 def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:

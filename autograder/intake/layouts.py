@@ -176,7 +176,7 @@ def _gradescope(text: bytes) -> tuple[dict[str, Claim], list[str]]:
         rows = limited.call(submissions_of, text)
     except Exception as why:  # a stranger wrote it: whatever a parser stumbles over ends nobody else's submission
         return {}, [f"{METADATA} cannot be read, so that nobody knows whose the submissions are: {why}"]
-    found, untimed = {}, []
+    claimed, untimed = {}, []
     for folder, created_at, submitters in rows:
         when = datetime.datetime.fromisoformat(created_at) if created_at else None
         if when is None:
@@ -187,8 +187,8 @@ def _gradescope(text: bytes) -> tuple[dict[str, Claim], list[str]]:
             if name or email or sid
         ]
         if claims:
-            found[folder] = replace(claims[0], members=tuple(claims[1:]), group=folder if claims[1:] else "")
-    return found, [f"{METADATA} states no valid time of {', '.join(map(legible, untimed[:10]))}"] if untimed else []
+            claimed[folder] = replace(claims[0], members=tuple(claims[1:]), group=folder if claims[1:] else "")
+    return claimed, [f"{METADATA} states no valid time of {', '.join(map(legible, untimed[:10]))}"] if untimed else []
 
 
 def submissions_of(text: bytes) -> list[list[Any]]:
@@ -216,7 +216,7 @@ def submissions_of(text: bytes) -> list[list[Any]]:
         raise ValueError(f"it is not YAML ({str(bad).splitlines()[0]})") from None
     if not isinstance(stated, dict):
         raise ValueError("it is not a table of submissions")
-    found = []
+    submissions = []
     for folder, about in stated.items():
         submitters = about.get(":submitters") if isinstance(about, dict) else None
         if not isinstance(folder, str) or not isinstance(submitters, list):
@@ -232,19 +232,19 @@ def submissions_of(text: bytes) -> list[list[Any]]:
             with suppress(OverflowError):  # a year that no calendar has in UTC
                 when = when.replace(tzinfo=when.tzinfo or datetime.UTC).astimezone(datetime.UTC)
                 stamp = when.isoformat() if when.year in YEARS else ""
-        found.append([folder, stamp, people])
-    return found
+        submissions.append([folder, stamp, people])
+    return submissions
 
 
 def _sakai(course: Course, paths: Iterable[PurePosixPath], read: Callable[[PurePosixPath], bytes]) -> dict[str, Claim]:
     """By a student's folder, what its name and the file timestamp.txt in it say."""
-    found: dict[str, Claim] = {}
+    claimed: dict[str, Claim] = {}
     for path in paths:
         if path.name == "timestamp.txt" and len(path.parts) == 2:
             claim = folder_claim(SAKAI, path.parts[0])
             if claim:
-                found[path.parts[0]] = replace(claim, when=_sakai_time(read(path)))
-    return found
+                claimed[path.parts[0]] = replace(claim, when=_sakai_time(read(path)))
+    return claimed
 
 
 def _sakai_time(text: bytes) -> datetime.datetime | None:
@@ -276,12 +276,12 @@ def _clones(
     units = {path.parts[0] for path in paths if path.suffix.lower() in (".ipynb", ".zip") and not is_noise(path)}
     if 2 * len(units & {*folders}) <= len(units):
         return {}
-    found = {}
+    claimed = {}
     for folder in folders:
         ends = [folder[place + 1 :] for place, letter in enumerate(folder) if letter == "-"]
         known = next((end for end in ends if is_known(end)), "")
         name = next((folder[len(slug) :] for slug in slugs if folder.startswith(slug)), folder)
         if len(units) == 1 and not known and name == folder:  # one folder alone: nothing tells a clone from a student's
             continue
-        found[folder] = Claim(known or name, platform=GITHUB)
-    return found
+        claimed[folder] = Claim(known or name, platform=GITHUB)
+    return claimed

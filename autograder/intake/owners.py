@@ -30,10 +30,10 @@ class Owners:
                 raise CourseError(f"`{whose}` cannot be a student's name: it has no letter and no digit")
         numbers: dict[tuple[str, str, str, str], set[str]] = {}
         times: dict[tuple[str, str], list[datetime.datetime]] = {}
-        found = downloads(source, zip_names) if source else {}
+        listings = downloads(source, zip_names) if source else {}
         if whose:
-            self._require_one_student(source, [path for members in found.values() for path, _ in members])
-        for download, members in found.items():
+            self._require_one_student(source, [path for members in listings.values() for path, _ in members])
+        for download, members in listings.items():
             for path, when in members:
                 for row, claim in assignment_claims(course, path):
                     about = (row.name, claim.name, download, _file_of(course, path.name))
@@ -68,12 +68,12 @@ class Owners:
         """Whether it is the name of a student of the class list, or of several."""
         return bool(name and self.roster and self.roster.has(name))
 
-    def told_time(self, found: Found, entry: NotebookEntry) -> bool:
+    def told_time(self, file: Found, entry: NotebookEntry) -> bool:
         """Whether the time of this file is when it was handed in; somebody is told what zone it was read in."""
-        if found.claim.when:
+        if file.claim.when:
             return True
-        row = found.claim.platform
-        download = (row.name, found.download) if row else None
+        row = file.claim.platform
+        download = (row.name, file.download) if row else None
         if row and (row.times == "none" or (row.times == "differing" and download not in self.differing)):
             marks = any("late" in pattern.groupindex for pattern in (*row.files, *row.folders))
             self.notes.append(
@@ -88,7 +88,7 @@ class Owners:
             )
             return False
         if (
-            (self.zipped or found.download or (row and row.times == "name"))
+            (self.zipped or file.download or (row and row.times == "name"))
             and entry.deadline
             and not self.course.timezone
         ):
@@ -101,13 +101,13 @@ class Owners:
                 )
         return True
 
-    def student(self, found: Found, entry: NotebookEntry) -> str:
+    def student(self, file: Found, entry: NotebookEntry) -> str:
         """The folder of whoever handed this in.
 
         Raises:
             CourseError: that cannot be said; the message says what to do.
         """
-        claim = found.claim
+        claim = file.claim
         if self.whose:
             of_teams = teams.load(self.course)
             if of_teams.name(self.whose) and not of_teams.members(entry, self.whose):
@@ -119,7 +119,7 @@ class Owners:
             return self._listed_student(self.roster, claim, entry)
         name = claim.student()
         row = claim.platform
-        if row and row.numbers == "assignment" and self._shared(row, found, entry):
+        if row and row.numbers == "assignment" and self._shared(row, file, entry):
             name = f"{claim.name}_{claim.id}"
             if claim.name.casefold() not in row.hidden:
                 self.notes.append(
@@ -201,12 +201,12 @@ class Owners:
             f"it is called like the team {listed.name(team)}: take it as the team's with `--student {team}`{others}"
         )
 
-    def _shared(self, platform: Platform, found: Found, entry: NotebookEntry) -> bool:
+    def _shared(self, platform: Platform, file: Found, entry: NotebookEntry) -> bool:
         """Whether another student has this name, too, here or in what was collected before."""
-        claim = found.claim
+        claim = file.claim
         if self._number(slug(claim.name), entry) == claim.id:
             return False  # the one who came first
-        if claim.name.casefold() in platform.hidden or (platform.name, claim.name, found.download) in self.ambiguous:
+        if claim.name.casefold() in platform.hidden or (platform.name, claim.name, file.download) in self.ambiguous:
             return True
         if self._number(slug(claim.name), entry):
             return True

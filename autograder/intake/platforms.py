@@ -197,9 +197,9 @@ def notes(paths: Iterable[PurePosixPath]) -> set[PurePosixPath]:
     """What a platform says of submissions in files beside them. One that has no submission beside it is none of
     these.
     """
-    found = [(path, match) for path in paths if (match := ATTEMPT.match(path.name))]
-    handed_in = {path.with_name(match["attempt"]) for path, match in found if not match["note"]}
-    return {path for path, match in found if match["note"] and path.with_name(match["attempt"]) in handed_in}
+    attempts = [(path, match) for path in paths if (match := ATTEMPT.match(path.name))]
+    handed_in = {path.with_name(match["attempt"]) for path, match in attempts if not match["note"]}
+    return {path for path, match in attempts if match["note"] and path.with_name(match["attempt"]) in handed_in}
 
 
 def containers(course: Course, paths: list[PurePosixPath], is_known: Callable[[str], bool] = lambda name: False) -> int:
@@ -281,9 +281,9 @@ def assignment_claims(course: Course, path: PurePosixPath) -> Iterator[tuple[Pla
     for row in known_platforms(course):
         if row.numbers == "assignment" or row.times == "differing":
             matches = (_first_match((*row.folders, *row.files), part) for part in path.parts if not _twice(row, part))
-            found = next(filter(None, matches), None)
-            if found:
-                yield row, _claim(row, found)
+            match = next(filter(None, matches), None)
+            if match:
+                yield row, _claim(row, match)
 
 
 class Names:
@@ -387,13 +387,13 @@ class Names:
     @cached_property
     def _called(self) -> dict[str, Counter[str]]:
         """By name the notebooks of its files, by number the names that go with it, and how often each comes."""
-        found: dict[str, Counter[str]] = defaultdict(Counter)
+        called: dict[str, Counter[str]] = defaultdict(Counter)
         for path in self.paths:
             if path.suffix.lower() in (".ipynb", ".zip"):
                 claim = self.claim(path)
-                found[claim.name][_notebook(self.course, str(path))] += 1
-                found[claim.id][claim.name] += bool(claim.id)
-        return found
+                called[claim.name][_notebook(self.course, str(path))] += 1
+                called[claim.id][claim.name] += bool(claim.id)
+        return called
 
     def _whole(self, claim: Claim, part: str) -> Claim:
         """A claim with the user's whole name: the title is that of all files of this notebook in the download."""
@@ -470,12 +470,12 @@ def _composed(path: PurePosixPath) -> PurePosixPath:
 
 def _reading(row: Platform, part: str) -> Claim | None:
     """What a platform says in a file's name, or in that of a student's folder, which ends with a slash."""
-    found = _first_match(row.folders if part.endswith("/") else row.files, part.removesuffix("/"))
-    if found and _twice(row, part):
+    match = _first_match(row.folders if part.endswith("/") else row.files, part.removesuffix("/"))
+    if match and _twice(row, part):
         return Claim(
             "", doubt=f"its name has `{row.once}` twice, so that it does not say whose it is: ask, then {TELL}"
         )
-    return _claim(row, found) if found else None
+    return _claim(row, match) if match else None
 
 
 def _twice(row: Platform, part: str) -> bool:
@@ -487,9 +487,9 @@ def _first_match(patterns: Iterable[re.Pattern[str]], name: str) -> re.Match[str
     return next(filter(None, (pattern.match(name) for pattern in patterns)), None)
 
 
-def _claim(row: Platform, found: re.Match[str]) -> Claim:
-    stated = found.groupdict(default="")
-    within = bool(stated.get("id")) and found.end("id") <= found.end("name")
+def _claim(row: Platform, match: re.Match[str]) -> Claim:
+    stated = match.groupdict(default="")
+    within = bool(stated.get("id")) and match.end("id") <= match.end("name")
     # Canvas leaves no spaces and hyphens of a name in an assignment's download, and writes them otherwise in a quiz's.
     name = re.sub("[_-]", "", stated["name"]) if row.name == CANVAS_QUIZ else stated["name"]
     minutes = f":{stated['minutes']}" if "minutes" in stated else ""

@@ -63,18 +63,18 @@ def cells(text: bytes, shown: Collection[str] = ()) -> tuple[list[Cell], int]:
             raise Ungradable("the file is not a notebook: it states no number of a notebook format")
         if not 1 <= version <= CURRENT:
             raise Ungradable("the file has a notebook format which nobody reads yet; Jupyter writes format 4")
-        found = (stated if version == CURRENT else _converted(stated)).get("cells")
+        content = (stated if version == CURRENT else _converted(stated)).get("cells")
     except ValueError:
         why = why_no_notebook(text)
         is_explained = why.startswith(("it is a", "it holds"))
         raise Ungradable(why if is_explained else "the file is truncated or not a notebook") from None
-    if found is None:
+    if content is None:
         raise Ungradable("the file is not a notebook: it has no cells")
-    if not isinstance(found, list) or len(found) > MAX_CELLS:
+    if not isinstance(content, list) or len(content) > MAX_CELLS:
         raise Ungradable(f"the file has no list of at most {MAX_CELLS} cells")
     known: list[Cell] = []
     room, numbers = MAX_SHOWN, itertools.count(1)
-    for cell in found:
+    for cell in content:
         if (taken := _cell(cell)) is not None:
             kind, source, names = taken
             source, pictures = taken_out(source, cell.get("attachments"), numbers) if kind != "code" else (source, [])
@@ -83,7 +83,7 @@ def cells(text: bytes, shown: Collection[str] = ()) -> tuple[list[Cell], int]:
             known.append((kind, source, names, outputs, pictures))
     if sum(len(source) for _, source, *_ in known) > MAX_TEXT:
         raise Ungradable(f"its cells hold more than {MAX_TEXT:,} characters of text")
-    return known, len(found) - len(known)
+    return known, len(content) - len(known)
 
 
 def defines(sources: list[str]) -> list[list[str]]:
@@ -91,7 +91,7 @@ def defines(sources: list[str]) -> list[list[str]]:
 
     Lines that are IPython's, not Python's, are left out.
     """
-    found = []
+    defined = []
     for source in sources:
         try:
             body = ast.parse("\n".join("" if MAGIC.match(line) else line for line in source.splitlines())).body
@@ -106,8 +106,8 @@ def defines(sources: list[str]) -> list[list[str]]:
                     names += [target.id for target in targets if isinstance(target, ast.Name)]
                 case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
                     names.append(name)
-        found.append(names)
-    return found
+        defined.append(names)
+    return defined
 
 
 def remarks_in(sources: list[str]) -> list[str]:
@@ -161,13 +161,13 @@ def why_no_notebook(text: bytes) -> str:
 def equals_release(text: bytes, release: str) -> bool:
     """Whether a notebook holds nothing but what was released, besides a name in STUDENT or KEY."""
     try:
-        found, _ = cells(text)
+        read, _ = cells(text)
         released = [cell for cell, _ in zip(json.loads(release)["cells"], range(MAX_CELLS), strict=False)]
     except (Ungradable, ValueError, KeyError, RecursionError):
         return False
     known = {_squeezed(_text(cell.get("source", "")) or ""): cell for cell in released}
     answers = {source for source, cell in known.items() if cell.get("metadata", {}).get("nbgrader", {}).get("solution")}
-    sources = {_squeezed(source) for _, source, *_ in found} - {""}
+    sources = {_squeezed(source) for _, source, *_ in read} - {""}
     return sources <= {*known} and not answers.isdisjoint(sources)
 
 

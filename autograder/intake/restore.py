@@ -48,10 +48,10 @@ def read(text: bytes, most_mb: float, shown: Collection[str] = ()) -> "Handed":
     if len(text) > most_mb * 2**20:
         raise Ungradable(f"the file is larger than {most_mb:g} MB; clear the outputs and hand in again")
     try:
-        found, dropped = limited.call(reading.cells, text, sorted(shown), seconds=READ_SECONDS, memory_mb=READ_MB)
+        read_cells, dropped = limited.call(reading.cells, text, sorted(shown), seconds=READ_SECONDS, memory_mb=READ_MB)
     except limited.TooCostly as why:
         raise Ungradable(f"the file cannot be read as a notebook: {why}") from None
-    return Handed([_Handed(*cell) for cell in found], dropped)
+    return Handed([_Handed(*cell) for cell in read_cells], dropped)
 
 
 @dataclass(frozen=True)
@@ -157,12 +157,12 @@ def _match(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> s
                 remarks.append(f"cell {name} is there more than once: the last one counts")
         elif name:
             cell.match, taken[name] = name, cell
-    found: list[str] = []
+    matched: list[str] = []
 
     def take(cell: _Handed, name: str) -> None:
         if name and name not in taken and not cell.match:
             cell.match, taken[name] = name, cell
-            found.extend([name] if "nbgrader" in released[name].metadata else [])
+            matched.extend([name] if "nbgrader" in released[name].metadata else [])
 
     def lost() -> list[_Handed]:
         return [cell for cell in reversed(cells) if not cell.match and not any(name in taken for name in cell.names)]
@@ -176,8 +176,8 @@ def _match(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> s
     for cell in lost():
         take(cell, next((by_label[label] for label in _labels(cell.cell_type, cell.source) if label in by_label), ""))
     _by_neighbours(cells, lost(), release, taken, take, remarks)
-    if found:
-        remarks.append(f"{len(found)} graded cells had lost their ids: found by their text, names or neighbours")
+    if matched:
+        remarks.append(f"{len(matched)} graded cells had lost their ids: found by their text, names or neighbours")
     if not any(role_of(name) is CellRole.EXERCISE for name in taken):
         raise Ungradable("this is another notebook: not one of its exercise cells is there")
     return elsewhere - taken.keys()
@@ -261,8 +261,8 @@ def _by_label(release: NotebookNode) -> dict[str, str]:
 
 def _labels(cell_type: str, source: str) -> list[str]:
     """The headings of a text, and the exercises and questions that it asks; of code the check with which it begins."""
-    found = CHECK.findall(source)[:1] if cell_type == "code" else LABEL.findall(source)
-    return list(dict.fromkeys("".join(label.split()) for label in found))
+    written = CHECK.findall(source)[:1] if cell_type == "code" else LABEL.findall(source)
+    return list(dict.fromkeys("".join(label.split()) for label in written))
 
 
 def _written_elsewhere(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> None:
@@ -384,8 +384,8 @@ def _assemble(
         if cell.match in anchors:
             groups[cell.match] = []
         groups[list(groups)[-1]].append(cell)
-    found = [name for name in groups if name]
-    if found != [name for name in anchors if name in groups]:
+    ours = [name for name in groups if name]
+    if ours != [name for name in anchors if name in groups]:
         remarks.append("graded cells were out of order: put back")
     built: list[NotebookNode] = []
     released = {cell.id: cell for cell in release.cells}
@@ -421,9 +421,9 @@ def _assemble(
 
 def _take_pictures(prose: list[_Handed], remarks: list[str]) -> None:
     """Put the pictures of these cells into their attachments, written again; say why one is not shown."""
-    found = [(cell, name, file) for cell in prose for name, file in cell.pictures]
+    pasted = [(cell, name, file) for cell in prose for name, file in cell.pictures]
     left_out = 0
-    for (cell, name, _), (kind, text) in zip(found, pictures.rewritten([file for _, _, file in found]), strict=True):
+    for (cell, name, _), (kind, text) in zip(pasted, pictures.rewritten([file for _, _, file in pasted]), strict=True):
         if kind:
             cell.attachments[name] = {kind: text}
             continue
@@ -492,10 +492,10 @@ def _defines(sources: list[str]) -> list[frozenset[str]]:
     if not sources:
         return []
     try:
-        found = limited.call(reading.defines, sources, seconds=PARSE_SECONDS, memory_mb=READ_MB)
+        defined = limited.call(reading.defines, sources, seconds=PARSE_SECONDS, memory_mb=READ_MB)
     except limited.TooCostly as why:
         raise Ungradable(f"its cells cannot be read as Python: {why}") from None
-    return [frozenset(names) for names in found]
+    return [frozenset(names) for names in defined]
 
 
 def _is_locked(cell: NotebookNode) -> bool:

@@ -104,10 +104,10 @@ class Submission:
 
 def by_neighbour(files: Iterable[RunFile]) -> dict[PurePosixPath, list[RunFile]]:
     """Runs by the folder that they lie beside, as `results` lies beside a notebook."""
-    found: dict[PurePosixPath, list[RunFile]] = {}
+    neighbours: dict[PurePosixPath, list[RunFile]] = {}
     for file in files:
-        found.setdefault(file.place.parent if file.place.name == RESULTS else file.place, []).append(file)
-    return found
+        neighbours.setdefault(file.place.parent if file.place.name == RESULTS else file.place, []).append(file)
+    return neighbours
 
 
 def _steps(here: PurePosixPath, there: PurePosixPath) -> tuple[int, int]:
@@ -125,12 +125,12 @@ def _read(files: Iterable[RunFile], experiments: Collection[str], refuse: Callab
     by_experiment: dict[str, list[RunFile]] = {}
     for file in files:
         by_experiment.setdefault(file.name.split("/")[0], []).append(file)
-    found: dict[str, bytes] = {}
+    taken_runs: dict[str, bytes] = {}
     taken: list[RunFile] = []
     left, full = MAX_RUNS, ""
     for experiment in sorted(by_experiment, key=lambda name: (name not in experiments, name)):
         of_experiment = sorted(by_experiment[experiment], key=lambda file: file.name)
-        if not full and len(found) + len(of_experiment) > MAX_FILES:
+        if not full and len(taken_runs) + len(of_experiment) > MAX_FILES:
             full = f"more than {MAX_FILES} runs"
         read: dict[str, bytes] = {}
         for file in of_experiment if not full else ():
@@ -149,7 +149,7 @@ def _read(files: Iterable[RunFile], experiments: Collection[str], refuse: Callab
                 f"{full}: the {len(of_experiment)} of this experiment are not taken",
             )
             continue
-        found |= read
+        taken_runs |= read
         taken += [file for file in of_experiment if file.name in read]
     times = [file.when for file in taken if file.when is not None]
-    return Runs(found, max(times, default=None), any(file.late for file in taken))
+    return Runs(taken_runs, max(times, default=None), any(file.late for file in taken))

@@ -60,13 +60,13 @@ class Times:
             if identifier
         }
         names = {canonical(name) for name in (claim.name, *(listed.names() if listed else ())) if name}
-        found = [row for row in rows if ids & {*row.called}]
-        found = found or [row for row in rows if names & {*map(canonical, row.called)}]
-        if len({row.called for row in found}) != 1 and not (found and members):
+        fitting = [row for row in rows if ids & {*row.called}]
+        fitting = fitting or [row for row in rows if names & {*map(canonical, row.called)}]
+        if len({row.called for row in fitting}) != 1 and not (fitting and members):
             self.without.append(student)
             return None
-        self.used |= {*found}
-        return max(found, key=lambda row: row.when or datetime.datetime.min.replace(tzinfo=datetime.UTC))
+        self.used |= {*fitting}
+        return max(fitting, key=lambda row: row.when or datetime.datetime.min.replace(tzinfo=datetime.UTC))
 
     def notes(self) -> list[str]:
         """What the table did not say, and what of it fits nothing."""
@@ -100,7 +100,7 @@ def read_times(course: Course, path: Path) -> Times:
         break
     else:
         raise CourseError(f"{path} has no column {' or '.join(WHEN)}: its first line is student,time")
-    found = []
+    table = []
     for line, row in rows:
         called = tuple(dict.fromkeys(row[column] for column in WHO if row[column]))
         if not row[column]:
@@ -109,10 +109,10 @@ def read_times(course: Course, path: Path) -> Times:
             if not called:
                 raise CourseError(f"it names nobody: a column is called {' or '.join(WHO)}")
             entry = course.notebook(row["notebook"]) if row["notebook"] else None
-            found.append(Row(called, entry, _time(course, row[column])))
+            table.append(Row(called, entry, _time(course, row[column])))
         except CourseError as bad:
             raise CourseError(f"{path}, line {line}: {bad}") from None
-    return Times(path, found)
+    return Times(path, table)
 
 
 def _time(course: Course, text: str) -> datetime.datetime | None:

@@ -72,18 +72,18 @@ class Question:
 
     def load(self) -> dict[str, Any]:
         """Read all answers; what the page shows of the question."""
-        found, self.points, self.empty = groups.distinct(self.course, self.name, self._students)
+        shown_groups, self.points, self.empty = groups.distinct(self.course, self.name, self._students)
         source = _source(course_tree.place(self.course, "source", self.entry).read_text(), self.cell)
         asked = page.question(course_tree.release_text(self.course, self.entry), self.cell)
         texts = [asked, mark_scheme.model_answer(source), *mark_scheme.items(source)]
-        html = _html([*texts, *(groups.worded(group.answers[0].text) for group in found)])
-        for group, shown in zip(found, html[len(texts) :], strict=True):
+        html = _html([*texts, *(groups.worded(group.answers[0].text) for group in shown_groups)])
+        for group, shown in zip(shown_groups, html[len(texts) :], strict=True):
             key = group.answers[0].digest[:16]
             known = self.cards.get(key)
             pictures = (f'<img src="{uri}" alt="a picture of this answer">' for uri in group.answers[0].pictures)
             whole = "\n".join([shown, *pictures])
             self.cards[key] = Card(key, group.number, group.answers, whole, known.versions if known else {})
-        self.cards = {group.answers[0].digest[:16]: self.cards[group.answers[0].digest[:16]] for group in found}
+        self.cards = {group.answers[0].digest[:16]: self.cards[group.answers[0].digest[:16]] for group in shown_groups}
         return {
             "asked": html[0],
             "model": html[1],
@@ -100,17 +100,17 @@ class Question:
             held = by_hand.held(gradebook, self.entry, self.cell)[0] if gradebook else {}
         there = {*students_of(self.course, self.entry, self._students)}
         held = {student: mark for student, mark in held.items() if student in there}
-        found, comments = {}, Counter[str]()
+        states, comments = {}, Counter[str]()
         shown = {answer.student for card in self.cards.values() for answer in card.answers}
         for card in self.cards.values():
             now = [Answer(answer.student, answer.text, held.get(answer.student, HandMark())) for answer in card.answers]
             version = _digest([[answer.student, answer.digest, *vars(answer.mark).values()] for answer in now])
             card.versions[version] = now
-            found[card.key] = _stated(version, now)
+            states[card.key] = _stated(version, now)
             comments.update(answer.mark.comment for answer in now if answer.mark.comment)
-        done = sum(state["done"] for state in found.values())
+        done = sum(state["done"] for state in states.values())
         return {
-            "cards": found,
+            "cards": states,
             "done": done,
             "all": len(shown),
             "new": sum(mark.waits for student, mark in held.items() if student not in shown),
@@ -175,8 +175,8 @@ def _digest(value: Any) -> str:
 
 
 def _source(notebook: str, cell: str) -> str:
-    (found,) = (written["source"] for written in json.loads(notebook)["cells"] if written["id"] == cell)
-    return "".join(found)
+    (lines,) = (written["source"] for written in json.loads(notebook)["cells"] if written["id"] == cell)
+    return "".join(lines)
 
 
 def _html(texts: list[str]) -> list[str]:
@@ -216,8 +216,8 @@ class _Handler(tornado.web.RequestHandler):
 
     def get_current_user(self) -> str | None:
         """The session of a browser that once gave the token."""
-        found = self.get_signed_cookie(self.settings["session"])
-        return found.decode() if found else None
+        cookie = self.get_signed_cookie(self.settings["session"])
+        return cookie.decode() if cookie else None
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Say in a sentence what went wrong, without a traceback."""
@@ -271,14 +271,14 @@ class _Page(_Handler):
 
     def get(self, name: str) -> None:
         """Show all answers."""
-        found = self.asked()
-        shown, settings = found.load(), self.settings
+        question = self.asked()
+        shown, settings = question.load(), self.settings
         self.write(
             layout.render(
                 "mark.html.jinja",
                 SCRIPT,
                 title=settings["course"].title,
-                found=found,
+                found=question,
                 named=settings["names"].shown,
                 xsrf=self.xsrf_token.decode(),
                 **shown,
@@ -299,19 +299,19 @@ class _Change(_Handler):
 
     def post(self, name: str, what: str) -> None:
         """Write it, and answer with what the gradebook says then."""
-        found, by = self.asked(), f"mark:{self.get_current_user()}"
+        question, by = self.asked(), f"mark:{self.get_current_user()}"
         try:
             asked = json.loads(self.request.body or b"{}")
             message = ""
             if what == "undo":
-                message = found.undo(by)
+                message = question.undo(by)
             else:
-                found.mark(asked, by)
+                question.mark(asked, by)
         except (ValueError, Refused) as why:
             self.set_status(why.status if isinstance(why, Refused) else HTTPStatus.BAD_REQUEST)
-            self.write({"why": str(why), **found.state()})
+            self.write({"why": str(why), **question.state()})
             return
-        self.write({"told": message, **found.state()})
+        self.write({"told": message, **question.state()})
 
 
 def progress(course: Course, students: Collection[str] | None = None) -> list[dict[str, Any]]:

@@ -117,7 +117,7 @@ def write_scores(
         called = marks.students(gradebook) if gradebook else []
     marked = {entry.name: _within(teams.by_student(course, entry, held[entry.name]), only) for entry in entries}
     granted = extensions.extensions(course)
-    there = {student for found in marked.values() for student in found}
+    there = {student for of_notebook in marked.values() for student in of_notebook}
     if not there:
         first = "" if any(students_of(course, entry) for entry in entries) else "`autograder collect SOURCE`, then "
         of = f" of section {section}" if section else ""
@@ -212,9 +212,9 @@ def _named(course: Course, entry: NotebookEntry, submitters: Iterable[str], only
     return ", ".join(sorted(person for person in people if only is None or person in only))
 
 
-def _within(found: dict[str, Marked], only: Collection[str] | None) -> dict[str, Marked]:
+def _within(marked: dict[str, Marked], only: Collection[str] | None) -> dict[str, Marked]:
     """What is known of these students."""
-    return {student: mark for student, mark in found.items() if only is None or student in only}
+    return {student: mark for student, mark in marked.items() if only is None or student in only}
 
 
 def _submitters(course: Course, entry: NotebookEntry) -> set[str]:
@@ -246,22 +246,22 @@ def _absent(
     zero: bool,
 ) -> dict[str, float | None]:
     """Who handed nothing in, with what that counts: None, or with `zero` 0 for everybody whose time is over."""
-    found: dict[str, float | None] = {}
+    absent: dict[str, float | None] = {}
     for student in sorted({*known.students} - {*handed_in}) if known else ():
         if only is None or student in only:
             over = zero and extensions.is_over(course, entry, student, granted)
-            found[student] = 0.0 if over and not extensions.is_excused(course, entry, student, granted) else None
-    return found
+            absent[student] = 0.0 if over and not extensions.is_excused(course, entry, student, granted) else None
+    return absent
 
 
 def _as_named(course: Course, called: list[Student], there: Collection[str]) -> list[Student]:
     """Students as their downloads call them, where the gradebook calls them so; there names have lost their markup."""
-    found, listed = [], {student.id: student for student in called}
+    named, listed = [], {student.id: student for student in called}
     for person in (listed.get(student, Student(student)) for student in sorted(there)):
         first, last = roster.called(course, person.id)
         same = (html_cleaning.name(first), html_cleaning.name(last)) == (person.first_name, person.last_name)
-        found.append(replace(person, first_name=first, last_name=last) if same or person.id not in listed else person)
-    return found
+        named.append(replace(person, first_name=first, last_name=last) if same or person.id not in listed else person)
+    return named
 
 
 def _replaces(path: Path, text: bytes) -> bool:
@@ -288,8 +288,8 @@ def _head(text: bytes) -> list[str]:
 
 def _platform_id(course: Course, entries: list[NotebookEntry], student: str, platform: str) -> str:
     """What a platform's downloads called a student; "" if that is not known."""
-    found = (origins.origin_of(course, entry, student) for entry in entries)
-    return next((origin.id for origin in found if origin and origin.platform.removesuffix(" quiz") == platform), "")
+    known = (origins.origin_of(course, entry, student) for entry in entries)
+    return next((origin.id for origin in known if origin and origin.platform.removesuffix(" quiz") == platform), "")
 
 
 def _columns(
@@ -319,15 +319,15 @@ def _columns(
     total = Column(heading, sum(cells.values()), sums | nothing, *about)
     if not exercises:
         return [total]
-    found = []
+    columns = []
     for cell in sorted(cells, key=_order):
         given = {student: theirs.marks[cell] for student, theirs in marked.items() if cell in theirs.marks}
         scores = {student: mark.score for student, mark in given.items() if not mark.waits}
-        found.append(Column(f"{heading} {exercise_of(cell)}", cells[cell], scores | nothing, *about))
+        columns.append(Column(f"{heading} {exercise_of(cell)}", cells[cell], scores | nothing, *about))
     if any(theirs.penalty for theirs in marked.values()):
         lost = {student: -theirs.penalty for student, theirs in done.items()}
-        found.append(Column(f"{heading} late", 0.0, lost | nothing, *about))
-    return found if instead else [*found, total]
+        columns.append(Column(f"{heading} late", 0.0, lost | nothing, *about))
+    return columns if instead else [*columns, total]
 
 
 def _order(cell: str) -> tuple[bool, list[int]]:
@@ -348,7 +348,7 @@ def _notes(
 
     `marked` is by whoever handed in, a student or a team. With `only`, it is about these students.
     """
-    found: list[str] = []
+    sentences: list[str] = []
     strangers: set[str] = set()
 
     for entry in entries:
@@ -367,7 +367,7 @@ def _notes(
                 for student in absent
                 if (only is None or student in only) and (given.get(student) is not None) == zero
             ]
-            found += [f"{entry.name}: {what} {', '.join(students)}"] if students else []
+            sentences += [f"{entry.name}: {what} {', '.join(students)}"] if students else []
         there = jobs(course, entry, only)
         refused = [
             submitter
@@ -386,7 +386,7 @@ def _notes(
             (refused, "could not be graded, so 0"),
         ):
             if who := _named(course, entry, submitters, only):
-                found.append(f"{entry.name}: {sentence}: {who}")
+                sentences.append(f"{entry.name}: {sentence}: {who}")
         waiting = [
             sum(mark.waits for mark in marked[entry.name][submitter].marks.values())
             for submitter in graded
@@ -395,10 +395,10 @@ def _notes(
         if any(waiting):
             hand_ins = sum(map(bool, waiting))
             blank = f"{sum(waiting)} marks of {hand_ins} submissions wait for a person and are left blank"
-            found.append(f"{entry.name}: {blank}")
+            sentences.append(f"{entry.name}: {blank}")
     if strangers and known:
-        found.append(f"handed in and not in {known.path.name}{so}: {', '.join(sorted(strangers))}")
-    return found
+        sentences.append(f"handed in and not in {known.path.name}{so}: {', '.join(sorted(strangers))}")
+    return sentences
 
 
 def write_rows(file: TextIO, rows: Iterable[Iterable[str]]) -> None:
@@ -416,91 +416,100 @@ def number_text(value: float) -> str:
     return f"{round(value, 4) + 0.0:.4f}".rstrip("0").rstrip(".")
 
 
-def _scores(found: Class, student: Student, missing: str = "", excused: str = "") -> list[str]:
+def _scores(whole_class: Class, student: Student, missing: str = "", excused: str = "") -> list[str]:
     """A student's cells, `missing` where there is no mark, and `excused`, or else that, where none counts."""
-    given = [(column.scores.get(student.id), student.id in column.excused) for column in found.columns]
+    given = [(column.scores.get(student.id), student.id in column.excused) for column in whole_class.columns]
     return [(excused or missing) if away else missing if score is None else number_text(score) for score, away in given]
 
 
-def _canvas(found: Class) -> list[list[str]]:
+def _canvas(whole_class: Class) -> list[list[str]]:
     """Columns that say who it is, a row of the points that there are, then a row for each student."""
     table = [
-        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *(column.heading for column in found.columns)],
-        ["    Points Possible", "", "", "", "", *(number_text(column.points) for column in found.columns)],
+        [
+            "Student",
+            "ID",
+            "SIS User ID",
+            "SIS Login ID",
+            "Section",
+            *(column.heading for column in whole_class.columns),
+        ],
+        ["    Points Possible", "", "", "", "", *(number_text(column.points) for column in whole_class.columns)],
     ]
-    for student in found.students:
+    for student in whole_class.students:
         name = ", ".join(filter(None, (student.last_name, student.first_name))) or student.id
-        number = found.platform_ids[student.id]
+        number = whole_class.platform_ids[student.id]
         number = number if number.isdecimal() else ""  # Canvas would take the digits that it begins with
-        own = student.id if found.listed else ""  # nobody says which of Canvas's two it is; it looks for both
-        table.append([*map(harmless, (name, number, own, own, "")), *_scores(found, student, excused=report.EX)])
+        own = student.id if whole_class.listed else ""  # nobody says which of Canvas's two it is; it looks for both
+        table.append([*map(harmless, (name, number, own, own, "")), *_scores(whole_class, student, excused=report.EX)])
     return table
 
 
-def _moodle(found: Class) -> list[list[str]]:
+def _moodle(whole_class: Class) -> list[list[str]]:
     """Moodle gives a row without an e-mail to the student above it: the column is there if everybody has one."""
-    mailed = all(student.email for student in found.students)
+    mailed = all(student.email for student in whole_class.students)
     mail = ["Email address"] if mailed else []
-    table = [["First name", "Last name", "ID number", *mail, *(column.heading for column in found.columns)]]
-    for student in found.students:
+    table = [["First name", "Last name", "ID number", *mail, *(column.heading for column in whole_class.columns)]]
+    for student in whole_class.students:
         who = (student.first_name, student.last_name, student.id, *([student.email] if mailed else []))
-        table.append([*map(harmless, who), *_scores(found, student, "-")])
+        table.append([*map(harmless, who), *_scores(whole_class, student, "-")])
     return table
 
 
-def _blackboard(found: Class) -> list[list[str]]:
+def _blackboard(whole_class: Class) -> list[list[str]]:
     """The user name says whose a row is; in the names of its download it stands, too."""
-    table = [["Last Name", "First Name", "Username", *(column.heading for column in found.columns)]]
-    for student in found.students:
-        who = (student.last_name, student.first_name, found.platform_ids[student.id] or student.id)
-        table.append([*map(harmless, who), *_scores(found, student)])
+    table = [["Last Name", "First Name", "Username", *(column.heading for column in whole_class.columns)]]
+    for student in whole_class.students:
+        who = (student.last_name, student.first_name, whole_class.platform_ids[student.id] or student.id)
+        table.append([*map(harmless, who), *_scores(whole_class, student)])
     return table
 
 
-def _gradescope(found: Class) -> list[list[str]]:
+def _gradescope(whole_class: Class) -> list[list[str]]:
     """Scores and points, without lateness: who reads it would take the penalty off once more."""
-    headings = [part for column in found.columns for part in (column.heading, f"{column.heading} - Max Points")]
+    headings = [part for column in whole_class.columns for part in (column.heading, f"{column.heading} - Max Points")]
     table = [["First Name", "Last Name", "SID", "Email", *headings]]
-    points = [number_text(column.points) for column in found.columns]
-    for student in found.students:
+    points = [number_text(column.points) for column in whole_class.columns]
+    for student in whole_class.students:
         who = (student.first_name, student.last_name, student.id, student.email)
-        cells = [part for pair in zip(_scores(found, student), points, strict=True) for part in pair]
+        cells = [part for pair in zip(_scores(whole_class, student), points, strict=True) for part in pair]
         table.append([*map(harmless, who), *cells])
     return table
 
 
-def totals_rows(found: Class) -> list[list[str]]:
+def totals_rows(whole_class: Class) -> list[list[str]]:
     """A column for each notebook, which of them the student's lowest are and do not count, and the total."""
-    head = ["student", "last_name", "first_name", "section", *(column.heading for column in found.columns)]
-    table = [[*head, "dropped", f"total of {number_text(found.total.points)}"]]
-    for student in found.students:
+    head = ["student", "last_name", "first_name", "section", *(column.heading for column in whole_class.columns)]
+    table = [[*head, "dropped", f"total of {number_text(whole_class.total.points)}"]]
+    for student in whole_class.students:
         who = (student.id, student.last_name, student.first_name, student.section)
-        total, dropped = _total(found, student)
+        total, dropped = _total(whole_class, student)
         whole = "" if total is None else number_text(total)
-        cells = _scores(found, student, excused=report.EX)
+        cells = _scores(whole_class, student, excused=report.EX)
         table.append([*map(harmless, who), *cells, " ".join(dropped), whole])
     return table
 
 
-def _total(found: Class, student: Student) -> tuple[float | None, list[str]]:
+def _total(whole_class: Class, student: Student) -> tuple[float | None, list[str]]:
     """A student's points in all, by `[total]` of course.toml, and the numbers of the notebooks that are dropped.
 
     The lowest shares of the points are dropped, of equal ones the notebook that weighs less; one that was not handed in
     is the lowest. What is excused is left out. None if a mark is missing that would count, or nothing counts.
     """
     counting = []
-    for entry, column in zip(found.entries, found.columns, strict=True):
-        weight, score = found.total.weight(entry), column.scores.get(student.id)
+    for entry, column in zip(whole_class.entries, whole_class.columns, strict=True):
+        weight, score = whole_class.total.weight(entry), column.scores.get(student.id)
         if student.id in column.excused or not weight or not column.points:
             continue
         if score is None and student.id not in column.absent:  # it waits for a person, or is not graded yet
             return None, []
         counting.append((-1.0 if score is None else score / column.points, weight, entry.number))
-    dropped = sorted(counting)[: min(found.total.drop, max(len(counting) - 1, 0))]
+    dropped = sorted(counting)[: min(whole_class.total.drop, max(len(counting) - 1, 0))]
     kept = [share for share in counting if share not in dropped]
     total = None
     if kept and all(share >= 0 for share, _, _ in kept):
-        total = found.total.points * sum(share * weight for share, weight, _ in kept) / sum(row[1] for row in kept)
+        total = (
+            whole_class.total.points * sum(share * weight for share, weight, _ in kept) / sum(row[1] for row in kept)
+        )
     return total, sorted(number for _, _, number in dropped)
 
 

@@ -168,22 +168,22 @@ class _Released:
 
 @functools.lru_cache(4)
 def _released(text: str) -> _Released:
-    found = _Released({}, {}, {}, {})
+    released = _Released({}, {}, {}, {})
     heading = before = ""
     for cell in json.loads(text)["cells"]:
         name, source = cell["id"], _text(cell["source"])
         if cell["cell_type"] == "markdown" and (headings := HEADING.findall(source)):
             heading = headings[-1]
-        found.sources[name], found.headings[name] = source, heading
+        released.sources[name], released.headings[name] = source, heading
         if role_of(name) in (CellRole.CHECK, CellRole.WRITTEN):
-            found.exercises[name] = heading.removeprefix(exercise_of(name)).strip()
+            released.exercises[name] = heading.removeprefix(exercise_of(name)).strip()
         if role_of(name) is CellRole.WRITTEN:
             begins = QUESTION.search(before)
-            found.questions[name] = before[begins.start() :] if begins else before
+            released.questions[name] = before[begins.start() :] if begins else before
             words = before[begins.end() :] if begins else before
-            found.exercises[name] = textwrap.shorten(words, MAX_TITLE, placeholder=" ...")
+            released.exercises[name] = textwrap.shorten(words, MAX_TITLE, placeholder=" ...")
         before = source
-    return found
+    return released
 
 
 def _answers(cells: list[dict[str, Any]], release: _Released) -> list[_Section]:
@@ -304,7 +304,7 @@ class ProseRenderer(mistune.HTMLRenderer):
         rendered = self._markdown(text)
         assert isinstance(rendered, str)
         cleaned = _fitted(html_cleaning.clean(rendered, text))
-        whole = re.sub(f"{self._mark}x([0-9]+)x", lambda found: self._kept[int(found[1])], cleaned)
+        whole = re.sub(f"{self._mark}x([0-9]+)x", lambda match: self._kept[int(match[1])], cleaned)
         return _wide(whole) if "<table" in whole or "<math" in whole else whole
 
     def inline_math(self, text: str) -> str:
@@ -331,14 +331,14 @@ class ProseRenderer(mistune.HTMLRenderer):
         return f"{self._mark}x{len(self._kept) - 1}x"
 
 
-def _environment_inline(inline: mistune.InlineParser, found: re.Match[str], state: mistune.InlineState) -> int:
-    state.append_token({"type": "block_math", "raw": found[0]})
-    return found.end()
+def _environment_inline(inline: mistune.InlineParser, match: re.Match[str], state: mistune.InlineState) -> int:
+    state.append_token({"type": "block_math", "raw": match[0]})
+    return match.end()
 
 
-def _environment_block(block: mistune.BlockParser, found: re.Match[str], state: mistune.BlockState) -> int:
-    state.append_token({"type": "block_math", "raw": found[0].strip()})
-    return found.end()
+def _environment_block(block: mistune.BlockParser, match: re.Match[str], state: mistune.BlockState) -> int:
+    state.append_token({"type": "block_math", "raw": match[0].strip()})
+    return match.end()
 
 
 def formula(tex: str, display: str) -> str:
@@ -350,10 +350,10 @@ def formula(tex: str, display: str) -> str:
         return typed
     try:
         plain = ARG.sub(r"\\operatorname{arg}", " ".join(tex.split()))
-        found = Converter(display=display).convert_to_element(plain)
+        element = Converter(display=display).convert_to_element(plain)
     except Exception:  # of a library, for anything that is not a formula
         return typed
-    for node in found.iter():
+    for node in element.iter():
         node.text = unescape(node.text or "")  # it writes symbols as entities
         known = node.tag in MATHML and not node.text.startswith("\\")  # an unknown command stays as it was
         if not known:
@@ -362,7 +362,7 @@ def formula(tex: str, display: str) -> str:
         for name in [*node.attrib]:
             if name not in MATH_ATTRIBUTES or not MATH_VALUE.fullmatch(node.attrib[name]):
                 del node.attrib[name]
-    return ElementTree.tostring(found, encoding="unicode", short_empty_elements=False)
+    return ElementTree.tostring(element, encoding="unicode", short_empty_elements=False)
 
 
 def _letter(letter: str, variant: str) -> str:

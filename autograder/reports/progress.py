@@ -28,19 +28,19 @@ def status(
     Raises:
         CourseError: the course tree was not built.
     """
-    found: dict[str, dict[str, str]] = {state: {} for state in STATES}
+    by_state: dict[str, dict[str, str]] = {state: {} for state in STATES}
     for job in jobs(course, entry, students, around):
         trusted = job.known is not None and job.known.trusted
         held = frozen.is_frozen(course, job, trusted)
         waits = "" if held else job.state(trusted)
         if waits or job.known is None:
-            found["waiting"][job.student] = waits
+            by_state["waiting"][job.student] = waits
         elif job.known.status == GRADED:
             states = [PUBLISHED] * held + [f"for you to look at: {flag}" for flag in noted_flags(job)]
-            found["graded"][job.student] = "; ".join([*(["without a sandbox"] if trusted else []), *states])
+            by_state["graded"][job.student] = "; ".join([*(["without a sandbox"] if trusted else []), *states])
         else:
-            found["ungradable"][job.student] = job.known.reason
-    return found
+            by_state["ungradable"][job.student] = job.known.reason
+    return by_state
 
 
 def missing(course: Course, entry: NotebookEntry) -> list[str]:
@@ -70,13 +70,13 @@ def excused(course: Course, entry: NotebookEntry) -> list[str]:
 
 def misplaced(course: Course) -> list[str]:
     """The notebooks in the tree's `submitted/` that no command looks at, because somebody put them elsewhere in it."""
-    folder, found = course.tree / "submitted", []
+    folder, paths = course.tree / "submitted", []
     for path in sorted(path for depth in ("*", "*/*", "*/*/*") for path in folder.glob(f"{depth}.ipynb")):
         parts = path.relative_to(folder).parts
         placed = len(parts) == 3 and path.with_name(f"{parts[1]}.ipynb").exists()
         if not placed and not any(part.startswith(".") for part in parts):
-            found.append("/".join(parts))
-    return found
+            paths.append("/".join(parts))
+    return paths
 
 
 def to_mark(course: Course, entry: NotebookEntry) -> dict[str, int]:
@@ -91,14 +91,14 @@ def disagreements(course: Course, entry: NotebookEntry) -> dict[str, str]:
 
     It happens when somebody grades with another tool, or removes files by hand.
     """
-    found = {}
+    sentences = {}
     with marks.reading(course) as gradebook:
         scores = (marks.scores(gradebook, entry) if gradebook else None) or {}
     there = students_of(course, entry)
     for student, theirs in scores.items():
         if not course_tree.place(course, "submitted", entry, student).exists():
             do = f"`autograder remove {student} {entry.number} --yes` removes the rest"
-            found[student] = f"the gradebook has it, and the submission is gone: {do}"
+            sentences[student] = f"the gradebook has it, and the submission is gone: {do}"
         if student not in there:
             continue
         stated = load_record(course, entry, student)
@@ -106,5 +106,7 @@ def disagreements(course: Course, entry: NotebookEntry) -> dict[str, str]:
             continue
         book = sum(score or 0 for name, score in theirs.items() if role_of(name) is CellRole.CHECK)
         if abs(book - stated.score) > 1e-6:
-            found[student] = f"the gradebook says {book:g} points, the verdict {stated.score:g}: run `autograder grade`"
-    return found
+            sentences[student] = (
+                f"the gradebook says {book:g} points, the verdict {stated.score:g}: run `autograder grade`"
+            )
+    return sentences

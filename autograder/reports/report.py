@@ -57,10 +57,10 @@ def write_report(
     called = Names(course, names)
     sections = []
     for entry in course.handed_in(entries):
-        found = section(course, entry, called, lambda entry=entry: _shown_tables(course, entry, around))  # type: ignore[misc]
-        for table in found["tables"]:
+        shown = section(course, entry, called, lambda entry=entry: _shown_tables(course, entry, around))  # type: ignore[misc]
+        for table in shown["tables"]:
             on_table(entry.name, table["text"])
-        sections.append(found)
+        sections.append(shown)
     page = layout.render(
         "report.html.jinja",
         title=course.title,

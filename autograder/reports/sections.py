@@ -28,8 +28,8 @@ MOST_SAID = 3  # sentences of one exercise
 
 def records_of(course: Course, entry: NotebookEntry) -> list[Record]:
     """The records of all graded submissions of a notebook, by student."""
-    found = (load_record(course, entry, student) for student in students_of(course, entry))
-    return [record for record in found if record is not None]
+    loaded = (load_record(course, entry, student) for student in students_of(course, entry))
+    return [record for record in loaded if record is not None]
 
 
 def section(

@@ -452,17 +452,19 @@ def bwrap_arguments(
 @cache
 def interpreter_folders() -> frozenset[str]:
     """Files and folders of Python itself: programs, standard library, packages."""
-    found = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *site.getsitepackages()}
+    folders = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *site.getsitepackages()}
     for prefix in (sys.base_prefix, sys.prefix):
         if prefix not in SHARED_PREFIXES:
-            found |= {f"{prefix}/{name}" for name in ("bin", "lib", "lib64", "pyvenv.cfg")}
-    found.add(os.path.join(*map(str, sysconfig.get_config_vars("LIBDIR", "INSTSONAME"))))  # if it is a shared one
+            folders |= {f"{prefix}/{name}" for name in ("bin", "lib", "lib64", "pyvenv.cfg")}
+    folders.add(os.path.join(*map(str, sysconfig.get_config_vars("LIBDIR", "INSTSONAME"))))  # if it is a shared one
     program = sys.executable
     while os.path.islink(program):
-        found.add(program)
+        folders.add(program)
         program = os.path.join(os.path.dirname(program), os.readlink(program))
-    found.add(os.path.normpath(program))
-    return frozenset(path for path in found if not any(Path(path).is_relative_to(other) for other in found - {path}))
+    folders.add(os.path.normpath(program))
+    return frozenset(
+        path for path in folders if not any(Path(path).is_relative_to(other) for other in folders - {path})
+    )
 
 
 @cache
@@ -490,8 +492,8 @@ def _without_others(interpreter: frozenset[str]) -> tuple[str, ...]:
 @cache
 def _commands(names: tuple[str, ...]) -> tuple[str, ...]:
     """The programs for `!command` in cells, in one folder, as far as they are there."""
-    found = {os.path.basename(name): shutil.which(name, path=os.defpath) for name in names}
-    bound = [word for name, path in found.items() if path for word in ("--ro-bind", path, f"/usr/bin/{name}")]
+    programs = {os.path.basename(name): shutil.which(name, path=os.defpath) for name in names}
+    bound = [word for name, path in programs.items() if path for word in ("--ro-bind", path, f"/usr/bin/{name}")]
     return (*("--perms", "0755", "--dir", "/usr", "--perms", "0755", "--dir", "/usr/bin"), *bound,
             *("--symlink", "usr/bin", "/bin"))  # fmt: skip
 

@@ -74,8 +74,8 @@ def number(name: str) -> int:
     """The number of a system call on this machine; `UNKNOWN` if it has none."""
     import pyseccomp as seccomp
 
-    found: int = seccomp.resolve_syscall(seccomp.system_arch(), name)
-    return NUMBERS.get(name, UNKNOWN) if found == UNKNOWN else found
+    resolved: int = seccomp.resolve_syscall(seccomp.system_arch(), name)
+    return NUMBERS.get(name, UNKNOWN) if resolved == UNKNOWN else resolved
 
 
 @cache

@@ -149,7 +149,7 @@ def answers(course: Course, question: str, students: Collection[str] | None = No
     released = _cell(course_tree.release_text(course, entry), cell)[0].strip()
     with marks.reading(course) as gradebook:
         held, points = by_hand.held(gradebook, entry, cell) if gradebook else ({}, 0.0)
-    found, empty = [], 0
+    given, empty = [], 0
     for student in students_of(course, entry, students):
         record, path = load_record(course, entry, student), course_tree.place(course, "autograded", entry, student)
         if record is None or record.status != GRADED or not path.exists() or student not in held:
@@ -157,10 +157,10 @@ def answers(course: Course, question: str, students: Collection[str] | None = No
         text, shown = _cell(path.read_text(), cell)
         text = text.strip()
         if text and text != released:
-            found.append(Answer(student, text, held[student], shown))
+            given.append(Answer(student, text, held[student], shown))
         else:
             empty += 1
-    return found, points, empty
+    return given, points, empty
 
 
 def grouped(
@@ -177,20 +177,20 @@ def grouped(
     Raises:
         CourseError: there is no such question, or nothing to group.
     """
-    found, points, empty = answers(course, question, students)
-    if not found:
+    given, points, empty = answers(course, question, students)
+    if not given:
         raise CourseError(f"nobody's answer to {question} is there to be grouped: `autograder grade` comes first")
-    words = [" ".join(SHOWN.sub(r"\1", answer.text).split()) for answer in found]
+    words = [" ".join(SHOWN.sub(r"\1", answer.text).split()) for answer in given]
     texts = list(dict.fromkeys(words))  # the same words are one group anyway
     each = how.vectors(texts)
     rows = [texts.index(word) for word in words]
     vectors, of = each[rows], labels(each, number)[rows]
     members = [np.flatnonzero(of == number) for number in range(of.max() + 1)]
-    members.sort(key=lambda places: (-len(places), found[places[0]].student))
+    members.sort(key=lambda places: (-len(places), given[places[0]].student))
     whole = []
     for place, places in enumerate(members, 1):
         middle = vectors[places] @ vectors[places].mean(0)
-        whole.append(Group(place, [found[places[near]] for near in np.argsort(-middle, kind="stable")]))
+        whole.append(Group(place, [given[places[near]] for near in np.argsort(-middle, kind="stable")]))
     kept = [Kept(group.number, {answer.student: answer.digest for answer in group.answers}) for group in whole]
     course_tree.write(_file(course, question, "groups"), KEPT.dump_json(kept, indent=1))
     entry, cell = question_of(course, question)
@@ -228,10 +228,10 @@ def apply(
     if len(comment) > MAX_COMMENT:
         raise CourseError(f"the comment has more than {MAX_COMMENT} characters")
     with by_hand.writing(course):
-        found, points, _ = answers(course, question)
+        given, points, _ = answers(course, question)
         if not 0 <= score <= points:
             raise CourseError(f"{score:g} is not a score of {question}, which has {points:g} points")
-        there = {answer.student: answer for answer in found}
+        there = {answer.student: answer for answer in given}
         shown = groups[number].answers
         same = {
             student: there[student] for student in shown if student in there and there[student].digest == shown[student]
@@ -252,10 +252,10 @@ def apply(
 
 def _equal(texts: list[Answer]) -> list[list[Answer]]:
     """Answers of the same words together, in the order of the first of each."""
-    found: dict[str, list[Answer]] = {}
+    by_text: dict[str, list[Answer]] = {}
     for answer in texts:
-        found.setdefault(" ".join(answer.text.split()), []).append(answer)
-    return [*found.values()]
+        by_text.setdefault(" ".join(answer.text.split()), []).append(answer)
+    return [*by_text.values()]
 
 
 def distinct(course: Course, question: str, students: Collection[str] | None = None) -> tuple[list[Group], float, int]:
@@ -266,13 +266,13 @@ def distinct(course: Course, question: str, students: Collection[str] | None = N
     They are in the order in which `grouped` has last put them, if it has; else the one that most gave comes first. The
     number of each is that of its group, 0 if it is in none.
     """
-    found, points, empty = answers(course, question, students)
+    given, points, empty = answers(course, question, students)
     path = _file(course, question, "groups")
     of: dict[str, tuple[int, int]] = {}
     for group in KEPT.validate_json(path.read_bytes()) if path.exists() else ():
         of |= {digest: (group.number, place) for place, digest in enumerate(group.answers.values())}
-    last = (len(found) + 1, 0)
-    whole = [Group(of.get(equal[0].digest, (0, 0))[0], equal) for equal in _equal(found)]
+    last = (len(given) + 1, 0)
+    whole = [Group(of.get(equal[0].digest, (0, 0))[0], equal) for equal in _equal(given)]
     whole.sort(key=lambda group: (of.get(group.answers[0].digest, last), -len(group.answers), group.answers[0].student))
     return whole, points, empty
 
@@ -366,22 +366,22 @@ def _file(course: Course, question: str, what: str) -> Path:
 
 def _cell(notebook: str, cell: str) -> tuple[str, tuple[str, ...]]:
     """The text of a cell of a notebook that we wrote, "" if it has none of this id, and its pictures as data URIs."""
-    found: list[Any] = [written for written in json.loads(notebook)["cells"] if written.get("id") == cell]
-    if not found:
+    cells: list[Any] = [written for written in json.loads(notebook)["cells"] if written.get("id") == cell]
+    if not cells:
         return "", ()
     shown = [
         f"data:{kind};base64,{html_cleaning.picture(data)}"
-        for bundle in found[0].get("attachments", {}).values()
+        for bundle in cells[0].get("attachments", {}).values()
         for kind, data in bundle.items()
         if kind in KINDS.values()
     ]
-    return "".join(found[0]["source"]), tuple(shown)
+    return "".join(cells[0]["source"]), tuple(shown)
 
 
-def page(course: Course, found: Grouped, names: Names) -> str:
+def page(course: Course, grouped: Grouped, names: Names) -> str:
     """The groups as one self-contained page; what students wrote is escaped."""
     return layout.render(
-        "groups.html.jinja", title=course.title, found=found, called=names.of, named=names.shown, worded=worded
+        "groups.html.jinja", title=course.title, found=grouped, called=names.of, named=names.shown, worded=worded
     )
 
 

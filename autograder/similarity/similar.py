@@ -81,8 +81,8 @@ class Compared:
     def pairs(self, most: int) -> list[Pair]:
         """So many pairs, the most alike first."""
         apart = (two for two in combinations(self._own, 2) if not self._people(two[0]) & self._people(two[1]))
-        found = (self._pair(first, second) for first, second in apart)
-        return sorted(found, key=lambda pair: (-pair.likeness, pair.first, pair.second))[:most]
+        alike = (self._pair(first, second) for first, second in apart)
+        return sorted(alike, key=lambda pair: (-pair.likeness, pair.first, pair.second))[:most]
 
     def pair(self, first: str, second: str) -> Pair:
         """Two students' submissions.
@@ -141,14 +141,14 @@ def hand_ins(course: Course, entry: NotebookEntry) -> tuple[dict[str, dict[str, 
         CourseError: the course tree was not built, or fewer than two submissions are graded.
     """
     template = _answers(course_tree.release_text(course, entry))
-    found = {}
+    answers = {}
     for student in students_of(course, entry):
         record, path = load_record(course, entry, student), course_tree.place(course, "autograded", entry, student)
         if record is not None and record.status == GRADED and path.exists():
-            found[student] = _answers(path.read_text())
-    if len(found) < 2:
+            answers[student] = _answers(path.read_text())
+    if len(answers) < 2:
         raise CourseError(f"{entry.name}: fewer than two submissions are graded: `autograder grade` comes first")
-    return found, template
+    return answers, template
 
 
 def compare(course: Course, entry: NotebookEntry) -> Compared:
