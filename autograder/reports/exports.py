@@ -359,15 +359,7 @@ def _notes(
             continue
         if known and only is None:
             strangers |= people - {*known.students}
-        absent = progress.missing(course, entry)
-        for zero, what in ((False, "no submission of"), (True, "no submission, so 0, of")):
-            given = (missing or {}).get(entry.name, {})
-            students = [
-                student
-                for student in absent
-                if (only is None or student in only) and (given.get(student) is not None) == zero
-            ]
-            sentences += [f"{entry.name}: {what} {', '.join(students)}"] if students else []
+        sentences += _note_absent(course, entry, only, (missing or {}).get(entry.name, {}))
         there = jobs(course, entry, only)
         refused = [
             submitter
@@ -399,6 +391,17 @@ def _notes(
     if strangers and known:
         sentences.append(f"handed in and not in {known.path.name}{so}: {', '.join(sorted(strangers))}")
     return sentences
+
+
+def _note_absent(
+    course: Course, entry: NotebookEntry, only: Collection[str] | None, given: Mapping[str, float | None]
+) -> list[str]:
+    """Who has handed in nothing; who is `given` a score has a sentence apart."""
+    absent = [student for student in progress.missing(course, entry) if only is None or student in only]
+    zeros = [student for student in absent if given.get(student) is not None]
+    others = [student for student in absent if given.get(student) is None]
+    both = ((others, "no submission of"), (zeros, "no submission, so 0, of"))
+    return [f"{entry.name}: {what} {', '.join(students)}" for students, what in both if students]
 
 
 def write_rows(file: TextIO, rows: Iterable[Iterable[str]]) -> None:
