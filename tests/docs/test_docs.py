@@ -48,7 +48,7 @@ OTHERS |= {"course.local.toml", "notebooks.local/", "utils/checks/points.json"}
 NOT_RUN = {
     r"make check": "of the whole repository; .ci/run does it",
     r"make demo": "takes minutes; tests/grading/test_demo.py runs it",
-    r"make test": "runs this test",
+    r"make test(-quick)?": "runs this test, or those beside it",
     r"make \.venv/ready": "installs from the network; .ci/run does it",
     r"\. \.venv/bin/activate": "changes the shell alone; the tests run in the environment",
     r"(pip|conda) .*": "installs from the network; tests/author/test_setup.py compares the lists of packages",
