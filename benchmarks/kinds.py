@@ -46,7 +46,8 @@ def tensors_(given):
 def sizes_(given):
     return [n for one in tensors_(given) for n in one.shape] + [n for n in given if type(n) is int]
 def mutable_(value):
-    return any(map(mutable_, value)) if isinstance(value, tuple) else type(value) not in (int, float, str, bool, type(None))
+    plain = (int, float, str, bool, type(None))
+    return any(map(mutable_, value)) if isinstance(value, tuple) else type(value) not in plain
 def each_(value, change):
     if isinstance(value, torch_.Tensor):
         return change(value)
