@@ -1097,5 +1097,7 @@ alt = "The loss of a trained model by the length of the memory that it is given 
 plots.curves({"loss": list(losses.values())}, x=lengths, xlabel="memory", ylabel="loss, nats", alt=alt)
 
 # %% [markdown]
-# In two trial runs of the profile `cpu` the loss stayed as it was beyond the memory of training: distances that the
-# model never saw did no harm, and brought nothing. A memory of a few states was already nearly as good as the longest.
+# Where the line is level beyond the memory of training, distances that the model never saw do no harm, and bring
+# nothing. The paper compares models of different sizes, and measures with a group's best loss on a short context as a
+# common start. By this relative effective length its model uses 900 words, 80% more than recurrent networks and 450%
+# more than a Transformer without memory (section 4.3, table 8).

@@ -22,6 +22,9 @@ def gain() -> str:
 
 
 NUMBERS: dict[str, Callable[[], str]] = {
+    "900": lambda: papers.figure("words that Transformer-XL uses"),
+    "80%": lambda: papers.figure("more than recurrent networks"),
+    "450%": lambda: papers.figure("more than a Transformer without memory"),
     "1,874": lambda: papers.figure("times that a sliding window is slower"),
     "3,800": lambda: papers.figure("tokens that it attends to then"),
     "10": lambda: longer_context.NOTEBOOK[:2],

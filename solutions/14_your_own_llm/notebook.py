@@ -743,8 +743,8 @@ print("rows reordered once too often:", source.decode(generate(mine, prompt, sou
 mine.load_state_dict(convert(source.library.state_dict()))
 
 # %% [markdown]
-# In the authors' run this text was English for a moment, and then said the same few words for ever. A model with one
-# mistake may still write words, so reading its text proves little. Comparing logits does. And how fast is it?
+# A model with one mistake may still write words, so reading its text proves little. Comparing logits does. And how fast
+# is it?
 
 # %% tags=["experiment"]
 lengths, mine = source.lengths, mine.to(profiles.device())
