@@ -87,7 +87,7 @@ def test_without_own_settings_nothing_is_different(own, tmp_path):
         ('[[notebooks]]\nname = "01"\n[[notebooks]]\nname = "01"', "lists 01 twice"),
         ('[[notebooks]]\nname = "77_new"\ntitle = "A"', "solutions/77_new is missing"),
         ('[[notebooks]]\nname = "01"\ndedline = 3', "notebooks.01_causal_mask_lm.dedline: there is no such key"),
-        ('[[notebooks]]\nname = "01"\npoints = {"1.2" = 0}', "points.1.2: it must be greater than 0"),
+        ('[[notebooks]]\nname = "01"\npoints = {"1.2" = -1}', "points.1.2: it must be greater than or equal to 0"),
         ('[[notebooks]]\nname = "01"\ndeadline = 2027-10-31T12:00:00', "state its offset"),
         ("titel = 3", "titel: there is no such key"),
         ("[late]\npercent = 120", "late.percent: it must be less than or equal to 100"),
