@@ -694,6 +694,10 @@ plots.tables(panels, rows=words, columns=words, alt=alt)
 # the order is 1, it should say `York`; if it is 0, `New`. But what it has read is the same, so the state is the same,
 # and with it the answer: both places get one distribution (section 2.3 of XLNet's paper). The state that asks must
 # know **where** it asks.
+#
+# The same paper calls BERT's objective **autoencoding**, since it rebuilds a text from a damaged copy, and that of
+# notebook 01 autoregressive (section 2.1). These are names of objectives. A transformer is neither, until a mask and a
+# loss make it one.
 
 # %% [markdown]
 # ## 10.9 Two streams

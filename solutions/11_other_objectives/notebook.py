@@ -636,6 +636,10 @@ plots.heatmaps(panels, alt=alt)
 # %% [markdown]
 # Not a number: the softmax of nothing but minus infinity is 0 divided by 0, and it spreads through the layers above.
 # A pad that looks at itself harms nobody, since nobody looks at it.
+#
+# Where a language has little text, a model of many languages is the usual way. Multilingual BERT was pretrained on the
+# Wikipedias of 104 languages without a single pair (`multilingual.md` in BERT's repository); TLM adds pairs where there
+# are some.
 
 # %% [markdown]
 # ## 11.7 Next, or swapped?

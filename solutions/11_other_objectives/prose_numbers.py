@@ -44,6 +44,7 @@ def rises_from_the_third_point() -> bool:
 
 NUMBERS: dict[str, Callable[[], str]] = {
     "400": lambda: str(objectives.experiments(profile="cpu")[objectives.MLM].test),
+    "104": lambda: papers.figure("languages of multilingual BERT"),
     "128": lambda: papers.figure("tokens of a short row"),
     "90%": lambda: papers.figure("share of BERT's steps with short rows"),
     "0.98": lambda: papers.figure("second moment's share for large batches"),
