@@ -23,7 +23,8 @@
 # model has `V` = 50,001, `D` = `F` = 200, `L` = 4 and `H` = 2.
 #
 # Write formulas, not modules: an answer may not build the part and ask it, nor use torch's
-# counters. In a cell of your own you may test yourself with both. Each exercise stands on
+# counters. In a cell of your own you may test yourself with both. Every count is a whole number: an int, or
+# a tensor or a NumPy number that holds one, and never a float. Each exercise stands on
 # its own, and most are one line. In grading, private checks ask for other sizes, down to 1, and for
 # the limits that a docstring names. Together the exercises take about two and a half hours and need no
 # GPU; the measurements at the end take a minute.

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from autograder.author.checks import private
+from autograder.author.checks import private, swept
 from utils.checks.nb03_parameter_counting import Case, compare, whole
 from utils.grading import expect
+from utils.grading.contract import Contract, Size
 from utils.grading.expect import draw
 
 OTHER = "the count is right for some sizes and wrong for others."
@@ -106,6 +107,119 @@ def even_form(D: int, F: int) -> int:
     return (4 * D * D + D * F + F * D) // (D + D)
 
 
+def count(call: str, right: Callable[..., int], sizes: dict[str, Size], **arguments: str) -> Contract:
+    """The contract of a function that gives a count."""
+    return Contract(call, sizes=sizes, gives="the count: whole", right=right, **arguments)
+
+
+ANY, LAYERS, FLAG = (1, 60, 5_000), (0, 12, 300), (0, 1)  # ranges of sizes, of numbers of layers, of what is or is not
+BIAS = {"bias": "= _bias == 1"}
+BASE: dict[str, Size] = {"V": (1, 99, 60_000), "D": ANY, "L": LAYERS, "layer": (1, 999, 10**6)}
+HEADS: dict[str, Size] = {"_w": (1, 30, 300), "_group": (1, 6, 40), "_g": (1, 6, 40)}
+SHARED = {"G": "= _g", "H": "= _g * _group", "D": "= _g * _group * _w"}
+
+tables = swept(
+    "3.1", count("embedding(V, D, P)", embedding_form, {"V": (1, 99, 60_000), "D": ANY, "P": (0, 60, 5_000)})
+)
+maps = swept("3.1", count("linear(m, n, bias)", linear_form, {"m": ANY, "n": ANY, "_bias": FLAG}, **BIAS))
+norms = swept("3.1", count("norm(D, kind)", norm_form, {"D": ANY, "_rms": FLAG}, kind="= ('layer', 'rms')[_rms]"))
+attentions = swept(
+    "3.2",
+    count(
+        "attention(D, H, bias)",
+        attention_form,
+        {"H": (1, 16, 200), "_w": (1, 30, 300), "_bias": FLAG},
+        D="= H * _w",
+        **BIAS,
+    ),
+)
+layers = swept("3.2", count("transformer_layer(D, F)", layer_form, {"D": ANY, "F": ANY}))
+groups = swept(
+    "3.3", count("grouped_attention(D, H, G, bias)", grouped_form, HEADS | {"_bias": FLAG}, **SHARED, **BIAS)
+)
+caches = swept(
+    "3.3",
+    count(
+        "kv_cache(B, T, D, L, H, G, bytes_per_number)",
+        cache_form,
+        HEADS | {"B": (1, 40, 900), "T": ANY, "L": (1, 90, 300), "bytes_per_number": (1, 9)},
+        **SHARED,
+    ),
+)
+language_models = swept(
+    "3.4",
+    count(
+        "language_model(V, D, L, layer, is_tied)", language_model_form, BASE | {"_tied": FLAG}, is_tied="= _tied == 1"
+    ),
+)
+classifiers = swept(
+    "3.5",
+    count(
+        "classifier(V, D, L, layer, C, head_layers)",
+        classifier_form,
+        BASE | {"C": (1, 60, 900), "head_layers": (1, 9, 90)},
+    ),
+)
+berts = swept(
+    "3.6",
+    count(
+        "bert(V, D, L, layer, P, S, pooler)",
+        bert_form,
+        BASE | {"P": (1, 600, 5_000), "S": (1, 9, 90), "_pooler": FLAG},
+        pooler="= _pooler == 1",
+    ),
+)
+adapters = swept(
+    "3.8",
+    count(
+        "adapter(D, L, reduction, per_layer)",
+        adapter_form,
+        {"D": ANY, "L": LAYERS, "reduction": (1, 70, 5_000), "per_layer": (1, 4, 30)},
+    ),
+)
+fusions = swept("3.9", count("fusion(D, L, n)", fusion_form, {"D": ANY, "L": LAYERS, "n": (1, 12, 300)}))
+memories = swept(
+    "3.10",
+    count(
+        "training_memory(B, T, D, F, L, H, parameters, trained)",
+        memory_form,
+        {
+            "B": (1, 9, 300),
+            "T": (0, 90, 5_000),
+            "_w": (1, 70),
+            "F": ANY,
+            "L": (0, 9, 90),
+            "H": (1, 9, 90),
+            "trained": (0, 999, 10**6),
+            "_frozen": (0, 999, 10**6),
+        },
+        D="= _w * H",
+        parameters="= trained + _frozen",
+    ),
+    "training_memory",
+)
+flops = swept(
+    "3.10",
+    count(
+        "flops_per_token(T, D, F, L, V)",
+        flops_form,
+        {"T": ANY, "D": ANY, "F": ANY, "L": (0, 9, 90), "V": (2, 99, 60_000)},
+    ),
+    "flops_per_token",
+)
+runs = swept(
+    "3.11",
+    count(
+        "training_flops(N, V, D, L, T, is_tied)",
+        training_form,
+        {"V": ANY, "D": ANY, "L": LAYERS, "T": ANY, "_layer": (1, 999, 10**6), "_tied": FLAG},
+        N="= (2 - _tied) * V * D + L * _layer",
+        is_tied="= _tied == 1",
+    ),
+)
+lengths = swept("3.11", count("even_length(D, F)", even_form, {"D": ANY, "F": ANY}))
+
+
 def cases(form: Callable[..., int], rows: Sequence[Sequence[Any]]) -> list[Case]:
     """The arguments by name, which are those of `form`, and the right answers."""
     given = [dict(zip(inspect.signature(form).parameters, row, strict=False)) for row in rows]
@@ -120,49 +234,13 @@ def size(pick: Random) -> int:
             return found
 
 
-@private("3.1", tells=OTHER)
-def other_tables(embedding):
-    pick = draw(1)
-    rows = [(pick.randint(2, 200_000), size(pick), size(pick)) for _ in range(4)]
-    compare(embedding, cases(embedding_form, [*rows, (size(pick), 1, 1)]), {}, OTHER)
-    rows = [(size(pick), size(pick)) for _ in range(3)]
-    compare(embedding, cases(embedding_form, [*rows, (1, size(pick)), (1, 1)]), {}, OTHER)
-
-
-@private("3.1", tells=OTHER)
-def other_maps(linear):
-    pick = draw(1)
-    for bias in ((), (False,), (True,)):
-        rows = [(size(pick), size(pick), *bias) for _ in range(3)]
-        edges = [(1, size(pick), *bias), (size(pick), 1, *bias), (1, 1, *bias)]
-        compare(linear, cases(linear_form, [*rows, *edges]), {}, OTHER)
-
-
 @private("3.1", tells="a norm is miscounted for sizes or kinds that the docstring allows, or a wrong kind is accepted.")
 def other_norms(norm):
     pick = draw(1)
-    rows = [(size(pick),), (1,), (size(pick), "rms"), (size(pick), "layer"), (1, "rms"), (1, "layer")]
-    compare(norm, cases(norm_form, rows), {}, OTHER)
+    compare(norm, cases(norm_form, [(size(pick),), (1,)]), {}, OTHER)
     typos = ("", "Layer", "LAYER", "layernorm", "layers", "rmsnorm", "RMS", "rm", "batch", "group", "norm", " layer")
-    for kind in ("", "layernorm", "rmsnorm", *pick.sample(typos, 4)):
+    for kind in typos:
         expect.refuses(norm, size(pick), kind, says=f"{kind!r} is accepted.")
-
-
-@private("3.2", tells=OTHER)
-def other_attentions(attention):
-    pick = draw(1)
-    for bias in ((), (False,), (True,)):
-        heads = [pick.randint(1, 16) for _ in range(3)]
-        rows = [(H * size(pick), H, *bias) for H in heads]
-        compare(attention, cases(attention_form, [*rows, (1, 1, *bias)]), {}, OTHER)
-
-
-@private("3.2", tells=OTHER)
-def other_layers(transformer_layer):
-    pick = draw(1)
-    rows = [(size(pick), size(pick)) for _ in range(4)]
-    edges = [(1, size(pick)), (size(pick), 1), (1, 1)]
-    compare(transformer_layer, cases(layer_form, [*rows, *edges]), {}, OTHER)
 
 
 def shared(pick: Random) -> tuple[int, int, int]:
@@ -190,49 +268,9 @@ def other_groups(grouped_attention):
         expect.refuses(grouped_attention, D, H, G, True, says=f"{H} heads, {G} groups")
 
 
-@private("3.3", tells="the cache is right for some sizes and wrong for others.")
-def other_caches(kv_cache):
-    pick = draw(2)
-    for number in ((), (1,), (2,), (4,), (pick.randint(5, 9),)):
-        D, H, G = shared(pick)
-        rows = [(pick.randint(1, 40), size(pick), D, pick.randint(1, 90), H, G, *number)]
-        D, H, _ = shared(pick)
-        rows += [(1, 1, D, pick.randint(1, 9), H, H, *number), (pick.randint(2, 9), size(pick), H, 1, H, 1, *number)]
-        compare(kv_cache, cases(cache_form, rows), {}, OTHER)
-
-
 def base(pick: Random) -> tuple[int, int, int, int]:
     """V, D, L, and what a layer holds, which is nobody's formula."""
     return size(pick), size(pick), pick.randint(1, 40), pick.randint(1, 1_000_000)
-
-
-@private("3.4", tells=OTHER)
-def other_language_models(language_model):
-    pick = draw(1)
-    for tied in ((), (True,), (False,)):
-        rows = [(*base(pick), *tied) for _ in range(3)]
-        edges = [(size(pick), size(pick), 0, size(pick), *tied), (1, size(pick), 2, size(pick), *tied)]
-        given = cases(language_model_form, [*rows, *edges])
-        compare(language_model, given, {}, OTHER)
-
-
-@private("3.5", tells=OTHER)
-def other_classifiers(classifier):
-    pick = draw(1)
-    rows = [(*base(pick), pick.randint(2, 60)) for _ in range(3)]
-    edges = [(*base(pick), 1), (size(pick), size(pick), 0, size(pick), pick.randint(2, 9))]
-    compare(classifier, cases(classifier_form, [*rows, *edges]), {}, OTHER)
-    deep = [(*base(pick), classes, pick.randint(2, 9)) for classes in (1, pick.randint(2, 60), pick.randint(2, 60))]
-    compare(classifier, cases(classifier_form, [*deep, (*base(pick), 3, 1)]), {}, OTHER)
-
-
-@private("3.6", tells=OTHER)
-def other_berts(bert):
-    pick = draw(1)
-    compare(bert, cases(bert_form, [base(pick) for _ in range(3)]), {}, OTHER)
-    for pooler in ((), (False,), (True,)):
-        rows = [(*base(pick), size(pick), pick.randint(1, 9), *pooler) for _ in range(2)]
-        compare(bert, cases(bert_form, [*rows, (*base(pick), 1, 1, *pooler)]), {}, OTHER)
 
 
 def parts(pick: Random) -> dict[str, list[int]]:
@@ -313,33 +351,6 @@ def other_adapters(adapter):
     compare(adapter, cases(adapter_form, twice), {}, OTHER)
 
 
-@private("3.9", tells=OTHER)
-def other_fusions(fusion):
-    pick = draw(1)
-    rows = [(size(pick), pick.randint(1, 40), pick.randint(2, 12)) for _ in range(4)]
-    edges = [(size(pick), 2, 1), (1, size(pick), 3), (1, 1, 1)]
-    compare(fusion, cases(fusion_form, [*rows, *edges]), {}, OTHER)
-
-
-@private("3.10", tells="the memory is right for some sizes and wrong for others.", part="training_memory")
-def other_memory(training_memory):
-    pick = draw(1)
-    rows = []
-    for T in (pick.randint(2, 9), pick.randint(15, 700), 1, 0, pick.randint(15, 90)):
-        H, parameters = pick.randint(1, 9), pick.randint(1, 10**6)
-        sizes = (pick.randint(1, 9), T, H * pick.randint(1, 70), size(pick), pick.randint(1, 9), H)
-        rows.append((*sizes, parameters, pick.randint(0, parameters)))
-    compare(training_memory, cases(memory_form, rows), {}, OTHER)
-
-
-@private("3.10", tells="the FLOPs are right for some sizes and wrong for others.", part="flops_per_token")
-def other_flops(flops_per_token):
-    pick = draw(1)
-    rows = [(T, size(pick), size(pick), pick.randint(1, 9), pick.randint(2, 60_000)) for T in (1, 5, 40, size(pick))]
-    given = cases(flops_form, rows)
-    compare(flops_per_token, given, {}, OTHER)
-
-
 @private("3.11", tells="the FLOPs of training are right for some sizes and wrong for others.")
 def other_runs(training_flops):
     pick = draw(1)
@@ -351,11 +362,3 @@ def other_runs(training_flops):
             rows.append((N, V, D, L, T, *tied))
         rows.append((2 * rows[0][1] * rows[0][2], *rows[0][1:3], 0, size(pick), *tied))  # no layer at all
         compare(training_flops, cases(training_form, rows), {}, OTHER)
-
-
-@private("3.11", tells="even_length is right for some sizes and wrong for others.")
-def other_lengths(even_length):
-    pick = draw(2)
-    rows = [(size(pick), size(pick)) for _ in range(4)]
-    rows += [(1, size(pick)), (size(pick), 1), (pick.randint(1_000, 20_000), pick.randint(1_000, 80_000))]
-    compare(even_length, cases(even_form, rows), {}, OTHER)

@@ -1058,7 +1058,7 @@ OF_CACHE: dict[str, Guess] = {
 }
 
 
-@check("3.12", points=1, forbids=COUNTERS, variant=variants.MODEL)
+@check("3.12", points=1, forbids=("num_parameters", "counting", "Module"), variant=variants.MODEL)
 def own_model(own_parameters, own_cache, own):
     """The parameters of a model with sizes of the student's own, and the bytes of its cache."""
     parameters = whole(own_parameters(), "what own_parameters returns")

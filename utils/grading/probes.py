@@ -233,3 +233,8 @@ def filled(
     module = make(*args, **options)
     module.load_state_dict(state)
     return module if dtype == "float32" else module.to(getattr(torch, dtype))
+
+
+def each(call: Callable[..., Any], asked: list[Any]) -> list[Any]:
+    """What `call` gives for each of these arguments and options."""
+    return [call(*args, **options) for args, options in asked]
