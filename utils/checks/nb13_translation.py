@@ -1436,7 +1436,8 @@ def two_arms(some: random.Random, seeds: int, ahead: float) -> tuple[dict[int, f
     names = some.sample(range(1000, 9999), seeds)
     first = {seed: float(some.randint(40, 49)) for seed in names}
     other = {
-        seed: first[seed] + (0 if some.random() < 0.15 else some.randint(1, 4) * (-1 if some.random() < ahead else 1))
+        seed: first[seed]
+        + (0 if some.random() < 0.15 else some.choice((0.25, 0.5, 1, 3)) * (-1 if some.random() < ahead else 1))
         for seed in some.sample(names, seeds)
     }
     other.pop(names[0], None) if some.random() < 0.4 else first.pop(names[-1], None)
