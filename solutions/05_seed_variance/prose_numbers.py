@@ -3,10 +3,14 @@
 import itertools
 import json
 import math
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+
+from utils.experiments import rte
+from utils.experiments.seed_table import SeedTable
 
 ON_CPU = Path(__file__).resolve().parents[2] / "data" / "results" / "rte_on_cpu.json"
 
@@ -33,4 +37,31 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "84%": kept_by_the_bootstrap,
     "20": minutes_of_a_start,
     "0.02": lambda: f"{2 / 100:g}",
+}
+
+
+def random_starts() -> dict[str, list]:
+    """The recorded runs from random weights, of five and of fifteen epochs."""
+    every = rte.recorded(rte.SEED_VARIANCE) | rte.recorded_controls()
+    return {name: every[name] for name in ("random", "random, 15 epochs")}
+
+
+def random_loses() -> bool:
+    """Whether the training losses of the random starts are those that 5.W2's solution gives."""
+    ends = [statistics.mean(run.curve[-1]["train_loss"] for run in some) for some in random_starts().values()]
+    return [round(loss, 2) for loss in ends] == [0.23, 0.02] and round(math.log(2), 2) == 0.69
+
+
+def random_stays() -> bool:
+    """Whether the random starts end at 50 and 51%, and are not shown to be above a majority of 52.7%."""
+    runs = random_starts()
+    ends = [round(100 * statistics.mean(run.accuracy for run in some)) for some in runs.values()]
+    below = [line.split(":")[0] for line in SeedTable(runs).remarks() if "not shown to be better than" in line]
+    return ends == [50, 51] and below == [*runs] and round(100 * runs["random"][0].majority, 1) == 52.7
+
+
+CLAIMS: dict[str, Callable[[], bool]] = {
+    "the random start reaches a training loss of 0.23 in five epochs and of 0.02 in fifteen, where guessing costs "
+    "0.69": random_loses,
+    "its validation accuracy stays at 50 and 51%, not shown to be above the majority of 52.7%": random_stays,
 }

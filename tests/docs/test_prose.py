@@ -144,6 +144,20 @@ def test_what_prose_says_of_recorded_runs_follows_from_them(entry):
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
+def test_what_solutions_say_of_recorded_runs_is_computed(entry, exercises):
+    """Also the answers that markers read: a sentence about recorded runs has no number that nothing computes."""
+    module = computed(entry)
+    known, claims = (getattr(module, name, {}) for name in ("NUMBERS", "CLAIMS"))
+    for cell in build.solution_notebook(COURSE, entry).cells:
+        if role_of(cell.id) is CellRole.WRITTEN:
+            for sentence in sentences(" ".join(cell.source.split())):
+                for claim in claims:
+                    sentence = sentence.replace(claim, "")
+                unproved = {*numbers(sentence, exercises)} - {*known} if "recorded" in sentence else set()
+                assert unproved == set(), sentence
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_no_prose_rests_on_runs_that_nobody_recorded(entry):
     text = " ".join(" ".join(cell.source for cell in cells(entry) if cell.cell_type == "markdown").split())
     assert re.findall("authors' runs? [a-z]+|was planned|on our machine", text) == []
