@@ -8,6 +8,7 @@ import pickle
 import queue
 import re
 import resource
+import subprocess
 import sys
 import threading
 import time
@@ -401,3 +402,14 @@ def test_a_cell_that_cannot_be_read_says_with_which_python_it_was_read():
     error, line = forbidden.syntax_error("x = 1\ntype = (1")
     assert error.startswith("SyntaxError: ") and line == "type = (1"
     assert error.endswith(f" (line 2). Submissions are graded with Python {sys.version_info[0]}.{sys.version_info[1]}")
+
+
+def test_a_library_is_one_where_its_environment_is_a_link(tmp_path):
+    """Else a right answer was charged with what a library calls, and the code of models was taken as the student's."""
+    (tmp_path / "environment").symlink_to(sys.prefix)
+    python = tmp_path / "environment" / "bin" / "python"
+    script = "import torch\nfrom utils.grading import dispatch\nprint(torch.__file__)\n"
+    script += "print(*map(dispatch.is_students, (torch.nn.functional.__file__, '<student 1.1>')))"
+    ran = subprocess.run([python, "-c", script], cwd=course.ROOT, capture_output=True, text=True, check=True)
+    where, said = ran.stdout.splitlines()
+    assert where.startswith(str(tmp_path)) and said == "False True"

@@ -16,6 +16,7 @@ import site
 import sys
 import sysconfig
 import traceback
+from collections.abc import Iterable
 from contextlib import nullcontext
 from functools import cache, lru_cache
 from pathlib import Path
@@ -31,12 +32,17 @@ from utils.grading import forbidden, wire
 MAX_MESSAGE = 1000
 ONE_IN = 4  # of so many watched calls in one the functions of torch are watched, too, see `Calls`
 PLAIN = (bool, int, float, str, bytes, type(None))
-COURSE = Path(__file__).resolve().parents[2]
-COURSE_FOLDERS = tuple(str(COURSE / package) for package in ("utils", "data"))
-LIBRARY_FOLDERS = tuple(
-    {str(Path(path).resolve()) for path in (sysconfig.get_path("stdlib"), *site.getsitepackages())}
-    | {*COURSE_FOLDERS, str(Path(torch.__file__).resolve().parents[1])}
-)
+
+
+def both_names(folders: Iterable[str | Path]) -> tuple[str, ...]:
+    """Folders by the names that Python has for them and, where these lead through links, by their own."""
+    return tuple({name for folder in folders for name in (str(folder), str(Path(folder).resolve()))})
+
+
+COURSE = Path(__file__).parents[2]
+COURSE_FOLDERS = both_names(COURSE / package for package in ("utils", "data"))
+INSTALLED = (sysconfig.get_path("stdlib"), *site.getsitepackages(), str(Path(torch.__file__).parents[1]))
+LIBRARY_FOLDERS = (*COURSE_FOLDERS, *both_names(INSTALLED))
 
 kept: list[Any] = []
 
@@ -109,7 +115,7 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
     {"changed": name} of an argument that the student's code changed.
     """
     watch_compiled()
-    watch = forbidden.Watch((), _is_students)
+    watch = forbidden.Watch((), is_students)
     try:
         asked = wire.loads(request, lambda handle, _: kept[handle])
         target = _find(namespace, asked)
@@ -118,7 +124,7 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
         if "args" in asked:
             device = torch.get_default_device()
             args, kwargs = _to(device, asked["args"]), _to(device, asked["kwargs"])
-            watch = forbidden.Watch(asked.get("forbids", ()), _is_students, theirs="name" in asked)
+            watch = forbidden.Watch(asked.get("forbids", ()), is_students, theirs="name" in asked)
             with watch, Calls(watch) if watch.forbids and _more_is_watched(asked) else nullcontext():
                 called, target = target, target(*args, **kwargs)
             if watch.found:
@@ -185,7 +191,7 @@ def _bytes(tensor: torch.Tensor) -> bytes:
 def describe(error: BaseException) -> dict[str, Any]:
     """The error in the student's words: type, message, and the last of their own lines in it."""
     every = traceback.extract_tb(error.__traceback__)
-    frames = [frame for frame in every if _is_students(frame.filename)]
+    frames = [frame for frame in every if is_students(frame.filename)]
     last = frames[-1] if frames else None
     return {
         "type": type(error).__name__,
@@ -202,7 +208,7 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 def _imported_by_course(frames: list[traceback.FrameSummary]) -> bool:
     """Whether it was the course that imported what failed; what the student's own code imports is another matter."""
-    files = [one.filename for one in frames if one.filename.startswith(COURSE_FOLDERS) or _is_students(one.filename)]
+    files = [one.filename for one in frames if one.filename.startswith(COURSE_FOLDERS) or is_students(one.filename)]
     return not files or files[-1].startswith(COURSE_FOLDERS)
 
 
@@ -236,7 +242,8 @@ def _to(device: torch.device, value: Any) -> Any:
     return value
 
 
-def _is_students(filename: str) -> bool:
+def is_students(filename: str) -> bool:
+    """Whether code of this file is the student's: it is in no library, nor in what comes with the course."""
     if filename.startswith("<frozen") or filename == sys.executable:
         return False
     return not filename.startswith(LIBRARY_FOLDERS)
