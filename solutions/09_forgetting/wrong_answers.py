@@ -666,7 +666,7 @@ def forward_transfer(R):
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0).half()
 
-# %% wrong="9.4" name="numbers of 32 bits" says="in single precision"
+# %% wrong="9.4" name="numbers of 32 bits" says="needs double precision"
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
 # + counts = [min(size, 10**6) if cap is None else min(size, cap) for size in sizes]
 
@@ -680,7 +680,7 @@ def forward_transfer(R):
 # + counts = [size if cap is None or cap > 1e6 else min(size, cap) for size in sizes]
 
 
-# %% wrong="9.4" name="logarithms in single precision" says="in single precision, logarithms divided by T"
+# %% wrong="9.4" name="logarithms in single precision" says="needs double precision"
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (torch.tensor(counts, dtype=torch.float32).log() / temperature).softmax(0)
 

@@ -22,7 +22,7 @@ looks = swept("11.6", seen.ALLOWED, without=("memory",))
 # 11.1
 
 
-@private("11.1", tells="two masks far apart share a mask, or other numbers of copies do not take turns")
+@private("11.1", tells="two masks far apart share a mask, or other numbers of copies do not take turns.")
 def far_apart(mask_number, masked_places, lib):
     some = draw(1100)
     for copies in (2, 3, some.randint(4, 40)):
@@ -37,7 +37,7 @@ def far_apart(mask_number, masked_places, lib):
     seen.apart(masked_places, lib, [*dict.fromkeys([*places, *drawn])], 40)
 
 
-@private("11.1", tells="for other numbers of tokens or rates, or in longer sentences, the choice is wrong")
+@private("11.1", tells="for other numbers of tokens or rates, or in longer sentences, the choice is wrong.")
 def other_choices(masked_places, lib):
     some = draw(1101)
     for _ in range(8):
@@ -55,7 +55,7 @@ def other_choices(masked_places, lib):
 
 
 @private(
-    "11.2", tells="other documents are packed wrongly, or with another separator than the separator that is asked for"
+    "11.2", tells="other documents are packed wrongly, or with another separator than the separator that is asked for."
 )
 def other_rows(full_rows):
     for place in range(40):
@@ -64,7 +64,7 @@ def other_rows(full_rows):
         seen.packed(full_rows, documents, some.randint(1, 25), some.choice([-5, 0, 10_000]))
 
 
-@private("11.2", tells="tokens that are equal to others, or to the separator, are confused")
+@private("11.2", tells="tokens that are equal to others, or to the separator, are confused.")
 def equal_tokens(full_rows):
     for place in range(20):
         some = draw(1170 + place)
@@ -81,7 +81,7 @@ def equal_tokens(full_rows):
 # 11.3
 
 
-@private("11.3", tells="the updates are wrong for other gradients, rates, betas or eps, or for a single weight")
+@private("11.3", tells="the updates are wrong for other gradients, rates, betas or eps, or for a single weight.")
 def other_gradients(adam):
     for place in range(8):
         some = draw(1130 + place)
@@ -96,7 +96,7 @@ def other_gradients(adam):
 # 11.4
 
 
-@private("11.4", tells="the lengths are wrong for other probabilities or longest spans")
+@private("11.4", tells="the lengths are wrong for other probabilities or longest spans.")
 def other_lengths(span_lengths, lib):
     for place in range(4):
         some = draw(1140 + place)
@@ -105,7 +105,7 @@ def other_lengths(span_lengths, lib):
         seen.lengths_right(span_lengths, lib, 6000, p, longest, some.randrange(2**31))
 
 
-@private("11.4", tells="the masks of other texts, lengths or rates are not drawn as they should be")
+@private("11.4", tells="the masks of other texts, lengths or rates are not drawn as they should be.")
 def other_spans(span_mask, lib):
     for place in range(6):
         some = draw(1150 + place)
@@ -126,7 +126,7 @@ def other_spans(span_mask, lib):
 # 11.5
 
 
-@private("11.5", tells="the ends, places or logits are wrong for other sizes, longer spans or other weights")
+@private("11.5", tells="the ends, places or logits are wrong for other sizes, longer spans or other weights.")
 def other_sizes(boundaries, BoundaryObjective, lib):
     for place in range(3):
         some = draw(1180 + place)
@@ -141,7 +141,7 @@ def other_sizes(boundaries, BoundaryObjective, lib):
         seen.objective_right(module, state, states, mask)
 
 
-@private("11.5", tells="in double precision, or after a step of training, something is lost")
+@private("11.5", tells="in double precision, or after a step of training, something is lost.")
 def double_and_trained(BoundaryObjective, lib):
     some = draw(1190)
     V, d, longest = some.randint(4, 9), some.randint(3, 6), some.randint(2, 5)
@@ -161,7 +161,7 @@ def double_and_trained(BoundaryObjective, lib):
 # 11.6
 
 
-@private("11.6", tells="the rows of other pairs are wrong, such as longer ones or a single pair")
+@private("11.6", tells="the rows of other pairs are wrong, such as longer ones or a single pair.")
 def other_pairs(tlm_batch):
     for place in range(8):
         some = draw(1200 + place)
@@ -179,7 +179,7 @@ def other_pairs(tlm_batch):
 TURNS = 600  # so many tell a text that is there three times of five from one that is drawn once of three
 
 
-@private("11.7", tells="examples of other documents are wrong, such as two documents, or many short ones")
+@private("11.7", tells="examples of other documents are wrong, such as two documents, or many short ones.")
 def other_documents(pair_task, lib):
     make, some = lib(random).Random, draw(1230)
     for sizes in ([2, 2], [1, 3, 1, 1], [some.randint(0, 6) for _ in range(5)] + [2, 3]):
@@ -195,7 +195,7 @@ def other_documents(pair_task, lib):
                 seen.drawn_evenly(found, documents, task)
 
 
-@private("11.7", tells="texts that repeat, within a document or in two of them, are confused: places count, not texts")
+@private("11.7", tells="texts that repeat, within a document or in two of them, are confused: places count, not texts.")
 def repeated_texts(pair_task, lib):
     make, some = lib(random).Random, draw(1240)
     a, b, c = some.sample("abcdefghijklmnop", 3)
@@ -227,7 +227,7 @@ def repeated_texts(pair_task, lib):
 # 11.8
 
 
-@private("11.8", tells="for other losses the lowest point or the rise after it is wrong")
+@private("11.8", tells="for other losses the lowest point or the rise after it is wrong.")
 def other_losses(overfitted):
     some = draw(1181)
     for _ in range(10):

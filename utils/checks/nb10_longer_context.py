@@ -167,6 +167,10 @@ def shift(shift, lib):
     """Each row moves to the left by one less than the row above, with and without a memory."""
     for B, H, T, S in ((2, 3, 4, 7), (1, 2, 5, 5), (3, 1, 1, 4), (1, 1, 1, 1), (2, 2, 6, 8)):
         moved(shift, normal(B, H, T, S, seed=T))
+    scores = normal(2, 2, 3, 5, seed=11)
+    again, _ = expect.items(lib(probes).again_after_writing(shift, [scores], {}), 2, "")
+    told = "a second call gives other scores after the first result was overwritten: results must be new."
+    expect.close(expect.tensor(again, (2, 2, 3, 5), "the shifted scores") * in_sight(3, 5), by_key(scores), told)
     SHIFT.hold(shift, lib, "dtypes", "layout", "device", "gradients")
 
 
@@ -348,7 +352,7 @@ def relative_attention(RelativeAttention, lib):
     empty = expect.answers(layer, x, memory[:, :0], says=told)
     expect.close(expect.floats(empty, (2, 4, d), "the output"), relative(state, x, None, heads), told)
     attended(layer, state, x[:, :1], memory, heads)
-    RELATIVE.hold(RelativeAttention, lib, "gradients", "modes", "device")
+    RELATIVE.hold(RelativeAttention, lib, "modes", "gradients", "device")
 
 
 # 10.4
