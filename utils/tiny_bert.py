@@ -193,13 +193,18 @@ def trained(
     labels: torch.Tensor,
     lr: float,
     given_to_rule: str = "all",
-) -> list[int]:
+) -> list[int] | list[str]:
     """Choose what learns, then make one step of SGD with weight decay; the sizes of what `train_only` returned.
 
-    The optimizer is given all weights of `model`, or with `given_to_rule="chosen"` those that were returned.
-    Gradients of before are zeroed, not removed, as an optimizer with a history would leave them.
+    In place of the sizes the types of what is not a tensor, or of a result that is not a collection. The optimizer is
+    given all weights of `model`, or with `given_to_rule="chosen"` those that were returned. Gradients of before are
+    zeroed, not removed, as an optimizer with a history would leave them.
     """
-    chosen = list(train_only(model, parts))
+    found = train_only(model, parts)
+    chosen = list(found) if isinstance(found, Iterable) else [found]
+    types = [type(one).__name__ for one in chosen if not isinstance(one, torch.Tensor)]
+    if types:
+        return types
     weights = list(model.parameters()) if given_to_rule == "all" else chosen
     rule = torch.optim.SGD(weights, lr=lr, weight_decay=0.5)
     rule.zero_grad(set_to_none=False)

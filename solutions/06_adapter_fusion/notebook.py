@@ -22,8 +22,10 @@
 # listen to. You build both from scratch, until they equal the library's, compose the real
 # thing, step around three traps, and measure whether it pays.
 #
-# Each exercise is checked on the spot and stands on its own. They take about two hours, without the
-# written questions and the runs, and need no GPU.
+# Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other
+# sizes, numbers, dtypes and models. A result is new, what is given stays as it is unless the exercise is to change it,
+# and so does the session: no answer sets a seed or stops the recording of gradients. The exercises take about two
+# hours, without the written questions and the runs, and need no GPU.
 
 # %% tags=["setup"] needs="adapters"
 
@@ -198,7 +200,8 @@ plots.curves(drift, xlabel="fresh adapters passed", ylabel="change of the state"
 def train_only(model, parts):
     """From now on optimizers move the parameters of `parts`, modules within `model`, and nothing else of it.
 
-    What an earlier call chose is frozen again, and gradients left in it are forgotten.
+    What an earlier call chose is frozen again. Gradients left in what does not learn are forgotten, however deep it is
+    in the model, and whoever froze it.
 
     Returns:
         a list of the parameters that learn, each once: what an optimizer wants.
@@ -276,7 +279,7 @@ class AdapterFusion(nn.Module):
 
     Parts: `query` and `key`, nn.Linear (d, d) with bias, whose weights start normal with standard deviation
     0.02 and biases at zero; `value`, nn.Linear (d, d) without bias, which starts at the identity. What is made lies
-    where the inputs and weights lie.
+    where the inputs and weights lie, in their dtype, and gradients reach all of them.
     """
 
     def __init__(self, d, n, dropout=0.1):
@@ -478,8 +481,8 @@ def sources(adapters, target):
 def train_fusion(model, batches, lr):
     """Train the active fusion of `model` and its head for one epoch of plain SGD; nothing else moves.
 
-    Whatever learned before, and whatever mode the model was in. Returns a list of each batch's loss before its step,
-    a float (not a tensor), penalty included.
+    Whatever learned before, and whatever mode the model or a part of it was in. Returns a list of each batch's loss
+    before its step, a float (not a tensor), penalty included.
     """
     ### BEGIN SOLUTION
     model.train_adapter_fusion(model.active_adapters)
@@ -551,7 +554,7 @@ def fusion_weights(model, batches):
     Layers stand in the order of the model, which may have more than ten. Padding may have either token type.
 
     The mean is over all real tokens of all batches, dicts as in 6.5. One fusion is active. The model is read in
-    evaluation mode, and left in the mode that it was in.
+    evaluation mode, and left as it was: all of its parts in the old mode, and with the same gradients.
     """
     ### BEGIN SOLUTION
     was_training = model.training

@@ -20,9 +20,11 @@
 # one loss asks what they were, another asks which sentence comes next. At the end models that learn from your
 # functions fill in blanks, and you measure what each part of the design buys.
 #
-# Each exercise is checked on the spot and stands on its own. They take about two and a half hours, without
-# the written questions and the runs, and need no GPU. "The paper" is always Devlin et al. (2019), BERT: Bidirectional
-# Encoder Representations from Transformers.
+# Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other
+# sizes, numbers, texts and models. What is given stays as it is, and a result is new. No answer sets a seed or
+# stops the recording of gradients. The exercises take about two and a half hours, without the written questions
+# and the runs, and need no GPU. "The paper" is always Devlin et al. (2019), BERT: Bidirectional Encoder
+# Representations from Transformers.
 
 # %% tags=["setup"]
 
@@ -165,8 +167,8 @@ class BertEmbeddings(nn.Module):
     """Token ids (B, T) and their types, 0 or 1 -> (B, T, d_model): the sum of three rows, normed, then dropout.
 
     Parts, and nothing else in its state dict: `word`, `position` and `token_type`, nn.Embedding, whose weights start
-    normal with standard deviation 0.02; `norm`, nn.LayerNorm with an eps of 1e-12. Without types, all are 0.
-    What is made lies where the ids lie, whose order in memory does not matter.
+    normal with standard deviation 0.02; `norm`, nn.LayerNorm with an eps of 1e-12. All rows learn, except perhaps that
+    of word 0. Without types, all are 0. What is made lies where the ids lie, whose order in memory does not matter.
     """
 
     def __init__(self, vocab_size, d_model, max_len, n_types=2, dropout=0.1):
@@ -260,7 +262,7 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
     Each token is chosen with probability p, independently of all others, but those whose id is in the list `special`
     never (a mask in the text is a token like any other). Of the chosen ones a share split[0] becomes mask_id, split[1]
     a token drawn evenly from all vocab_size ones (special ones and the old one, too), and split[2] stays: each for
-    itself.
+    itself, whatever was drawn for other places.
 
     Args:
         generator: all chance comes from this torch.Generator, which lies where ids lie; from torch's own if it is None.
@@ -366,7 +368,7 @@ class Masking:
     Args:
         mask: called as mask(ids, generator=generator), with a torch.Generator that lies where ids lie; it gives inputs
             and labels, as `mask_tokens` of 7.3 does once its other arguments are fixed: new tensors, ids stay.
-        copies: None is dynamic. Less than 1: ValueError.
+        copies: None is dynamic. Less than 1: ValueError when a Masking is made.
         seed: from 0 to 999. No two seeds, and no two copies, draw the same numbers.
     """
 
@@ -378,7 +380,7 @@ class Masking:
         ### END SOLUTION
 
     def epoch(self, e):
-        """Inputs and labels of epoch e, from 0 to 999: always the same, whatever was drawn or called before.
+        """Inputs and labels of epoch e, from 0 to 999: those of one call of mask, the same whatever was called before.
 
         Whoever gets them may change them. Torch's own generator stays as it is.
         """
@@ -462,7 +464,8 @@ def nsp_pairs(documents, count, rng):
     Returns:
         a list of count tuples (a, b, label). a is drawn evenly from all sentences that have a next one in their
         document. With label 0, b is that next one; with label 1 it is drawn evenly from all sentences of the other
-        documents (places in the list count, not texts). Half of the labels are 0, exactly or on average.
+        documents (places in the list count, not texts). Half of the labels are 0, exactly or on average. What was drawn
+        for other pairs does not matter: a sentence may come twice in a row.
 
     Raises:
         ValueError: no document has two sentences, or no other one has any.
@@ -547,8 +550,8 @@ def blanks_nll(predicted, answers):
 def masked_nll(logits, labels):
     """The mean of -log softmax(logits)[label] over all places with a label, which are those that are not -100.
 
-    logits (B, T, V), in any order in memory and however large; labels (B, T). Returns a tensor with one number. A batch
-    without a label costs 0, and a gradient of zeros flows back.
+    logits (B, T, V), in any order in memory and however large; labels (B, T). Returns a tensor with one number, of the
+    dtype of the logits. A batch without a label costs 0, and a gradient of zeros flows back.
     """
     ### BEGIN SOLUTION
     total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
@@ -620,6 +623,7 @@ class MLMHead(nn.Module):
 
     New parts: `dense`, nn.Linear (d, d); `norm`, nn.LayerNorm with an eps of 1e-12; `bias`, a parameter of V zeros. How
     the head keeps the embedding is up to you, but its weight stays one and the same parameter, with its numbers.
+    Whoever writes into that parameter, in whatever way, changes the logits.
     """
 
     def __init__(self, embedding):
@@ -698,7 +702,8 @@ def fill_mask(model, tokenizer, text, k=5):
     """The k most probable pieces for each `[MASK]` in a text.
 
     Args:
-        model: a masked language model of transformers, such as BertForMaskedLM, in any mode; it stays in it.
+        model: a masked language model of transformers, such as BertForMaskedLM, in any mode; it and all of its parts
+            stay as they are.
         tokenizer: its tokenizer.
         text: one text with any number of masks. k is at most the number of pieces.
 

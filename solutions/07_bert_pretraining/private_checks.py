@@ -1,13 +1,12 @@
 """Cases of notebook 07 that students never see: other sizes, other seeds, edges, drawn for each submission."""
 
-import functools
 import math
 import random
 from collections import Counter
 
 import torch
 
-from autograder.author.checks import private
+from autograder.author.checks import private, swept
 from utils import tiny_bert
 from utils.checks import nb07_bert_pretraining as seen
 from utils.checks import nb07_toys as toys
@@ -18,7 +17,7 @@ from utils.grading.remote import INFINITY, promised
 # 7.1
 
 
-@private("7.1", tells="words of other letters, lengths or vocabularies are not cut as the library does it")
+@private("7.1", tells="words of other letters, lengths or vocabularies are not cut as the library does it.")
 def other_words(wordpiece):
     some = draw(710)
     for letters in ("ab", "XyY", "äßé-", "".join(some.sample("abcdefghijklmnopqrstuvwxyz", 4))):
@@ -29,7 +28,7 @@ def other_words(wordpiece):
         assert wordpiece(letters[0] + long, vocab) == [long, "##" + letters[0]], "a long piece, and one more letter"
 
 
-@private("7.1", tells="another name of the unknown, or another max_chars, is not used as it should be")
+@private("7.1", tells="another name of the unknown, or another max_chars, is not used as it should be.")
 def other_limits(wordpiece):
     some = draw(711)
     for unk in ("<unk>", "".join(some.sample("KLMNOP", 3)), "[UNK]"):
@@ -50,29 +49,10 @@ def other_limits(wordpiece):
 # 7.2
 
 
-@private("7.2", tells="the embeddings are wrong for other sizes, such as as many sentences as tokens, or more types")
-def other_sizes(BertEmbeddings):
-    some = draw(720)
-    T = some.randint(3, 5)
-    for place, (B, length, most, kinds) in enumerate(
-        ((T, T, T, 2), (T, T, T + 4, 3), (1, some.randint(2, 9), 9, 2), (some.randint(2, 4), 1, 3, 1))
-    ):
-        V, d = some.randint(12, 30), some.choice([4, 6, 9])
-        module = BertEmbeddings(V, d, most, kinds)
-        state = expect.weights(module, seen.embedding_shapes(V, d, most, kinds), "BertEmbeddings", seed=721 + place)
-        module.eval()
-        ids = torch.randint(V, (B, length), generator=expect.generator(725 + place))
-        types = torch.randint(kinds, (B, length), generator=expect.generator(730 + place))
-        for given in (types, None):
-            found = expect.floats(
-                module(ids, given) if given is not None else module(ids), (B, length, d), "the result"
-            )
-            expect.close(found, seen.embedded(state, ids, given), "the embeddings are wrong")
-        more = torch.ones(1, most + some.randint(1, 3), dtype=torch.long)
-        expect.refuses(lambda module=module, more=more: module(more), says="too long was let through")
+embedded = swept("7.2", seen.EMBEDDINGS, without={"parts", "layout", "device"})
 
 
-@private("7.2", tells="the weights do not start as the docstring says, or dropout is wrong for other rates")
+@private("7.2", tells="the weights do not start as the docstring says, or dropout is wrong for other rates.")
 def starts_and_drops(BertEmbeddings):
     some = draw(735)
     sizes = some.randint(70, 99), some.randint(30, 50), some.randint(60, 80)
@@ -87,25 +67,10 @@ def starts_and_drops(BertEmbeddings):
         seen.drops(module, state, rate)
 
 
-@private("7.2", tells="gradients do not reach all three tables and the norm")
-def slopes_of_tables(BertEmbeddings, lib):
-    sizes = 9, 5, 6
-    module = BertEmbeddings(*sizes)
-    state = expect.weights(module, seen.embedding_shapes(*sizes), "BertEmbeddings", seed=740)
-    module.eval()
-    ids = torch.randint(1, 9, (3, 4), generator=expect.generator(741))  # 0 may be a padding_idx
-    found = lib(toys).parameter_gradients(module, ids)
-    own = {name: value.clone().requires_grad_() for name, value in state.items()}
-    with torch.enable_grad():
-        toys.backward(seen.embedded(own, ids, None))
-    for name, value in own.items():
-        expect.close(found[name], value.grad, f"the gradient of {name} is wrong", 1e-3)
-
-
 # 7.3
 
 
-@private("7.3", tells="the shares are wrong for other rates, splits or special tokens")
+@private("7.3", tells="the shares are wrong for other rates, splits or special tokens.")
 def other_shares(mask_tokens, lib):
     some = draw(750)
     for place in range(4):
@@ -119,7 +84,7 @@ def other_shares(mask_tokens, lib):
         seen.well_hidden(*seen.hidden_pair(found, ids), ids, special, mask_id, V, p, split)
 
 
-@private("7.3", tells="with a p of 0 nothing is chosen, with 1 everything but the special tokens")
+@private("7.3", tells="with a p of 0 nothing is chosen, with 1 everything but the special tokens.")
 def all_or_nothing(mask_tokens, lib):
     some = draw(760)
     V, special = some.randint(20, 40), [some.randrange(2, 10)]
@@ -137,17 +102,18 @@ def all_or_nothing(mask_tokens, lib):
     assert seen.hidden_pair(mask_tokens(single, special, 1, V, 1.0, generator=going), single)[1].item() == single.item()
 
 
-@private("7.3", tells="tokens are not chosen independently, or random ones not drawn from the whole vocabulary")
+@private("7.3", tells="tokens are not chosen independently, or random ones not drawn from the whole vocabulary.")
 def other_draws(mask_tokens, lib):
     some = draw(765)
     seen.each_alone(mask_tokens, lib, some.randrange(10**6), some.uniform(0.2, 0.5))
     seen.evenly_random(mask_tokens, lib, some.randint(5, 12), some.randrange(10**6))
+    seen.apart(mask_tokens, lib, some.randrange(10**6))
 
 
 # 7.4
 
 
-@private("7.4", tells="two seeds, or two epochs far apart, share a mask")
+@private("7.4", tells="two seeds, or two epochs far apart, share a mask.")
 def far_apart(Masking, lib):
     some = draw(770)
     ids, mask = torch.arange(10).reshape(2, 5), lib(toys).noise
@@ -162,7 +128,7 @@ def far_apart(Masking, lib):
             found[tuple(numbers)] = (near, epoch)
 
 
-@private("7.4", tells="other numbers of copies do not take turns, or their masks depend on what was asked before")
+@private("7.4", tells="other numbers of copies do not take turns, or their masks depend on what was asked before.")
 def other_copies(Masking, lib):
     some = draw(771)
     ids, mask = torch.randint(50, (3, 4), generator=expect.generator(772)), lib(toys).noise
@@ -180,7 +146,7 @@ def other_copies(Masking, lib):
 # 7.5
 
 
-@private("7.5", tells="pairs of other documents are wrong, such as two documents, or many short ones")
+@private("7.5", tells="pairs of other documents are wrong, such as two documents, or many short ones.")
 def other_documents(nsp_pairs, lib):
     some, make = draw(780), lib(random).Random
     for sizes in ([2, 1], [1, 1, 1, 4], [some.randint(2, 12) for _ in range(5)], [0, 7, 0, 2, 3]):
@@ -189,7 +155,7 @@ def other_documents(nsp_pairs, lib):
         seen.paired(found, documents)
 
 
-@private("7.5", tells="texts that repeat, within a document or in two of them, are confused: places count, not texts")
+@private("7.5", tells="texts that repeat, within a document or in two of them, are confused: places count, not texts.")
 def repeated_texts(nsp_pairs, lib):
     make, some = lib(random).Random, draw(785)
     a, b, c, d, e = some.sample("abcdefghijklmnop", 5)
@@ -212,7 +178,7 @@ def repeated_texts(nsp_pairs, lib):
     assert (a, b, 1) in shared and (b, b, 1) in shared, "a text that both have is left out"
 
 
-@private("7.5", tells="documents of which no pairs of both kinds can be made should raise ValueError")
+@private("7.5", tells="documents of which no pairs of both kinds can be made should raise ValueError.")
 def no_pairs(nsp_pairs, lib):
     make = lib(random).Random
     for wrong in ([], [[]], [["x"]], [["x"], ["y"], ["z"]], [[], ["x", "y", "z"], []], [["x", "y"]]):
@@ -223,23 +189,27 @@ def no_pairs(nsp_pairs, lib):
 # 7.6
 
 
-@private("7.6", tells="the negative log-likelihood of other blanks is wrong")
+@private("7.6", tells="the negative log-likelihood of other blanks is wrong.")
 def other_blanks(blanks_nll):
     promised(INFINITY)
     some = draw(790)
     for count in (1, 2, 3, some.randint(4, 7)):
         predicted = [{name: some.uniform(0.01, 0.3) for name in "uvwxyz"} for _ in range(count)]
         answers = some.choices("uvwxyz", k=count)
-        seen.blanks(blanks_nll(predicted, answers), predicted, answers)
+        seen.all_blanks(seen.blanks(blanks_nll(predicted, answers), predicted, answers))
     predicted[some.randrange(count)] = {"q": 1.0}
     assert math.isinf(blanks_nll(predicted, answers)), "a piece that is not there"
     sure = [{"u": 1.0}] * count
     assert abs(blanks_nll(sure, ["u"] * count)) < 1e-12, "all are certain"
     tiny = [{"u": 1e-200}] * 3
-    seen.blanks(blanks_nll(tiny, ["u"] * 3), tiny, ["u"] * 3)
+    seen.all_blanks(seen.blanks(blanks_nll(tiny, ["u"] * 3), tiny, ["u"] * 3))
 
 
-@private("7.6", tells="the loss is wrong for other sizes, rows without a label, or numbers in double precision")
+masked = swept("7.6", seen.MASKED, without={"layout", "device"})
+sums = swept("7.6", seen.BOTH)
+
+
+@private("7.6", tells="the loss is wrong for other sizes or for rows without a label.")
 def other_batches(masked_nll):
     some = draw(791)
     T = some.randint(3, 5)
@@ -251,36 +221,16 @@ def other_batches(masked_nll):
         if B > 2:
             hidden[1] = True
         labels[hidden] = -100
-        seen.rated(masked_nll, logits, labels)
-    exact = masked_nll(logits.double(), labels)
-    assert exact.dtype is torch.float64, "the dtype of the logits is lost"
-    expect.close(exact, masked_nll(logits, labels).double(), "double precision is wrong", 1e-5)
+        seen.all_rated(seen.rated(masked_nll, logits, labels))
     labels = torch.full((2, 3), -100)
     labels[1, some.randrange(3)] = 0
-    seen.rated(masked_nll, normal(2, 3, 4, seed=801), labels)
-
-
-@private("7.6", tells="the pretraining loss is wrong for other batches, or a gradient does not reach all logits")
-def other_sums(pretraining_loss, lib):
-    some = draw(805)
-    for place, pairs in enumerate((1, 2, some.randint(3, 4), some.randint(5, 8))):
-        logits, labels = normal(pairs, 6, 9, seed=806 + place), torch.full((pairs, 6), -100)
-        labels[:, some.randrange(6)] = some.randrange(9)
-        labels[0, some.randrange(6)] = some.randrange(9)
-        follows = 2 * normal(pairs, 2, seed=810 + place)
-        which = torch.randint(2, (pairs,), generator=expect.generator(815 + place))
-        seen.summed(pretraining_loss, logits, labels, follows, which)
-    (slope,) = lib(toys).gradients(pretraining_loss, [logits], labels, follows, which)
-    expect.close(slope, seen.slope_of_nll(logits, labels), "the gradient of the logits is wrong")
-    (slope,) = lib(toys).gradients(lib(functools).partial(pretraining_loss, logits, labels), [follows], which)
-    wanted = seen.slope_of_nll(follows[:, None], which[:, None])[:, 0]
-    expect.close(slope, wanted, "the gradient of the next-sentence logits is wrong")
+    seen.all_rated(seen.rated(masked_nll, normal(2, 3, 4, seed=801), labels))
 
 
 # 7.7
 
 
-@private("7.7", tells="the head is wrong for other sizes or shapes")
+@private("7.7", tells="the head is wrong for other sizes or shapes.")
 def other_heads(MLMHead, lib):
     some = draw(820)
     for place, shape in enumerate(((1, 1), (some.randint(2, 4), some.randint(2, 5)))):
@@ -291,7 +241,26 @@ def other_heads(MLMHead, lib):
         assert count == d * d + d + 2 * d + V, "other new parameters"
 
 
-@private("7.7", tells="gradients are wrong, or one step of training leaves head and embedding apart")
+@private("7.7", tells="the head is wrong for many states or in double precision, or depends on earlier calls.")
+def long_and_exact(MLMHead, lib):
+    some = draw(835)
+    V, d, T = some.randint(9, 14), some.randint(5, 8), some.randint(1100, 1300)
+    head, embedding, state = seen.new_head(MLMHead, lib, V, d, 836)
+    short, other = normal(2, 3, d, seed=837), normal(2, 3, d, seed=838)
+    for x in (short, other, normal(1, T, d, seed=839), short):
+        for mode in (True, False):
+            head.train(mode)
+            found = expect.floats(head(x), (*x.shape[:-1], V), "the logits")
+            expect.close(found, seen.scored(state, x), "they are wrong")
+    embedding.double()
+    head.double()
+    exact = head(short.double())
+    assert type(exact) is torch.Tensor and exact.dtype is torch.float64, "not in double precision"
+    wanted = seen.scored({name: value.double() for name, value in state.items()}, short.double())
+    expect.close(exact, wanted, "imprecise", 1e-9)
+
+
+@private("7.7", tells="gradients are wrong, or one step of training leaves head and embedding apart.")
 def stays_tied(MLMHead, lib):
     some = draw(840)
     V, d = some.randint(9, 14), some.randint(5, 8)
@@ -310,7 +279,7 @@ def stays_tied(MLMHead, lib):
 # 7.8
 
 
-@private("7.8", tells="blanks of other models, texts or numbers of pieces are not filled as they should be")
+@private("7.8", tells="blanks of other models, texts or numbers of pieces are not filled as they should be.")
 def other_models(fill_mask, lib):
     some, toy = draw(850), lib(tiny_bert)
     special, rest = seen.PIECES[:5], seen.PIECES[5:]
@@ -335,7 +304,7 @@ def other_models(fill_mask, lib):
 # 7.9
 
 
-@private("7.9", tells="the groups are wrong for other models or rates, or where parts are frozen")
+@private("7.9", tells="the groups are wrong for other models or rates, or where parts are frozen.")
 def other_groups(decay_groups, lib):
     some, toy = draw(860), lib(toys)
     for width in (some.choice([4, 5, 7]), some.randint(2, 3), some.randint(15, 40)):
@@ -347,12 +316,15 @@ def other_groups(decay_groups, lib):
         seen.spared(seen.groups_of(decay_groups, lib, model, rate), rate, names)
     model = toy.sharing(6, 4)
     model[0].requires_grad_(False)
-    seen.spared(seen.groups_of(decay_groups, lib, model, 0.1), 0.1, ["0.weight"])
+    model.start.requires_grad_(False)
+    seen.spared(seen.groups_of(decay_groups, lib, model, 0.1), 0.1, ["0.weight", "start"])
+    found = seen.groups_of(decay_groups, lib, toy.layers(some.randint(60, 90), 2), 0.5)
+    assert all(values == [0.5 * name.endswith("weight")] for name, values in found.items()), "of many layers"
     found = seen.groups_of(decay_groups, lib, toy.sharing(6, 4), 0.0)
     assert all(values == [0.0] for values in found.values()), "a decay of 0"
 
 
-@private("7.9", tells="tokens and epochs are wrong for other numbers")
+@private("7.9", tells="tokens and epochs are wrong for other numbers.")
 def other_steps(step_facts):
     some = draw(865)
     for _ in range(4):

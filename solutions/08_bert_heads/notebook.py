@@ -19,8 +19,11 @@
 # The heads are easy. Most mistakes are made around them: which text was cut, which piece carries the label, where a
 # span ends, what was averaged. Here you write that part, and each function meets the cases that break it.
 #
-# Each exercise is checked on the spot and stands on its own. They take about three hours, without the written
-# questions, and need no GPU. "The paper" is always Devlin et al. (2019), BERT.
+# Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other
+# lengths, numbers, texts and encoders. What is given stays as it is, and a result is new. No answer sets a seed or
+# stops the recording of gradients. The exercises take about three hours, without the written questions,
+# and need no GPU.
+# "The paper" is always Devlin et al. (2019), BERT.
 #
 # Wherever tokens or words are counted, the first is 0, and a span is (first, last): **both belong to it**.
 
@@ -85,8 +88,8 @@ student.sign(STUDENT, KEY)
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# make pairs (a, b), with an empty b for single; cut them to max_len less their special tokens; then a row is cls, a,
-# sep, and b, sep if there is one; T is the longest row; pad ids, types and mask to T.
+# make pairs (a, b), for single with None as b; cut them to max_len less their special tokens; then a row is cls, a,
+# sep, and b, sep unless b is None; T is the longest row; pad ids, types and mask to T.
 # </details>
 
 
@@ -97,6 +100,7 @@ def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
     Args:
         kind: "single", "pair", "qa" or "choice".
         parts: lists of token ids without special ones: [text], [a, b], [question, passage] or [context, option, ...].
+            A text may be empty. A second text has its [SEP] also then.
         max_len: the longest row allowed, special tokens included.
 
     Returns:
@@ -390,7 +394,8 @@ def answer_tokens(offsets, sequence_ids, start, text):
         start: the place of the answer's first character in the passage.
         text: the answer as it stands there; "" if the question has none.
 
-    Not there is an answer without text, or whose first or last character is in no token of the passage.
+    Not there is an answer without text, or whose first or last character is in no token of the passage. A token whose
+    begin is its end holds no character.
     """
     ### BEGIN SOLUTION
     places = []
@@ -463,7 +468,8 @@ for answer in ("ada lovelace", "the first program", "1843", "a mach", "jupiter")
 def span_logits(states, out, mask=None):
     """States (B, T, d) -> logits of beginnings and of ends, each (B, T), in the order of out, an nn.Linear (d, 2).
 
-    With a mask (B, T) of ones and zeros, of any dtype (booleans, too), the logits are minus infinity where it is 0.
+    With a mask (B, T) of ones and zeros, of any dtype (booleans, too), the logits are minus infinity where it is 0, and
+    not just a very small number. They have the dtype of the states.
     """
     ### BEGIN SOLUTION
     logits = out(states)
@@ -477,7 +483,7 @@ def span_loss(start_logits, end_logits, first, last):
     """Half of the sum of two mean cross-entropies: of start_logits (B, T) for first (B), and of end_logits for last.
 
     A place of T or more was cut off: it takes no part in its mean. A mean of nothing is 0, with gradients of zeros.
-    Returns a tensor with one number. Places are 0 or more, and the logits there are finite.
+    Returns a tensor with one number, of the dtype of the logits. Places are 0 or more, and the logits there are finite.
     """
     ### BEGIN SOLUTION
     total = 0
@@ -556,8 +562,9 @@ def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
     """The n best spans, a list of tuples (score, first, last) of plain numbers, the best one first.
 
     Args:
-        start, end: logits (T) of beginnings and ends, of any sign.
-        allowed: (T) booleans, true at tokens of the passage; false at [CLS], which is token 0.
+        start, end: logits (T) of beginnings and ends, of any sign, in single or double precision.
+        allowed: (T) booleans, true at tokens of the passage; false at [CLS], which is token 0. There may be gaps: both
+            ends of a span must be allowed, and what is between them need not be.
         max_len: so many tokens a span may have.
         tau: if it is not None, (0, 0) is a candidate, with the score of [CLS] plus tau.
 
@@ -704,8 +711,8 @@ def token_f1(prediction, answer):
 def squad_scores(predictions, answers):
     """A dict with "exact_match" and "f1", both in percent: the mean over all questions of the best of their answers.
 
-    predictions: a text by question. Some may be missing, some of no question here. answers: a list of texts by
-    question, one at least. Without questions both are 0.
+    predictions: a text by question. Some may be missing, some of no question here. An empty text is a prediction.
+    answers: a list of texts by question, one at least. Without questions both are 0.
     """
     ### BEGIN SOLUTION
     exact = f1 = 0
@@ -782,7 +789,8 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
     """The features of the real tokens of each row, from a frozen encoder.
 
     Args:
-        encoder: a BertModel of transformers of four layers or more, in any mode; it stays as it is.
+        encoder: a BertModel of transformers of four layers or more, in any mode; it and all of its parts stay as they
+            are, also where ValueError is raised.
         batch: its input, a dict with `input_ids`, `attention_mask` (1 at real tokens) and others, each (B, T).
         how: "embeddings", "second-to-last", "last", "concat last four" (the last one last), or, with `scores`,
             "weighted last four" or "weighted all", which is all layers, without the embeddings.
@@ -880,7 +888,8 @@ class BiLSTMTagger(nn.Module):
     """Features (B, T, d) of sentences with `lengths` (B), int64 and 1 or more, in any order -> logits of tags.
 
     Parts: `lstm`, nn.LSTM from d to d_hidden with one layer, in both directions, batch first; `out`, nn.Linear. What a
-    sentence gives does not depend on its pads, not even on a NaN there, nor on the others of its batch.
+    sentence gives does not depend on its pads, not even on a NaN there, nor on the others of its batch. Gradients reach
+    the weights and the features, which may come from an encoder that learns.
     """
 
     def __init__(self, d, d_hidden, n_tags):

@@ -6,7 +6,7 @@ import string
 
 import torch
 
-from autograder.author.checks import private
+from autograder.author.checks import private, swept
 from utils.checks import nb08_bert_heads as seen
 from utils.checks import nb08_toys as toys
 from utils.grading import expect
@@ -16,7 +16,7 @@ from utils.grading.remote import INFINITY, promised
 # 8.1
 
 
-@private("8.1", tells="texts of other lengths, other special tokens, or other numbers of options become other rows")
+@private("8.1", tells="texts of other lengths, other special tokens, or other numbers of options become other rows.")
 def other_rows(task_input):
     some = draw(810)
     for place in range(24):
@@ -30,7 +30,7 @@ def other_rows(task_input):
         seen.is_read(task_input, "choice", parts, some.randint(4, 22), cls, sep, pad)
 
 
-@private("8.1", tells="a question that leaves no place for the passage is let through, or one is refused that fits")
+@private("8.1", tells="a question that leaves no place for the passage is let through, or one is refused that fits.")
 def tight_questions(task_input):
     some = draw(811)
     for size in (some.randint(1, 4), some.randint(5, 9), some.randint(10, 40)):
@@ -40,6 +40,15 @@ def tight_questions(task_input):
         for most in (size + 3, size + 2, size):
             expect.refuses(lambda parts=parts, most=most: task_input("qa", parts, most), says="no error")
     expect.refuses(lambda: task_input("qapair", parts, 90), says="another kind")
+
+
+@private("8.1", tells="rows of long texts are wrong.")
+def long_rows(task_input):
+    some = draw(812)
+    parts = [[some.randint(10, 90) for _ in range(size)] for size in (some.randint(600, 700), 650, 30, 640)]
+    for kind, count in (("single", 1), ("pair", 2)):
+        seen.is_read(task_input, kind, parts[:count], some.randint(900, 1000))
+    seen.is_read(task_input, "qa", parts[2:], some.randint(600, 660))
 
 
 # 8.2
@@ -55,7 +64,7 @@ def some_words(seed: int) -> tuple[list[int | None], int]:
     return [*pads[:1], *pieces[: some.randint(1, 24)], None, *pads], count
 
 
-@private("8.2", tells="labels go astray for other words: without pieces, with many, or cut off")
+@private("8.2", tells="labels go astray for other words: without pieces, with many, or cut off.")
 def other_words(align_labels):
     for seed in range(20):
         word_ids, count = some_words(8200 + seed)
@@ -64,15 +73,19 @@ def other_words(align_labels):
         seen.aligned(
             align_labels, word_ids, some.choices(["O", "B-X", "I-X", ""], k=count), some.choice(["-", -1, "?"])
         )
+    many: list[int | None] = [word for word in range(600) for _ in range(some.randint(1, 2))]
+    seen.aligned(align_labels, [None, *many, None], [some.randint(0, 9) for _ in range(600)])
 
 
-@private("8.2", tells="predictions go astray for other words: without pieces, with many, or cut off")
+@private("8.2", tells="predictions go astray for other words: without pieces, with many, or cut off.")
 def other_predictions(word_predictions):
     for seed in range(20):
         word_ids, count = some_words(8300 + seed)
         some = draw(8350 + seed)
         seen.foretold(word_predictions, word_ids, some.sample(range(99), len(word_ids)), count, some.choice([-1, "?"]))
         seen.foretold(word_predictions, word_ids, some.choices(["O", "B-X", "I-X"], k=len(word_ids)), count)
+    many: list[int | None] = [word for word in range(300) for _ in range(some.randint(1, 2))]
+    seen.foretold(word_predictions, many, some.sample(range(2000), len(many)), 300, -1)
 
 
 # 8.3
@@ -86,14 +99,16 @@ def some_tags(seed: int, sizes: tuple[int, ...]) -> list[list[str]]:
     return [some.choices(tags, k=size) for size in sizes]
 
 
-@private("8.3", tells="the entities of other sentences or of types with other names are not those of the rule")
+@private("8.3", tells="the entities of other sentences or of types with other names are not those of the rule.")
 def other_tags(entities):
     for seed in range(12):
         for tags in some_tags(8400 + seed, (1, 2, 5, 9, 30)):
             seen.found_in(entities, tags)
+    (tags,) = some_tags(8420, (700,))
+    seen.found_in(entities, tags)
 
 
-@private("8.3", tells="the F1 of other sentences is wrong")
+@private("8.3", tells="the F1 of other sentences is wrong.")
 def other_scores(entity_f1):
     for seed in range(12):
         some = draw(8430 + seed)
@@ -101,8 +116,7 @@ def other_scores(entity_f1):
         gold = some_tags(8460 + seed, sizes)
         pool = [tag for tags in gold for tag in tags] or ["O"]
         other = [[tag if some.random() < 0.7 else some.choice(pool) for tag in tags] for tags in gold]
-        seen.f1_is(entity_f1, gold, other)
-        seen.f1_is(entity_f1, other, gold)
+        seen.f1_is(entity_f1, (gold, other), (other, gold))
 
 
 # 8.4
@@ -119,7 +133,7 @@ def some_spans(some: random.Random, count: int) -> list[tuple[int, int]]:
     return spans
 
 
-@private("8.4", tells="answers of other passages are not found where they are, or found where they are not")
+@private("8.4", tells="answers of other passages are not found where they are, or found where they are not.")
 def other_passages(answer_tokens):
     for seed in range(10):
         some = draw(8500 + seed)
@@ -131,8 +145,12 @@ def other_passages(answer_tokens):
             for _ in range(6):
                 (begin, _), (_, end) = sorted(some.choices(passage, k=2))
                 begin, end = begin + some.randint(0, 1), end - some.randint(0, 1)
-                seen.located(answer_tokens, tokens, begin, some.choice("xé") * max(1, end - begin))
-        seen.located(answer_tokens, tokens, some.choice(passage)[0], "")
+                seen.all_located(answer_tokens, (tokens, begin, some.choice("xé") * max(1, end - begin)))
+        seen.all_located(answer_tokens, (tokens, some.choice(passage)[0], ""))
+    long = some_spans(some, 900)
+    tokens = seen.laid_tokens(some_spans(some, 700), long)
+    place = some.randint(800, 890)
+    seen.all_located(answer_tokens, (tokens, long[place][0], "x" * (long[place + 5][1] - long[place][0])))
 
 
 # 8.5
@@ -140,7 +158,7 @@ def other_passages(answer_tokens):
 
 @private(
     "8.5",
-    tells="the logits of beginnings and ends are wrong for other sizes or masks, or gradients do not arrive",
+    tells="the logits of beginnings and ends are wrong for other sizes or masks.",
     part="span_logits",
 )
 def other_states(span_logits, lib):
@@ -153,17 +171,30 @@ def other_states(span_logits, lib):
         mask[:, 0] = 1
         for given in (None, mask, mask.bool(), torch.ones(B, T)):
             seen.spans_scored(span_logits, out, x, given)
-    found = span_logits(x.double(), lib(toys).double(out[0]), mask)
-    assert all(one.dtype is torch.float64 for one in found), "the dtype of the states is lost"
-    (slope,) = lib(toys).gradients(span_logits, [x], seen.linear(lib, d, 2, 899)[0])
-    state = seen.linear(lib, d, 2, 899)[1]
-    (wanted,) = toys.gradients(lambda x: seen.by_token(state, x)[0], [x])
-    expect.close(slope, wanted, "the gradient of the states is wrong", 1e-3)
+
+
+spans = swept("8.5", seen.SPANS, "span_logits", without={"dtypes", "layout", "device"})
+losses = swept("8.5", seen.LOSS, "span_loss", without={"device"})
+choices = swept("8.5", seen.CHOICE, "choice_logits", without={"dtypes", "layout", "device"})
 
 
 @private(
     "8.5",
-    tells="the loss is wrong for other batches, places that were cut off, or numbers in double precision",
+    tells="in double precision the logits lose their dtype, or precision.",
+    part="span_logits",
+)
+def exact_logits(span_logits, lib):
+    promised(INFINITY)
+    out, x = seen.linear(lib, 5, 2, 865), normal(2, 4, 5, seed=866).double()
+    found = span_logits(x, lib(toys).double(out[0]), torch.tensor([[1, 1, 1, 0], [1, 1, 0, 0]]))
+    for one, wanted in zip(found, seen.by_token({name: value.double() for name, value in out[1].items()}, x)):
+        assert type(one) is torch.Tensor and one.dtype is torch.float64, "the dtype of the states is lost"
+        expect.close(one[:, :2], wanted[:, :2], "imprecise", 1e-9)
+
+
+@private(
+    "8.5",
+    tells="the loss is wrong for other batches, or places that were cut off.",
     part="span_loss",
 )
 def other_losses(span_loss, lib):
@@ -176,10 +207,9 @@ def other_losses(span_loss, lib):
         slopes = lib(toys).gradients(span_loss, [start, end], first, last)
         for slope, wanted in zip(slopes, seen.slopes_of_loss(start, end, first, last), strict=True):
             expect.close(slope, wanted, "a gradient is wrong")
-    assert span_loss(start.double(), end.double(), first, last).dtype is torch.float64, "the dtype is lost"
 
 
-@private("8.5", tells="the logits of options are wrong for other numbers of examples or options", part="choice_logits")
+@private("8.5", tells="the logits of options are wrong for other numbers of examples or options.", part="choice_logits")
 def other_options(choice_logits, lib):
     some = draw(870)
     n, d = some.randint(2, 5), some.randint(3, 9)
@@ -187,6 +217,8 @@ def other_options(choice_logits, lib):
     for shape in ((n, n), (1, n), (n, 1), (some.randint(2, 4), some.randint(6, 9))):
         seen.chosen(choice_logits, out, normal(*shape, d, seed=872))
     x = normal(3, n, d, seed=873)
+    exact = choice_logits(x.double(), lib(toys).double(out[0]))
+    assert type(exact) is torch.Tensor and exact.dtype is torch.float64, "the dtype of the states is lost"
     (slope,) = lib(toys).gradients(choice_logits, [x], out[0])
     (wanted,) = toys.gradients(lambda x: x @ out[1]["weight"][0] + out[1]["bias"], [x])
     expect.close(slope, wanted, "the gradient of the states is wrong", 1e-3)
@@ -195,7 +227,7 @@ def other_options(choice_logits, lib):
 # 8.6
 
 
-@private("8.6", tells="the best spans of other logits, passages, lengths or numbers are not found")
+@private("8.6", tells="the best spans of other logits, passages, lengths or numbers are not found.")
 def other_logits(best_spans):
     for seed in range(12):
         some = draw(8700 + seed)
@@ -211,7 +243,22 @@ def other_logits(best_spans):
         seen.ranked(best_spans, start, end, allowed, tau=tau)
 
 
-@private("8.6", tells="equal scores are not in the order that the docstring gives")
+@private("8.6", tells="scores that are nearly equal are in the wrong order, or long passages are cut.")
+def close_scores(best_spans):
+    some = draw(8758)
+    T = some.randint(8, 12)
+    start = 3 + 1e-9 * torch.tensor([float(one) for one in some.sample(range(1000), T)], dtype=torch.float64)
+    end = torch.full((T,), 0.5, dtype=torch.float64)
+    found = [span[1:] for span in seen.spans_of(best_spans(start, end, torch.arange(T) > 0, 500, 2))]
+    assert found == [one[1:] for one in seen.every_span(start, end, torch.arange(T) > 0, 2, None)], "another order"
+    T = some.randint(520, 600)
+    start, end = normal(T, seed=8757), normal(T, seed=8756)
+    start[T - 3], end[T - 2] = 9.0, 9.0
+    (best,) = seen.spans_of(best_spans(start, end, torch.arange(T) > 4, 1))
+    assert best[1:] == (T - 3, T - 2), "the end of a long passage is not searched"
+
+
+@private("8.6", tells="equal scores are not in the order that the docstring gives.")
 def ties(best_spans):
     some = draw(8759)
     T, (one, other, null) = some.randint(4, 9), [float(number) for number in some.sample(range(-4, 5), 3)]
@@ -239,7 +286,7 @@ def some_text(some: random.Random) -> str:
     return "".join(parts[: some.randint(0, 7)])
 
 
-@private("8.7", tells="other texts are not normalised as the rules say, or their F1 is wrong")
+@private("8.7", tells="other texts are not normalised as the rules say, or their F1 is wrong.")
 def other_texts(normalise, token_f1):
     some = draw(880)
     for mark in string.punctuation:
@@ -247,10 +294,13 @@ def other_texts(normalise, token_f1):
     for _ in range(60):
         one, other = some_text(some), some_text(some)
         seen.normalised(normalise, one)
-        seen.f1_scored(token_f1, one, other)
+        seen.all_scored(seen.f1_scored(token_f1, one, other))
+    long = " ".join(some_text(some) for _ in range(80))
+    seen.normalised(normalise, long)
+    seen.all_scored(seen.f1_scored(token_f1, long, long[len(long) // 3 :]))
 
 
-@private("8.7", tells="the scores of other questions are wrong")
+@private("8.7", tells="the scores of other questions are wrong.")
 def other_questions(squad_scores):
     for seed in range(10):
         some = draw(8800 + seed)
@@ -258,15 +308,15 @@ def other_questions(squad_scores):
         answers = {name: [some_text(some) for _ in range(some.randint(1, 7))] for name in names}
         said = {name: some.choice([*answers[name], some_text(some)]) for name in names if some.random() < 0.8}
         said |= {f"other {n}": some_text(some) for n in range(some.randint(0, 2))}
-        seen.answered(squad_scores, said, answers)
+        seen.answered(squad_scores, (said, answers))
 
 
 # 8.8
 
 
-@private("8.8", tells="the features of other encoders or batches are wrong, such as of four layers, or without pads")
+@private("8.8", tells="the features of other encoders or batches are wrong, such as of four layers, or without pads.")
 def other_encoders(layer_features, lib):
-    for seed, layers in enumerate((4, 5, 8)):
+    for seed, layers in enumerate((4, 5, 14)):
         some = draw(8900 + seed)
         sizes = {"n_layers": layers, "d_model": 3 * some.randint(2, 5), "dropout": some.uniform(0.1, 0.5)}
         pair = seen.encoders(lib, sizes, some.randrange(2**31))
@@ -276,13 +326,13 @@ def other_encoders(layer_features, lib):
         batch = seen.some_batch(lengths, T, 29, 8910 + seed)
         if seed == 2:
             batch["attention_mask"] = batch["attention_mask"].flip(1)
-        for how in seen.HOWS:
+        for how in seen.HOWS if layers < 9 else ("embeddings", "weighted all"):
             scores = 2 * normal(4 if "four" in how else layers, seed=8920 + seed) if "weighted" in how else None
             gamma = some.uniform(-2, 3) if scores is not None and seed else None
             seen.features_right(layer_features, pair, batch, how, scores, gamma)
 
 
-@private("8.8", tells="the factor gamma does not learn, or the encoder is changed")
+@private("8.8", tells="the factor gamma does not learn, or the encoder is changed.")
 def gamma_learns(layer_features, lib):
     some = draw(8950)
     theirs, ours = seen.encoders(lib, {"n_layers": 4}, some.randrange(2**31))
@@ -301,7 +351,7 @@ def gamma_learns(layer_features, lib):
 # 8.9
 
 
-@private("8.9", tells="logits or sentence vectors are wrong for other sizes, lengths or pads")
+@private("8.9", tells="logits or sentence vectors are wrong for other sizes, lengths or pads.")
 def other_sentences(BiLSTMTagger):
     for seed in range(6):
         some = draw(9000 + seed)
@@ -316,7 +366,11 @@ def other_sentences(BiLSTMTagger):
         seen.tagged(tagger, state, x, lengths)
 
 
-@private("8.9", tells="gradients do not reach all weights, or a call depends on the one before")
+logits = swept("8.9", seen.LOGITS, without={"layout", "device", "sizes", "modes", "parts", "values"})
+vectors = swept("8.9", seen.VECTORS, without={"device", "dtypes"})
+
+
+@private("8.9", tells="gradients do not reach all weights, or a call depends on the one before.")
 def learns(BiLSTMTagger, lib):
     some = draw(9050)
     d, h, n, T = 3, 2, some.randint(2, 4), some.randint(3, 6)

@@ -11,7 +11,7 @@ from autograder import course
 from autograder.author.checks import swept
 from utils.checks import nb10_longer_context, nb10_toys
 from utils.grading import dispatch
-from utils.grading.contract import KINDS, Contract
+from utils.grading.contract import KINDS, Contract, has_form, is_new, model_kept
 from utils.grading.remote import StudentError, libraries, named
 
 COURSE = course.load()
@@ -506,6 +506,61 @@ def test_a_result_may_be_a_part_of_what_was_given_where_the_contract_says_so():
     assert "results must be new" in told.pop("memory") and told == {}
     shares = Contract("rest(x)", right=lambda x: x[:, 1:], learns="x", shares=True, **given)
     assert failing(shares, lambda x: x[:, 1:]) == {}
+
+
+def parts_in_evaluation(model):
+    model.linear.eval()
+
+
+def forgets(model):
+    model.zero_grad()
+
+
+def without_gradients(model):
+    torch.set_grad_enabled(False)
+
+
+@pytest.mark.parametrize(
+    "use, fact",
+    [
+        (parts_in_evaluation, "the modes of its parts are not as before."),
+        (forgets, "its gradients are not as before."),
+        (without_gradients, "the recording of gradients is not as before."),
+        (lambda model: model.requires_grad_(False), "requires_grad of its parameters is not as before."),
+        (lambda model: model.linear.weight.data.add_(1), "its weights are not as before."),
+    ],
+)
+def test_a_model_is_left_as_it_was(use, fact):
+    model = Layer(3, 2)
+    model.linear.weight.grad = torch.ones(2, 3)
+
+    def ask(request):
+        return dispatch.answer({"use": use, "model": model, "read": lambda model: model(torch.ones(1, 3))}, request)
+
+    lib = libraries(ask)
+    with model_kept(lib, named(ask, "model"), "after reading"):
+        named(ask, "read")(named(ask, "model"))
+    with pytest.raises(AssertionError) as told, model_kept(lib, named(ask, "model"), "after it"):
+        named(ask, "use")(named(ask, "model"))
+    torch.set_grad_enabled(True)
+    assert str(told.value) == f"after it {fact}"
+
+
+def test_types_of_results_are_told_though_all_arrive_as_lists():
+    kept = [(1, 0.5)]
+
+    def ask(request):
+        return dispatch.answer(
+            {"pairs": lambda: [(1, 0.5)], "lists": lambda: [[1, 0.5]], "kept": lambda: kept}, request
+        )
+
+    lib, pairs, lists = libraries(ask), named(ask, "pairs"), named(ask, "lists")
+    has_form(lib, "list[tuple[int, float]]", "the result", pairs)
+    with pytest.raises(AssertionError, match=r"has the types list\[list\[float or int\]\], not list"):
+        has_form(lib, "list[tuple[int, float]]", "the result", lists)
+    is_new(lib, "the list", pairs)
+    with pytest.raises(AssertionError, match="the list is handed out again"):
+        is_new(lib, "the list", named(ask, "kept"))
 
 
 def test_private_checks_are_made_of_a_contract():

@@ -115,3 +115,26 @@ def test_what_is_wrong_is_looked_at_only_where_no_guess_explains_it():
     assert looked == []
     with pytest.raises(AssertionError, match="row 1 is wrong"):
         expect.like(3 * right, right, closer, guesses)
+
+
+@pytest.mark.parametrize(
+    "found, told",
+    [
+        ((2.0, 3.0), ""),
+        ((4.0, 6.0), "it is twice as large."),
+        ((4.0, 3.0), "the numbers are wrong."),  # one number alone may be that of a mistake by chance
+        ((4.0, 7.0), "the numbers are wrong."),
+        ((4.0, None), "a number should be a number, not None (is a `return` missing?)."),
+    ],
+)
+def test_a_sentence_must_explain_every_number_that_is_wrong(found, told):
+    cases = [
+        (value, right, {"it is twice as large.": 2 * right, "it is a third.": right / 3})
+        for value, right in zip(found, (2.0, 3.0), strict=True)
+    ]
+    if not told:
+        expect.numbers_like(cases, "a number", "the numbers are wrong.")
+        return
+    with pytest.raises(AssertionError) as wrong:
+        expect.numbers_like(cases, "a number", "the numbers are wrong.")
+    assert str(wrong.value) == told

@@ -12,6 +12,7 @@ from utils import tiny_bert
 from utils.experiments import rte
 from utils.grading import expect, toys
 from utils.grading.check import check
+from utils.grading.contract import Contract, model_kept, world_kept
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import Library, Remote, StudentError, kind, read
@@ -61,25 +62,16 @@ def small_start(state: State, names: Sequence[str], what: str) -> None:
         )
 
 
-def placed(module: Remote, tensors: list[torch.Tensor], what: str, lib: Library) -> None:
-    """Fail unless the module works wherever tensors lie: in any order in memory, and on another device."""
-    toy, wanted = lib(tiny_bert), module(*tensors)
-    sentence = (
-        f"{what} is wrong, or an error, for tensors that are not contiguous, such as transposed ones. "
-        "Does a `view` expect them to lie in one piece?"
-    )
-    found = expect.answers(lib(toys).strided, module, *tensors, says=sentence)
-    for one, other in zip(listed(found), listed(wanted), strict=True):
-        assert type(one) is torch.Tensor and type(other) is torch.Tensor, sentence
-        expect.close(one.float(), other.float(), sentence)
-    assert toy.elsewhere(module, tensors) == "meta", (
-        f"{what} does not lie on the device of the inputs, or is mixed with tensors that do not: on a GPU this stops."
-    )
-
-
-def listed(value: Any) -> list[Any]:
-    """`value`, as a list of one if it is none."""
-    return value if type(value) is list else [value]
+ADAPTER = Contract(
+    "BottleneckAdapter(d, reduction)(states, residual)",
+    sizes={"T": (1, 7, 1500), "d": (1, 40, 800), "reduction": (1, 9)},
+    states="floats (..., T, d)",
+    residual="floats (..., T, d) or None",
+    gives="the result: as states (..., T, d)",
+    weights=lambda d, reduction: bottleneck_shapes(d, max(1, d // reduction)),
+    right=lambda state, d, reduction, x, h: (x if h is None else h) + bottleneck(state, x),
+    learns="states residual",
+)
 
 
 @check("6.1", points=2, forbids=("Adapter", "ParallelAdapter", "add_adapter", *MODELS))
@@ -94,17 +86,17 @@ def bottleneck_adapter(BottleneckAdapter, lib):
     module.eval()
     for shape in ((2, 5, 12), (12,)):
         adapted(module, state, normal(*shape, seed=3), normal(*shape, seed=4))
-    placed(module, [normal(2, 5, 12, seed=5), normal(2, 5, 12, seed=6)], "the result", lib)
-    x = normal(2, 5, 12, seed=5).double()
-    exact = module.double()(x)
-    sentence = "with states and weights in double precision, the result is not: keep the dtype of the states."
-    assert type(exact) is torch.Tensor and exact.dtype is torch.float64, sentence
-    expect.close(exact, x + bottleneck({name: value.double() for name, value in state.items()}, x), sentence, 1e-9)
-    module.float()
-    x = x.float()
+    x = normal(2, 5, 12, seed=5)
     module.train()
     sentence = "in training mode the result differs. `seq_bn` has no dropout of its own."
     expect.close(expect.floats(module(x), (2, 5, 12), "the result"), x + bottleneck(state, x), sentence)
+    exact, x = module.double()(x.double()), x.double()
+    sentence = "with states and weights in double precision, the result is not: keep the dtype of the states."
+    assert type(exact) is torch.Tensor and exact.dtype is torch.float64, sentence
+    expect.close(exact, x + bottleneck({name: value.double() for name, value in state.items()}, x), sentence, 1e-9)
+    with model_kept(lib, module, "after a call of the adapter"):
+        module(x)
+    ADAPTER.hold(BottleneckAdapter, lib, "layout", "device")
 
     d, r = 192, 96
     fresh, x = BottleneckAdapter(d, 2), normal(7, d, seed=1)
@@ -153,7 +145,8 @@ def adapted(module: Remote, state: State, x: torch.Tensor, residual: torch.Tenso
         },
     )
     zero = expect.floats(module(x, torch.zeros_like(x)), tuple(x.shape), "the result with a residual of zeros")
-    expect.close(zero, up, "a residual of zeros is taken for no residual.")
+    told = "with a residual of zeros, the result is not up(relu(down(x))) alone."
+    expect.like(zero, up, told, {"a residual of zeros is taken for no residual.": x + up})
 
 
 # 6.2
@@ -172,8 +165,8 @@ def stack(lib: Library, seed: int) -> tuple[Remote, nn.Sequential]:
     return expect.twins(lib, build, seed)
 
 
-def chosen(theirs: State, ours: nn.Module, start: State, parts: str, base: str) -> None:
-    """Fail unless only `parts` (adapter, head) moved, as they should; `base` names what had to stay."""
+def chosen(theirs: State, ours: nn.Module, start: State, parts: Sequence[str], base: Sequence[str]) -> None:
+    """Fail unless only `parts` (adapter, head) moved, as they should; `base` begins the names of what had to stay."""
     wanted = ours.state_dict()
     assert not all(torch.equal(theirs[name].float(), start[name]) for name in theirs), "nothing learns at all."
     for part in base:
@@ -197,7 +190,9 @@ def train_only(train_only, lib):
     trained = lib(tiny_bert).trained
     theirs, ours = stack(lib, 10)
     start = {name: value.clone() for name, value in ours.state_dict().items()}
-    sizes = trained(train_only, theirs, [theirs[1], theirs[4]], x, labels, lr)
+    with world_kept(lib, "after train_only"):
+        sizes = trained(train_only, theirs, [theirs[1], theirs[4]], x, labels, lr)
+    parameters(sizes)
     toys.descend(ours, [*ours[1].parameters(), *ours[4].parameters()], x, labels, lr, DECAY)
     chosen(theirs.state_dict(), ours, start, "14", "03")
     wanted = sorted(part.numel() for index in (1, 4) for part in ours[index].parameters())
@@ -235,9 +230,16 @@ def train_only(train_only, lib):
     expect.refuses(train_only, theirs, [theirs[4], stranger], says=sentence)
 
 
+def parameters(sizes: Any) -> None:
+    """Fail unless train_only returned parameters, as `tiny_bert.trained` tells."""
+    expect.of_type(sizes, list, "train_only should return a list of parameters")
+    strange = [str(size) for size in sizes if type(size) is not int]
+    assert not strange, f"train_only should return a list of parameters. What it returns is, or holds, a {strange[0]}."
+
+
 def returned(sizes: Any, wanted: list[int], everything: int) -> None:
     """Fail unless the list that train_only returned has the parameters of these sizes."""
-    expect.of_type(sizes, list, "train_only should return a list of parameters")
+    parameters(sizes)
     assert sum(sizes) != everything, "all parameters are returned. The optimizer wants those that learn."
     assert sorted(sizes) == wanted, "the list that is returned does not hold each parameter that learns, once."
 
@@ -269,6 +271,38 @@ def fused_pair(result: Any, B: int, T: int, n: int, d: int) -> tuple[torch.Tenso
     return expect.floats(result[0], (B, T, d), "the fused states"), weights
 
 
+FUSION = Contract(
+    "AdapterFusion(d, n, 0.0)(states, outputs, residual)",
+    sizes={"B": (1, 4), "T": (1, 7, 600), "n": (1, 6, 40), "d": (1, 5)},
+    states="floats (B, T, d)",
+    outputs="floats (B, T, n, d)",
+    residual="floats (B, T, d)",
+    fewer="floats (B, T, n - 1, d)",
+    more="floats (B, T, n + 1, d)",
+    gives="the fused states: as states (B, T, d); the weights: as states (B, T, n)",
+    weights=lambda d, n, rate: fusion_shapes(d),
+    right=lambda state, d, n, rate, *given: fuse(state, *given),
+    refuses=(
+        "AdapterFusion(d, n, 0.0)(states, fewer, residual)",
+        "AdapterFusion(d, n, 0.0)(states, more, residual)",
+    ),
+    learns="states outputs residual",
+    draws=True,
+)
+PENALTY = Contract(
+    "AdapterFusion(d, n).penalty()",
+    sizes={"d": (1, 9, 300), "n": (1, 5)},
+    gives="the penalty: float (one number)",
+    weights=lambda d, n: fusion_shapes(d),
+    right=lambda state, d, n: 0.01 * drift(state["value.weight"]),
+)
+
+
+def drift(value: torch.Tensor) -> torch.Tensor:
+    """The sum of squares of a value matrix minus the identity."""
+    return (value - torch.eye(len(value), dtype=value.dtype)).pow(2).sum()
+
+
 @check("6.3", points=3, forbids=("BertFusion", "add_adapter_fusion", "MultiheadAttention", *MODELS))
 def adapter_fusion(AdapterFusion, lib):
     """Attention over adapters: the layer asks, the adapters answer; the value matrix starts at the identity."""
@@ -293,16 +327,16 @@ def adapter_fusion(AdapterFusion, lib):
     states, outputs, residual = normal(B, T, d, seed=41), normal(B, T, n, d, seed=42), normal(B, T, d, seed=43)
     fused, weights = fused_pair(module(states, outputs, residual), B, T, n, d)
     weighed(state, states, outputs, residual, fused, weights)
-    placed(module, [states, outputs, residual], "what the fusion gives", lib)
+    with model_kept(lib, module, "after a call of the fusion"):
+        module(states, outputs, residual)
+    FUSION.hold(AdapterFusion, lib, "layout", "device")
     penalty = module.penalty()
     told = f"the penalty should be a tensor, not {kind(penalty)}: it is a part of the loss, and a gradient flows back."
     assert type(penalty) is torch.Tensor, told
     assert lib(tiny_bert).elsewhere(module, [], "penalty") == "meta", (
         "the penalty mixes tensors of two devices: on a GPU it stops. Make the identity where the value matrix lies."
     )
-    for count in (1, 3, 5):
-        sentence = "the outputs of another number of adapters than n should be refused with ValueError."
-        expect.refuses(module, states, normal(B, T, count, d), residual, says=sentence)
+    FUSION.hold(AdapterFusion, lib, "refusals")
     for rate, module in ((0.4, AdapterFusion(d, 2, 0.4)), (0.1, AdapterFusion(d, 2))):
         drops_scores(module, rate, d)
     drift = (state["value.weight"] - torch.eye(d)).pow(2)
@@ -713,9 +747,10 @@ def only_fusion(now: State, before: State, wanted: State, head: str) -> None:
 @check("6.4", points=3)
 def compose(compose, lib):
     """Adapters from folders, fused, active, with a new head; training moves fusion and head only."""
-    names = ["mnli", "qnli", "sick"]
+    names = ["sick", "mnli", "qnli"]  # not in the order of the alphabet
     folders = lib(tiny_bert).publish(names, vars(PLAIN), 3)
-    model = composed(compose, lib, PLAIN, folders, 3, "rte", 2)
+    with world_kept(lib, "after compose", draws=True):
+        model = composed(compose, lib, PLAIN, folders, 3, "rte", 2)
     works(model, PLAIN, names, names, 3, "rte", 2, lib)
 
 
@@ -734,11 +769,14 @@ def traps(pair_logits, sources, train_fusion, lib):
         other = batch | {"token_type_ids": 1 - batch["token_type_ids"]}
         typed(pair_logits(model, other), state, sizes, names, other)
         typed(pair_logits(model, with_zeros(batch)), state, sizes, names, with_zeros(batch))
+    with model_kept(lib, model, "after pair_logits"):
+        pair_logits(model, batch)
     told = "no gradient reaches the model through pair_logits: nothing could be trained with it."
     assert lib(toys).needs_gradient(pair_logits, model, batch) is True, told
 
     cards = {"mnli": ["MNLI"], "rte": ["RTE"], "nli-mix": ["MNLI", "RTE"], "qnli": ["QNLI"], "not-rte": ["SICK"]}
-    picked(sources(cards, "RTE"), cards, "RTE")
+    with world_kept(lib, "after sources"):
+        picked(sources(cards, "RTE"), cards, "RTE")
     picked(sources(cards, "rte"), cards, "RTE")
     picked(sources(cards, "MNLI"), cards, "MNLI")
     sentence = "where every adapter has seen the target, sources should raise ValueError, not fuse nothing."
@@ -747,7 +785,8 @@ def traps(pair_logits, sources, train_fusion, lib):
     model = toy.fused(names, vars(sizes), 5)
     batches = tiny_bert.pairs(3, [(9, 5), (12, 6), (7, 5)], sizes.vocab, 7)
     taught(train_fusion, model, state, sizes, names, batches, 0.4)
-    losses = train_fusion(toy.fused(names, vars(Sizes(dropout=0.5)), 5), batches[:1] * 4, 0.0)
+    with world_kept(lib, "after train_fusion", draws=True):
+        losses = train_fusion(toy.fused(names, vars(Sizes(dropout=0.5)), 5), batches[:1] * 4, 0.0)
     assert type(losses) is list and len({round(float(loss), 5) for loss in losses}) > 1, (
         "the model is trained in evaluation mode: dropout does not act."
     )
@@ -964,21 +1003,22 @@ def fusion_weights(fusion_weights, lib):
     model, state = lib(tiny_bert).fused(names, vars(sizes), 9), known(sizes, names, 9)
     batches = tiny_bert.pairs(3, [(12, 5)], sizes.vocab, 11) + tiny_bert.pairs(2, [(7, 5)], sizes.vocab, 12)
     model.eval()
-    result = fusion_weights(model, batches)
-    expect.of_type(result, torch.Tensor, "fusion_weights should return a tensor")
+    lib(toys).leave_gradients(model)
+    with model_kept(lib, model, "after fusion_weights"):
+        result = fusion_weights(model, batches)
+    first = expect.of_type(result, torch.Tensor, "fusion_weights should return a tensor")
     reads_weights(result, state, sizes, names, batches)
     zeros = [with_zeros(batch) for batch in batches]
     reads_weights(fusion_weights(model, zeros), state, sizes, names, zeros)
-    told = "what learns is not what learned before: fusion_weights should only read the model."
-    assert all(lib(toys).learning(model)), told
-    model.train()
-    told = "the weights are read in training mode, with dropout."
-    expect.close(
-        expect.floats(fusion_weights(model, batches), tuple(result.shape), "the weights"),
-        read_off(state, sizes, names, batches, real),
-        told,
-    )
-    assert read(model.training) is True, "the model was training before it was read, and is not any more."
+    model, state = lib(tiny_bert).fused(names, vars(sizes), 10), known(sizes, names, 10)
+    told = "for another model with the same batches, what was read of the first one is given again."
+    otherwise = "the weights are read in training mode, with dropout."
+    with model_kept(lib, model, "after fusion_weights", draws=True):
+        result = fusion_weights(model, batches)
+        told_of_mode = "the model was training before it was read, and is not any more."
+        assert read(model.training) is True, told_of_mode
+    result = expect.floats(result, (sizes.n_layers, 2, len(names)), "the weights")
+    expect.like(result, read_off(state, sizes, names, batches, real), otherwise, {told: first})
 
 
 def ahead_in_pairs(share_ahead: Remote, first: list[float], other: list[float]) -> None:

@@ -1,6 +1,7 @@
 """Checks of notebook 07: pieces, embeddings, masks, epochs of masks, sentence pairs, losses, head, blanks, facts."""
 
 import functools
+import itertools
 import math
 import random
 import statistics
@@ -16,8 +17,9 @@ from torch.nn import functional as F
 from utils import tiny_bert
 from utils.checks import nb07_toys as toys
 from utils.experiments import pretraining
-from utils.grading import expect
+from utils.grading import expect, probes
 from utils.grading.check import check, stretch
+from utils.grading.contract import Contract, has_form, is_new, model_kept, world_kept
 from utils.grading.documents import Pair, labelled_pairs, named_documents
 from utils.grading.expect import chance, even, likely, normal
 from utils.grading.forbidden import MODELS
@@ -74,7 +76,7 @@ WORDS: dict[str, tuple[list[str], dict[str, Any]]] = {
 
 
 @check("7.1", points=2, forbids=("import tokenizers", *MODELS))
-def wordpiece(wordpiece):
+def wordpiece(wordpiece, lib):
     """Greedy, longest first, all or nothing; equal to the tokenizers library on random words."""
     vocab = {piece: place for place, piece in enumerate(ENTRIES)}
     for word, (wanted, guesses) in WORDS.items():
@@ -86,6 +88,11 @@ def wordpiece(wordpiece):
             assert {*found} != {"[UNK]"} or len(found) == 1, ONCE
             assert "[UNK]" not in found or len(found) == 1, LOST
         expect.explained(found, wanted, f"{word!r} is not cut as the rule says, or should be unknown.", guesses)
+    told = "a piece whose number is 0 is not found. Ask whether a piece is in the vocabulary, not for its number."
+    assert pieces_of(wordpiece("unun", {"un": 0, "##un": 1})) != ["[UNK]"], told
+    with world_kept(lib, "after wordpiece"):
+        wordpiece("playing", vocab)
+    is_new(lib, "the list of pieces", wordpiece, "playing", vocab)
     assert pieces_of(wordpiece("", vocab)) == [], "an empty word has no pieces: an empty list."
     told = "`unk` is not used: the name of what is unknown is always the same."
     assert pieces_of(wordpiece("zzz", vocab, "<?>")) == ["<?>"], told
@@ -100,7 +107,7 @@ def wordpiece(wordpiece):
     told = "a word is cut in lower case. Its letters stay as they are."
     assert pieces_of(wordpiece("PlaY", {"play": 0, "Pla": 1, "##Y": 2})) == ["Pla", "##Y"], told
     told = "the length is counted in bytes. max_chars counts characters."
-    assert pieces_of(wordpiece("ü€", {"ü": 0, "##€": 1}, "[UNK]", 3)) == ["ü", "##€"], told
+    assert pieces_of(wordpiece("ü€", {"ü": 1, "##€": 2}, "[UNK]", 3)) == ["ü", "##€"], told
     for most in (10, 11):
         told = "a word of exactly max_chars characters is not too long yet, or another number is used in its place."
         assert pieces_of(wordpiece(long, vocab, max_chars=most)) == ["play", "##ing", "##ing"], told
@@ -196,7 +203,11 @@ def embeds(
             ),
             "there is no norm.": lambda: word + place + state["token_type.weight"][kinds],
             "the places are missing.": lambda: normed(word + state["token_type.weight"][kinds]),
-            "the types are not used.": lambda: normed(word + place),
+            (
+                "the types are not used."
+                if types is not None
+                else "without types no row is added. All types are then 0, and the row of type 0 is added."
+            ): lambda: normed(word + place),
             "the types are not used: all count as 0.": lambda: normed(word + place + state["token_type.weight"][0]),
             "the places count from 1. The first row is that of place 0.": lambda: normed(
                 word + state["position.weight"].roll(-1, 0)[:T] + state["token_type.weight"][kinds]
@@ -238,6 +249,21 @@ def drops(module: Remote, state: Mapping[str, torch.Tensor], rate: float, count:
     module.eval()
 
 
+EMBEDDINGS = Contract(
+    "BertEmbeddings(V, d, T + _more, n_types, 0.0)(ids, types)",
+    sizes={"B": (1, 5), "T": (1, 7, 600), "V": (2, 20, 5000), "d": (1, 9), "n_types": (1, 4), "_more": (0, 3)},
+    _ids="ids (B, T) below V - 1",
+    ids="= _ids + 1",  # the row of word 0 need not learn: 0 may be the padding_idx
+    types="ids (B, T) below n_types or None",
+    longer="ids (B, T + _more + 1) below V",
+    gives="the embeddings: float32 (B, T, d)",
+    weights=lambda V, d, places, n_types, rate: embedding_shapes(V, d, places, n_types),
+    right=lambda state, V, d, places, n_types, rate, ids, types: embedded(state, ids, types),
+    refuses=("BertEmbeddings(V, d, T + _more, n_types, 0.0)(longer)",),
+    draws=True,
+)
+
+
 @check("7.2", points=2, forbids=("embedding_bag", *MODELS))
 def embeddings(BertEmbeddings, lib):
     """Word, place and type, added, normed; dropout; BERT's eps and start."""
@@ -250,8 +276,6 @@ def embeddings(BertEmbeddings, lib):
     types = torch.tensor([[0, 0, 0, 0, 1], [0, 0, 0, 1, 1], [0, 1, 1, 1, 1]])
     embeds(module, state, ids, types)
     embeds(module, state, ids)
-    embeds(module, state, ids[:, :1], types[:, :1])
-    embeds(module, state, torch.arange(most).repeat(2, 1))
     sentence = "more tokens than there are places should raise ValueError."
     expect.refuses(lambda: module(torch.ones(2, most + 1, dtype=torch.long)), says=sentence)
     tiny = {name: value * (1e-4 if name[:4] != "norm" else 1) for name, value in state.items()}
@@ -264,14 +288,6 @@ def embeddings(BertEmbeddings, lib):
         1e-3,
     )
     module.load_state_dict(state)
-    expect.one_device(lib, module, ids, types)
-    expect.one_device(lib, module, ids)
-    sentence = "the embeddings are wrong, or an error, for ids that are not contiguous, such as transposed ones."
-    try:
-        found = lib(toys).strided(module, ids, types)
-    except StudentError as error:
-        raise AssertionError(f"{sentence} It raised {error.type_name or 'nothing usable'}.") from None
-    expect.close(expect.floats(found, (3, 5, d), "the embeddings"), embedded(state, ids, types), sentence)
     for rate, module in ((0.4, BertEmbeddings(*sizes, dropout=0.4)), (0.1, BertEmbeddings(*sizes))):
         module.load_state_dict(state)
         drops(module, state, rate)
@@ -279,6 +295,7 @@ def embeddings(BertEmbeddings, lib):
     rows = fresh.state_dict()["token_type.weight"].shape[0]
     assert rows == 30, "the number of types is not n_types."
     starts_small(fresh, ("word", "position", "token_type"))
+    EMBEDDINGS.hold(BertEmbeddings, lib, "gradients", "layout", "device")
 
 
 # 7.3
@@ -350,6 +367,11 @@ def well_hidden(
     masked, other, same = split
     gone = ((inputs == mask_id) & chosen).sum(1)
     whole = (gone == chosen.sum(1))[chosen.sum(1) > 6].float()
+    fates = (inputs == mask_id)[chosen]
+    told = "the tokens get their fates in the order of their places. What becomes of each is drawn for itself."
+    mixed = fates.float().mean().item()
+    in_order = 0.1 < mixed < 0.9 and len(fates) > 50 and int((fates[1:] != fates[:-1]).sum()) < 20
+    assert not in_order, told
     told = "all chosen tokens of a row share one fate. It is drawn for each of them."
     few = masked < 0.85 and became["mask"] < 0.95 * picked
     assert not len(whole) or not few or whole.mean() < 0.45, told
@@ -421,9 +443,12 @@ def evenly_random(mask_tokens: Remote, lib: Library, V: int, seed: int) -> None:
     told = "random tokens are not drawn from the vocabulary: ids from 0 to vocab_size - 1."
     assert inputs.min() >= 0 and inputs.max() < V, told
     counts = torch.bincount(inputs.flatten(), minlength=V)
+    drawn_ones = {*counts.nonzero().flatten().tolist()}
     told = "random tokens come from the text itself. Each of the vocab_size ones should come as often."
-    assert (counts > 0).sum() > 2, told
-    assert (inputs[:, 1:] == inputs[:, :-1]).float().mean() < 0.5, "all random tokens of a row are one and the same."
+    assert drawn_ones != {V - 3, V - 2}, told
+    assert len(drawn_ones) > 1, "one random token is drawn for all places. It is drawn for each of them."
+    one = (inputs == inputs[:, :1]).all(1)
+    assert not one.any(), "all random tokens of a row are one and the same. It is drawn for each of them."
     for number in range(V):
         told = "random tokens are not drawn evenly from all vocab_size ones, the special and the old one among them."
         likely(int(counts[number]), inputs.numel(), 1 / V, told)
@@ -433,6 +458,36 @@ def evenly_random(mask_tokens: Remote, lib: Library, V: int, seed: int) -> None:
     counts = torch.bincount(inputs[labels != -100], minlength=V)
     for number in range(V):
         likely(int(counts[number]), int(counts.sum()), 1 / V, told, sigmas=8)
+
+
+def apart(mask_tokens: Remote, lib: Library, seed: int) -> None:
+    """Fail unless what happens to a token says nothing of what happens to its neighbours, or of the token drawn."""
+    V, ids = 40, torch.full((240, 60), 5)
+    going = lib(toys).seeded(seed)
+    inputs, _ = chosen_pair(mask_tokens(ids, [0], 2, V, 1.0, (0.4, 0.4, 0.2), generator=going), ids)
+    masked, random_ones = inputs == 2, (inputs != 2) & (inputs != 5)
+    told = "which token comes depends on the draw of its fate: some come too often, or never."
+    counts = torch.bincount(inputs[random_ones], minlength=V).tolist()
+    for number in {*range(V)} - {2, 5}:
+        likely(counts[number], sum(counts), 1 / (V - 2), told, sigmas=7)
+    unlike(masked, 0.4 + 0.4 / V, "neighbours share their fate. It is drawn for each chosen token by itself.")
+    for one, other in ((inputs[:, 1:], inputs[:, :-1]), (inputs[1:], inputs[:-1])):
+        both = (one != 2) & (one != 5) & (other != 2) & (other != 5)
+        told = "neighbours get the same random token. It is drawn for each place by itself."
+        likely(int((one == other)[both].sum()), int(both.sum()), 1 / (V - 2), told, sigmas=7)
+    _, labels = chosen_pair(mask_tokens(ids, [0], 2, V, 0.4, generator=going), ids)
+    unlike(labels != -100, 0.4, "neighbours are chosen together, or never together. Each token is chosen for itself.")
+
+
+def unlike(hits: torch.Tensor, p: float, told: str) -> None:
+    """Fail with `told` unless hits, each of probability p, are independent of their neighbours in rows and columns."""
+    for one, other in (
+        (hits[:, 1:], hits[:, :-1]),
+        (hits[1:], hits[:-1]),
+        (hits[:, 2:], hits[:, :-2]),
+        (hits[1:, 1:], hits[:-1, :-1]),
+    ):
+        likely(int((one == other).sum()), one.numel(), p * p + (1 - p) ** 2, told, sigmas=7)
 
 
 def sure(mask_tokens: Remote, lib: Library) -> None:
@@ -487,6 +542,9 @@ def mask_tokens(mask_tokens, lib):
     sure(mask_tokens, lib)
     evenly_random(mask_tokens, lib, 8, 3)
     each_alone(mask_tokens, lib, 4)
+    apart(mask_tokens, lib, 5)
+    with world_kept(lib, "after mask_tokens"):
+        mask_tokens(small, special, mask_id, V, generator=toy.seeded(1))
     expect.one_device(lib, mask_tokens, small, special, mask_id, V)
     sentence = "the result is an error for ids that are not contiguous, such as transposed ones."
     try:
@@ -541,6 +599,13 @@ def masking(Masking, lib):
     assert ten[:10] == ten[10:20] == ten[20:30], told
     assert len({*map(tuple, drawn(Masking(ids, mask, 1), range(5), ids))}) == 1, "one copy should be one mask."
 
+    other = ids.flip(0) + 100
+    drawn(Masking(other, mask), [0, 1], other)
+    drawn(Masking(other, mask, 2), [0, 1], other)
+    for copies in (None, 2):
+        inputs, labels = expect.items(Masking(ids, toy.signed, copies).epoch(3), 2, "epoch should return two tensors")
+        told = "inputs and labels are not of one call of `mask`: those of two draws do not fit each other."
+        assert expect.near(inputs, -labels), told
     told = "the same seed and epoch give another mask when they are asked later, or in another order."
     masking, static = Masking(ids, mask, None, 3), Masking(ids, mask, 4, 3)
     there, back = drawn(masking, range(6), ids), drawn(masking, range(5, -1, -1), ids)
@@ -647,6 +712,18 @@ def repeated(nsp_pairs: Remote, rng: Remote) -> None:
     likely(others.count("u"), len(others), 0.75, told, sigmas=7)
 
 
+def alone(nsp_pairs: Remote, rng: Remote) -> None:
+    """Fail unless each pair is drawn by itself, whatever was drawn before."""
+    found = pairs_of(nsp_pairs(named_documents([3, 2]), 1500, rng), 1500)
+    again = [one[0] == other[0] for one, other in itertools.pairwise(found)]
+    told = "`a` is drawn without those that were drawn before. Each pair is drawn by itself, from all sentences."
+    likely(sum(again), len(again), 1 / 3, told, sigmas=7)
+    others = [b for a, b, label in found if label and a.startswith("document 0")]
+    again = [one == other for one, other in itertools.pairwise(others)]
+    told = "a random b is drawn without those that were drawn before. Each pair is drawn by itself, from all sentences."
+    likely(sum(again), len(again), 1 / 2, told, sigmas=7)
+
+
 @check("7.5", points=2, forbids=("TextDatasetForNextSentencePrediction", *MODELS))
 def nsp_pairs(nsp_pairs, lib):
     """Half are next, half from another document, all sentences alike; chance comes from `rng` alone."""
@@ -656,6 +733,11 @@ def nsp_pairs(nsp_pairs, lib):
         documents = named_documents(sizes)
         paired(pairs_of(nsp_pairs(documents, 3000, make(seed)), 3000), documents)
     repeated(nsp_pairs, make(3))
+    alone(nsp_pairs, make(4))
+    for count in (1, 7):
+        pairs_of(nsp_pairs(documents, count, make(count)), count)
+    found = expect.of_type(lib(probes).form(nsp_pairs, documents, 9, make(1)), str, "the types should be known")
+    assert found.startswith("list[tuple["), f"nsp_pairs gives {found}. It should give a list of tuples (a, b, label)."
     documents = named_documents([4, 1, 5])
     first, again, other = (pairs_of(nsp_pairs(documents, 40, make(seed)), 40) for seed in (5, 5, 6))
     assert first == again, "the same rng gives other pairs: does all chance come from `rng`?"
@@ -664,6 +746,8 @@ def nsp_pairs(nsp_pairs, lib):
     going = make(5)
     draws = [pairs_of(nsp_pairs(documents, 40, going), 40) for _ in range(2)]
     assert draws[0] != draws[1], "a second call with one rng gives the same pairs: it is seeded again, or copied."
+    with world_kept(lib, "after nsp_pairs"):
+        nsp_pairs(documents, 3, make(1))
     assert pairs_of(nsp_pairs(documents, 0, make(1)), 0) == [], "a count of 0 should give an empty list."
     for wrong in ([["a"], ["b"], []], [["a", "b", "c"], []], [["a", "b"]]):
         sentence = "without a sentence that has a next one, or without another document, ValueError should be raised."
@@ -681,44 +765,43 @@ def nll_by_loops(logits: torch.Tensor, labels: torch.Tensor) -> list[list[float]
     return rows
 
 
-def blanks(found: Any, predicted: list[dict[str, float]], answers: list[str]) -> None:
-    """Fail unless `found` is the negative log-likelihood of these blanks."""
+def blanks(found: Any, predicted: list[dict[str, float]], answers: list[str]) -> list[expect.Case]:
+    """What was found, the negative log-likelihood of these blanks, and what misconceptions give: one case, or none.
+
+    Where the likelihood is 0, it must be infinity.
+    """
     found = expect.number(found, "what blanks_nll gives")
     chances = [one.get(piece, 0.0) for one, piece in zip(predicted, answers, strict=True)]
     if not all(chances):
         told = "a right piece of probability 0, or one that is not in the dict, should cost infinity."
         assert found == math.inf, told
-        return
+        return []
     wanted, product = -sum(map(math.log, chances)), math.prod(chances)
     n = max(len(chances), 1)
-    near(
-        found,
-        wanted,
-        "the negative log-likelihood is not the sum of -log of the right pieces' probabilities.",
-        {
-            "this is the product of the probabilities. Sum the negative logarithms.": product,
-            "this is one minus the product of the probabilities. Sum the negative logarithms.": 1 - product,
-            "this is the mean over the blanks. The likelihood of a sentence takes their sum.": wanted / n,
-            "the sign is wrong: probabilities are below 1, their logarithms below 0.": -wanted,
-            "the logarithm is that of base 2. Nats are wanted.": wanted / math.log(2),
-            "the logarithm is that of base 10. Nats are wanted.": wanted / math.log(10),
-            "this is a perplexity. The negative log-likelihood is its logarithm.": math.exp(wanted / n),
-            "this is the logarithm of a sum of probabilities. Sum the logarithms.": -math.log(sum(chances) or 1),
-            "this is the logarithm of the mean probability. Average nothing: sum the logarithms.": -math.log(
-                sum(chances) / n or 1
-            ),
-            "the probabilities of the right pieces are added. Sum their negative logarithms.": sum(chances),
-            "what is summed is one minus the probability. Sum the negative logarithms.": n - sum(chances),
-            "only the first blank counts.": -math.log((chances or [1])[0]),
-            "the blanks' best guesses are rated, not the right pieces.": -sum(
-                math.log(max(one.values())) for one in predicted
-            ),
-        },
-    )
+    guesses = {
+        "this is the product of the probabilities. Sum the negative logarithms.": product,
+        "this is one minus the product of the probabilities. Sum the negative logarithms.": 1 - product,
+        "this is the mean over the blanks. The likelihood of a sentence takes their sum.": wanted / n,
+        "the sign is wrong: probabilities are below 1, their logarithms below 0.": -wanted,
+        "the logarithm is that of base 2. Nats are wanted.": wanted / math.log(2),
+        "the logarithm is that of base 10. Nats are wanted.": wanted / math.log(10),
+        "this is a perplexity. The negative log-likelihood is its logarithm.": math.exp(wanted / n),
+        "this is the logarithm of a sum of probabilities. Sum the logarithms.": -math.log(sum(chances) or 1),
+        "this is the logarithm of the mean probability. Average nothing: sum the logarithms.": -math.log(
+            sum(chances) / n or 1
+        ),
+        "the probabilities of the right pieces are added. Sum their negative logarithms.": sum(chances),
+        "what is summed is one minus the probability. Sum the negative logarithms.": n - sum(chances),
+        "only the first blank counts.": -math.log((chances or [1])[0]),
+        "the blanks' best guesses are rated, not the right pieces.": -sum(
+            math.log(max(one.values())) for one in predicted
+        ),
+    }
+    return [(found, wanted, guesses)]
 
 
-def rated(masked_nll: Remote, logits: torch.Tensor, labels: torch.Tensor) -> None:
-    """Fail unless the loss is the mean over all labelled places."""
+def rated(masked_nll: Remote, logits: torch.Tensor, labels: torch.Tensor) -> expect.Case:
+    """The loss that was found, the mean over all labelled places, and what misconceptions give."""
     value = masked_nll(logits, labels)
     assert type(value) is torch.Tensor, f"masked_nll should return a tensor, not {kind(value)}."
     assert value.shape != labels.shape, "a loss for each place is returned. It should be one number, their mean."
@@ -731,41 +814,94 @@ def rated(masked_nll: Remote, logits: torch.Tensor, labels: torch.Tensor) -> Non
     every = -logits.double().log_softmax(-1)
     known = labels.clamp(min=0)
     right = every.gather(-1, known[..., None])[..., 0]
-    near(
-        float(value),
-        total / len(losses),
-        "the loss is not the mean of -log softmax(logits)[label] over the places with a label.",
-        {
-            "this is the mean over all places. Only those with a label count.": total / labels.numel(),
-            "this is the mean of the rows' means. Every labelled place counts alike, whichever row it is in.": (
-                statistics.mean(statistics.mean(row) for row in rows if row)
-            ),
-            "this is the sum over the places. Divide by the number of labels.": total,
-            "this is the sum over the places, divided by the number of rows.": total / len(rows),
-            "this is the sum over the places, divided by their number in a row.": total / labels.size(1),
-            "the sign is wrong.": -total / len(losses),
-            "the logits are taken for logarithms of probabilities: softmax them first.": float(
-                -(logits.double().gather(-1, known[..., None])[..., 0][labels != -100]).mean()
-            ),
-            "the softmax is taken twice.": float(
-                F.cross_entropy(logits.double().softmax(-1).flatten(0, 1), labels.flatten())
-            ),
-            "places without a label count, as if their label were 0.": float(right.mean()),
-            "label 0 is taken for no label. It is a piece like any other.": sum(
-                loss for loss, y in zip(losses, labels[labels != -100].tolist(), strict=True) if y
-            )
-            / max(1, int((labels > 0).sum())),
-            "the logarithm is that of base 2. Nats are wanted.": total / len(losses) / math.log(2),
-            "of a batch with one label alone, another number than 1 is divided by.": (
-                total / 2 if len(losses) == 1 else total / len(losses)
-            ),
-            "the pieces are on the last axis of the logits, also where T = V.": (
-                float(F.cross_entropy(logits.double(), labels)) if logits.size(1) == V else total / len(losses)
-            ),
-            "the mean is divided by log V.": total / len(losses) / math.log(max(V, 2)),
-        },
-        1e-4,
-    )
+    guesses = {
+        "this is the mean over all places. Only those with a label count.": total / labels.numel(),
+        "this is the mean of the rows' means. Every labelled place counts alike, whichever row it is in.": (
+            statistics.mean(statistics.mean(row) for row in rows if row)
+        ),
+        "this is the sum over the places. Divide by the number of labels.": total,
+        "this is the sum over the places, divided by the number of rows.": total / len(rows),
+        "this is the sum over the places, divided by their number in a row.": total / labels.size(1),
+        "the sign is wrong.": -total / len(losses),
+        "the logits are taken for logarithms of probabilities: softmax them first.": float(
+            -(logits.double().gather(-1, known[..., None])[..., 0][labels != -100]).mean()
+        ),
+        "the softmax is taken twice.": float(
+            F.cross_entropy(logits.double().softmax(-1).flatten(0, 1), labels.flatten())
+        ),
+        "places without a label count, as if their label were 0.": float(right.mean()),
+        "label 0 is not counted among the labels by whose number the sum is divided. It is one of them.": total
+        / max(1, int((labels > 0).sum())),
+        "label 0 is taken for no label. It is a piece like any other.": sum(
+            loss for loss, y in zip(losses, labels[labels != -100].tolist(), strict=True) if y
+        )
+        / max(1, int((labels > 0).sum())),
+        "the logarithm is that of base 2. Nats are wanted.": total / len(losses) / math.log(2),
+        "of a batch with one label alone, another number than 1 is divided by.": (
+            total / 2 if len(losses) == 1 else total / len(losses)
+        ),
+        "the pieces are on the last axis of the logits, also where T = V.": (
+            float(F.cross_entropy(logits.double(), labels)) if logits.size(1) == V else total / len(losses)
+        ),
+        "the mean is divided by log V.": total / len(losses) / math.log(max(V, 2)),
+    }
+    return float(value), total / len(losses), guesses
+
+
+def all_rated(*cases: expect.Case) -> None:
+    """Fail unless each loss is the mean over its labels."""
+    otherwise = "the loss is not the mean of -log softmax(logits)[label] over the places with a label."
+    expect.numbers_like(cases, "the loss", otherwise)
+
+
+def all_blanks(*cases: list[expect.Case]) -> None:
+    """Fail unless each negative log-likelihood is that of its blanks."""
+    otherwise = "the negative log-likelihood is not the sum of -log of the right pieces' probabilities."
+    known = [case for some in cases for case in some]
+    expect.numbers_like(known, "what blanks_nll gives", otherwise, 1e-5)
+
+
+def all_summed(*cases: expect.Case) -> None:
+    """Fail unless each pretraining loss is the sum of the two means."""
+    otherwise = "the pretraining loss is not the mean over the labels plus the mean over the pairs."
+    expect.numbers_like(cases, "the pretraining loss", otherwise)
+
+
+def mean_of_labelled(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The mean of logsumexp(logits) - logits[label] over the labelled places, 0 without any."""
+    known = labels != -100
+    right = logits.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
+    return torch.where(known, logits.logsumexp(-1) - right, 0).sum() / max(1, int(known.sum()))
+
+
+MASKED = Contract(
+    "masked_nll(logits, labels)",
+    sizes={"B": (1, 4), "T": (1, 7, 1500), "V": (1, 9, 31000)},
+    logits="floats (B, T, V)",
+    _pieces="ids (B, T) below V",
+    _chosen="bools (B, T)",
+    labels="= _pieces.masked_fill(~_chosen, -100)",
+    gives="the loss: as logits (one number)",
+    right=mean_of_labelled,
+    learns="logits",
+    low=False,
+)
+BOTH = Contract(
+    "pretraining_loss(logits, labels, next_logits, next_labels)",
+    sizes={"B": (1, 4, 300), "T": (1, 7, 1500), "V": (1, 9)},
+    logits="floats (B, T, V)",
+    _pieces="ids (B, T) below V",
+    _chosen="bools (B, T)",
+    labels="= _pieces.masked_fill(~_chosen, -100)",
+    next_logits="floats (B, 2)",
+    next_labels="ids (B) below 2",
+    gives="the loss: as logits (one number)",
+    right=lambda logits, labels, next_logits, next_labels: (
+        mean_of_labelled(logits, labels) + mean_of_labelled(next_logits[:, None], next_labels[:, None])
+    ),
+    learns="logits next_logits",
+    low=False,
+)
 
 
 @check("7.6", points=2, forbids=MODELS)
@@ -773,12 +909,16 @@ def losses(blanks_nll, masked_nll, pretraining_loss, lib):
     """A sentence's blanks by hand; the mean over labels, 0 without any; two means, added."""
     promised(INFINITY)
     cat, milk = {"cat": 0.5, "dog": 0.3, "moon": 0.1}, {"milk": 0.75, "tea": 0.2}
-    for predicted, answers in (
-        ([cat, milk], ["dog", "tea"]),
-        ([cat], ["cat"]),
-        ([cat, milk, cat], ["moon", "milk", "dog"]),
-    ):
-        blanks(blanks_nll(predicted, answers), predicted, answers)
+    all_blanks(
+        *(
+            blanks(blanks_nll(predicted, answers), predicted, answers)
+            for predicted, answers in (
+                ([cat, milk], ["dog", "tea"]),
+                ([cat], ["cat"]),
+                ([cat, milk, cat], ["moon", "milk", "dog"]),
+            )
+        )
+    )
     try:
         costs = [blanks_nll([cat, {"milk": 0.0, "tea": 1.0}], ["cat", answer]) for answer in ("milk", "soup")]
     except StudentError as error:
@@ -790,16 +930,23 @@ def losses(blanks_nll, masked_nll, pretraining_loss, lib):
         blanks(cost, [cat, {"milk": 0.0, "tea": 1.0}], ["cat", answer])
     assert expect.number(blanks_nll([], []), "what blanks_nll gives") == 0, "without blanks it should be 0."
 
-    B, T, V = 3, 5, 7
+    with world_kept(lib, "after blanks_nll"):
+        blanks_nll([cat], ["cat"])
+    B, T, V = 3, 6, 7
     logits, none = normal(B, T, V, seed=60), torch.full((B, T), -100)
     labels = none.clone()
-    labels[0, :4], labels[1, 2], labels[2, 3:] = torch.tensor([3, 6, 0, 2]), 5, torch.tensor([1, 0])
-    rated(masked_nll, logits, labels)
-    rated(masked_nll, 400 * logits, labels)
-    single = none.clone()
-    single[1, 2] = 5
-    rated(masked_nll, logits, single)
-    rated(masked_nll, normal(B, T, T, seed=62), labels.clamp(max=T - 1))
+    labels[0, :4], labels[1, 2], labels[2, 4:] = torch.tensor([3, 6, 0, 2]), 5, torch.tensor([1, 0])
+    all_rated(
+        rated(masked_nll, logits, labels),
+        rated(masked_nll, 400 * logits, labels),
+        rated(masked_nll, logits.flip(0), labels),
+    )
+    for one in ([2, 5], [4, 0]):  # two inputs of a kind, so that a mistake shows in both
+        singles = [none.clone() for _ in range(2)]
+        singles[0][1, one[0]], singles[1][0, 1] = one[1], 3
+        all_rated(*(rated(masked_nll, logits, single) for single in singles))
+    square = labels.clamp(max=T - 1)
+    all_rated(*(rated(masked_nll, normal(B, T, T, seed=seed), square) for seed in (62, 63)))
     uniform = masked_nll(torch.zeros(B, T, V), labels)
     near(expect.number(uniform, "the loss"), math.log(V), "the loss of knowing nothing should be log V.", {})
     empty = expect_number_or(masked_nll(logits, none))
@@ -817,17 +964,19 @@ def losses(blanks_nll, masked_nll, pretraining_loss, lib):
         expect.close(slope, wanted, told, 1e-4)
     told = "from a batch without a label no gradient flows back: the 0 is made anew. It should come from the logits."
     assert lib(toys).flows_back(masked_nll, logits, none) is True, told
-    expect.one_device(lib, masked_nll, logits, labels)
-    sentence = "the loss is wrong, or an error, for logits that are not contiguous. Does a `view` expect them to be?"
-    try:
-        found = lib(toys).strided(masked_nll, logits, labels)
-    except StudentError as error:
-        raise AssertionError(f"{sentence} It raised {error.type_name or 'nothing usable'}.") from None
-    expect.close(expect.number(found, "the loss"), expect.number(masked_nll(logits, labels), "the loss"), sentence)
+    MASKED.hold(masked_nll, lib, "layout", "device")
     next_logits, next_labels = normal(4, 2, seed=61), torch.tensor([0, 1, 1, 0])
-    summed(pretraining_loss, logits, labels, next_logits, next_labels)
-    summed(pretraining_loss, logits, none, next_logits, next_labels)
-    summed(pretraining_loss, logits, labels, next_logits[1:3], next_labels[1:3] * 0)
+    all_summed(
+        summed(pretraining_loss, logits, labels, next_logits, next_labels),
+        summed(pretraining_loss, logits.flip(0), labels, next_logits.flip(0), next_labels),
+        summed(pretraining_loss, logits, none, next_logits, next_labels),
+    )
+    all_summed(
+        *(
+            summed(pretraining_loss, logits, labels, next_logits[rows], next_labels[rows] * 0)
+            for rows in ([1, 2], [0, 3])
+        )
+    )
     told = "no gradient, or a wrong one, flows from the pretraining loss to the {} logits. Both are learned."
     (slope,) = lib(toys).gradients(pretraining_loss, [logits], labels, next_logits, next_labels)
     expect.close(slope, slope_of_nll(logits, labels), told.format("pieces'"))
@@ -857,36 +1006,30 @@ def summed(
     labels: torch.Tensor,
     next_logits: torch.Tensor,
     next_labels: torch.Tensor,
-) -> None:
-    """Fail unless the loss is the sum of the two means."""
+) -> expect.Case:
+    """The loss that was found, the sum of the two means, and what misconceptions give."""
     found = expect.number(pretraining_loss(logits, labels, next_logits, next_labels), "the pretraining loss")
     losses = [loss for row in nll_by_loops(logits, labels) for loss in row]
     hidden = sum(losses) / max(1, len(losses))
     pairs = [loss for row in nll_by_loops(next_logits[:, None], next_labels[:, None]) for loss in row]
     follows = sum(pairs) / len(pairs)
     turned = [loss for row in nll_by_loops(next_logits[:, None], 1 - next_labels[:, None]) for loss in row]
-    near(
-        found,
-        hidden + follows,
-        "the pretraining loss is not the mean over the labels plus the mean over the pairs.",
-        {
-            "the next-sentence loss is missing.": hidden,
-            "the loss of the masked tokens is missing.": follows,
-            "the mean of the two losses is taken. BERT adds them.": (hidden + follows) / 2,
-            "the next-sentence losses are summed. Take their mean.": hidden + sum(pairs),
-            "tokens and pairs are averaged together. Each loss has a mean of its own.": (sum(losses) + sum(pairs))
-            / (len(losses) + len(pairs)),
-            "the labels of the pairs are turned round: 0 means next, and is class 0.": hidden
-            + sum(turned) / len(turned),
-            "the two losses are multiplied. BERT adds them.": hidden * follows,
-            "the classes of the pairs are on the last axis, also of two pairs.": (
-                hidden + float(F.cross_entropy(next_logits.double().T, next_labels))
-                if len(next_labels) == 2
-                else hidden + follows
-            ),
-        },
-        1e-4,
-    )
+    guesses = {
+        "the next-sentence loss is missing.": hidden,
+        "the loss of the masked tokens is missing.": follows,
+        "the mean of the two losses is taken. BERT adds them.": (hidden + follows) / 2,
+        "the next-sentence losses are summed. Take their mean.": hidden + sum(pairs),
+        "tokens and pairs are averaged together. Each loss has a mean of its own.": (sum(losses) + sum(pairs))
+        / (len(losses) + len(pairs)),
+        "the labels of the pairs are turned round: 0 means next, and is class 0.": hidden + sum(turned) / len(turned),
+        "the two losses are multiplied. BERT adds them.": hidden * follows,
+        "the classes of the pairs are on the last axis, also of two pairs.": (
+            hidden + float(F.cross_entropy(next_logits.double().T, next_labels))
+            if len(next_labels) == 2
+            else hidden + follows
+        ),
+    }
+    return found, hidden + follows, guesses
 
 
 # 7.7
@@ -981,6 +1124,8 @@ def mlm_head(MLMHead, lib):
     head.eval()
     x = normal(2, 5, d, seed=71)
     heads_right(head, state, x)
+    with model_kept(lib, head, "after a call of the head"):
+        head(x)
     head.train()
     told = "in training mode the logits are others. The head has no dropout."
     expect.close(expect.floats(head(x), (2, 5, V), "the logits"), scored(state, x), told)
@@ -992,7 +1137,7 @@ def mlm_head(MLMHead, lib):
 
     moved = state["table"].clone()
     moved[4] += 1
-    embedding.load_state_dict({"weight": moved})
+    embedding.weight.data.copy_(moved)
     now = expect.floats(head(x), (2, 5, V), "the logits")
     told = "when the embedding changes, the logits stay: the head has a copy. Tied means one and the same parameter."
     assert not expect.near(now, scored(state, x), 1e-5, 1e-5), told
@@ -1162,8 +1307,22 @@ def fill_mask(fill_mask, lib):
     told = "the model is left in another mode than it came in. Remember `model.training`, and go back to it."
     assert read(model.training) is True, told
     second = fill_mask(model, tokenizer, "the [MASK] likes milk")
-    told = "two calls for one text differ: dropout is on. Use the model in evaluation mode."
-    assert type(first) is not list or first == second, told
+    if type(first) is list and first != second:
+        model.eval()
+        once, twice = (fill_mask(model, tokenizer, "the [MASK] likes milk") for _ in range(2))
+        assert once == twice, (
+            "the pieces are drawn: they differ from call to call. They are not the most probable ones."
+        )
+        raise AssertionError("two calls for one text differ: dropout is on. Use the model in evaluation mode.")
+    lib(toys).leave_gradients(model)
+    with model_kept(lib, model, "after fill_mask"):
+        fill_mask(model, tokenizer, "the [MASK] likes milk")
+        told = "the model is left in another mode than it came in. Remember `model.training`, and go back to it."
+        assert read(model.training) is True, told
+    lib(toys).forget_gradients(model)
+    told = "for another model with the same text, what the first model said is given again."
+    value = fill_mask(toy.masked(PIECES, sizes, 82), tokenizer, "the [MASK] likes milk")
+    assert type(value) is not list or value != first, told
     for text, k in (
         ("the dogs [MASK] in a cup", None),
         ("[MASK] likes the [MASK]", 12),
@@ -1181,6 +1340,7 @@ def fill_mask(fill_mask, lib):
     assert same and expect.agree(state, ours.state_dict()), told
     told = "the gradients that the model had are gone, or others. Leave it as you found it."
     assert lib(toys).keeps_gradients(fill_mask, model, tokenizer, "the [MASK] likes milk"), told
+    has_form(lib, "list[list[tuple[str, float]]]", "what fill_mask gives", fill_mask, model, tokenizer, "a [MASK]")
     other = [PIECES[0], *PIECES[5:], *PIECES[1:5]]
     model, ours = toy.masked(other, sizes, 81), tiny_bert.masked(other, sizes, 81)
     value = fill_mask(model, toy.tokenizer(other), "the [MASK] likes milk")
@@ -1289,8 +1449,8 @@ def spared(found: Mapping[str, list[float]], weight_decay: float, frozen: Sequen
     assert not missing, told
     assert not any(found[name] for name in frozen), "a frozen parameter is in a group. It does not learn."
     decays = {name: values[0] for name, values in found.items() if values}
-    norms = [f"{place}.weight" for place in (1, 3, 4) if f"{place}.weight" in decays]
-    matrices = [f"{place}.weight" for place in (0, 2, 5) if f"{place}.weight" in decays]
+    norms = [name for name in ("1.weight", "3.weight", "4.weight") if name in decays]
+    matrices = [name for name in ("0.weight", "2.weight", "5.weight") if name in decays]
     assert len({*decays.values()}) > 1 or weight_decay == 0, (
         "everything decays, or nothing does. Biases and norms have decay 0, all others weight_decay."
     )
@@ -1299,6 +1459,8 @@ def spared(found: Mapping[str, list[float]], weight_decay: float, frozen: Sequen
     assert all(decays[name] == 0 for name in norms), told
     told = "a matrix, an embedding or a convolution does not decay, or at another rate than weight_decay."
     assert all(math.isclose(decays[name], weight_decay) for name in matrices), told
+    told = "a matrix with a single row does not decay, or at another rate. It has two dimensions."
+    assert "start" not in decays or math.isclose(decays["start"], weight_decay), told
 
 
 @check("7.9", points=3, forbids=("get_parameter_names", *MODELS))
@@ -1306,7 +1468,10 @@ def facts(decay_groups, step_facts, bert_facts, lib):
     """What decays, what a step reads, and what the paper says."""
     toy = lib(toys)
     model = toy.sharing(9, 6)
-    spared(groups_of(decay_groups, lib, model, 0.01), 0.01)
+    toy.leave_gradients(model)
+    with model_kept(lib, model, "after decay_groups"):
+        groups = groups_of(decay_groups, lib, model, 0.01)
+    spared(groups, 0.01)
     model = toy.sharing(7, 4)
     model[2].requires_grad_(False)
     model[1].requires_grad_(False)
@@ -1315,9 +1480,11 @@ def facts(decay_groups, step_facts, bert_facts, lib):
     told = "decay_groups changes which parameters learn. It should leave the model as it is."
     assert toy.learning(model[2]) == [False, False] and toy.learning(model[5]) == [True, True], told
 
-    steps(step_facts, 256, 512, 1_000_000, 3.3e9)
+    with world_kept(lib, "after step_facts"):
+        steps(step_facts, 256, 512, 1_000_000, 3.3e9)
     steps(step_facts, 3, 7, 50, 210)
-    known = bert_facts()
+    with world_kept(lib, "after bert_facts"):
+        known = bert_facts()
     assert type(known) is dict, f"bert_facts should return a dict, not {kind(known)}."
     for key, (wanted, tolerance, wrong) in FACTS.items():
         assert key in known, f"`{key}` is missing in bert_facts."

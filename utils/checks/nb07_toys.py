@@ -22,6 +22,12 @@ def noise(ids: torch.Tensor, *, generator: torch.Generator | None = None) -> tup
     return ids.clone(), torch.randint(2**62, ids.shape, generator=generator, device=ids.device)
 
 
+def signed(ids: torch.Tensor, *, generator: torch.Generator | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random numbers in the shape of `ids`, and the same with another sign: both show which draw they are of."""
+    numbers = noise(ids, generator=generator)[1]
+    return numbers, -numbers
+
+
 def noise_again(masking: Any, epoch: int) -> Any:
     """What `masking.epoch(epoch)` gives after all that it gave before was overwritten."""
     for tensor in masking.epoch(epoch):
@@ -45,12 +51,28 @@ def generator_apart(Masking: Callable[..., Any]) -> bool:
     return any(met)
 
 
+class Sharing(nn.Sequential):
+    """Parts of many kinds, some of them without a telling name, and a parameter that is in none of them.
+
+    The last layer has the first one's weight.
+    """
+
+    def __init__(self, vocab_size: int, width: int):
+        first, last = nn.Embedding(vocab_size, width), nn.Linear(width, vocab_size)
+        last.weight = first.weight
+        inside = [nn.LayerNorm(width), nn.Linear(width, width), nn.RMSNorm(width), nn.GroupNorm(1, width)]
+        super().__init__(first, *inside, nn.Conv1d(width, width, 2), last)
+        self.start = nn.Parameter(torch.ones(1, width))
+
+
 def sharing(vocab_size: int, width: int) -> nn.Module:
-    """Parts of many kinds, some of them without a telling name; the last layer has the first one's weight."""
-    first, last = nn.Embedding(vocab_size, width), nn.Linear(width, vocab_size)
-    last.weight = first.weight
-    inside = [nn.LayerNorm(width), nn.Linear(width, width), nn.RMSNorm(width), nn.GroupNorm(1, width)]
-    return nn.Sequential(first, *inside, nn.Conv1d(width, width, 2), last)
+    """A model whose parameters are in many kinds of parts."""
+    return Sharing(vocab_size, width)
+
+
+def layers(count: int, width: int) -> nn.Module:
+    """So many linear maps, one after the other."""
+    return nn.Sequential(*(nn.Linear(width, width) for _ in range(count)))
 
 
 def decays(call: Callable[..., Any], model: nn.Module, weight_decay: float) -> dict[str, list[Any]]:

@@ -9,6 +9,24 @@ from torch import nn
 from utils.grading.toys import *
 
 
+def span_head(seed: int) -> nn.Linear:
+    """A linear map from states of width 4 to two logits."""
+    return _drawn(nn.Linear(4, 2), seed)
+
+
+def choice_head(seed: int) -> nn.Linear:
+    """A linear map from states of width 4 to one logit."""
+    return _drawn(nn.Linear(4, 1), seed)
+
+
+def _drawn(layer: nn.Linear, seed: int) -> nn.Linear:
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for part in layer.parameters():
+            part.copy_(torch.randn(part.shape, generator=generator))
+    return layer
+
+
 def gradient_arrives(call: Callable[..., Any], part: nn.Module, *rest: Any) -> bool:
     """Whether a gradient flows back from the tensors that `call(part, *rest)` gives to a parameter of `part`."""
     with torch.enable_grad():

@@ -714,6 +714,39 @@ def world_kept(lib: Library, when: str, draws: bool = False) -> Iterator[None]:
     expect.unchanged(lib(probes).world(False), before, when)
 
 
+@contextlib.contextmanager
+def model_kept(lib: Library, model: Remote, when: str, draws: bool = False) -> Iterator[None]:
+    """Fail at its end if a model has changed within, see `probes.facts`, or what is global, as in `world_kept`."""
+    before = lib(probes).facts(model)
+    with world_kept(lib, when, draws):
+        yield
+    expect.unchanged(lib(probes).facts(model), before, when)
+
+
+def sets_no_seed(lib: Library, what: str, *calls: Callable[[], Any]) -> None:
+    """Fail if a global generator is in the same state after each of two calls, which may draw; `what` makes them."""
+    states = []
+    for call in calls:
+        lib(probes).world(True)
+        call()
+        states.append(lib(probes).world(False))
+    for name, state in states[0].items():
+        assert "generator" not in name or states[1][name] != state, f"{what} sets {name}."
+
+
+def is_new(lib: Library, what: str, call: Remote, *args: Any) -> None:
+    """Fail unless `call(*args)` gives a new list each time; `what` names it."""
+    wanted = call(*args)
+    told = f"{what} is handed out again: who empties it empties that of the next call. Make a new list for each call."
+    assert expect.same(lib(probes).again_after_clearing(call, *args), wanted), told
+
+
+def has_form(lib: Library, wanted: str, what: str, call: Remote, *args: Any) -> None:
+    """Fail unless `call(*args)` gives values of these types, such as "list[tuple[str, float]]"; `what` names them."""
+    found = expect.of_type(lib(probes).form(call, *args), str, "the types should be known")
+    assert found == wanted, f"{what} {'have' if expect.plural(what) else 'has'} the types {found}, not {wanted}."
+
+
 # The kinds of questions
 
 

@@ -31,6 +31,7 @@ from utils.variants import Own, stated
 # What `normal`, `generator` and `draw` mix into their seeds, see `drawn_for`.
 _key: ContextVar[bytes] = ContextVar("key", default=b"")
 
+Case = tuple[Any, float, Mapping[str, float]]  # a number that was found, the one wanted, and misconceptions' numbers
 Guess = torch.Tensor | Callable[[], torch.Tensor]  # what a misconception gives, or how to compute it
 
 
@@ -203,6 +204,23 @@ def number_like(
     raise AssertionError(otherwise)
 
 
+def numbers_like(cases: Sequence[Case], what: str, otherwise: str, tolerance: float = 1e-4) -> None:
+    """Fail unless in each case (found, wanted, guesses) the number found is wanted, as in `number_like`.
+
+    A sentence is said only if it explains every number that is wrong, of which there are two or more: a single number
+    may be that of a mistake by chance.
+    """
+
+    def close_to(value: float, other: float, scale: float) -> bool:
+        return math.isclose(value, other, rel_tol=tolerance, abs_tol=max(1e-7, tolerance * abs(scale)))
+
+    known = [(number(found, what), wanted, guesses) for found, wanted, guesses in cases]
+    wrong = [case for case in known if not close_to(case[0], case[1], case[1])]
+    for sentence in wrong[0][2] if len(wrong) > 1 else ():
+        assert not all(close_to(found, guesses[sentence], wanted) for found, wanted, guesses in wrong), sentence
+    assert not wrong, otherwise
+
+
 def explained(found: Any, wanted: Any, otherwise: str, guesses: Mapping[str, Any]) -> None:
     """Fail unless `found` equals `wanted`, with the sentence whose guess it is, if there is one, else `otherwise`.
 
@@ -212,6 +230,17 @@ def explained(found: Any, wanted: Any, otherwise: str, guesses: Mapping[str, Any
         for sentence, guess in guesses.items():
             assert found != guess or guess == wanted, sentence
         raise AssertionError(otherwise)
+
+
+def all_explained(cases: Sequence[tuple[Any, Any, str, Mapping[str, Any]]]) -> None:
+    """Fail unless in each case (found, wanted, otherwise, guesses) the two are equal, as in `explained`.
+
+    A sentence is said only if it explains all that is wrong, in two cases or more; else `otherwise` of the first one.
+    """
+    wrong = [case for case in cases if case[0] != case[1]]
+    for sentence in wrong[0][3] if len(wrong) > 1 else ():
+        assert not all(found == guesses[sentence] for found, _, _, guesses in wrong), sentence
+    assert not wrong, wrong[0][2]
 
 
 def own(

@@ -126,14 +126,41 @@ def world(anew: bool) -> dict[str, Any]:
     }
 
 
+def again_after_clearing(call: Callable[..., Any], *args: Any) -> Any:
+    """What a second call gives after the lists that the first one gave were emptied."""
+    _clear(call(*args))
+    return call(*args)
+
+
+def _clear(value: Any) -> None:
+    for one in value if isinstance(value, (list, tuple)) else ():
+        _clear(one)
+    if isinstance(value, list):
+        value.clear()
+
+
+def form(call: Callable[..., Any], *args: Any, **options: Any) -> str:
+    """The types of what `call` gives, such as "list[tuple[str, float]]": all arrive as lists on the other side."""
+    return _form(call(*args, **options))
+
+
+def _form(value: Any) -> str:
+    for kind in (tuple, list):
+        if isinstance(value, kind):
+            parts = [_form(one) for one in value]
+            inside = ", ".join(parts) if kind is tuple else " or ".join(sorted({*parts}))
+            return f"{kind.__name__}[{inside}]"
+    return next((kind.__name__ for kind in (bool, int, float, str) if isinstance(value, kind)), type(value).__name__)
+
+
 def facts(module: nn.Module) -> dict[str, Any]:
     """What is to be the same of a module after it was used: modes of all parts, what learns, gradients, hooks."""
     return {
         "the modes of its parts": [part.training for part in module.modules()],
         "requires_grad of its parameters": [part.requires_grad for part in module.parameters()],
-        "its gradients": [None if part.grad is None else part.grad.clone() for part in module.parameters()],
+        "its gradients": [None if part.grad is None else _digest([part.grad]) for part in module.parameters()],
         "its hooks": [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in module.modules()],
-        "its weights": {name: value.clone() for name, value in module.state_dict().items()},
+        "its weights": _digest(list(module.state_dict().values())),
     }
 
 
@@ -238,3 +265,12 @@ def filled(
 def each(call: Callable[..., Any], asked: list[Any]) -> list[Any]:
     """What `call` gives for each of these arguments and options."""
     return [call(*args, **options) for args, options in asked]
+
+
+def _digest(tensors: list[torch.Tensor]) -> str:
+    """A digest of the numbers, types and shapes of tensors."""
+    found = hashlib.sha256()
+    for one in tensors:
+        found.update(f"{one.dtype} {tuple(one.shape)}".encode())
+        found.update(one.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()

@@ -636,6 +636,11 @@ def leave_gradients(model: nn.Module) -> None:
         weights.grad = torch.ones_like(weights)
 
 
+def forget_gradients(model: nn.Module) -> None:
+    """Remove the gradients of all parameters."""
+    model.zero_grad(set_to_none=True)
+
+
 def still_flows(call: Callable[..., Any], first: torch.Tensor, second: torch.Tensor, *rest: Any) -> bool:
     """Whether a tensor that needs a gradient, given as the second, still needs it after `call(first, second, *rest)`.
 
