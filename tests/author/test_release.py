@@ -58,6 +58,11 @@ IDIOMS = {
     "torch.set_grad_enabled(True)",
     "with torch.random.fork_rng(devices=[]):",
     'with torch.device("meta"):',
+    "found = None",
+    "found.append((a, b, label))",
+    "for part in module.parameters():",
+    "model.requires_grad_(True)",
+    "module.train(mode)",
 }
 
 
