@@ -1314,6 +1314,7 @@ def fill_mask(fill_mask, lib):
             "the pieces are drawn: they differ from call to call. They are not the most probable ones."
         )
         raise AssertionError("two calls for one text differ: dropout is on. Use the model in evaluation mode.")
+    model.train()
     lib(toys).leave_gradients(model)
     with model_kept(lib, model, "after fill_mask"):
         fill_mask(model, tokenizer, "the [MASK] likes milk")
