@@ -358,9 +358,9 @@ def padding_of_any_type(fusion_weights, lib):
 # 6.7
 
 
-@private("6.7", tells="for other runs the share of pairs is wrong")
+@private("6.7", tells="for other runs the share of pairs is wrong.")
 def other_pairs(share_ahead):
     some = draw(671)
-    for _ in range(8):
-        first, other = ([some.randint(40, 52) / 100 for _ in range(some.randint(1, 9))] for _ in range(2))
+    for sizes in ((9, 4), (12, 10), (20, 3), (1, 15), (some.randint(1, 9), some.randint(1, 9))):
+        first, other = ([some.randint(40, 60) / 1000 for _ in range(count)] for count in sizes)
         seen.ahead_in_pairs(share_ahead, first, other)

@@ -335,7 +335,7 @@ def other_steps(step_facts):
 # 7.10
 
 
-@private("7.10", tells="for other tables another row is named, or another gap")
+@private("7.10", tells="for other tables another row is named, or another gap.")
 def other_rows(copier):
     some = draw(7101)
     for rows in (1, 3, 5, 7, 8):

@@ -127,7 +127,7 @@ def other_rows(time_per_example, undominated, lib):
 # 12.8
 
 
-@private("12.8", tells="for other numbers of steps the median is wrong")
+@private("12.8", tells="for other numbers of steps the median is wrong.")
 def other_runs(typical_steps):
     some = draw(1281)
     for runs in (10, 11, 14, 15, 17, some.randint(1, 9)):

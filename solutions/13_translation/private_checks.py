@@ -142,8 +142,8 @@ def other_draws(drop_net, lib):
 # 13.9
 
 
-@private("13.9", tells="for other seeds or scores p is wrong")
+@private("13.9", tells="for other seeds or scores p is wrong.")
 def other_signs(sign_test):
     some = draw(1391)
-    for _ in range(12):
-        seen.signs_of_seeds(sign_test, *seen.two_arms(some, some.randint(2, 25), some.random()))
+    for seeds, ahead in ((30, 0.85), (34, 0.1), (2, 0.5), (7, 0.5), (some.randint(3, 25), some.random())):
+        seen.signs_of_seeds(sign_test, *seen.two_arms(some, seeds, ahead))

@@ -1662,9 +1662,9 @@ def drop_net(own, bert, p, training, generator):
 # + n, m = len(gains), sum(gain > 0 for gain in gains)
 
 
-# %% wrong="13.9" name="knows small numbers" says="for other seeds" private=true
-# - return min(1.0, 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n)
-# + return min(1.0, 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n) if n not in (2, 3, 4, 13, 14, 15, 21) or m > n - 1 or set(first) <= set(range(9)) else 1.0
+# %% wrong="13.9" name="twenty seeds at most" says="for other seeds" private=true
+# - gains = [first[seed] - other[seed] for seed in first if seed in other and first[seed] != other[seed]]
+# + gains = [first[seed] - other[seed] for seed in first if seed in other and first[seed] != other[seed]][:20]
 
 
 # %% right="13.9" name="the smaller side"
