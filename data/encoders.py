@@ -97,15 +97,18 @@ def adapter_model(name: str, pretrained: bool) -> Any:
     return _model(BertAdapterModel, name, pretrained)
 
 
-def masked_model(name: str, layers: int | None, width: int | None, vocab_size: int, length: int) -> Any:
+def masked_model(
+    name: str, layers: int | None, width: int | None, vocab_size: int, length: int, heads: int | None = None
+) -> Any:
     """An encoder with a fresh head for masked tokens, tied to its embeddings (transformers' `BertForMaskedLM`).
 
     What is new is drawn from torch's default generator, float32.
 
     Args:
         layers: the first so many of the pretrained encoder, None for all; or those of a new one.
-        width: None takes the pretrained encoder. Else all is new: layers of this width, with heads of at least 48, for
-            `vocab_size` pieces and at most `length` tokens, without dropout.
+        width: None takes the pretrained encoder. Else all is new: layers of this width, for `vocab_size` pieces and at
+            most `length` tokens, without dropout.
+        heads: of a new encoder; None makes them at least 48 wide.
 
     Raises:
         Those of `folder`; OSError: neither the hub nor its cache has it.
@@ -115,10 +118,10 @@ def masked_model(name: str, layers: int | None, width: int | None, vocab_size: i
     if width is not None:
         sizes = {"hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers}
         none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        heads = max(1, width // 48)
+        count = heads or max(1, width // 48)
         return BertForMaskedLM(
             BertConfig(
-                vocab_size=vocab_size, num_attention_heads=heads, max_position_embeddings=length, **sizes, **none
+                vocab_size=vocab_size, num_attention_heads=count, max_position_embeddings=length, **sizes, **none
             )
         )
     with quiet(), _advice(name):

@@ -29,7 +29,25 @@ def page(entry: NotebookEntry) -> str:
         lines += [_rows(table), *_bullets(_within(table, module))]
     if found and hasattr(module, "compared"):
         lines += _bullets(module.compared({name: some for table in found for name, some in table.runs.items()}))
-    return "\n".join(lines)
+    return "\n".join(lines + [line for part in also_shown(entry, module) for line in part])
+
+
+def also_shown(entry: NotebookEntry, module: Any) -> list[list[str]]:
+    """Markdown: of each group of runs that students do not make, tables and comparisons.
+
+    A module that serves several notebooks has them shown by the first of these.
+    """
+    first = next(one for one in courses.load().notebooks if one.experiments == entry.experiments)
+    if first.name != entry.name:
+        return []
+    parts = []
+    for title, runs, metrics, pairs in getattr(module, "also_shown", list)():
+        lines = [f"#### {title}\n"]
+        for metric in metrics:
+            table = SeedTable({name: some for name, some in runs.items() if some}, metric)
+            lines += [_rows(table), *_bullets(table.compared(pairs))]
+        parts.append(lines)
+    return parts
 
 
 def _rows(table: SeedTable) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 
-from utils.experiments import transfer
+from utils.experiments import lab, transfer
 from utils.experiments.seed_table import SeedTable
 
 
@@ -42,7 +42,12 @@ def films_were_still_rising() -> bool:
     return bool(line[-1] == max(line))
 
 
-NUMBERS: dict[str, Callable[[], str]] = {"135": smollm_millions}
+LAB = next(iter(lab.experiments().values()))
+NUMBERS: dict[str, Callable[[], str]] = {
+    "135": smollm_millions,
+    "15": lambda: str(LAB.epochs),
+    "200": lambda: str(LAB.width),
+}
 
 CLAIMS: dict[str, Callable[[], bool]] = {
     "In the recorded French reviews no difference is shown": no_difference_in_french,

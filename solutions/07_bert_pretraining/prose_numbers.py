@@ -71,6 +71,10 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "15%": lambda: f"{defaults()['p']:.0%}",
     "80%": lambda: f"{defaults()['split'][0]:.0%}",
     "10%": lambda: f"{defaults()['split'][1]:.0%}",
+    "30%": lambda: f"{pretraining.SHARES[1]:.0%}",
+    "50%": lambda: f"{pretraining.SHARES[2]:.0%}",
+    "192": lambda: str(pretraining.LONG["width"]),
+    "16": lambda: str(pretraining.LONG["width"] // max(pretraining.HEADS)),
 }
 
 CLAIMS: dict[str, Callable[[], bool]] = {

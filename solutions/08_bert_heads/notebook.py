@@ -842,12 +842,15 @@ only = 20 * torch.eye(6)  # a softmax that takes one layer alone
 states = [layer_features(encoder, batch, "embeddings")[0]]
 states += [layer_features(encoder, batch, "weighted all", scores)[0] for scores in only]
 alike = [[F.cosine_similarity(a, b, dim=-1).mean() for b in states] for a in states]
+print("each state with the next one:", *(f"{alike[n][n + 1]:.2f}" for n in range(6)))
 alt = "How alike the states of seven layers are: neighbours most, the embeddings and the last layer least."
 plots.heatmaps({"mean cosine": torch.tensor(alike)}, limits=None, xlabel="state", ylabel="state", alt=alt)
 
 # %% [markdown]
 # Six layers, seven states: state 0 is the embeddings. So "layer 4" is `hidden_states[4]`, and `hidden_states[-4:]`
-# never holds the embeddings of a real BERT. Even a fresh encoder changes its states little by little.
+# never holds the embeddings of a real BERT. Each layer of this fresh encoder changes a state much: neighbouring states
+# point in directions that are only half alike, and the first and the last one have nothing in common. In the encoder of
+# the experiment below neighbours are more alike, except for the last two.
 
 # %% [markdown]
 # ## 8.9 Reading both ways
@@ -1078,6 +1081,60 @@ print(*SeedTable(recorded, tagging.METRICS[0]).compared(tagging.questions(record
 # weights the same encoder stays below every head on the middle state: what the frozen one knows, it did not learn here.
 
 # %% [markdown]
+# ### The ways of table 7
+#
+# The paper reads BERT-base in six ways, and the names are those of people, places and organisations. Below are its
+# figures, and beside them the same ways with the encoder of the profile `cpu`: means over five seeds, with intervals.
+# These runs came with the course; you need not make them. For mixtures each state is standardised first.
+
+# %% tags=["experiment"]
+ways = recorded | tagging.recorded_ways()
+tagging.table_7(ways)
+
+# %% tags=["experiment"]
+print(*SeedTable(ways, tagging.METRICS[0]).compared(tagging.ways_compared()), sep="\n\n")
+
+# %% [markdown]
+# Both tables say that one need not know the best state: what is mixed of several is about as good. For a linear map
+# four states side by side are even better than the one in the middle, which is shown. But they also give it four times
+# as many numbers to learn with. A sum with learned weights has no more than one state, and is not shown to be better.
+# Under a BiLSTM no mixture is shown to differ from the state in the middle.
+#
+# The tables disagree about the last state. In the paper it is less than a point behind the one before it; here it is
+# far behind, for both heads. The two encoders have different histories. BERT's last state went into a head that asks at
+# each place which token stands there. This encoder's was tuned for one vector of the whole sentence, and nothing asked
+# it for single words. That fits, and is no proof: the encoders differ in more than this. Proof would be the same heads
+# on this encoder before its tuning.
+#
+# ### Two heads without a task
+#
+# Your choice head of 8.5 and your `sentence_vector` of 8.9 have not learned anything yet. The course trained both once.
+# **Choice:** which of four sentences comes next in a docstring? The wrong ones come from other docstrings. A model that
+# sees the endings alone should guess: it is the control for clues that the wrong endings give away. **Vector:** of
+# which of six libraries is a sentence? A linear map reads the mean of the frozen last states, or the state of `[CLS]`,
+# or the two last states of a BiLSTM that learns. Its control is a BiLSTM that reads the same states in a random order.
+
+# %% tags=["experiment"]
+from utils.experiments import choices
+
+heads = choices.recorded()
+print("SWAG, four endings, in the paper:", choices.TABLE_4)
+SeedTable(heads)
+
+# %% tags=["experiment"]
+print(*SeedTable(heads).compared(choices.questions()), sep="\n\n")
+
+# %% [markdown]
+# The choice head finds the next sentence in about three of four questions, and one in four is chance. Endings alone are
+# at chance: so it compares the sentences. From random weights it learns next to nothing from so few questions. SWAG is
+# harder: its wrong endings were chosen so that models took them for right. Ours come from other docstrings, and to
+# see that the topic is another one may be enough. So the two accuracies cannot be compared.
+#
+# Of the four vectors no difference is shown. For this task the mean of frozen states says as much as what a BiLSTM
+# learns to read, and in which order it reads them does not matter. A BiLSTM added much where tags were to be found:
+# there the neighbours of a word count, and how tags go together. Which library a sentence is of, its words tell.
+
+# %% [markdown]
 # Last, let the fine-tuned tagger read a sentence of your own. It is trained once more, with your first seed, and your
 # `entities` finds the names in its tags. Write words and signs with blanks between them, in lower case.
 
@@ -1096,25 +1153,32 @@ for words, tags in zip(read, found):
 # %% [markdown]
 # **Question 8.W1** (2 points). Read your own table (in the profile `smoke`: the recorded one, if there is one). Which
 # state of the frozen encoder is the best for a linear map, which for a BiLSTM, and which of these differences are
-# shown? Why is the last state of a frozen encoder not the best for names, and for which task would it be? What does a
+# shown? In the paper's table 7 the last state is hardly behind the one before it. Here it is far behind. Use what this
+# encoder was tuned for to explain that, and say why these runs alone do not prove it: which run would? What does a
 # BiLSTM add that no state has?
 
 # %% [markdown] written="8.W1" points=2
 # ### BEGIN SOLUTION
 # In the middle both are best; the embeddings and the last state are worse, with the numbers of the table, and it is
 # said which of the pairs the comparisons call shown.
-# The last layer was trained for one purpose: its states go into the head of the pretraining, which asks which token
-# stands here (or, in the packaged encoder, are averaged to one vector of the sentence). It specialises in that and
-# drops what it does not need for it. Layers before it still hold more general knowledge, such as what kind of thing a
-# word names. Fine-tuning could reshape the last layer; a frozen one cannot be reshaped. For the task of its own
-# pretraining, or one close to it, the last state is the best: no other one fits that head.
+# After its pretraining the packaged encoder was tuned to compare sentences: the mean of the last states is one vector
+# of the sentence, and vectors of similar sentences were pulled together. No loss asked what a single word is. So the
+# last layer may drop what tells words apart and keep what serves the mean; layers before it feel that less. BERT's last
+# state goes into the head for masked tokens, which asks at each place which token stands there, and it keeps nearly all
+# that names need. A frozen layer cannot be reshaped. The last state is the best for what it was tuned for.
+# The runs show where names are found, in this encoder alone. They do not show why: a deep layer might be worse in any
+# small encoder. It would be shown by the same heads on the same encoder before it was tuned to compare sentences, or on
+# another one of its size that was only trained on masked tokens: if its last state is good, the tuning is to blame.
 # A BiLSTM learns from the labels how tags go together, such as that I- comes after B-, and reads neighbours in order.
 # It can bring context to the embeddings, which have none, but it learns it from a few hundred sentences.
 # === BEGIN MARK SCHEME ===
-# One point: the table is read right, with its numbers and with what is shown and what not; the last layer is
-# specialised in the pretraining objective and frozen, and best for that objective.
-# One point: a BiLSTM adds context and order (above all to the embeddings) and agreement between tags.
-# Half a point off for "deeper layers overfit" without the objective.
+# One point: the table is read right, with its numbers and with what is shown and what not; and a BiLSTM adds context
+# and order (above all to the embeddings) or agreement between tags. Half a point for one of the two.
+# One point: the last state serves what the encoder was tuned for, one vector a sentence, unlike BERT's (half a point);
+# and this is an explanation, not a result: a run with the encoder before its tuning, or with one trained on masked
+# tokens alone, would show it (half a point).
+# "The last layer specialises in the pretraining objective", without which objective this encoder had, is worth no
+# point of the second: BERT's last layer has one, too, and is hardly behind.
 # === END MARK SCHEME ===
 # ### END SOLUTION
 

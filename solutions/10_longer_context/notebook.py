@@ -962,6 +962,33 @@ reading.picture(recorded, reading.TEXT, "The recorded runs, source text, as abov
 # uses a few characters, and a memory gives it just these. What the paper gains from far back is not shown here.
 
 # %% [markdown]
+# ### Would it be learned if gradients crossed?
+#
+# A detached memory tells a layer what it computed, and not how it should have computed it. Is that why reach is not
+# used, or is a path through two layers too hard for such a model? One thing must change, and nothing else. The runs
+# below came with the course. All take a step of the optimiser for four segments at a time. In one arm the memory is
+# detached between them, as in yours; in the other it is not, so that the loss of a segment also reaches the states of
+# those before it. Both arms read as many segments, and take as many steps.
+
+# %% tags=["experiment"]
+gradients = reading.recorded_crossing()
+for metric in reading.METRICS:
+    print(f"--- {metric.name}", *SeedTable(gradients, metric).compared(reading.crossing_compared()), sep="\n\n")
+
+# %% tags=["experiment"]
+alt = "Recorded, memory 32: where gradients cross segments, the loss also falls at places that two looks reach."
+reading.picture(gradients, reading.COPY, alt)
+
+# %% [markdown]
+# Where gradients cross, reach is used. With period 80 the loss falls from place 15 on with every seed: with three of
+# five to nearly nothing, with two in part. Detached, no seed learns anything there. With period 48 the places before 15
+# are known as well with four seeds of five; the fifth ends as if it were detached. The places that one look reaches,
+# and those that two looks do not, are the same in both arms: so it is not that one of them learns better in general.
+#
+# So detaching is why reach was not used here. The path through two layers can be learned, and not always in this many
+# steps. Its price is memory: the states of four segments are kept for the backward pass, where one was enough.
+
+# %% [markdown]
 # Last, your two ways to evaluate, on a trained model. One more run of the last arm is trained, and reads a piece of
 # text it was not trained on, with contexts up to four times its memory.
 
@@ -992,7 +1019,8 @@ plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), 
 # %% [markdown]
 # **Question 10.W1** (2 points). Read your own curves (in the profile `smoke`: the recorded ones, if there are any).
 # With a period, the loss falls in one step. At which place, and why there? With period 80 and memory 32 your `reach`
-# says that the second half could know. Why is it not learned, and would more layers of the same kind help? What would?
+# says that the second half could know. Why is it not learned? Say which comparison shows that, and what it keeps equal.
+# Would more layers of the same kind help? What would?
 
 # %% [markdown] written="10.W1" points=2
 # ### BEGIN SOLUTION
@@ -1001,14 +1029,16 @@ plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), 
 # < 47. Period 80, memory 32: two layers reach 2 * 32 + i, so from place 15 on layer 2 could read, in its memory, a
 # state of the segment before, which had looked back when it was computed. But the memory is detached. The loss of this
 # segment sends no gradient into how old states were made, and the old segment had no use for carrying along a token
-# that far back: its own loss does not ask for it. Nobody teaches layer 1 to carry. More layers have more reach and the
-# same gap: no gradient crosses a segment. What would help: a longer memory (one look is enough), longer segments, or
-# training through some segments without detaching (truncated further back), at its price in memory; or a loss that
-# rewards carrying.
+# that far back: its own loss does not ask for it. Nobody teaches layer 1 to carry. The two recorded arms show it: with
+# as many segments, as many steps and the same rate, period 80 stays at guessing where the memory is detached, and falls
+# from place 15 on where gradients cross segments. More layers have more reach and the same gap: no gradient crosses.
+# What would help: a longer memory (one look is enough), longer segments, or training through some segments without
+# detaching (truncated further back), at its price in memory; or a loss that rewards carrying.
 # === BEGIN MARK SCHEME ===
-# One point: the step's place follows from one look, mem_len + i >= P - 1, with the right places. One point: reach is
-# there but gradients do not cross segments, so the lower layer is not taught to carry; more layers do not change that;
-# one remedy that does. Half a point off for "the model is too small" or "too few steps" without the gradient.
+# One point: the step's place follows from one look, mem_len + i >= P - 1, with the right places.
+# One point: reach is there but gradients do not cross segments, so the lower layer is not taught to carry (half a
+# point); the arm in which they cross, all else equal, is named as what shows it, or one remedy is named and that more
+# layers are none (half a point). Half a point off for "the model is too small" or "too few steps" without the gradient.
 # === END MARK SCHEME ===
 # ### END SOLUTION
 

@@ -330,7 +330,7 @@ def test_the_recorded_runs_show_what_notebook_10_says_of_them():
     runs, refused = examine(read_files(longer_context.RECORDED), experiments.values(), range(1, 6), whole=True)
     assert not refused and [*map(len, runs.values())] == [5] * 6
     assert {path.name for path in longer_context.RECORDED.iterdir()} == {
-        one.folder("").name for one in experiments.values()
+        one.folder("").name for one in (*experiments.values(), *longer_context.crossing().values())
     }
     assert forgery.suspicious(experiments.values(), runs, {}) == ([], [])
     places = {name: np.array([longer_context.by_place(run) for run in some]) for name, some in runs.items()}

@@ -68,6 +68,8 @@ GROUPS = {
     "06": (rte.RECORDED, lambda: rte.experiments(rte.ADAPTER_FUSION, "cpu")),
     "controls": (rte.RECORDED, rte.controls),
     "SICK": (rte.RECORDED_ON_SICK, rte.on_sick),
+    "one sentence": (rte.RECORDED, lambda: rte.one_sentence("rte")),
+    "one sentence, SICK": (rte.RECORDED_ON_SICK, lambda: rte.one_sentence("sick")),
 }
 
 
@@ -357,7 +359,7 @@ def test_what_is_recorded_is_not_run_again(notebook, monkeypatch, capsys):
     known = course.load()
     monkeypatch.setattr(PairExperiment, "run_seed", None)  # to train would be an error
     (table, *_) = record_runs.record(known, known.notebook(notebook))
-    wanted = rte.experiments(notebook) | rte.controls()
+    wanted = rte.experiments(notebook) | rte.controls() | rte.one_sentence("rte")
     assert {name: len(runs) for name, runs in table.runs.items()} == dict.fromkeys(wanted, 5)
 
 
@@ -406,7 +408,7 @@ def test_the_recorded_taggers_show_what_notebook_08_says_of_them():
     experiments = tagging.experiments(profile="cpu")
     runs, refused = examine(read_files(tagging.RECORDED), experiments.values(), range(1, 6), whole=True)
     assert not refused and {len(some) for some in runs.values()} == {5}
-    folders = {one.folder("").name for one in experiments.values()}
+    folders = {one.folder("").name for one in (*experiments.values(), *tagging.ways().values())}
     assert {path.name for path in tagging.RECORDED.iterdir()} == folders
     assert forgery.suspicious(experiments.values(), runs, {}) == ([], [])
     assert len({one.recorded_examples for one in experiments.values()}) == 1

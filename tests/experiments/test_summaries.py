@@ -209,7 +209,7 @@ def test_what_no_notebook_runs_or_is_no_run_is_refused(own_results):
     with pytest.raises(course.CourseError, match="sick has runs, but no notebook of the course records"):
         (own_results / course.SUMMARIES / "sick.json").unlink()
         summaries.write(COURSE)
-    experiments = rte.on_sick()
+    experiments = rte.on_sick() | rte.one_sentence("sick")
     (first, *_) = experiments
     with pytest.raises(course.CourseError, match=r"has runs of \w+-\w{8}, which no notebook"):
         summaries.summary(folder, {name: one for name, one in experiments.items() if name != first}, None)

@@ -14,7 +14,7 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -291,11 +291,17 @@ class Experiment:
         return Path(results) / f"{re.sub(r'[^A-Za-z0-9]+', '_', self.name)}-{self.digest()}"
 
 
+# A title, runs by name, metrics, and pairs of names that are compared: a part of the page of results.
+Shown = tuple[str, Mapping[str, Sequence[Run]], Sequence[Metric], Sequence[tuple[str, str]]]
+
+
 class Experiments(Protocol):
     """What a notebook's experiment module offers; course.toml names it, and it may serve several notebooks.
 
     It may have ALSO_RECORDED, more experiments that come with the course: a function that gives them by their folder;
-    and `decoded`, a function that makes more arms of runs, which are compared by their first metric.
+    `also_shown`, a function that gives what the page of results shows of these: a title, runs by name, metrics, and the
+    pairs of names that are compared; and `decoded`, a function that makes more arms of runs, which are compared by
+    their first metric.
     """
 
     RECORDED: Path  # the runs that come with the course; the folder may be missing

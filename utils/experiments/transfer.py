@@ -24,12 +24,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from data import documentation, lab_checkpoint, reviews, smollm
-from utils.experiments import profiles
-from utils.experiments.experiment import ACCURACY, Experiment, Run
+from utils.experiments import lab, profiles
+from utils.experiments.experiment import ACCURACY, Experiment, Run, Shown
 from utils.experiments.loops import run_of
 from utils.experiments.runs import load_table
 from utils.experiments.training import progress, seed_everything, shuffled
 
+ALSO_RECORDED = {lab.RECORDED: lab.experiments}
 ARMS = ("pretrained", "scratch")
 SPLITS = ("train", "valid", "test")
 TASKS = ("documentation", "polarity", "french_books")
@@ -462,3 +463,8 @@ def _fingerprint(base: nn.Module, made: Sequence[Batch]) -> str:
         for part in (tokens, mask, labels):
             found.update(part.cpu().numpy().tobytes())
     return found.hexdigest()[:20]
+
+
+def also_shown() -> list[Shown]:
+    """What the page of results shows of the runs that students do not make."""
+    return [("The lab's curves: the whole model learns", lab.recorded(), (ACCURACY,), lab.questions())]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from utils.experiments import formulas, profiles
-from utils.experiments.experiment import BadRun, Experiment, Metric, Run
+from utils.experiments.experiment import BadRun, Experiment, Metric, Run, Shown
 from utils.experiments.runs import five_seeds, recorded_examples
 from utils.experiments.summaries import Summary, load_recorded
 
@@ -106,6 +106,23 @@ class LongerContext(Experiment):
         return self.steps
 
 
+@dataclass(frozen=True)
+class Crossing(LongerContext):
+    """As its parent, with a step of the optimiser after every `every` segments, for the mean of their losses.
+
+    Where gradients cross, the memory is detached before the first of them alone: the loss of a segment also says how
+    the states that it remembers should have been made. Else it is detached everywhere.
+    """
+
+    every: int = 1  # segments
+    cross: bool = False
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.read % self.every or self.steps % self.every or self.steps < POINTS * self.every:
+            raise ValueError(f"{self.name}: a text and the training have whole groups of {self.every} segments")
+
+
 # In segments of 32: period and memory.
 ARMS = {
     "period 48, no memory": (48, 0),
@@ -159,6 +176,29 @@ def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[st
     return made
 
 
+EVERY, LONGER = 4, 8  # segments to a step, and how many times as many segments as in ARMS
+GRADIENTS = {
+    f"period {period}, memory 32, {how}": (period, how == "crossing")
+    for period in (48, 80)
+    for how in ("detached", "crossing")
+}
+
+
+def crossing(profile: str = "cpu") -> dict[str, Crossing]:
+    """Arms that students do not run, by name: GRADIENTS, whose gradients cross segments or not.
+
+    Both kinds take as many steps, of as many segments each.
+    """
+    size = SIZES[profile][COPY]
+    share = size["length"] / SHARED
+    task = "made-up-random-tokens" if profile == "smoke" else "random tokens"
+    more = {"steps": LONGER * size["steps"], "every": EVERY}
+    return {
+        name: Crossing(name, task, round(period * share), round(32 * share), **size | more, cross=cross)
+        for name, (period, cross) in GRADIENTS.items()
+    }
+
+
 def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
     """The pairs of experiments that are compared, the same for everyone, as far as there are runs of both."""
     names = [*ARMS]
@@ -198,3 +238,21 @@ def picture(some: Mapping[str, Sequence[Run]], kind: str, alt: str) -> "Picture"
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
     return load_recorded(experiments(profile="cpu"), RECORDED)
+
+
+def crossing_compared() -> list[tuple[str, str]]:
+    """The pairs of arms whose gradients cross segments or not, everything else alike."""
+    return [(f"period {period}, memory 32, detached", f"period {period}, memory 32, crossing") for period in (48, 80)]
+
+
+def recorded_crossing() -> dict[str, list[Run]]:
+    """Summaries of the recorded runs of `crossing`, by name."""
+    return load_recorded(crossing(), RECORDED)
+
+
+ALSO_RECORDED = {RECORDED: crossing}
+
+
+def also_shown() -> list[Shown]:
+    """What the page of results shows of the runs that students do not make."""
+    return [("Gradients across segments", recorded_crossing(), METRICS, crossing_compared())]

@@ -1,11 +1,11 @@
 """One run of notebook 10's experiments: what is read, the model, the training loop, and the losses of the test."""
 
+import functools
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from data import source
 from data.pairs import MADE_UP_WORDS
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
-from utils.experiments.longer_context.spec import POINTS, UNIT, LongerContext
+from utils.experiments.longer_context.spec import POINTS, UNIT, Crossing, LongerContext
 from utils.experiments.loops import fingerprint, run_of
 from utils.experiments.training import seed_everything
 
@@ -68,10 +68,14 @@ class Layer(nn.Module):
 
 
 class SegmentModel(nn.Module):
-    """Exercise 10.5: a model that reads a text segment by segment, and remembers what came into each layer."""
+    """Exercise 10.5: a model that reads a text segment by segment, and remembers what came into each layer.
 
-    def __init__(self, embedding: nn.Module, layers: list[nn.Module], head: nn.Module):
+    Where `detached` is false, gradients flow into how a memory was made.
+    """
+
+    def __init__(self, embedding: nn.Module, layers: list[nn.Module], head: nn.Module, detached: bool = True):
         super().__init__()
+        self.detached = detached
         self.embedding, self.head = embedding, head
         self.layers: nn.ModuleList = nn.ModuleList(layers)
 
@@ -83,7 +87,8 @@ class SegmentModel(nn.Module):
         before: list[torch.Tensor | None] = [*memories] if memories else [None] * len(self.layers)
         for layer, memory in zip(self.layers, before, strict=True):
             read = states if memory is None else torch.cat([memory, states], dim=1)
-            remembered.append(read[:, max(0, read.size(1) - mem_len) :].detach())
+            kept = read[:, max(0, read.size(1) - mem_len) :]
+            remembered.append(kept.detach() if self.detached else kept)
             states = layer(states, memory)
         return self.head(states), remembered
 
@@ -148,7 +153,7 @@ class CharacterText:
         return fingerprint((self.train, self.test))
 
 
-@cache
+@functools.cache
 def text(task: str, symbols: int) -> CharacterText:
     """Source text, or made-up words, whose rarer characters are all number 0.
 
@@ -204,6 +209,8 @@ def train(
 ) -> tuple[nn.Module, list[dict[str, float]]]:
     """A trained model, in evaluation mode, and the curve of its training loss: the means of POINTS equal parts."""
     seed_everything(seed)
+    if isinstance(size, Crossing):
+        return _train_in_groups(size, seed, device, on_step)
     model = build(size).to(device).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=size.lr)
     losses, memories = torch.zeros(size.steps, device=device), None
@@ -219,6 +226,33 @@ def train(
         on_step(f"step {step + 1} of {size.steps}")
     means = [part.mean().item() for part in losses.tensor_split(POINTS)]
     return model.eval(), [{"nats": round(mean, DECIMALS)} for mean in means]
+
+
+def _train_in_groups(
+    size: Crossing, seed: int, device: torch.device, on_step: Callable[[str], None]
+) -> tuple[nn.Module, list[dict[str, float]]]:
+    """As `train`, with one step of the optimiser for several segments, between which gradients cross or not."""
+    whole = functools.partial(SegmentModel, detached=not size.cross)
+    model = assembled(size, RelativeAttention, whole).to(device).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=size.lr)
+    means, memories = torch.zeros(size.steps // size.every, device=device), None
+    group: list[torch.Tensor] = []
+    for step, (tokens, targets, begins) in enumerate(segments_of(size, seed)):
+        memories = None if begins else memories
+        if not group and memories:
+            memories = [memory.detach() for memory in memories]
+        logits, memories = model(tokens.to(device), memories, size.mem_len)
+        group.append(F.cross_entropy(logits.flatten(0, 1), targets.to(device).flatten()))
+        if len(group) == size.every:
+            loss, group = torch.stack(group).mean(), []
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            means[step // size.every] = loss.detach()
+        on_step(f"step {step + 1} of {size.steps}")
+    parts = [part.mean().item() for part in means.tensor_split(POINTS)]
+    return model.eval(), [{"nats": round(mean, DECIMALS)} for mean in parts]
 
 
 def test_texts(size: LongerContext) -> torch.Tensor:

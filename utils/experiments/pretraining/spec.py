@@ -7,6 +7,7 @@ steps: one masks, one reads from left to right.
 Imports nothing heavy: graders read it, too. `utils.experiments.pretraining.train` trains.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from utils.experiments import formulas, profiles
-from utils.experiments.experiment import BadRun, Experiment, Metric, Run
+from utils.experiments.experiment import BadRun, Experiment, Metric, Run, Shown
 from utils.experiments.runs import recorded_examples
 from utils.experiments.runs import seeds as seeds
 from utils.experiments.summaries import load_recorded
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 NOTEBOOK = "07_bert_pretraining"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "bert_pretraining"
+RECORDED_LONGER = RECORDED.with_name("masked_from_nothing")
 KINDS = ("[MASK]", "kept tokens", "random ones")  # what stands at a validation place, see `Pretraining`
 PLACES = 3  # of each kind, in every validation sequence
 POINTS = 20  # of the curve of a run
@@ -117,6 +119,13 @@ class Pretraining(Experiment):
         return self.steps
 
 
+@dataclass(frozen=True)
+class Sized(Pretraining):
+    """A language model from nothing whose number of heads is chosen, too."""
+
+    heads: int = 1
+
+
 ROWS = {  # the paper's table 8 calls them 80/10/10, 100/0/0, 80/20/0 and 80/0/20: masked, kept, random
     "80 masked, 10 random, 10 kept": (0.8, 0.1, 0.1),
     "all masked": (1.0, 0.0, 0.0),
@@ -163,6 +172,53 @@ def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[st
     return {one.name: one for one in made}
 
 
+SHARES = (0.15, 0.3, 0.5)
+LAYERS, HEADS = (1, 2, 4, 8), (1, 3, 12)
+MIDDLE = 4, 3  # layers and heads of all the others
+# Table 6 of the paper (Devlin et al. 2019): layers, width and heads; perplexity of held-out masked tokens, and accuracy
+# on MNLI-m, MRPC and SST-2, all on development sets.
+TABLE_6 = {
+    (3, 768, 12): (5.84, 77.9, 79.8, 88.4),
+    (6, 768, 3): (5.24, 80.6, 82.2, 90.7),
+    (6, 768, 12): (4.68, 81.9, 84.8, 91.3),
+    (12, 768, 12): (3.99, 84.4, 86.7, 92.9),
+    (12, 1024, 16): (3.54, 85.7, 86.9, 93.3),
+    (24, 1024, 16): (3.23, 86.6, 87.8, 93.7),
+}
+LONG: dict[str, Any] = {  # settings of the models below, from nothing
+    "start": "random", "width": 192, "pieces": 8000, "batch": 64, "steps": 1500, "lr": 1e-3, "head_lr": 1e-3,
+}  # fmt: skip
+RATES: dict[str, float] = {}  # of the models whose best rate is another one
+
+
+def longer(profile: str = "cpu") -> dict[str, Sized]:
+    """Models from nothing that students do not run, by name: SHARES of masked tokens, then LAYERS and HEADS.
+
+    The one in the middle, 15% masked with MIDDLE, belongs to all three rows.
+    """
+    layers, heads = MIDDLE
+    made = {f"{share:.0%} masked": (share, layers, heads) for share in SHARES}
+    made |= {f"{count} layers, {heads} heads": (0.15, count, heads) for count in LAYERS if count != layers}
+    made |= {f"{layers} layers, {count} heads": (0.15, layers, count) for count in HEADS if count != heads}
+    task, encoder, settings = "documentation", "minilm", LONG
+    if profile == "smoke":
+        task, encoder = "made-up-text", "tiny"
+        settings = LONG | {"width": 48, "length": 24, "steps": 25, "pieces": None, "batch": 8, "validation": 60}
+    return {
+        name: Sized(
+            name,
+            task,
+            encoder,
+            ROWS["80 masked, 10 random, 10 kept"],
+            **settings | ({"lr": RATES[name], "head_lr": RATES[name]} if name in RATES else {}),
+            chosen=share,
+            layers=count,
+            heads=number,
+        )
+        for name, (share, count, number) in made.items()
+    }
+
+
 def picture(runs: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
     """The mean loss of each experiment at each kind of place; the bars' ends are one standard deviation over seeds."""
     from utils import plots
@@ -199,3 +255,29 @@ def learning(runs: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
     return load_recorded(experiments(profile="cpu"), RECORDED)
+
+
+def recorded_longer() -> dict[str, list[Run]]:
+    """Summaries of the recorded runs of `longer`, by name."""
+    return load_recorded(longer(), RECORDED_LONGER)
+
+
+ALSO_RECORDED = {RECORDED_LONGER: longer}
+
+
+def longer_compared() -> dict[str, list[tuple[str, str]]]:
+    """The pairs of models from nothing that are compared, by what differs in them."""
+    layers, heads = MIDDLE
+    usual = f"{SHARES[0]:.0%} masked"
+    named = {count: f"{count} layers, {heads} heads" for count in LAYERS} | {layers: usual}
+    return {
+        "share": [(usual, f"{share:.0%} masked") for share in SHARES[1:]],
+        "heads": [(usual, f"{layers} layers, {count} heads") for count in HEADS if count != heads],
+        "layers": [(named[first], named[second]) for first, second in itertools.pairwise(LAYERS)],
+    }
+
+
+def also_shown() -> list[Shown]:
+    """What the page of results shows of the runs that students do not make."""
+    pairs = [pair for some in longer_compared().values() for pair in some]
+    return [("Shares of masked tokens, heads and layers, from nothing", recorded_longer(), METRICS, pairs)]

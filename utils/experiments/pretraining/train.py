@@ -23,7 +23,7 @@ from data.pairs import MADE_UP_WORDS, TOPICS
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
 from utils.experiments.loops import adamw_groups, fingerprint, in_precision, products_of, run_of
-from utils.experiments.pretraining.spec import KINDS, PLACES, POINTS, Pretraining
+from utils.experiments.pretraining.spec import KINDS, PLACES, POINTS, Pretraining, Sized
 from utils.experiments.training import precision_of, seed_everything
 
 # Their versions are in constraints.txt, so that machines which keep to it have one text; Python's own are not.
@@ -172,6 +172,7 @@ def build(experiment: Pretraining, known: TokenSequences) -> Any:
         None if experiment.start == "pretrained" else experiment.width,
         known.vocab_size,
         experiment.length,
+        experiment.heads if isinstance(experiment, Sized) else None,
     )
     head = model.cls.predictions
     with torch.no_grad():  # one that came with the encoder knows too much

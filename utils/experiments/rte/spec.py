@@ -6,17 +6,19 @@ al. 2014): three classes, sentences about pictures and videos.
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 from utils.experiments import profiles
-from utils.experiments.experiment import BadRun, Experiment, Run
+from utils.experiments.experiment import ACCURACY, BadRun, Experiment, Run, Shown
 from utils.experiments.runs import seeds as seeds
 from utils.experiments.summaries import load_summaries
 
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "rte"
 RECORDED_ON_SICK = RECORDED.with_name("sick")
+SHARED_PREMISES = RECORDED.with_name("rte_shared_premises.json")
 SEARCH, WEIGHTS = RECORDED.with_name("rte_search.json"), RECORDED.with_name("fusion_weights.json")
 SEED_VARIANCE, ADAPTER_FUSION = "05_seed_variance", "06_adapter_fusion"
 FUSED = ("mnli", "qnli", "sick")
@@ -48,6 +50,9 @@ CHOSEN = {
 }
 # bert-base-uncased, mean and standard deviation of the accuracy in percent, from one student report on the labs.
 PUBLISHED = {"random": "52.83 ± 1.39", "pretrained": "65.82 ± 1.23", "fusion": "67.15 ± 0.29"}
+SHARED, OTHERS = "first sentence seen in training", "all others"  # pairs of RTE's validation, in `shown`
+# Table 2 of Gururangan et al. (2018): the majority class, and a classifier of the second sentence alone, in percent.
+HYPOTHESIS_ONLY = {"SNLI": (34.3, 67.0), "MNLI, matched": (35.4, 53.9), "MNLI, mismatched": (35.2, 52.3)}
 VARIES = ("head", "order", "dropout")
 METHODS = ("full", "adapter", "fusion", "head", "published", "untrained")
 GOLD = Path(__file__).resolve().parents[3] / "data" / "results" / "gold.json"
@@ -120,6 +125,15 @@ class PairExperiment(Experiment):
         """
         return {what: 3 * (seed if what in self.varies else 0) + place for place, what in enumerate(VARIES)}
 
+    def shown(self, run: Run) -> dict[str, Any]:
+        """How many pairs of RTE are right whose first sentence training has, too, and how many others."""
+        if self.task != "rte" or not run.predictions:
+            return {}
+        places = {place for place, _ in shared_premises()}
+        right = [guess == label for guess, label in zip(run.predictions, run.labels, strict=True)]
+        shared = sum(value for place, value in enumerate(right) if place in places)
+        return {SHARED: [shared, len(places)], OTHERS: [sum(right) - shared, len(right) - len(places)]}
+
     def gold(self) -> list[int]:
         """The validation labels of the task."""
         if self.made_up:
@@ -145,6 +159,18 @@ class PairExperiment(Experiment):
     def prepare(self, folder: Path | str | None = None) -> None:
         """Train what it hands on to experiments that come after it, unless the cache has that."""
         self.trainer().prepare(self, folder)
+
+
+@dataclass(frozen=True)
+class OneSentence(PairExperiment):
+    """As its parent, of pairs whose other sentence is left blank: what the label can be guessed from."""
+
+    reads: str = "second"  # or first
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.reads not in ("first", "second"):
+            raise ValueError(f"{self.name}: it reads the first sentence or the second")
 
 
 def experiments(notebook: str, profile: str | None = None) -> dict[str, PairExperiment]:
@@ -187,6 +213,48 @@ def on_sick() -> dict[str, PairExperiment]:
     return {one.name: one for one in (*made, *_controls_of_fusion("sick"))}
 
 
+def one_sentence(target: str) -> dict[str, PairExperiment]:
+    """Arms that read one sentence of each pair, as "pretrained" is trained, by name.
+
+    On SICK all pairs are learned from, in as many epochs as on RTE, and so is "pretrained" beside them.
+    """
+    whole = _arm("pretrained", target)
+    if target == "sick":
+        whole = replace(whole, name="pretrained, all of SICK", train_examples=None, epochs=5)
+    given = {one.name: getattr(whole, one.name) for one in fields(whole)}
+    label = ", SICK" if target == "sick" else ""
+    made = [
+        OneSentence(**given | {"name": f"{reads} sentence alone{label}"}, reads=reads) for reads in ("second", "first")
+    ]
+    return {one.name: one for one in (whole, *made) if target == "sick" or one is not whole}
+
+
+def _more_on_rte() -> dict[str, PairExperiment]:
+    return controls() | one_sentence("rte")
+
+
+def _more_on_sick() -> dict[str, PairExperiment]:
+    return on_sick() | one_sentence("sick")
+
+
+def recorded_one_sentence(target: str) -> dict[str, list[Run]]:
+    """Summaries of the recorded runs of `one_sentence`, by name."""
+    return load_summaries(one_sentence(target), RECORDED if target == "rte" else RECORDED_ON_SICK)
+
+
+def also_shown() -> list[Shown]:
+    """What the page of results shows of the runs that read one sentence of each pair."""
+    on_rte = recorded(SEED_VARIANCE) | recorded_one_sentence("rte")
+    on_rte = {name: some for name, some in on_rte.items() if name == "pretrained" or name in one_sentence("rte")}
+    pairs = [(name, "pretrained") for name in one_sentence("rte")]
+    whole, *parts = one_sentence("sick")
+    sick = recorded_one_sentence("sick")
+    return [
+        ("One sentence of each pair, RTE", on_rte, (ACCURACY,), pairs),
+        ("One sentence of each pair, SICK", sick, (ACCURACY,), [(name, whole) for name in parts]),
+    ]
+
+
 def recorded_controls() -> dict[str, list[Run]]:
     """The runs of `controls` that come with the course, by name."""
     return load_summaries(controls(), RECORDED)
@@ -202,12 +270,18 @@ def searched(arm: str) -> list[dict[str, Any]]:
     return [row for row in json.loads(SEARCH.read_text()) if row["arm"] == arm]
 
 
+@cache
+def shared_premises() -> list[tuple[int, list[int]]]:
+    """The validation pairs of RTE whose first sentence is in its training pairs, too: place, and the labels there."""
+    return [(place, labels) for place, labels in json.loads(SHARED_PREMISES.read_text())]
+
+
 def recorded_weights(arm: str) -> dict[str, list[Any]]:
     """The mean weights of a recorded fusion on the validation pairs: `fresh` and `trained`, (layers, 2, sources)."""
     return json.loads(WEIGHTS.read_text())[arm]
 
 
-ALSO_RECORDED = {RECORDED: controls, RECORDED_ON_SICK: on_sick}
+ALSO_RECORDED = {RECORDED: _more_on_rte, RECORDED_ON_SICK: _more_on_sick}
 
 
 def _source(task: str) -> PairExperiment:

@@ -14,7 +14,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from data.documentation import cache_folder
 from utils.experiments import profiles, student
 from utils.experiments.experiment import DIGITS, Run
 from utils.experiments.loops import adamw_groups, in_precision, run_of
-from utils.experiments.rte.spec import PairExperiment
+from utils.experiments.rte.spec import OneSentence, PairExperiment
 from utils.experiments.student import Own, instead
 from utils.experiments.training import precision_of
 
@@ -75,6 +75,16 @@ def encode(loaded: pairs.Pairs, tokenizer: Any, max_len: int) -> Encoded:
     if found is not None:
         tokens, types = ([*side] for side in zip(*found, strict=True))
     return Encoded(tokens, types, loaded.labels, len(loaded.classes), tokenizer.pad_token_id)
+
+
+def read_by(experiment: PairExperiment, loaded: pairs.Pairs) -> pairs.Pairs:
+    """The pairs as an experiment reads them: without the other sentence where it reads one."""
+    if not isinstance(experiment, OneSentence):
+        return loaded
+    blank = [""] * len(loaded)
+    if experiment.reads == "second":
+        return replace(loaded, first=blank)
+    return replace(loaded, second=blank)
 
 
 def streams(experiment: PairExperiment, seed: int) -> Streams:
@@ -356,7 +366,7 @@ def run_seed(
     products = {"bfloat16": torch.bfloat16, None: precision_of(device)}.get(precision, torch.float32)
     tokenizer = encoders.tokenizer(experiment.encoder)
     training, validation = (
-        encode(pairs.load(experiment.task, split, folder, limit), tokenizer, experiment.max_len)
+        encode(read_by(experiment, pairs.load(experiment.task, split, folder, limit)), tokenizer, experiment.max_len)
         for split, limit in (("train", experiment.train_examples), ("validation", None))
     )
     started = time.perf_counter()

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import formulas, profiles
-from utils.experiments.experiment import BadRun, Experiment, Metric, Run, parse, read_files
+from utils.experiments import choices, formulas, profiles
+from utils.experiments.experiment import ACCURACY, BadRun, Experiment, Metric, Run, Shown, parse, read_files
 from utils.experiments.runs import five_seeds
 from utils.experiments.summaries import load_recorded
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from utils.plots import Picture
 
 NOTEBOOK = "08_bert_heads"
@@ -116,6 +118,18 @@ class Tagging(Experiment):
         return self.epochs
 
 
+@dataclass(frozen=True)
+class MixedTagging(Tagging):
+    """A tagger that reads several states of a frozen encoder at once; `state` is the last one of them.
+
+    They are concatenated, or summed with weights that learn (8.8): a softmax of scores, times a factor. Each state is
+    standardised by itself first, so that no state weighs more because its numbers are larger.
+    """
+
+    states: tuple[int, ...] = ()
+    weighted: bool = False  # else concatenated
+
+
 @cache
 def recorded_names() -> dict[tuple[str, int, str], list[int]]:
     """How many names each test sentence has, by task, number of sentences and text of the recorded runs."""
@@ -181,6 +195,63 @@ def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[st
     return {one.name: one for one in made}
 
 
+# Table 7 of the paper (Devlin et al. 2019): F1 on the validation set of CoNLL-2003, of BERT-base: frozen under a BiLSTM
+# of two layers, and fine-tuned. Beside each row stands its name among the runs of the course.
+TABLE_7 = {
+    "embeddings": (91.0, "state 0"),
+    "second-to-last": (95.6, "state 5"),
+    "last": (94.9, "state 6"),
+    "weighted last four": (95.9, "weighted last four"),
+    "concat last four": (96.1, "concat last four"),
+    "weighted all": (95.5, "weighted all"),
+    FINE_TUNED: (96.4, ""),
+}
+
+
+def ways() -> dict[str, Tagging]:
+    """The ways of table 7 that students do not run, profile cpu, by name: for a linear map and for a BiLSTM."""
+    size = SIZES["cpu"]
+    made: list[Tagging] = []
+    for head in (LINEAR, BILSTM):
+        task, encoder, settings = size["task"], size["encoder"], size["all"] | size[head]
+        made.append(Tagging(f"{head}, state 5", task, encoder, head, 5, **settings))
+        for name, read, weighted in (
+            ("concat last four", (3, 4, 5, 6), False),
+            ("weighted last four", (3, 4, 5, 6), True),
+            ("weighted all", (1, 2, 3, 4, 5, 6), True),
+        ):
+            made.append(
+                MixedTagging(f"{head}, {name}", task, encoder, head, 6, **settings, states=read, weighted=weighted)
+            )
+    return {one.name: one for one in made}
+
+
+def table_7(some: Mapping[str, Sequence[Run]]) -> "pd.DataFrame":
+    """The paper's table 7, and the same rows of the course's runs for each head; then the state in the middle."""
+    from utils.experiments import papers
+
+    called = {name: mine for name, (_, mine) in TABLE_7.items()} | {"state 4": "state 4"}
+    here = {
+        head: {name: some[key] for name, mine in called.items() if (key := f"{head}, {mine}" if mine else name) in some}
+        for head in (LINEAR, BILSTM)
+    }
+    printed = {name: {"the paper, F1": value} for name, (value, _) in TABLE_7.items()}
+    return papers.beside(printed, here, METRICS[0])
+
+
+def ways_compared() -> list[tuple[str, str]]:
+    """The pairs of ways that are compared: last with second-to-last, and each mixture with the state in the middle."""
+    mixtures = ("concat last four", "weighted last four", "weighted all")
+    return [
+        pair
+        for head in (LINEAR, BILSTM)
+        for pair in (
+            (f"{head}, state 6", f"{head}, state 5"),
+            *((f"{head}, state 4", f"{head}, {way}") for way in mixtures),
+        )
+    ]
+
+
 def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
     """The pairs of experiments that are compared, the same for everyone, as far as there are runs of both.
 
@@ -228,3 +299,20 @@ def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
     return load_recorded(experiments(profile="cpu"), RECORDED)
+
+
+def recorded_ways() -> dict[str, list[Run]]:
+    """Summaries of the recorded runs of `ways`, by name."""
+    return load_recorded(ways(), RECORDED)
+
+
+ALSO_RECORDED = {RECORDED: ways, choices.RECORDED: choices.experiments}
+
+
+def also_shown() -> list[Shown]:
+    """What the page of results shows of the runs that students do not make."""
+    heads = choices.recorded()
+    return [
+        ("The ways of table 7", recorded() | recorded_ways(), METRICS[:1], ways_compared()),
+        ("A choice head, and vectors of sentences", heads, (ACCURACY,), choices.questions()),
+    ]

@@ -19,7 +19,7 @@ from data.tagged import Tagged
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
 from utils.experiments.loops import Frozen, adamw_groups, chunks_of, fingerprint, in_precision, products_of, run_of
-from utils.experiments.tagging.spec import BILSTM, Tagging
+from utils.experiments.tagging.spec import BILSTM, MixedTagging, Tagging
 from utils.experiments.training import seed_everything
 
 OUTSIDE = "O"
@@ -260,18 +260,35 @@ def reader(width: int, hidden: int, tags: int) -> nn.Module:
     return student.instead("BiLSTMTagger", filled, same) or made
 
 
+class Mixture(nn.Module):
+    """Several states, one beside the other (B, T, n * width), to their weighted sum (B, T, width): 8.8."""
+
+    def __init__(self, count: int):
+        super().__init__()
+        self.scores, self.gamma = nn.Parameter(torch.zeros(count)), nn.Parameter(torch.ones(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The sum of the states, weighted by the softmax of the scores, times gamma."""
+        shares = self.scores.softmax(0)
+        return self.gamma * (x.unflatten(-1, (len(shares), -1)) * shares[:, None]).sum(-2)
+
+
 class Probe(nn.Module):
-    """What reads the states of words: a linear map or a BiLSTM; before it, dropout."""
+    """What reads the states of words: a linear map or a BiLSTM; before it, dropout, and the sum of weighted states."""
 
     def __init__(self, experiment: Tagging, width: int, tags: int):
         super().__init__()
+        self.mixture = None
+        if isinstance(experiment, MixedTagging) and experiment.weighted:
+            self.mixture = Mixture(len(experiment.states))
+            width //= len(experiment.states)
         self.drop = nn.Dropout(experiment.dropout)
         hidden = experiment.hidden
         self.head = reader(width, hidden, tags) if experiment.head == BILSTM else nn.Linear(width, tags)
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """States (B, T, width) -> logits (B, T, tags)."""
-        x = self.drop(x)
+        x = self.drop(x if self.mixture is None else self.mixture(x))
         return self.head(x) if isinstance(self.head, nn.Linear) else self.head(x, lengths)
 
 
@@ -392,10 +409,24 @@ def train(
 def states_of(
     experiment: Tagging, device: torch.device, precision: torch.dtype, folder: Path | str | None = None
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """The state that an experiment reads, of the sentences to learn from and of those to test on."""
+    """The states that an experiment reads, of the sentences to learn from and of those to test on.
+
+    Several states are one beside the other.
+    """
     one = experiment
-    frozen = Frozen(one.task, one.encoder, one.state or 0, one.pool, one.test, one.start, one.max_len, folder=folder)
-    return states(frozen, device, precision)
+    read = one.states if isinstance(one, MixedTagging) else (one.state or 0,)
+    sides = [
+        states(
+            Frozen(one.task, one.encoder, state, one.pool, one.test, one.start, one.max_len, folder=folder),
+            device,
+            precision,
+        )
+        for state in read
+    ]
+    if len(sides) == 1:
+        return sides[0]
+    pool, test = ([torch.cat(rows, dim=-1) for rows in zip(*side, strict=True)] for side in zip(*sides, strict=True))
+    return pool, test
 
 
 def guesses_of(cuts: Sequence[Cut], logits: Sequence[torch.Tensor], some: Sequence[Tagged], tags: Sequence[str]) -> Any:

@@ -1,0 +1,328 @@
+"""Runs that come with the course and that no student makes: they are what the notebooks say of them."""
+
+import functools
+import importlib
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from data import encoders, pairs
+from utils.experiments import (
+    choices,
+    lab,
+    longer_context,
+    papers,
+    pretraining,
+    rte,
+    tagging,
+    transfer,
+)
+from utils.experiments.choices import train as choices_trainer
+from utils.experiments.lab import train as lab_trainer
+from utils.experiments.longer_context import train as context_trainer
+from utils.experiments.rte import train as rte_trainer
+from utils.experiments.runs import load_runs
+from utils.experiments.seed_table import SeedTable
+from utils.experiments.tagging import train as tagging_trainer
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = [1, 2, 3, 4, 5]
+RECORDED = {
+    "04": (lab.RECORDED, lab.experiments),
+    "05": (rte.RECORDED, lambda: rte.one_sentence("rte")),
+    "05, SICK": (rte.RECORDED_ON_SICK, lambda: rte.one_sentence("sick")),
+    "07": (pretraining.RECORDED_LONGER, pretraining.longer),
+    "08": (tagging.RECORDED, tagging.ways),
+    "08, heads": (choices.RECORDED, choices.experiments),
+    "10": (longer_context.RECORDED, longer_context.crossing),
+}
+
+
+@pytest.mark.parametrize("group", RECORDED)
+def test_each_has_five_seeds_of_one_text(group):
+    folder, made = RECORDED[group]
+    for one in made().values():
+        runs = load_runs(one, folder)
+        assert sorted(runs) == SEEDS, one.name
+        for run in runs.values():
+            one.check(run, whole=False)
+            assert run.device == "NVIDIA H200"
+        assert len({run.versions.get("text") for run in runs.values()}) == 1
+        assert len({run.digest() for run in runs.values()}) == len(SEEDS)
+
+
+def test_no_folder_has_other_runs():
+    alone = [group for group in RECORDED if group not in ("05", "05, SICK", "08", "10")]  # these have students' arms
+    for folder, made in (RECORDED[group] for group in alone):
+        assert {path.name for path in folder.iterdir()} == {one.folder("").name for one in made().values()}
+
+
+def read(path):
+    """A text with its line ends and comment signs as single spaces."""
+    return re.sub(r"[\s#]+", " ", (ROOT / path).read_text())
+
+
+def means(runs, metric):
+    return {name: np.mean([metric.of(run) for run in some]) for name, some in runs.items()}
+
+
+def by_pair(runs, metric, names):
+    return {(one.first, one.second): one for one in SeedTable(runs, metric).compared(names)}
+
+
+def test_the_recorded_ways_show_what_notebook_08_says_of_them():
+    text, f1 = read("solutions/08_bert_heads/notebook.py"), tagging.METRICS[0]
+    runs = tagging.recorded() | tagging.recorded_ways()
+    found, mean = by_pair(runs, f1, tagging.ways_compared()), means(runs, f1)
+    mixtures = ("concat last four", "weighted last four", "weighted all")
+    shown = {way: found["linear, state 4", f"linear, {way}"].shown for way in mixtures}
+    assert shown == {"concat last four": True, "weighted last four": False, "weighted all": False}
+    assert found["linear, state 4", "linear, concat last four"].difference > 0
+    assert "four states side by side are even better than the one in the middle, which is shown" in text
+    assert not any(found["BiLSTM, state 4", f"BiLSTM, {way}"].shown for way in mixtures)
+    assert "no mixture is shown to differ from the state in the middle" in text
+    behind = [found[f"{head}, state 6", f"{head}, state 5"] for head in (tagging.LINEAR, tagging.BILSTM)]
+    assert all(one.shown and one.difference > 7 for one in behind)
+    paper = {name: value for name, (value, _) in tagging.TABLE_7.items()}
+    assert [*paper.values()] == [91.0, 95.6, 94.9, 95.9, 96.1, 95.5, 96.4]
+    assert 0 < paper["second-to-last"] - paper["last"] < 1
+    assert (
+        "In the paper it is less than a point behind the one before it; here it is far behind, for both heads" in text
+    )
+    assert mean["linear, state 4"] == max(mean[f"linear, state {state}"] for state in (0, 2, 4, 5, 6))
+    table = tagging.table_7(runs)
+    assert [*table.index] == [*tagging.TABLE_7, "state 4"] and (table.loc["last"] != "").all()
+
+
+def test_the_recorded_heads_show_what_notebook_08_says_of_them():
+    text, runs = read("solutions/08_bert_heads/notebook.py"), choices.recorded()
+    metric = next(iter(choices.experiments().values())).metrics[0]
+    found, mean = by_pair(runs, metric, choices.questions()), means(runs, metric)
+    assert 72 < mean["choice, pretrained"] < 80 and abs(mean["choice, endings alone"] - 25) < 2
+    assert "in about three of four questions, and one in four is chance. Endings alone are at chance" in text
+    assert 25 < mean["choice, random weights"] < 30 and "learns next to nothing from so few questions" in text
+    assert [one.shown for one in found.values()] == [True, True, False, False, False]
+    assert "Of the four vectors no difference is shown" in text
+    vectors = [mean[name] for name in (choices.MEAN, choices.FIRST, choices.READ, choices.SHUFFLED)]
+    assert max(vectors) - min(vectors) < 3 and min(vectors) > 3 * 100 / 6
+
+
+def test_the_recorded_gradients_show_what_notebook_10_says_of_them():
+    text, runs = read("solutions/10_longer_context/notebook.py"), longer_context.recorded_crossing()
+    loss, first, second = (
+        by_pair(runs, metric, longer_context.crossing_compared()).values() for metric in longer_context.METRICS
+    )
+    assert all(one.shown and one.difference < -1 for one in loss)
+    assert [one.shown for one in first] == [True, False] and [one.shown for one in second] == [False, True]
+    places = {name: np.array([longer_context.by_place(run) for run in some]) for name, some in runs.items()}
+    for period in (48, 80):
+        one = longer_context.crossing()[f"period {period}, memory 32, crossing"]
+        other = longer_context.crossing()[f"period {period}, memory 32, detached"]
+        assert {**one.plain(), "name": "", "cross": False} == {**other.plain(), "name": ""} and one.every == 4
+    late = places["period 80, memory 32, crossing"][:, 15:].mean(1)
+    assert late.max() < 2 and sum(late < 0.1) == 3
+    assert "from place 15 on with every seed: with three of five to nearly nothing, with two in part" in text
+    assert abs(places["period 80, memory 32, detached"] - np.log(16)).max() < 0.1
+    early = places["period 48, memory 32, crossing"][:, 1:15].mean(1)
+    assert sum(early < 0.1) == 4 and early.max() > 2.7
+    assert "known as well with four seeds of five; the fifth ends as if it were detached" in text
+    assert (places["period 48, memory 32, detached"][:, :15] > 2.7).all()
+    assert (places["period 80, memory 32, crossing"][:, :15].mean(1) > 2.7).all()
+    assert "stays at guessing where the memory is detached, and falls from place 15 on" in text
+
+
+def test_the_recorded_models_from_nothing_show_what_notebook_07_says_of_them():
+    text, runs = read("solutions/07_bert_pretraining/notebook.py"), pretraining.recorded_longer()
+    at_mask = pretraining.METRICS[0]
+    found = {what: by_pair(runs, at_mask, pairs) for what, pairs in pretraining.longer_compared().items()}
+    assert len(found["share"]) == 2 and all(one.shown and one.difference < -0.3 for one in found["share"].values())
+    assert "the models with 30% and with 50% are ahead of the one with 15%" in text
+    one, twelve = (found["heads"]["15% masked", f"4 layers, {count} heads"] for count in (1, 12))
+    assert not one.shown and abs(one.difference) < 0.1 and twelve.shown and twelve.difference > 0.7
+    assert "One head of width 192 is level with three; twelve heads, 16 wide, are far behind" in text
+    assert {made.width for made in pretraining.longer().values()} == {192} and 192 // 12 == 16
+    assert len(found["layers"]) == 3 and not any(one.shown for one in found["layers"].values())
+    assert "Of one, two, four and eight layers no difference is shown" in text
+    last = [run.curve[-1]["train_loss"] for run in runs["8 layers, 3 heads"]]
+    assert sum(loss > 5 for loss in last) == 2 and "two of the five models with eight layers had hardly" in text
+    assert pretraining.TABLE_6[6, 768, 12][0] < pretraining.TABLE_6[6, 768, 3][0]
+    assert {made.lr for made in pretraining.longer().values()} == {1e-3} and "with one rate for all" in text
+
+
+def test_the_recorded_sentences_show_what_notebook_05_says_of_them():
+    text = read("solutions/05_seed_variance/notebook.py")
+    on_rte, sick = (SeedTable(rte.recorded_one_sentence(target)) for target in ("rte", "sick"))
+    told = {one.second: one for table in (on_rte, sick) for one in table.against_baselines()}
+    assert len(told) == 5 and [one.shown for one in told.values()] == [False, False, True, False, False]
+    assert "On RTE neither sentence is shown to be better than the majority class" in text
+    ahead = [100 * (run.accuracy - run.majority) for run in sick.runs["second sentence alone, SICK"]]
+    assert (
+        min(ahead) > 0 and round(np.mean(ahead)) == 2 and "ahead of it with each of five seeds, by two points" in text
+    )
+
+    parts = (rte.SHARED, rte.OTHERS)
+    shared, recorded = rte.shared_premises(), rte.recorded(rte.SEED_VARIANCE)
+    labels = recorded["random"][0].labels
+    other = [labels[place] not in known for place, known in shared]
+    assert len(shared) == 24 and sum(other) > len(shared) / 2 and "They are twenty-four" in text
+    share = {
+        start: {part: np.mean([run.shown[part][0] / run.shown[part][1] for run in some]) for part in parts}
+        for start, some in recorded.items()
+    }
+    for start in ("random", "pretrained"):
+        assert share[start][rte.SHARED] <= 1 / 3 + 1e-9 and share[start][rte.OTHERS] > 0.5
+    assert "are right in a third of these pairs or fewer, and in half of the others or more" in text
+    assert (
+        min(share["pretrained, then MNLI"].values()) > 0.5 and "After MNLI the start is right in most of both" in text
+    )
+
+
+def test_the_shared_sentences_are_those_of_the_data():
+    """Their places and labels, where the data is at hand."""
+    try:
+        train, valid = (pairs.load("rte", split) for split in pairs.SPLITS)
+    except (FileNotFoundError, OSError, ImportError):
+        pytest.skip("RTE is not at hand")
+    known = {}
+    for sentence, label in zip(train.first, train.labels, strict=True):
+        known.setdefault(sentence, []).append(label)
+    wanted = [(place, sorted(known[one])) for place, one in enumerate(valid.first) if one in known]
+    assert rte.shared_premises() == wanted
+
+
+def test_the_recorded_curves_show_what_notebook_04_says_of_them():
+    text, runs = read("solutions/04_head_swapping/notebook.py"), lab.recorded()
+    metric = next(iter(lab.experiments().values())).metrics[0]
+    found, mean = by_pair(runs, metric, lab.questions()), means(runs, metric)
+    assert all(run.curve[-1]["train_loss"] < 0.05 and len(run.curve) == 15 for some in runs.values() for run in some)
+    assert all(58 < value < 63 for value in mean.values()) and "at about three right answers in five" in text
+    against = found[lab.SCRATCH, lab.PRETRAINED]
+    assert not against.shown and against.crossed[1] < 0
+    assert "not shown to be ahead of scratch: it is behind, and the interval leaves no room for a gain" in text
+    assert len(json.loads((ROOT / "data/results/rte_shared_premises.json").read_text())) == 24
+
+
+def test_the_card_has_the_rates_that_were_tried_for_notebook_04():
+    card = read("data/README.md")
+    assert all(f"{rate:g}" in "1e-4 3e-4 1e-3 0.0001 0.0003 0.001" for rate in lab.TRIED)
+    assert "All arms have 3e-4" in card and {one.lr for one in lab.experiments().values()} == {3e-4}
+    assert min(lab.TRIED) < 3e-4 < max(lab.TRIED)
+
+
+def test_the_page_of_results_has_their_tables(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    importlib.import_module("result_tables").write(tmp_path)
+    page = (tmp_path / "results.md").read_text()
+    for module in (transfer, rte, pretraining, tagging, longer_context):
+        for title, runs, metrics, asked in module.also_shown():
+            part = page.split(f"#### {title}\n")[1].split("\n### ")[0]
+            for metric in metrics:
+                rows = SeedTable(runs, metric).frame()
+                assert all(
+                    f"| {name} | {len(runs[name])} | {row.iloc[1]:.{metric.digits}f} ±" in part
+                    for name, row in rows.iterrows()
+                )
+                assert all(f"- {one}" in part for one in SeedTable(runs, metric).compared(asked))
+    assert page.count("#### ") == 7
+
+
+# What trains them
+
+
+def test_a_mixture_is_one_state_if_its_scores_say_so():
+    x = torch.randn(2, 3, 12)
+    mixture = tagging_trainer.Mixture(3)
+    assert torch.allclose(mixture(x), x.unflatten(-1, (3, 4)).mean(-2), atol=1e-6)
+    with torch.no_grad():
+        mixture.scores.copy_(torch.tensor([0.0, 50.0, 0.0]))
+        mixture.gamma.fill_(2.0)
+    assert torch.allclose(mixture(x), 2 * x[..., 4:8])
+    mixture(x).sum().backward()
+    assert mixture.gamma.grad is not None and mixture.scores.grad is not None
+
+
+def test_gradients_cross_segments_in_one_arm_alone():
+    """Both arms give the same, and remember the same; only one sends gradients into what it remembers."""
+    arms = longer_context.crossing("smoke")
+    detached, crossing = (arms[f"period 80, memory 32, {how}"] for how in ("detached", "crossing"))
+    tokens = torch.randint(detached.symbols, (2, 2 * detached.length), generator=torch.Generator().manual_seed(0))
+    found = []
+    for one in (detached, crossing):
+        torch.manual_seed(1)
+        model = context_trainer.assembled(
+            one,
+            context_trainer.RelativeAttention,
+            functools.partial(context_trainer.SegmentModel, detached=not one.cross),
+        )
+        _, memories = model(tokens[:, : one.length], None, one.mem_len)
+        logits, _ = model(tokens[:, one.length :], memories, one.mem_len)
+        found.append((logits, [memory.requires_grad for memory in memories]))
+    assert torch.equal(found[0][0], found[1][0])
+    assert not any(found[0][1]) and all(found[1][1])
+
+
+def test_a_crossing_run_takes_a_step_for_each_group():
+    one = replace(longer_context.crossing("smoke")["period 48, memory 32, crossing"], steps=40, texts=3)
+    run = one.run_seed(1)
+    one.check(run, whole=True)
+    assert len(run.curve) == 10
+    with pytest.raises(ValueError, match="whole groups"):
+        replace(one, steps=42)
+
+
+@pytest.mark.parametrize("reads", ["first", "second"])
+def test_one_sentence_of_a_pair_is_left_blank(reads):
+    one = next(some for some in rte.one_sentence("rte").values() if some.reads == reads)
+    pair = pairs.Pairs("rte", ("yes", "no"), ["a b"], ["c"], [0], "here")
+    read_pair = rte_trainer.read_by(one, pair)
+    assert (read_pair.first, read_pair.second) == ((["a b"], [""]) if reads == "first" else ([""], ["c"]))
+    assert rte_trainer.read_by(rte.experiments(rte.SEED_VARIANCE, "cpu")["pretrained"], pair) is pair
+
+
+def test_endings_alone_are_read_without_the_sentence_before():
+    asked = [("w1 w2", ("w3", "w4", "w5", "w6"), 2)]
+    tokenizer = encoders.tokenizer("tiny")
+    both, alone = (
+        choices_trainer.rows_of(asked, choices.experiments()[name], tokenizer, torch.device("cpu"))["input_ids"]
+        for name in ("choice, pretrained", "choice, endings alone")
+    )
+    known = tokenizer.convert_tokens_to_ids
+    assert len(both) == len(alone) == 4 and known("w5") in alone[2]
+    assert known("w1") in both[0] and known("w1") not in alone
+
+
+def test_a_vector_of_a_sentence_does_not_depend_on_its_pads():
+    x, lengths = torch.randn(2, 5, 6), torch.tensor([3, 5])
+    x[0, 3:] = 0
+    for name in (choices.MEAN, choices.FIRST, choices.READ):
+        model = choices_trainer.Reader(choices.experiments()[name], 6, 3).eval()
+        assert torch.allclose(model(x, lengths)[0], model(x[:1, :3], lengths[:1])[0], atol=1e-6)
+
+
+def test_the_judge_reads_the_last_token_and_nothing_after_it():
+    one = lab.experiments("smoke")[lab.SCRATCH]
+    judge = lab_trainer.Judge(lab_trainer.Base(one, 30), 0.0).eval()
+    row = torch.tensor([[0, 7, 8, 9]])
+    padded = torch.nn.functional.pad(row, (0, 3), value=lab_trainer.PAD)
+    assert torch.allclose(judge(row), judge(padded), atol=1e-5)
+    assert not torch.allclose(judge(row), judge(torch.tensor([[0, 7, 8, 10]])), atol=1e-3)
+
+
+def test_rates_are_chosen_on_reviews_that_no_other_run_has(monkeypatch):
+    monkeypatch.setattr(lab_trainer.reviews, "polarity", lambda folder: [(f"review {n}", n % 2) for n in range(10_662)])
+    learned, tested = lab_trainer.examples(lab.experiments()[lab.SCRATCH], None)
+    (searched,) = {tuple(lab_trainer.examples(one, None)[1]) for one in lab.search()}
+    assert (len(learned), len(tested), len(searched)) == (1600, 2000, 800)
+    assert not {*searched} & {*learned, *tested}
+
+
+def test_a_table_of_a_paper_stands_beside_ours():
+    runs = tagging.recorded_ways()["BiLSTM, state 5"]
+    table = papers.beside({"a": {"F1": 95.6}, "b": {}}, {"here": {"a": runs, "c": runs}}, tagging.METRICS[0])
+    assert [*table.index] == ["a", "b", "c"] and table.loc["a", "F1"] == "95.6" and table.loc["c", "F1"] == ""
+    assert table.loc["b", "here, %"] == "" and table.loc["a", "here, %"].startswith("53.0 (")
