@@ -325,7 +325,7 @@ def wrong_term(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tenso
 
 RELATIVE = Contract(
     "RelativeAttention(2 * w * H, H)(x, memory)",
-    sizes={"H": (1, 4), "w": (1, 3), "B": (1, 3), "T": (1, 6, 250), "M": (0, 8, 700)},
+    sizes={"H": (1, 4), "w": (1, 3), "B": (1, 3), "T": (1, 6, 100), "M": (0, 8, 700)},
     x="floats (B, T, 2 * w * H)",
     memory="floats (B, M, 2 * w * H) or None",
     gives="the output: as x (B, T, 2 * w * H)",
@@ -1008,7 +1008,7 @@ def wrong_rows(name: str, found: torch.Tensor, right: torch.Tensor, mask: torch.
 
 STREAMS = Contract(
     "TwoStreamLayer(H * w, H, f)(h, g, content, query)",
-    sizes={"H": (1, 4), "w": (1, 4), "f": (1, 9), "B": (1, 3), "T": (1, 6, 200)},
+    sizes={"H": (1, 4), "w": (1, 4), "f": (1, 9), "B": (1, 3), "T": (1, 6, 130)},
     h="floats (B, T, H * w)",
     g="floats (B, T, H * w)",
     content="bools (T, T)",
@@ -1085,7 +1085,7 @@ def two_streams(TwoStreamLayer, lib):
     order = [2, 1, 3, 0]
     h, g, masks = normal(2, 4, d, seed=1), normal(2, 4, d, seed=2), masks_of(order)
     before = streamed(layer, state, h, g, masks, heads)
-    for t in range(4):
+    for t in (0, 2):
         edited = h.clone()
         edited[:, t] += 1
         after = streamed(layer, state, edited, g, masks, heads)[1]
