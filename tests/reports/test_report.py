@@ -331,3 +331,15 @@ def test_it_fits_a_phone_sorts_by_keyboard_and_asks_for_nothing(school):
     assert stated == sorted(stated) and len(stated) > 3 and told[: len(stated)] == [cell for cell in told if cell]
     assert numbers == [str(place) for place in range(1, len(numbers) + 1)]
     assert found["paper"] > 10_000
+
+
+def test_the_table_of_all_notebooks_adds_up(school, tmp_path):
+    """An excused submission is neither graded nor refused: it has a column of its own."""
+    known = copied(school, tmp_path)
+    (entry,) = known.notebooks
+    (known.tree / "extensions.csv").write_text(f"student,notebook,extension\n{STUDENTS[0]},01,excused\n")
+    page = report.write_report(known, [entry, entry])  # the table is there for several
+    head, row, _ = rows(BeautifulSoup(page.read_text(), "html.parser"), "All notebooks")
+    of = dict(zip(head, row, strict=True))
+    counts = [int(of[column]) for column in ("graded", "refused", "excused")]
+    assert counts[1:] == [1, 1] and sum(counts) == int(of["submissions"]) == len(STUDENTS)
