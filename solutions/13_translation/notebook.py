@@ -19,9 +19,10 @@
 #
 # Then a frozen BERT joins in: BERT-fused NMT (Zhu et al. 2020). You measure whether it helps where pairs are few.
 #
-# Each exercise is checked on the spot. They take about two and a half hours, without the written questions, and
-# need no GPU; but answers must run on one, and in double precision: what you make has the device and the dtype of what
-# you are given.
+# Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
+# here, other numbers, dtypes, memory layouts and orders of calls. What is given is never changed. The exercises take
+# about two and a half hours, without the written questions, and need no GPU; but answers must run on one, and in double
+# precision: what you make has the device and the dtype of what you are given.
 
 # %% tags=["setup"]
 
@@ -465,9 +466,9 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
     The tokens are without the `bos` in front and the `eos` at the end, which differ; `bos` may come again, as others.
     step: a function from beginnings, a list of k lists of token numbers, equally long, each with `bos` first, to the
     log-probabilities of the next token, a tensor (k, V), float32 or float64, maybe on a GPU. It stays as it is. Its
-    numbers may be far below 0, or 0, but not -inf.
-    No two sums are equal. beams and max_len are 1 or more, and there may be fewer continuations than beams. After
-    `max_len` tokens what is open is finished with n = max_len, however many have finished by then.
+    numbers may be as far below 0 as float32 reaches, or 0, but not -inf.
+    Sums are in float64, and no two are equal. beams and max_len are 1 or more, and there may be fewer continuations
+    than beams. After `max_len` tokens what is open is finished with n = max_len, however many have finished by then.
     """
     ### BEGIN SOLUTION
     opened, finished = [([bos], 0.0)], []

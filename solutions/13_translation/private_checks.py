@@ -4,18 +4,27 @@ submission.
 
 import torch
 
-from autograder.author.checks import private
+from autograder.author.checks import private, swept
 from utils.checks import nb13_toys as toys
 from utils.checks import nb13_translation as seen
 from utils.grading import expect
 from utils.grading.expect import draw, generator, normal
+
+# Without what the public checks ask of the same contracts.
+ASKED = ("dtypes", "layout", "gradients", "modes", "device")
+attentions = swept("13.1", seen.CROSS, without=ASKED)
+decoders = swept("13.2", seen.DECODER, without=(*ASKED, "values"))
+losses = swept("13.4", seen.LOSS, without=ASKED)
+fusions = swept("13.7", seen.FUSED, without=(*ASKED, "values"))
+means = swept("13.8", seen.MEAN, without=ASKED)
+
 
 # 13.1
 
 
 @private("13.1", tells="for other sizes, weights or masks the output is wrong")
 def other_memories(CrossAttention):
-    for place in range(5):
+    for place in range(2):
         some = draw(1300 + place)
         heads, read = some.randint(1, 4), some.randint(1, 9)
         d = heads * some.randint(1, 4)
@@ -33,9 +42,9 @@ def other_memories(CrossAttention):
 
 @private("13.2", tells="for other sizes, weights or masks the layer's output is wrong")
 def other_layers(DecoderLayer, lib):
-    for place in range(6):
+    for place in range(2):
         some = draw(1400 + place)
-        widths = [5, 7, 9] if place < 3 else [2, 3, 6]  # narrow norms hide mistakes
+        widths = [5, 7, 9] if place < 1 else [2, 3, 6]  # narrow norms hide mistakes
         d, read, d_ff = some.choice(widths), some.randint(1, 9), some.randint(1, 12)
         B, T, S = some.randint(1, 3), some.randint(3, 6), some.randint(1, 7)
         layer, state = seen.layer_of(DecoderLayer, lib, "cross_attention", d, read, d_ff, 0.0, 1410 + place)
@@ -114,7 +123,7 @@ def other_tables(beam_search, lib):
 
 @private("13.7", tells="for other sizes, weights or masks the fused layer's output is wrong")
 def other_fusions(BertFusedLayer, lib):
-    for place in range(6):
+    for place in range(2):
         some = draw(1560 + place)
         d, read, d_ff = some.choice([2, 3, 5, 6, 7, 9]), some.randint(1, 9), some.randint(1, 12)
         B, T, L = some.randint(1, 3), some.randint(1, 6), some.randint(2, 7)

@@ -123,6 +123,16 @@ def parts_drawn(
     return [found[0], found[0] == found[1], changed, not torch.equal(kept, torch.get_rng_state()), used]
 
 
+def kinds_drawn(drop_net: Callable[..., Any], p: float, seeds: list[list[int]], count: int) -> list[int]:
+    """What so many calls in training give with a generator of each of `seeds`: as `parts_drawn`, of single numbers."""
+    own, bert = torch.zeros(()), torch.ones(())
+    found = []
+    for (seed,) in seeds:
+        going = torch.Generator().manual_seed(seed)
+        found += [drop_net(own, bert, p, True, going).item() for _ in range(count)]
+    return [{0.0: 0, 1.0: 1, 0.5: 2}.get(value, 3) for value in found]
+
+
 def after_learning(call: nn.Module, *given: Any) -> Any:
     """What a module gives for the very tensors that it was given before, after its weights were doubled in place."""
     call(*given)
@@ -151,14 +161,6 @@ def gradients_in_turn(
 ) -> list[list[torch.Tensor]]:
     """`gradients` of so many calls, one after the other."""
     return [gradients(call, tensors, *rest) for _ in range(count)]
-
-
-def slopes_of_all(module: nn.Module, given: list[torch.Tensor], *rest: Any) -> list[Any]:
-    """The gradients of a fixed sum over `module(*given, *rest)`: of each that is given, and of the weights by name."""
-    module.zero_grad()
-    slopes = gradients(module, given, *rest)
-    named = module.named_parameters()
-    return [slopes, {name: torch.zeros_like(part) if part.grad is None else part.grad for name, part in named}]
 
 
 class Reads(nn.Module):
