@@ -20,8 +20,10 @@
 # Small has three meanings: few numbers to store, few to multiply, little time. Here you build each way, and measure
 # which of the three it buys.
 #
-# Each exercise is checked on the spot. They take about two and a half hours, without the written questions, and
-# need no GPU; but answers must run on one: what you make lies on the device of what you are given.
+# Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
+# here, other numbers, dtypes, memory layouts and orders of calls. What is given is changed only where the text asks
+# for it. The exercises take about two and a half hours, without the written questions, and need no GPU; but answers
+# must run on one: what you make lies on the device of what you are given.
 
 # %% tags=["setup"]
 
@@ -90,7 +92,7 @@ class FactorizedEmbedding(nn.Module):
     """A table of width d_embed, a linear map to d_model, and the way back to scores with the same numbers.
 
     Parts: `table`, an nn.Embedding (vocab_size, d_embed), and `up`, an nn.Linear from d_embed to d_model with a bias.
-    No dropout, no norm, no activation.
+    The embedding has no other options: no padding_idx, no max_norm, not sparse. No dropout, no norm, no activation.
     """
 
     def __init__(self, vocab_size, d_embed, d_model):
@@ -412,7 +414,11 @@ interactive(what_stays, sparsity=[0.0, 0.3, 0.5, 0.7, 0.9, 0.97], times_larger=[
 
 # %% exercise="12.5"
 def snapshot(model):
-    """All parameters and buffers as they are now, copies, in a dict by name: those of the state dict."""
+    """All that the state dict holds as it is now, copies, in a dict by name: parameters and stored buffers.
+
+    What it leaves out is left out. A matrix with two names has both, and need not be one tensor in the snapshot. Copies
+    have the dtype and device of the model, and need no gradient.
+    """
     ### BEGIN SOLUTION
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
     ### END SOLUTION
@@ -604,7 +610,8 @@ def undominated(rows):
     """The places of the rows that no other row dominates, a list of ints in ascending order.
 
     rows: a list of (accuracy, parameters, seconds), perhaps empty. More accuracy is better; of parameters and seconds
-    fewer are. A row dominates another if it is nowhere worse and somewhere better: equal rows do not.
+    fewer are. Numbers are compared as they are, without a tolerance. A row dominates another if it is nowhere worse and
+    somewhere better: equal rows do not.
     """
     ### BEGIN SOLUTION
     costs = [(-accuracy, parameters, seconds) for accuracy, parameters, seconds in rows]

@@ -2,17 +2,24 @@
 
 import torch
 
-from autograder.author.checks import private
+from autograder.author.checks import private, swept
 from utils.checks import nb12_smaller_models as seen
 from utils.grading import expect
 from utils.grading.expect import draw, generator, normal
+
+# Without what the public checks ask of the same contracts.
+embeddings = swept("12.1", seen.EMBEDDED, without=("parts", "gradients", "device", "modes"))
+scores = swept("12.1", seen.SCORED, without=("dtypes", "layout", "gradients", "modes", "device"))
+encoders = swept("12.2", seen.SHARED, without=("dtypes", "layout", "gradients", "modes", "device"))
+losses = swept("12.6", seen.DISTILLED, without=("dtypes", "layout", "gradients", "device"))
+
 
 # 12.1
 
 
 @private("12.1", tells="for other vocabularies or widths the embedding or the scores are wrong")
 def other_tables(FactorizedEmbedding):
-    for place in range(5):
+    for place in range(2):
         some = draw(1200 + place)
         V, E, d = some.randint(2, 40), some.randint(1, 9), some.randint(1, 9)
         B, T = some.randint(1, 3), some.randint(1, 6)
@@ -97,7 +104,7 @@ def other_rounds(snapshot, rewind, train_step, sparsity_after, lib):
 
 @private("12.6", tells="for other logits, temperatures or weights the loss is wrong")
 def other_losses(distillation_loss):
-    for place in range(12):
+    for place in range(5):
         some = draw(1380 + place)
         N, C = some.randint(1, 6), some.randint(2, 8)
         student, teacher = (some.choice([0.5, 3, 9]) * normal(N, C, seed=1400 + 2 * place + k) for k in (0, 1))

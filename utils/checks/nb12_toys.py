@@ -24,10 +24,39 @@ class Parts(nn.Module):
             self.register_parameter(name, nn.Parameter(value.detach().clone()))
 
 
+class Turn(nn.Module):
+    """A layer x (..., d) -> (..., d) that is not linear and stays small: the sine of a linear map."""
+
+    def __init__(self, d: int):
+        super().__init__()
+        self.map = nn.Linear(d, d)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """From (..., d) to the same shape."""
+        return self.map(x).sin()
+
+
+class Unusual(nn.Module):
+    """A model with one matrix under two names, and a buffer that the state dict leaves out."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.second.weight = self.first.weight
+        self.register_buffer("table", torch.ones(2), persistent=False)
+        self.register_buffer("count", torch.zeros(2))
+
+
+def same_as(model: nn.Module, state: dict[str, torch.Tensor]) -> nn.Module:
+    """The model with these weights."""
+    model.load_state_dict(state)
+    return model
+
+
 def move_all(model: nn.Module, by: int) -> None:
     """Add a whole number to all that the state dict of `model` holds, in place."""
     with torch.no_grad():
-        for value in model.state_dict().values():
+        for value in {one.data_ptr(): one for one in model.state_dict().values()}.values():
             value.add_(by)
 
 
