@@ -2,9 +2,13 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
+
+import numpy as np
 
 from autograder import course
 from autograder.author import papers
+from utils.experiments import tagging
 
 MEASURED = course.ROOT / "data" / "results" / "answering.json"  # by measure.py, beside this file
 
@@ -19,6 +23,28 @@ def exact(wording: str, pick: Callable) -> str:
     return f"{100 * pick(shares):.0f}"
 
 
+@cache
+def mean(arm: str) -> float:
+    """The mean entity F1 of the recorded runs of an arm, in percent."""
+    return float(np.mean([tagging.METRICS[0].of(run) for run in tagging.recorded()[arm]]))
+
+
+def best(head: str) -> int:
+    """The state that a head reads best."""
+    states = tagging.by_state(tagging.recorded(), head)
+    return max(states, key=lambda state: mean(f"{head}, state {state}"))
+
+
+def gains() -> list[float]:
+    """By how many points a BiLSTM is ahead of a linear map, at each state that both read."""
+    return [
+        mean(f"{tagging.BILSTM}, state {state}") - mean(f"{tagging.LINEAR}, state {state}")
+        for state in tagging.by_state(tagging.recorded(), tagging.BILSTM)
+    ]
+
+
+MIDDLE = [f"{head}, state 4" for head in (tagging.LINEAR, tagging.BILSTM)]
+
 NUMBERS: dict[str, Callable[[], str]] = {
     "82.1": lambda: papers.quoted("BERT, table 1", "BERT-large", "average"),
     "75.1": lambda: papers.quoted("BERT, table 1", "GPT", "average"),
@@ -31,3 +57,22 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "28": lambda: exact("other", min),
     "52%": lambda: exact("other", max) + "%",
 }
+
+CLAIMS: dict[str, Callable[[], bool]] = {
+    "In the recorded runs a linear map finds most names in the middle, at state 4.": lambda: best(tagging.LINEAR) == 4,
+    "The last state is no better for it than the embeddings": lambda: (
+        mean(f"{tagging.LINEAR}, state 6") - mean(f"{tagging.LINEAR}, state 0") < 1
+    ),
+    "A BiLSTM adds much at every state.": lambda: min(gains()) > 15,
+    "it, too, is far better in the middle": lambda: (
+        mean(MIDDLE[1]) > 8 + max(mean(f"{tagging.BILSTM}, state {state}") for state in (0, 6))
+    ),
+    "There it comes near the encoder that was fine-tuned as a whole, which is still a few points ahead.": lambda: (
+        2 < mean(tagging.FINE_TUNED) - mean(MIDDLE[1]) < 8
+    ),
+    "From random weights the same encoder stays below every head on the middle state": lambda: (
+        mean(tagging.FROM_NOTHING) < min(map(mean, MIDDLE))
+    ),
+}
+# Sentences beside these that say nothing of what runs showed.
+EXPLAINS = ("It learns what stands around a word",)
