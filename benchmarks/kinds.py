@@ -44,7 +44,8 @@ met_, known_ = [], {}
 def tensors_(given):
     return [one for one in given if isinstance(one, torch_.Tensor)]
 def sizes_(given):
-    return [n for one in tensors_(given) for n in one.shape] + [n for n in given if type(n) is int]
+    shapes = [n for one in tensors_(given) for n in one.shape]
+    return shapes + [n for n in given if type(n) is int] + [len(one) for one in given if type(one) in (list, dict)]
 def mutable_(value):
     plain = (int, float, str, bool, type(None))
     return any(map(mutable_, value)) if isinstance(value, tuple) else type(value) not in plain
@@ -55,15 +56,15 @@ def each_(value, change):
         return type(value)(each_(one, change) for one in value)
     return value
 def moved_(value):
-    def change(one):
-        if one.is_floating_point() and one.numel():
-            met_.append(1)
-            return one + 0.02 * (1 + one.detach().nan_to_num(0, 0, 0).abs().max())
-        return one
-    if type(value) is float:
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(map(moved_, value))
+    if type(value) in (int, float):
         met_.append(1)
-        return value + 0.02 * (1 + abs(value))
-    return each_(value, change)
+        return value + 1 if type(value) is int else value + 0.02 * (1 + abs(value))
+    if isinstance(value, torch_.Tensor) and value.is_floating_point() and value.numel():
+        met_.append(1)
+        return value + 0.02 * (1 + value.detach().nan_to_num(0, 0, 0).abs().max())
+    return value
 def cast_(given, dtype, when):
     def change(one):
         if one.dtype == when:

@@ -300,6 +300,28 @@ def left(shapes: dict[str, list[int]], frozen: Sequence[str]) -> int:
     )
 
 
+freezing = swept(
+    "3.7",
+    Contract(
+        "trainable(shapes, names)",
+        sizes={"_frozen": (0, 9)},
+        shapes=lambda toys, seed: parts(draw(seed)),
+        names=lambda toys, seed, _frozen: draw(seed + 500).sample([*parts(draw(seed))], _frozen),
+        gives="the count: whole",
+        right=left,
+    ),
+)
+sizes_of_bert_large = swept(
+    "3.6",
+    Contract(
+        "bert_large()",
+        sizes={},
+        gives="the sizes: dict",
+        fits=lambda found: "" if {*"DFL"} <= {*found} else "a key is missing.",
+    ),
+)
+
+
 @private(
     "3.7",
     tells="what is left to train is miscounted for some models or lists, or a name that fits nothing is accepted.",
