@@ -48,7 +48,7 @@ def sizes_(given):
     return shapes + [n for n in given if type(n) is int] + [len(one) for one in given if type(one) in (list, dict)]
 def mutable_(value):
     plain = (int, float, str, bool, type(None))
-    return any(map(mutable_, value)) if isinstance(value, tuple) else type(value) not in plain
+    return any(map(mutable_, value)) if isinstance(value, tuple) else not isinstance(value, plain)
 def each_(value, change):
     if isinstance(value, torch_.Tensor):
         return change(value)

@@ -286,10 +286,12 @@ def refuses_empty_rows(last_real):
 
 @private("4.5", tells="without `max_len` nothing should be cut, however long")
 def nothing_is_cut(collate):
-    examples = seen.some_examples(2, draw(290).randint(600, 900), 290)
-    tokens, mask, labels = seen.batch_of(examples, 0, None)
-    found = seen.three(collate(examples, 0), *tokens.shape)
-    assert all(map(torch.equal, found, (tokens, mask, labels))), "wrong"
+    size = draw(290).randint(300, 450)
+    for T in (2 * size, 2 * size + 1):
+        examples = seen.some_examples(2, T, 290)
+        tokens, mask, labels = seen.batch_of(examples, 0, None)
+        found = seen.three(collate(examples, 0), *tokens.shape)
+        assert all(map(torch.equal, found, (tokens, mask, labels))), "wrong"
 
 
 @private("4.5", tells="a batch of a single example, or of rows of one length, should need no padding")
