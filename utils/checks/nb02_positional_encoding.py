@@ -412,7 +412,7 @@ def learned_positions(LearnedPositions, lib):
             "x is returned as it came.": x,
         },
     )
-    LEARNED.hold(LearnedPositions, lib, "gradients")
+    LEARNED.hold(LearnedPositions, lib, "modes", "gradients")
     at_full_length(module, table, 6)
     for batch, longer in ((2, 10), (1, 14)):
         expect.refuses(
@@ -421,7 +421,7 @@ def learned_positions(LearnedPositions, lib):
             says="there is no row for a position beyond the table: a longer input must raise ValueError.",
         )
     starts_small(fresh)
-    LEARNED.hold(LearnedPositions, lib, "modes", "dtypes", "device")
+    LEARNED.hold(LearnedPositions, lib, "dtypes", "device")
 
 
 def starts_small(state: Any) -> None:
