@@ -414,11 +414,7 @@ interactive(what_stays, sparsity=[0.0, 0.3, 0.5, 0.7, 0.9, 0.97], times_larger=[
 
 # %% exercise="12.5"
 def snapshot(model):
-    """All that the state dict holds as it is now, copies, in a dict by name: parameters and stored buffers.
-
-    What it leaves out is left out. A matrix with two names has both, and need not be one tensor in the snapshot. Copies
-    have the dtype and device of the model, and need no gradient.
-    """
+    """A dict by name of copies of all that the state dict holds: no other buffers, and a shared matrix by each name."""
     ### BEGIN SOLUTION
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
     ### END SOLUTION
