@@ -25,6 +25,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/codespell autograder benchmarks data docs solutions tests utils *.md *.toml
 	$(BIN)/autograder build --check
 	$(BIN)/autograder summaries --check
 

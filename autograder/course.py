@@ -458,7 +458,7 @@ def _must_be_ours(path: Path) -> None:
             f"{FOLDER} is a clone of its own, and this command belongs to another one, {ROOT} (its environment is "
             f"{sys.prefix}): set up an environment here with `make .venv/ready` and use that, or go to {ROOT}"
         )
-    # A link to a file of ours is whoever's made it, and what runs as us lies beside course.toml.
+    # A link to a file of ours belongs to the account that made it, and what runs as us lies beside course.toml.
     places = [place for place in (FOLDER, path, *(FOLDER / name for name in BESIDE)) if place.exists()]
     owners = {state.st_uid for place in places for state in (place.lstat(), place.stat())}
     if owners - {os.getuid(), 0} and not os.environ.get("AUTOGRADER_COURSE"):

@@ -1,7 +1,7 @@
 """What came from a submission, made safe to show in a browser: text, tables and pictures, no script.
 
 Feedback and formgrader pages show the graded notebook; so it is cleaned before it is
-written, whoever renders it later. What is slow to clean or to render is shown as it was typed.
+written, whatever renders it later. What is slow to clean or to render is shown as it was typed.
 """
 
 import base64
@@ -145,7 +145,7 @@ def name(text: str) -> str:
 
 
 def line(text: object, most: int = 2000) -> str:
-    """Text of one line for records, terminals and pages: whoever shows it escapes it for its medium."""
+    """Text of one line for records, terminals and pages: the caller escapes it for its medium."""
     return " ".join(legible(str(text), most).split())
 
 

@@ -40,7 +40,7 @@ def merged(stated: Table, own: Table) -> Table:
     `taught` chooses notebooks and their order.
 
     Raises:
-        ValueError: a row has no name, two rows have the same name, or `taught` lists a notebook that there is not.
+        ValueError: a row has no name, two rows have the same name, or `taught` lists a notebook that does not exist.
     """
     whole = _tables(copy.deepcopy(stated), {key: value for key, value in own.items() if key not in BY_NAME})
     for key in BY_NAME:

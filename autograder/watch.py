@@ -85,7 +85,7 @@ def require(course: Course, folder: Path) -> None:
     """See that there is a folder of submissions to watch, and a course tree to take them into.
 
     Raises:
-        CourseError: there is not; says what to do.
+        CourseError: there is none; the message says what to do.
     """
     if not folder.is_dir():
         raise CourseError(f"{folder} is not a folder: give the one in which submissions arrive")

@@ -197,7 +197,7 @@ def trained(
     """Choose what learns, then make one step of SGD with weight decay; the sizes of what `train_only` returned.
 
     In place of the sizes the types of what is not a tensor, or of a result that is not a collection. The optimizer is
-    given all weights of `model`, or with `given_to_rule="chosen"` those that were returned. Gradients of before are
+    given all weights of `model`, or with `given_to_rule="chosen"` those that were returned. Earlier gradients are
     zeroed, not removed, as an optimizer with a history would leave them.
     """
     found = train_only(model, parts)

@@ -25,7 +25,7 @@ ASK = (
 KEY_FILE = "utils/numbers_key.txt"  # of the student repository
 _file = Path(__file__).with_name(Path(KEY_FILE).name)
 course_key = _file.read_text(encoding="utf-8").strip() if _file.is_file() else ""
-graded_names: tuple[str, ...] = ()  # by whoever grades, see `answer_for`
+graded_names: tuple[str, ...] = ()  # by the grader, see `answer_for`
 signed_name = ""  # what STUDENT said last in this session
 
 
@@ -71,11 +71,8 @@ class Variant:
     def numbers(self, name: str) -> Any:
         """The numbers of this session's student, who is `name`; None for a blank one, and says what to do.
 
-        In grading they are those of whoever handed in, whatever `name` is; of one who is called by several names, those
-        of `name` if it is one of them, else those of the first.
-
-        Raises:
-            ValueError: it is not a name; says what to do.
+        In grading they are those of the student who submitted, whatever `name` is. If that student has several
+        names, they are those of `name` if it is one of them, else those of the first.
         """
         global signed_name
         if graded_names:

@@ -204,7 +204,7 @@ def _name_and_price(notebook: NotebookNode, entry: NotebookEntry, source: Path, 
 
     Raises:
         CourseError: the text of an exercise and its check state different points, or the course gives points to an
-            exercise that there is not, or to one whose text cannot follow.
+            exercise that does not exist, or to one whose text cannot be changed with them.
     """
     heading = next((cell for cell in notebook.cells if re.match(r"# \d+\. ", cell.source)), None)
     if heading:

@@ -55,8 +55,8 @@ def must_fit(module: ModuleType, private: Mapping[str, Sequence[str]]) -> None:
         alone = sorted({*parts} - asked)
         if alone:
             raise CourseError(
-                f'{where}: no private check is written for the part "{alone[0]}", so whoever knows the public check '
-                f'could hard-code its points: add one with part="{alone[0]}"'
+                f'{where}: no private check is written for the part "{alone[0]}", so an answer can '
+                f'hard-code what the public check asks: add one with part="{alone[0]}"'
             )
         if parts and sum(parts.values()) < check.points - 1e-9 and "" not in asked:
             raise CourseError(
@@ -66,7 +66,7 @@ def must_fit(module: ModuleType, private: Mapping[str, Sequence[str]]) -> None:
         if parts and sum(parts.values()) < check.points - 1e-9 and not _asks_outside(check):
             raise CourseError(
                 f"{where}: {check.points - sum(parts.values()):g} of its points are in no part, and its check asks for "
-                "nothing outside of the parts: whoever leaves all blank would have them"
+                "nothing outside of the parts: a student who leaves all of them blank would have these points"
             )
     others = {*parts_in(path.read_text(), str(path))} - {check.asserts.__name__ for check in known.values()}
     if others:

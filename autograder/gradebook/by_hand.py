@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook.marks import Query
 
-LOCK_SECONDS = 60  # to wait for whoever writes at the same moment, which takes some milliseconds
+LOCK_SECONDS = 60  # to wait for another writer, who needs some milliseconds
 MARKS = re.compile(r"^(### (BEGIN|END) SOLUTION|=== END MARK SCHEME ===)$", re.MULTILINE)
 HELD = """
 select submitted_assignment.student_id, grade_cells.max_score, grade.manual_score, grade.needs_manual_grade,

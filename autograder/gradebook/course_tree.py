@@ -302,7 +302,7 @@ def enter(course: Course, entry: NotebookEntry) -> None:
         if "Cannot add or remove cells" in message:
             raise CourseError(
                 f"{entry.name}: an exercise or written question was added or removed, and its submissions have marks, "
-                f"which nbgrader keeps cell by cell. Take the change back (until then the release of before stays), or "
+                f"which nbgrader keeps cell by cell. Take the change back (until then the previous release stays), or "
                 f"begin a new course tree with --tree, or remove all submissions of {entry.number} first: `autograder "
                 f"remove STUDENT {entry.number} --yes` for each"
             )

@@ -157,7 +157,7 @@ def load(course: Course) -> Roster | None:
     """The roster of the course, or None if it has none.
 
     Raises:
-        CourseError: the file is no such list; the message names the line.
+        CourseError: the file is not such a list; the message names the line.
     """
     path = course.tree / "students.csv"
     if not path.exists():

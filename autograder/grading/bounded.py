@@ -66,7 +66,7 @@ class _Child:
 
 def _serve(line: Connection, parent: int) -> None:
     """The child: call what is asked for until nobody asks."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for whoever started the cluster
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process that started the cluster
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     while os.getppid() == parent:
         try:

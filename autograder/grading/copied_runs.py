@@ -1,6 +1,6 @@
 """What all submissions together say of each student's runs, and what a person decided about them.
 
-Whoever compares submissions accuses somebody, so what is found here is shown to the instructor alone and costs nothing
+To compare submissions is to accuse somebody, so what is found here is shown to the instructor alone and costs nothing
 until a person says so. The times of submissions are those that the platform states, of every version that is kept.
 """
 

@@ -78,7 +78,7 @@ class Record:
         return [remark for remark in self.remarks if not remark.startswith(LOOK)]
 
     def stated(self) -> dict[str, Any]:
-        """For whoever reads it elsewhere: all of it, with the scores, which follow from the verdicts."""
+        """For other programs: all of it, with the scores, which follow from the verdicts."""
         verdicts = [asdict(verdict) | {"score": verdict.score} for verdict in self.verdicts]
         return asdict(self) | {"score": self.score, "points": self.points, "verdicts": verdicts}
 
@@ -395,7 +395,7 @@ def key_of(course: Course, entry: NotebookEntry, student: str, text: bytes) -> b
 
 
 def make_plain(done: Record) -> None:
-    """Make a record's texts plain lines of bounded length, whoever's words they are: nothing else gets into one."""
+    """Make a record's texts plain lines of bounded length: nothing else gets into a record."""
     done.reason = html_cleaning.line(done.reason)
     remarks = [html_cleaning.line(remark) for remark in done.remarks]
     done.remarks = remarks[:MAX_REMARKS] + [f"and {len(remarks) - MAX_REMARKS} more"] * (len(remarks) > MAX_REMARKS)

@@ -304,7 +304,7 @@ class _Released:
         return self._sources.get(cell.id, cell.source) != cell.source
 
     def instead_of(self, cell: NotebookNode, ran: Ran) -> list[NotebookNode]:
-        """The released version of a cell that was changed and failed, for whoever misses a name that it defines."""
+        """The released version of a cell that was changed and failed: later cells may need a name that it defines."""
         wanted = bool(ran.error) and self.changed(cell) and cell.id not in self._imports
         return [new_code_cell(self._sources[cell.id], id=cell.id)] if wanted else []
 

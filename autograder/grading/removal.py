@@ -38,7 +38,7 @@ def require(course: Course, entry: NotebookEntry, student: str) -> None:
     """See that there is something of this submission.
 
     Raises:
-        CourseError: there is not; the message names who handed in.
+        CourseError: there is none; the message lists the students who submitted.
     """
     if _is_members(course, entry, student):
         team = teams.load(course).of(entry, student)

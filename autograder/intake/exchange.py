@@ -278,7 +278,7 @@ def read_file(above: int, name: str, most: int, owners: set[int] | None, changed
     """At most so many bytes of a plain file that belongs to one of these; `changed` gets when it last was.
 
     Raises:
-        Unreadable: it is no such file.
+        Unreadable: it is not such a file.
     """
     try:
         with open_file(name, above) as file:

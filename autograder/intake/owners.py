@@ -102,7 +102,7 @@ class Owners:
         return True
 
     def student(self, file: Found, entry: NotebookEntry) -> str:
-        """The folder of whoever handed this in.
+        """The folder of the student or team that submitted this.
 
         Raises:
             CourseError: that cannot be said; the message says what to do.

@@ -64,7 +64,7 @@ class Unclaimed:
 class Submission:
     """The runs of one submission, for the notebooks that it holds.
 
-    `neighbours` are runs by the folder that they lie beside, whoever they belong to.
+    `neighbours` are runs by the folder that they lie beside, whichever student they belong to.
     """
 
     def __init__(self, unclaimed: Unclaimed, neighbours: Mapping[PurePosixPath, list[RunFile]] | None = None):

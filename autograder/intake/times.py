@@ -88,7 +88,7 @@ def read_times(course: Course, path: Path) -> Times:
     """The times in a CSV file with the columns student and time, or in a report of Canvas.
 
     Raises:
-        CourseError: it is missing or is no such table; the message names the line.
+        CourseError: it is missing or is not such a table; the message names the line.
     """
     if not path.exists():
         raise CourseError(f"{path} does not exist")

@@ -210,7 +210,7 @@ class _Handler(tornado.web.RequestHandler):
         self.clear_header("Server")
 
     def prepare(self) -> None:
-        """Refuse whoever has no session."""
+        """Refuse a request without a session."""
         if not self.get_current_user():
             raise tornado.web.HTTPError(HTTPStatus.FORBIDDEN, "use the whole address that `autograder mark` printed")
 
@@ -246,7 +246,7 @@ class _Begin(_Handler):
     """The address with the token: a browser that has it gets a session, and an address without it."""
 
     def prepare(self) -> None:
-        """Let in whoever has a session, or the token."""
+        """Let in a request with a session or the token."""
         if self.get_current_user():
             return
         given = self.get_query_argument("token", "")

@@ -103,7 +103,7 @@ def _figure() -> "tuple[Figure, Axes]":
 
 
 def as_svg(figure: "Figure", description: str) -> Markup:
-    """The figure for a page; `told` says what there is to see to whoever does not see it."""
+    """The figure for a page; `description` is for people who cannot see it."""
     from matplotlib import rc_context
 
     file = io.StringIO()

@@ -346,7 +346,7 @@ def _notes(
 ) -> list[str]:
     """What the file does not say: who is missing in it, and how many marks. `so` says what became of strangers.
 
-    `marked` is by whoever handed in, a student or a team. With `only`, it is about these students.
+    `marked` is by student or team. With `only`, it is about these students.
     """
     sentences: list[str] = []
     strangers: set[str] = set()

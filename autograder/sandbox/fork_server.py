@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 from autograder.sandbox import scratch, seccomp
 
-OWNER_SECONDS = 1.0  # how often we look whether whoever started us is still there
+OWNER_SECONDS = 1.0  # how often we look whether the process that started us is still there
 MAX_REQUEST = 65536
 WRITING, READING = 3, 4  # where a kernel finds its end of the line to the judge
 ENDING = {signal.SIGTERM}
@@ -279,7 +279,7 @@ def main(path: str, owner: int, modules: list[str]) -> None:
     listener = socket.socket(socket.AF_UNIX)
     try:
         listener.bind(path)  # askers queue here while we import
-    except FileNotFoundError:  # whoever started us was interrupted, and has removed the folder
+    except FileNotFoundError:  # the process that started us was interrupted, and has removed the folder
         return
     listener.listen(128)
     gc.disable()  # what is imported stays

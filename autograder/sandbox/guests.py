@@ -132,7 +132,7 @@ def _cancel_when_interrupted(running: "asyncio.Future[Any]") -> None:
 def forget_course() -> None:
     """Make the names of our own packages free, `utils` and `data` among them: a submission's files may have them.
 
-    What runs here already is kept by whoever uses it.
+    What runs here already is kept by its users.
     """
     for name in [module for module in sys.modules if module.split(".")[0] in ("autograder", "data", "utils")]:
         del sys.modules[name]

@@ -191,7 +191,7 @@ class _Patient:
             if not self._process.line.can_read(SLICE_SECONDS):
                 self._look()
                 continue
-            with suppress(BlockingIOError):  # whoever opens the same pipe may have read it before us
+            with suppress(BlockingIOError):  # another reader of the pipe may have read it before us
                 return self._process.line.recv(size)
 
     def sendall(self, data: bytes) -> None:

@@ -32,7 +32,7 @@ from autograder.sandbox import stand_ins
 from utils.grading import dispatch, forbidden, protocol, wire
 
 SETTINGS = Config({"HistoryManager": {"enabled": False}})  # no database of what was typed, nor its thread
-ONLY_JUPYTERS = ("autosave", "clear")  # magics for whoever looks at a notebook: here they do nothing
+ONLY_JUPYTERS = ("autosave", "clear")  # magics for people who look at a notebook: here they do nothing
 MAX_LINE = 1000
 DEEP = 200  # calls; a traceback of more is one of a recursion
 CALLS = 20  # shown of each end of it

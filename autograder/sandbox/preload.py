@@ -35,7 +35,7 @@ MAX_SERVERS = 2  # each holds half a gigabyte
 
 
 class ForkServer:
-    """The fork server process as whoever started it sees it; `path` is its socket."""
+    """The fork server process as the process that started it sees it; `path` is its socket."""
 
     def __init__(self, preload: tuple[str, ...]):
         self.preload, self._lock = preload, threading.Lock()

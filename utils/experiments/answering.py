@@ -120,7 +120,7 @@ class Row:
 def reader(
     own: Functions, seed: int = 0, profile: str | None = None, folder: Path | str | None = None
 ) -> QuestionAnswerer:
-    """Whoever answers in this profile: trained here, with a progress bar, or loaded.
+    """The model that answers in this profile: trained here, with a progress bar, or loaded.
 
     Args:
         seed: draws questions, order and head.

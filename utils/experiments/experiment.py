@@ -4,7 +4,7 @@ An experiment is a configuration; a run is an experiment with a seed. Everything
 outcome is in the experiment; where it ran (device, precision, versions) is noted in the run. A metric is computed
 from what a run predicted, never read from its file.
 
-Whoever adds experiments writes one module, see `Experiments`, with a kind of `Experiment`.
+To add experiments, write one module, see `Experiments`, with a kind of `Experiment`.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ class Metric:
     unit: str  # of values, "%" or "nats"
     examples: Callable[["Run"], Any]  # from a run that has predictions to an array (examples, k)
     value: Callable[[np.ndarray], np.ndarray]  # from sums (..., k) to values (...)
-    baseline: Callable[["Run"], Any] | None = None  # as `examples`, of whoever answers without reading
+    baseline: Callable[["Run"], Any] | None = None  # as `examples`, of a model that answers without reading
     baseline_name: str = ""
     lower_is_better: bool = False
     digits: int = 1
@@ -405,7 +405,7 @@ def read_files(results: Path) -> dict[str, bytes]:
 
 
 def chosen(files: Iterable[str], folders: Collection[str]) -> list[str]:
-    """The names of files that are looked into, by whoever looks: those of these experiments.
+    """The names of files that are read: those of these experiments.
 
     An experiment with more than MAX_READ files is left out as a whole, see `too_many`.
     """

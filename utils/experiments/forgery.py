@@ -1,6 +1,6 @@
 """What honest runs do not have in common, and what they must: copies in disguise, and runs that nobody trained.
 
-Imports nothing heavy: whoever compares all submissions of a class needs no torch.
+Imports nothing heavy: comparing all submissions of a class needs no torch.
 """
 
 import itertools
@@ -261,7 +261,7 @@ def numbers_of(run: Run) -> np.ndarray:
 
 
 def tells(rows: Sequence[tuple[int, ...]]) -> bool:
-    """Whether enough examples are counted otherwise than most, so that whoever has the same rows has the same run."""
+    """Whether enough examples are counted otherwise than most, so that two runs with the same rows are one run."""
     ((_, most),) = Counter(rows).most_common(1) or [((), 0)]
     return len(rows) - most >= FEWEST_TELLING
 

@@ -2,7 +2,7 @@
 
 `smoke` takes seconds (continuous integration), `cpu` minutes on two cores, `gpu` is the lab's own
 size. The environment variable COURSE_PROFILE chooses; without it, `gpu` where CUDA is, else `cpu`.
-Imports nothing heavy: whoever only names an experiment needs no torch.
+Imports nothing heavy: naming an experiment needs no torch.
 """
 
 import os

@@ -3,7 +3,7 @@
 Units: a table's values have the unit of its metric; of percent, standard deviations, differences and interval
 widths are points.
 
-One rule decides everywhere, of two experiments and of one against whoever answers without reading. A difference is
+One rule decides everywhere, of two experiments and of one against a model that answers without reading. A difference is
 shown if
 
 - the crossed interval leaves 0 out: seeds *and* examples are drawn again, both with replacement (Owen 2007, "The

@@ -2,7 +2,7 @@
 
 Seeds follow from the name, so nobody else's runs will do.
 
-A notebook says it once, `student.sign(STUDENT, KEY)`. Whoever grades computes the same seeds from the name that
+A notebook says it once, `student.sign(STUDENT, KEY)`. The grader computes the same seeds from the name that
 the files of the runs carry. With keys (the instructor hands them out) a name alone does not give its seeds away.
 """
 
@@ -69,7 +69,7 @@ def sign(name: str, key: str = "") -> None:
         return
     hint = "" if key else " If your instructor gave you a key, write it into KEY before you train."
     print(
-        f"{name}: your seeds are {', '.join(map(str, seeds_of(name, key, 5)))}.{hint} Whoever else has this name in "
+        f"{name}: your seeds are {', '.join(map(str, seeds_of(name, key, 5)))}.{hint} Everybody who has this name in "
         "your course has the same seeds: then write your id (the student number or user name of your platform) instead."
     )
 
@@ -82,7 +82,7 @@ def signed() -> tuple[str, str]:
 def use(checks: ModuleType, **functions: Callable[..., Any]) -> None:
     """Let the runs of this session use functions of the notebook, each under its name, and say which.
 
-    A function is taken if its check has passed in this session. Whoever runs an experiment takes it only where it
+    A function is taken if its check has passed in this session. An experiment takes it only where it
     gives what the course's own function gives, so that no number of a run depends on whose code it was; see `leave`.
     """
     found = [one for one in vars(checks).values() if getattr(one, "latest", None) is not None]

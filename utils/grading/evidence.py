@@ -1,6 +1,6 @@
 """Which runs of a submission stand up: judged by what they predicted, not by what anybody says they scored.
 
-A submission's results are files of runs. Whoever checks them, at home or in grading, knows which
+A submission's results are files of runs. Checks, at home and in grading, know which
 experiments and seeds there must be, and the gold labels; metrics are computed from predictions. Imports nothing heavy.
 """
 

@@ -114,7 +114,7 @@ def unreadable(source: str) -> Cell:
 
 
 def as_data(source: str) -> list[list[Any]]:
-    """`read_cell` as plain data, for whoever has it read in another process; `from_data` makes a cell of it."""
+    """`read_cell` as plain data, for callers that have it read in another process; `from_data` makes a cell of it."""
     read = read_cell.__wrapped__(source)  # who asks keeps it
     return [[[*one.names], [*one.words], [*one.uses], one.sure, one.anything] for one in read.definitions]
 

@@ -176,9 +176,7 @@ class Remote:
                 raise ForbiddenUsed(name)
             case {"changed": str(name)}:
                 what = "what" if " " in name else f"`{name[:100]}`, which"
-                raise AssertionError(
-                    f"your code changes {what} it was given. Whoever called it still needs it: make a copy."
-                )
+                raise AssertionError(f"your code changes {what} it was given. The caller still needs it: make a copy.")
             case {"value": value}:
                 unusual = _unusual.get()
                 if unusual is not None:

@@ -120,7 +120,7 @@ def total(states: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tenso
 
 
 def step(model: nn.Module, rule: torch.optim.Optimizer, x: torch.Tensor, labels: torch.Tensor) -> None:
-    """One step on the mean cross-entropy of `model(x)`; the gradients of before are zeroed, not removed."""
+    """One step on the mean cross-entropy of `model(x)`; earlier gradients are zeroed, not removed."""
     rule.zero_grad(set_to_none=False)
     loss = nn.functional.cross_entropy(model(x), labels)
     if loss.requires_grad:

@@ -1,4 +1,4 @@
-"""What a check says of one exercise. Imports nothing heavy: whoever reads verdicts needs no torch."""
+"""What a check says of one exercise. Imports nothing heavy: reading verdicts needs no torch."""
 
 import enum
 import re

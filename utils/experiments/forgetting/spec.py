@@ -2,8 +2,8 @@
 
 Which library says this sentence? One head has a class for each of six libraries, and an encoder learns them two at a
 time. The arms differ in what is done for the libraries that came before: nothing, some of their sentences again
-(replay), a pull to the weights as they were (L2-SP, EWC), weights of their own for each two (adapters). Whoever learns
-all six together is the bound that they are measured by.
+(replay), a pull to the weights as they were (L2-SP, EWC), weights of their own for each two (adapters). An encoder
+that learns all six together is the bound by which they are measured.
 
 Imports nothing heavy: graders read it, too. `utils.experiments.forgetting.train` trains.
 """

@@ -109,7 +109,7 @@ def text_of(experiment: Pretraining) -> TokenSequences:
 
 
 def unigram_loss(experiment: Pretraining) -> float:
-    """The mean loss at the validation places of whoever knows the shares of the pieces, in nats."""
+    """The mean loss at the validation places of a model that knows only the shares of the pieces, in nats."""
     labels = questions(experiment)[2]
     return -text_of(experiment).log_shares[labels].mean().item()
 
