@@ -218,7 +218,7 @@ WAYS = ("<script>hostile()</script>", "<img src=x onerror=hostile()>", "<script 
 
 @pytest.fixture(scope="module")
 def hostile_class(built, tmp_path_factory):
-    """A graded class whose texts want to run a script in the browser of whoever reads them, whatever their way."""
+    """A graded class whose texts want to run a script in their reader's browser, whatever their way."""
     import nbformat
 
     known = copied(built, tmp_path_factory.mktemp("pages"))

@@ -34,7 +34,7 @@ WINGS = {
 MODULE = re.compile(r"(autograder|utils|data|solutions|tests)(\.[a-z_]\w*)+")
 # Where a module is imported whose name is computed. Each was looked at: it imports no module of a level above it.
 COMPUTED = {
-    "utils.experiments.experiment": "`Experiment.trainer`: the module that trains, for whoever runs a seed",
+    "utils.experiments.experiment": "`Experiment.trainer`: the module that trains",
     "utils.grading.dispatch": "a library that a check names",
 }
 
@@ -168,7 +168,7 @@ def test_no_test_is_imported(folder):
         assert not [one for one in above if one in ("tests", "conftest") or one.startswith("test_")], path
 
 
-# What names the experiments whose runs are handed in, for whoever only compares and reports them.
+# What names the experiments whose runs are handed in, for code that only compares and reports them.
 NAMING = sorted({entry.experiments for entry in course.load().notebooks if entry.has_experiments})
 
 

@@ -85,7 +85,7 @@ def withdraw(course: Course, student: str, entry: NotebookEntry | None) -> str:
     name = entry.name if entry else ALL
     rows = roster.rows(course.tree / FILE, GRANTED)
     there = {(row["student"], _notebook(course, row)) for _, row in rows if row["notebook"]}
-    if (student, name) not in there:  # as it is written, whoever that is: a line of nobody can be taken out
+    if (student, name) not in there:  # as it is written: a line about nobody can be taken out
         student = teams.id_of(course, student)
     if (student, name) not in there:
         raise CourseError(f"{student} has no extension for {name}: `autograder extend` shows those that there are")

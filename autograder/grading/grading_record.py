@@ -204,7 +204,7 @@ def known_students(course: Course, entries: list[NotebookEntry], students: list[
     missing = [student for student in students or () if student not in there]
     if missing:
         listed = roster.load(course)
-        is_listed = listed is not None and missing[0] in listed.students  # and is meant, whoever is called alike
+        is_listed = listed is not None and missing[0] in listed.students  # and is meant, even if others have this name
         like = [] if is_listed else difflib.get_close_matches(missing[0], there, 3, 0.5)
         shown = ", ".join(there[:5]) + ", ..." * (len(there) > 5)
         did = f"{shown} did" if there else "nobody did: `autograder collect SOURCE` takes submissions"

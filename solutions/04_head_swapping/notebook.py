@@ -207,7 +207,7 @@ for name, model in {"language model": writer, "classifier": judge}.items():
     print(f"{name}: logits {tuple(model(tokens, mask).shape)}, {count} parameters in the head")
 
 # %% [markdown]
-# A vocabulary needs a large head, a verdict a tiny one. And yes: whoever trains a shared
+# A vocabulary needs a large head, a verdict a tiny one. And yes: a person who trains a shared
 # base changes the mind of everyone who reads with it.
 
 # %% [markdown]

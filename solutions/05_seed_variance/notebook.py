@@ -686,7 +686,7 @@ show("made up, by example", by_example(*right), *(one.double().mean(0).tolist() 
 #
 # Nor is either interval the whole answer: another time, seeds *and* examples would both be different. So from here on
 # `compare` draws both again, with replacement. A difference is **shown** if this crossed interval leaves zero out, and
-# so does the t interval over seeds, because a bootstrap of five is too short. Whoever compares several pairs has
+# so does the t interval over seeds, because a bootstrap of five is too short. A person who compares several pairs has
 # several chances to be lucky; Holm's correction makes up for that. Beside the mean stands how often a run of B is
 # ahead of a run of A, the $P(B > A)$ of Bouthillier et al. (2021): a gain may be shown and still be too small to
 # rely on in a single run.
@@ -953,7 +953,7 @@ picture.mark(f"the {have} runs there are", have)
 #
 # The runs use your `encode_pair`, `streams`, `schedule` and `make_optimizer` where you have passed their checks in
 # this session, and the course's otherwise. Yours are compared with the course's as they run, and left where they give
-# something else, even something as good, such as other random numbers: whoever grades must be
+# something else, even something as good, such as other random numbers: the grader must be
 # able to repeat a run without your code.
 
 # %% tags=["experiment"]

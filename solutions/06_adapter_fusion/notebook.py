@@ -520,7 +520,7 @@ print(sources({"mnli": ["MNLI"], "rte": ["RTE"], "qnli": ["QNLI"], "sick": ["SIC
 #
 # $$\bar w_{l,s,i} = \frac{1}{N_s} \sum_{\text{real tokens } t \text{ of sentence } s} w_{l,t,i}.$$
 #
-# Padding has token type 0. Whoever averages by token type alone counts it as part of the first
+# Padding has token type 0. An average by token type alone counts it as part of the first
 # sentence. A batch with long padding would show you what fusion thinks of nothing.
 #
 # **Predict first.** The weights of a layer sum to one. Does a large weight mean that the adapter

@@ -382,7 +382,7 @@ class Masking:
     def epoch(self, e):
         """Inputs and labels of epoch e, from 0 to 999: those of one call of mask, the same whatever was called before.
 
-        Whoever gets them may change them. Torch's own generator stays as it is.
+        The caller may change them. Torch's own generator stays as it is.
         """
         ### BEGIN SOLUTION
         copy = e if self.copies is None else e % self.copies
@@ -592,7 +592,7 @@ for V in (2, 100, 30522):
 #
 # $$\mathrm{logits} = E\; \mathrm{LayerNorm}\big(\mathrm{gelu}(W h + b)\big) + c.$$
 #
-# $E$ is the table of 7.2 itself, **tied**: whoever changes the one changes the other. Only $W$, $b$, the norm and
+# $E$ is the table of 7.2 itself, **tied**: a change of one is a change of the other. Only $W$, $b$, the norm and
 # the bias $c$ are new.
 #
 # **Predict first.** How many new numbers are that for BERT-base, with $d = 768$ and $V = 30{,}522$? How many without
@@ -897,7 +897,7 @@ plots.bars(rows, labels=["one step"], xlabel="BERT's pretraining", ylabel="token
 #
 # The runs use your `mask_tokens`, `masked_nll` and `MLMHead` where you have passed their checks in this session, and
 # the course's otherwise. Yours are compared with the course's as they run, and left where they give something
-# else, even something as good, such as other random numbers: whoever grades must be able to repeat a run without
+# else, even something as good, such as other random numbers: the grader must be able to repeat a run without
 # your code.
 
 # %% tags=["experiment"]

@@ -83,7 +83,7 @@ student.sign(STUDENT, KEY)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `parts[0].pop()` also shortens the list of whoever called you, and the context of the next option. Cut copies.
+# `parts[0].pop()` also shortens the caller's list, and the context of the next option. Cut copies.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -347,7 +347,7 @@ alt += "half a name or another type, and 1 where entities begin with I- instead 
 plots.bars(shares, labels=list(outputs), ylabel="score", alt=alt)
 
 # %% [markdown]
-# Whoever tags everything `O` is right about most tokens and finds nothing. Half a name counts as nothing, too. And
+# A model that tags everything `O` is right about most tokens and finds nothing. Half a name counts as nothing, too. And
 # `I-` where `B-` is due costs nothing: the same entities are meant.
 
 # %% [markdown]
@@ -647,7 +647,7 @@ alt += "nothing, and the best span is right more often than two argmaxes are."
 plots.curves(outcomes, x=range(6), xlabel="more at both ends of the answer", ylabel="percent of answers", alt=alt)
 
 # %% [markdown]
-# Whoever guesses has every second pair the wrong way round. What the rule for spans leaves out is wrong in any case,
+# A model that guesses has every second pair the wrong way round. What the rule for spans leaves out is wrong in any case,
 # so it can only help: most where the reader is neither blind nor perfect.
 
 # %% [markdown]
@@ -964,7 +964,7 @@ plots.curves(moved, x=range(31), xlabel="pads", ylabel="distance to the same wit
 #
 # The runs use your `align_labels`, `word_predictions`, `entities`, `layer_features` and `BiLSTMTagger` where you have
 # passed their checks in this session, and the course's otherwise. Yours are compared with the course's as they run,
-# and left where they give something else: whoever grades must be able to repeat a run without your code.
+# and left where they give something else: the grader must be able to repeat a run without your code.
 
 # %% tags=["experiment"]
 experiments = tagging.experiments("08_bert_heads")

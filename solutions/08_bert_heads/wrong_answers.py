@@ -124,7 +124,7 @@
 # - pairs = [(first, parts[1][: room - len(first)])]
 # + pairs = [(first[:room], parts[1][: max(0, room - len(first))])]
 
-# %% wrong="8.1" name="any kind" says="a kind that there is not"
+# %% wrong="8.1" name="any kind" says="an unknown kind"
 # - elif kind in ("pair", "choice"):
 # + else:
 

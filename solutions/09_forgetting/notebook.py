@@ -968,7 +968,7 @@ for library, (sentence,) in trainer.sentences(experiments["in sequence"]).items(
 # %% [markdown]
 # The runs use your `Replay`, `remember`, `fisher`, `ewc` and `l2_sp` where you have passed their checks in this
 # session, and the course's otherwise. Yours are compared with the course's as they run, and left where they give
-# something else, even something as good, such as a sum in another order: whoever grades must be able to repeat a run
+# something else, even something as good, such as a sum in another order: the grader must be able to repeat a run
 # without your code.
 
 # %% [markdown]

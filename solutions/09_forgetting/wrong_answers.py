@@ -767,7 +767,7 @@ def sampling(sizes, temperature=1.0, cap=float("inf")):
 # - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + return self.rng.sample(self.examples, n)
 
-# %% wrong="9.5" name="the memory itself is the sample" says="whoever changes a sample"
+# %% wrong="9.5" name="the memory itself is the sample" says="a change of a sample"
 # - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + return self.examples if n >= len(self.examples) else self.rng.sample(self.examples, n)
 

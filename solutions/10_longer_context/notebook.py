@@ -850,7 +850,7 @@ results = results_folder(say=True)
 # %% [markdown]
 # The runs use your `RelativeAttention` and `SegmentModel` where you have passed their checks in this session, and the
 # course's otherwise. Yours are compared with the course's before they run, and left where they give something else,
-# even something as good, such as a product in another order: whoever grades must be able to repeat a run without your
+# even something as good, such as a product in another order: the grader must be able to repeat a run without your
 # code.
 
 # %% [markdown]
@@ -1070,8 +1070,8 @@ plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), 
 pack("10_longer_context")
 
 # %% [markdown]
-# **What you can do now:** give a model a memory that is equal to a longer text, say how far it reaches and what that
-# saves, and let it guess in any order without seeing what it guesses.
+# **What you can do now:** give a model a memory that is equal to a longer text, and say how far it reaches and
+# what that saves. You can also let it guess in any order without seeing what it guesses.
 
 # %%
 scoreboard(checks)
@@ -1107,7 +1107,7 @@ scoreboard(checks)
 
 # %% stretch="10.S1"
 def effective_length(losses, threshold=0.01):
-    """The shortest of some lengths of context than which no longer one is better by more than a share of the loss.
+    """The shortest context for which no longer one is better by more than a share of the loss.
 
     losses: a dict from lengths, in any order, to losses above 0; there is one at least. threshold: that share.
     """

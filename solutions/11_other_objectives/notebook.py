@@ -732,14 +732,14 @@ for task in ("nsp", "sop"):
         counts = [shared(a, b) for a, b, truth in examples if truth == label]
         means[name].append(sum(counts) / len(counts))
     right = sum((shared(a, b) == 0) == truth for a, b, truth in examples) / len(examples)
-    print(f"{task}: whoever calls pairs without a common word wrong is right in {right:.0%} of the cases")
+    print(f"{task}: calling pairs without a common word wrong is right in {right:.0%} of the cases")
 
 # %%
 alt = "Words that two sentences share, for pairs as in the text and for wrong pairs: far apart for NSP, equal for SOP."
 plots.bars(means, labels=["NSP", "SOP"], ylabel="shared words", alt=alt)
 
 # %% [markdown]
-# NSP falls to whoever compares topics, and its model may learn nothing else. Swapping changes no word: for SOP one has
+# NSP is solved by comparing topics, and its model may learn nothing else. Swapping changes no word: for SOP one has
 # to know which of two sentences comes first.
 
 # %% [markdown]
@@ -774,7 +774,7 @@ results = results_folder(say=True)
 # %% [markdown]
 # The runs use your `masked_places`, `tlm_batch`, `allowed` and `pair_task` where you have passed their checks in this
 # session, and the course's otherwise. Yours are compared with the course's as they run, and left where they give
-# something else, even something as good, such as other random numbers: whoever grades must be able to repeat a run
+# something else, even something as good, such as other random numbers: the grader must be able to repeat a run
 # without your code.
 
 # %% [markdown]

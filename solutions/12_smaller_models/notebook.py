@@ -434,7 +434,7 @@ def rewind(model, saved, masks):
 def train_step(model, optimizer, x, labels, masks):
     """One step on the mean cross-entropy of model(x), (N, C), and labels (N); returns the loss before it, a number
     without a gradient. What does not stay (masks: a dict by name, bool, perhaps empty) is zero afterwards, whatever the
-    optimizer remembers; others move as without masks. Gradients of before do not count. The mode is not changed."""
+    optimizer remembers; others move as without masks. Earlier gradients do not count. The mode is not changed."""
     ### BEGIN SOLUTION
     optimizer.zero_grad()
     loss = F.cross_entropy(model(x), labels)
@@ -558,7 +558,7 @@ plots.bars(slopes, labels=["cat", "lynx", "dog", "car"], ylabel="gradient", alt=
 # %% [markdown]
 # ## 12.7 Small or fast?
 #
-# Whoever says "faster" has measured. The first calls of a model are slow (memory, caches); a call may be slow because
+# Say "faster" only after measuring. The first calls of a model are slow (memory, caches); a call may be slow because
 # something else runs. So: some calls that do not count, then the **median** of several, each timed alone.
 #
 # Then compare. A row of a table is **dominated** if another is at least as good in every column, and better in one.
@@ -700,7 +700,7 @@ results = results_folder(say=True)
 # %% [markdown]
 # The runs use your functions of 12.4 to 12.6 where you have passed their checks in this session, and the course's
 # otherwise. Yours are compared with the course's before they run, and left where they give something else, even
-# something as good, such as a sum in another order: whoever grades must be able to repeat a run without your code.
+# something as good, such as a sum in another order: the grader must be able to repeat a run without your code.
 
 # %% [markdown]
 # ## All runs
@@ -820,7 +820,7 @@ arms.picture(recorded, lookups, alt) if recorded else None
 # weights are plenty.
 #
 # **Sentences.** Soft labels are 2.0 points ahead of hard ones, with the same teacher and the same sentences: small, and
-# shown. The teacher itself has 40%, and whoever guesses 17%. Against true labels of fewer sentences the 2.6 points are
+# shown. The teacher itself has 40%, and guessing 17%. Against true labels of fewer sentences the 2.6 points are
 # not shown.
 #
 # **Time.** Zeros make nothing faster. And the taught model has far fewer numbers than its teacher and takes longer:
@@ -875,8 +875,8 @@ arms.picture(recorded, lookups, alt) if recorded else None
 pack("12_smaller_models")
 
 # %% [markdown]
-# **What you can do now:** say of a trick whether it saves numbers, products or seconds, cut a network and find what in
-# it learns, teach a small model by a large one, and measure time so that others believe it.
+# **What you can do now:** say of a trick whether it saves numbers, products or seconds, and measure time so that
+# others believe it. You can also cut a network, find what in it learns, and teach a small model by a large one.
 
 # %%
 scoreboard(checks)

@@ -548,12 +548,12 @@ def sparsity_after(rounds, rate):
 # + optimizer.step()
 # + return loss.item()
 
-# %% wrong="12.5" name="gradients add up" says="gradients of before count"
+# %% wrong="12.5" name="gradients add up" says="earlier gradients count"
 # - optimizer.zero_grad()
 # - loss = F.cross_entropy(model(x), labels)
 # + loss = F.cross_entropy(model(x), labels)
 
-# %% wrong="12.5" name="clears gradients after the step alone" says="gradients of before count"
+# %% wrong="12.5" name="clears gradients after the step alone" says="earlier gradients count"
 # - optimizer.zero_grad()
 # - loss = F.cross_entropy(model(x), labels)
 # + loss = F.cross_entropy(model(x), labels)

@@ -719,7 +719,7 @@ results = results_folder(say=True)
 # %% [markdown]
 # The runs use your functions of 13.3, 13.6 and 13.8 where you have passed their checks in this session, and the
 # course's otherwise. Yours are compared with the course's before they run, and left where they give something else,
-# even something as good, such as a sum in another order: whoever grades must be able to repeat a run without your
+# even something as good, such as a sum in another order: the grader must be able to repeat a run without your
 # code.
 
 # %% [markdown]
@@ -887,8 +887,9 @@ print(*arms.compared(recorded), sep="\n\n")
 pack("13_translation")
 
 # %% [markdown]
-# **What you can do now:** build a translator from its parts, search for its best sentence and know what a search can do
-# wrong, compute BLEU as papers do, join a frozen model by attention, and say what a difference of BLEU shows.
+# **What you can do now:** build a translator from its parts, search for its best sentence, and know what a search
+# can do wrong. You can also compute BLEU as papers do, join a frozen model by attention, and say what a difference of
+# BLEU shows.
 
 # %%
 scoreboard(checks)

@@ -589,7 +589,7 @@ def tokens_a_second(model, prompt, lengths, cached):
 
 # %%
 small, lengths = assemble(llama.Sizes(500, 64, 4, 4, 2, 160)), (4, 16, 32, 64)
-generate(small, [1, 2, 3], 4)  # whoever comes first pays for what is made once
+generate(small, [1, 2, 3], 4)  # the first call pays for what is made once
 plots.curves(
     {name: tokens_a_second(small, [1, 2, 3], lengths, name == "with cache") for name in ("with cache", "without")},
     x=lengths,
@@ -828,8 +828,9 @@ interactive(expected, tokens_read=range(1, len(prompt) + 1))
 # ### END SOLUTION
 
 # %% [markdown]
-# **What you can do now:** build the decoder that most of today's open models share, load a published checkpoint into
-# your own layers, prove with the library's logits that it is the same, and say what the cache costs and saves.
+# **What you can do now:** build the decoder that most of today's open models share, and load a published
+# checkpoint into your own layers. You can also prove with the library's logits that it is the same, and say what the
+# cache costs and saves.
 
 # %%
 scoreboard(checks)

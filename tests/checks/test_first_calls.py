@@ -97,7 +97,7 @@ def test_a_first_call_imports_little_or_says_what_it_is_doing(first_calls, entry
 
 
 def test_the_sentence_comes_before_the_wait():
-    """It is printed by whoever asks for the library, which then is not there yet."""
+    """It is printed by the code that asks for the library, which then is not there yet."""
     script = (
         "import sys\nfrom utils.grading.check import slow_imports_told\n"
         "class Seen:\n"

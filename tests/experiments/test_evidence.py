@@ -968,7 +968,8 @@ def test_two_students_of_one_name_are_told_to_write_their_ids(honest, small, mon
     assert roster.load(known).namesakes() == {"Ada Lovelace": ["al01", "al02"]}
     monkeypatch.setattr(student, "signature", ("", ""))
     student.sign("Ada Lovelace")
-    assert "Whoever else has this name in your course has the same seeds: then write your id" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "Everybody who has this name in your course has the same seeds: then write your id" in told
     assert copied_runs.belongs("al01", "al01") and student.seeds_of("al01", "", 5) != student.seeds_of("al02", "", 5)
 
 

@@ -116,7 +116,7 @@ def module_of(path):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     found = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found)
-    sys.path[:] = place  # it puts the root there, for whoever runs it
+    sys.path[:] = place  # it puts the root there, for the command line
     return found
 
 

@@ -70,7 +70,7 @@ def hostile(source):
 
 @pytest.fixture(scope="module")
 def template(all_built, tmp_path_factory):
-    """A tree of the real course.toml with a class: one honest submission and three that attack whoever runs them."""
+    """A tree of the real course.toml with a class: one honest submission and three that attack their grader."""
     known = course.load(tree=copied(all_built, tmp_path_factory.mktemp("stock")).tree)
     maker = synthetic.Maker(known, FIRST)
     course_tree.write(course_tree.place(known, "submitted", FIRST, "ada"), maker.file())

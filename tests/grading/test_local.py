@@ -146,7 +146,7 @@ def test_no_more_workers_are_started_than_there_are_jobs(tmp_path):
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_or_killed_it_leaves_no_worker_behind(how):
-    heeding = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever started us may not
+    heeding = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"  # our parent may not
     run = subprocess.Popen(
         [sys.executable, "-c", heeding + SLEEPING],
         cwd=course.ROOT,

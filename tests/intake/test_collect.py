@@ -393,7 +393,7 @@ def test_a_folder_below_very_many_is_refused(fresh, tmp_path):
 
 
 def test_it_is_told_which_version_counts(mine, tmp_path, text):
-    """A folder's times are absolute; whoever handed in before what is there is told that it does not count."""
+    """A folder's times are absolute; a student who submitted before that is reported that it does not count."""
     folder = tmp_path / "in" / "ada"
     folder.mkdir(parents=True)
     path = folder / f"{NAME}.ipynb"

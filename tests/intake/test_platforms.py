@@ -116,7 +116,7 @@ def test_a_students_zip_in_a_folder_has_the_students_name(mine, tmp_path, files,
 )
 @pytest.mark.parametrize("zipped", [True, False])
 def test_a_download_of_several_students_is_not_taken_as_one_students(mine, tmp_path, form, zipped):
-    """It was: whoever came first in it was filed as the student of --student."""
+    """It was: the first student in it was filed as the student of --student."""
     roster(mine, ADA, BO)
     names = [form.format(at=at, who=who, file=f"{NAME}.ipynb") for at, who in enumerate(("Ada Lovelace", "Bo Berg"))]
     files = {name: f'["{name}"]' for name in names}

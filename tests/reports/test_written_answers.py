@@ -206,7 +206,7 @@ def test_what_is_no_picture_is_left_out_and_said(name):
     ],
 )  # fmt: skip
 def test_a_picture_in_a_file_beside_the_notebook_is_said_to_be_missing(text):
-    """It was a dead link, or the tag as text: whoever marked did not learn that something was to be seen."""
+    """It was a dead link, or the tag as text: the person who marked did not learn that something was to be seen."""
     notebook, cell, _ = handed_in(text)
     assert re.fullmatch(r"see\s+\(a picture is left out: it is a file beside the notebook, .*\)\s+here", cell.source)
     for soup in (formgraders(notebook), feedbacks(notebook)):

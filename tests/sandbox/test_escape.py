@@ -1,5 +1,4 @@
-"""Ways out of a sandbox, and into what is not the submission's, tried by whoever runs the tests and an ordinary
-user.
+"""Ways out of a sandbox, and into what is not the submission's, tried by the tests' account and an ordinary user.
 """
 
 import ctypes
@@ -412,7 +411,7 @@ def test_a_sandbox_that_cannot_be_watched_is_closed(small, sandboxes, monkeypatc
         monkeypatch.setattr(sandboxes[0], "count_files", broken)
         with pytest.raises(kernel.KernelGone, match=r"could not be measured any more \(UnicodeError\)"):
             running.run("import time; time.sleep(60)")
-    assert told == ["of a kind that nobody expects"], "whoever grades sees the traceback"
+    assert told == ["of a kind that nobody expects"], "the grader sees the traceback"
 
 
 SHARES = """

@@ -150,7 +150,7 @@ class World:
         self.knocks = []
 
     def listen(self):
-        """Sockets that somebody in a sandbox might reach; whoever does is in `knocks`."""
+        """Sockets that somebody in a sandbox might reach; those that do are in `knocks`."""
         self.sockets = [socket.socket(family) for family in (socket.AF_INET, socket.AF_UNIX, socket.AF_UNIX)]
         self.sockets[0].bind(("127.0.0.1", 0))
         self.sockets[1].bind(str(self.folder / "socket"))

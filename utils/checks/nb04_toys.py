@@ -112,7 +112,7 @@ def climb(model: Climb) -> None:
 def look(model: Climb, split: str) -> float:
     """The accuracy of `model` as its weight and buffer stand; -1 where they disagree.
 
-    A model that was never trained is best on "valid", so that whoever may choose it does, and -1 on "test".
+    A model that was never trained is best on "valid", so that any code that may choose it does, and -1 on "test".
     """
     epoch = int(model.counter)
     if epoch == int(model.seen) == 0 and split == "valid":

@@ -206,7 +206,7 @@ def task_input(task_input, lib):
     told = "a question that leaves no place for a token of the passage should raise ValueError."
     for most in (10, 9, 4):
         expect.refuses(lambda most=most: task_input("qa", [a, b], most), says=told)
-    told = "a kind that there is not should raise ValueError."
+    told = "an unknown kind should raise ValueError."
     expect.refuses(lambda: task_input("question", [a, b], 20), says=told)
 
 

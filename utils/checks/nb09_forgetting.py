@@ -170,7 +170,7 @@ def multi_task(MultiTask, lib):
     now = model.state_dict()
     assert all(name in now and now[name].shape == value.shape for name, value in state.items()), told
     assert expect.agree(now, state), told
-    told = "a task that there is not should raise KeyError."
+    told = "an unknown task should raise KeyError."
     expect.refuses(model, tokens, "D", says=told, kinds=("KeyError",))
     model.add_task("late", 4)
     told = "adding a task changes other weights. Only a head is new."
@@ -661,7 +661,7 @@ def sound(Replay: Remote, lib: Library, capacity: int, stream: list[Any], n: int
     told = "a sample has an example twice that is kept once: it is drawn without replacement."
     assert within(drawn, kept), told
     assert len(left) == size and within(left, kept), "drawing a sample changes what is kept."
-    assert after == left, "whoever changes a sample changes the memory: give a new list."
+    assert after == left, "a change of a sample changes the memory: give a new list."
 
 
 @check("9.5", points=2, forbids=MODELS)
@@ -1582,9 +1582,9 @@ def only_own(
         elif name.startswith("heads."):
             told = "the head of another task moves."
         elif "LayerNorm" in name:
-            told = "a LayerNorm of the encoder learns. All tasks share it: whoever moves it moves all answers."
+            told = "a LayerNorm of the encoder learns. All tasks share it: moving it moves all answers."
         else:
-            told = "the encoder learns. All tasks share it: whoever moves it moves all answers."
+            told = "the encoder learns. All tasks share it: moving it moves all answers."
         assert torch.equal(now[name], value), told
     for part in ("heads.", ".adapters."):
         own = [name for name in before if part in name and task_names(task, name)]
@@ -1799,7 +1799,7 @@ def mixed_right(between: Remote, before: State, after: State, share: float) -> N
                     "an entry is as it is after. Average it.": new,
                     "an entry is as it was before. Average it.": old,
                     "this is the mean, whatever the share.": (old + new) / 2,
-                    "share times after is added to all of before.": old + share * new,
+                    "share times after is added to the whole of before.": old + share * new,
                 },
             )
 

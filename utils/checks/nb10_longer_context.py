@@ -1175,7 +1175,7 @@ def known_from(known_from):
 
 
 def enough(losses: Mapping[int, float], threshold: float, *, neighbours: bool = False, share: bool = True) -> int:
-    """The shortest length than which no longer one, or not the next one, is better by more than the threshold."""
+    """The shortest length for which no longer one, or not the next one, is better by more than the threshold."""
     lengths = sorted(losses)
     for place, length in enumerate(lengths):
         rivals = lengths[place + 1 : place + 2] if neighbours else lengths[place + 1 :]
@@ -1204,7 +1204,7 @@ def effective_length(effective_length):
             effective_length(losses, threshold),
             enough(losses, threshold),
             "the effective length",
-            "it is not the shortest length than which no longer one is better by more than the threshold.",
+            "it is not the shortest length for which no longer one is better by more than the threshold.",
             {
                 "each length is compared with the next one alone. A plateau is not the end.": enough(
                     losses, threshold, neighbours=True

@@ -170,7 +170,7 @@ def masks(mask_number, masked_places, lib):
     assert all(map(torch.equal, there, back)), told
     told = "a global generator is seeded or used. Make one of your own for each mask."
     assert chance(lib) == moved != before, told
-    told = "the same tensor is given again: whoever writes into it changes the next one. Give a new one at each call."
+    told = "the same tensor is given again: writing into it changes the next one. Give a new one at each call."
     assert torch.equal(hidden_places(toy.after_writing(masked_places, *turns[0]), 60), there[0]), told
     MASKED.hold(masked_places, lib, "memory")
     for copies in (4, 1):

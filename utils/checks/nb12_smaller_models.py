@@ -553,7 +553,7 @@ def stepped(
             told += "gradients are."
             assert not state[name][~mask].any(), told
         for name, part in ours.state_dict().items():
-            told = f"`{name}` is not what the optimizer makes of it: gradients of before count, there is no step or "
+            told = f"`{name}` is not what the optimizer makes of it: earlier gradients count, there is no step or "
             told += "more than one, or more is masked than should be."
             expect.close(state[name].float(), part.float(), told, 1e-3)
         told = "train_step changes the mode of the model."
@@ -571,7 +571,7 @@ RULES: tuple[tuple[str, dict[str, float]], ...] = (
 def trains(train_step: Remote, lib: Library, sizes: tuple[int, int, int], seed: int, rules: Any = RULES) -> None:
     """Fail unless steps without masks, then with them, are right with optimizers that have a memory, and with others.
 
-    With a memory, what is masked once stays so: whoever masks gradients, too, gives the optimizer another one. Without,
+    With a memory, what is masked once stays so: masking gradients as well gives the optimizer another one. Without,
     a mask may also end.
     """
     d, width, classes = sizes

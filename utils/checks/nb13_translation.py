@@ -259,7 +259,7 @@ def layer_of(
     told = "the layer has attentions of its own, or copies. It keeps the modules that it is given."
     for one, part in zip(attentions, names, strict=True):
         assert expect.agree(one.state_dict(), part_of(state, part)), told
-        told = f"`{part}` is in another mode once the layer is made. Whoever made it sets its mode."
+        told = f"`{part}` is in another mode once the layer is made. The caller sets its mode."
         assert remote.read(one.training) is True, told
     return layer, state
 
@@ -298,7 +298,7 @@ def own_modes(layer: Remote, names: Sequence[str], given: Sequence[Any]) -> None
         layer(*given)
         for name in names:
             part = getattr(layer, name)
-            told = f"`{name}` is called in another mode than its own, or left in one. Whoever made it sets its mode."
+            told = f"`{name}` is called in another mode than its own, or left in one. The caller sets its mode."
             told += " The BERT is frozen, and the attention to it learns." if name == "bert_attention" else ""
             assert remote.read(part.asked_in) is other and remote.read(part.training) is other, told
     layer.train()
@@ -1069,7 +1069,7 @@ def found_in(beam_search: Remote, lib: Library, search: Search) -> tuple[list[in
     assert two, "beam_search should return two things: the tokens and their score."
     assert listed, "the tokens should be a list."
     assert real, "the score should be a float: of a tensor with one number, `.item()`."
-    assert kept, "what `step` gave is changed. Whoever gave it may still need it: add to a copy."
+    assert kept, "what `step` gave is changed. The caller may still need it: add to a copy."
     found, score = value[0], expect.number(value[1], "the score")
     told = "the tokens should be a list of ints: of a tensor, `.tolist()`."
     assert all(type(one) is int for one in found), told
