@@ -647,8 +647,8 @@ alt += "nothing, and the best span is right more often than two argmaxes are."
 plots.curves(outcomes, x=range(6), xlabel="more at both ends of the answer", ylabel="percent of answers", alt=alt)
 
 # %% [markdown]
-# A model that guesses has every second pair the wrong way round. What the rule for spans leaves out is wrong in any case,
-# so it can only help: most where the reader is neither blind nor perfect.
+# A model that guesses has every second pair the wrong way round. What the rule for spans leaves out is wrong in any
+# case, so it can only help: most where the reader is neither blind nor perfect.
 
 # %% [markdown]
 # ## 8.7 What SQuAD counts

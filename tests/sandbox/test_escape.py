@@ -1,5 +1,4 @@
-"""Ways out of a sandbox, and into what is not the submission's, tried by the tests' account and an ordinary user.
-"""
+"""Ways out of a sandbox, and into what is not the submission's, tried by the tests' account and an ordinary user."""
 
 import ctypes
 import os

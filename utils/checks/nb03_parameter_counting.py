@@ -360,7 +360,7 @@ def grouped_attention(grouped_attention, kv_cache):
             "one layer is counted. Each of the L layers has its own keys and values.": lambda n, s: n // s.L,
             "one text is counted. There are B.": lambda n, s: n // s.B,
             "one token is counted. Each of the T has its key and its value.": lambda n, s: n // s.T,
-            "T times too many. A token has one key and one value in a head, however many tokens read them.": lambda n, s: n * s.T,
+            "T times too many. Each token has one key and one value in a head.": lambda n, s: n * s.T,
             "queries are kept, too. A query is used once.": lambda n, s: n + n // 2 // s.G * s.H,
         },
         "the bytes are not those of keys and values of G heads.",
