@@ -1073,7 +1073,7 @@ print(*SeedTable(every).compared(longer + halved), sep="\n\n")
 #
 # ### What one sentence gives away
 #
-# A model can be right for a wrong reason. Whoever wrote the second sentences may have left clues in them, such as a
+# A model can be right for a wrong reason. The writers of the second sentences may have left clues in them, such as a
 # "not" where nothing follows; then a model that never sees the first sentence is better than the majority class
 # (Gururangan et al. 2018, Poliak et al. 2018). The runs below came with the course: the start "pretrained", with one
 # sentence of each pair left blank in training and in validation, on RTE and on all of SICK.
@@ -1105,8 +1105,8 @@ for start, runs_of in recorded.items():
         print(f"{start:>21}, {part}: {right / count:.1%}")
 
 # %% [markdown]
-# It does harm. For most of the shared sentences training has the other label alone, and whoever remembers a label by
-# its first sentence is wrong there. The two starts that learn from RTE alone are right in a third of these pairs or
+# It does harm. For most of the shared sentences training has the other label alone, so remembering a label by its
+# first sentence is wrong there. The two starts that learn from RTE alone are right in a third of these pairs or
 # fewer, and in half of the others or more. After MNLI the start is right in most of both: so these pairs are not
 # harder as such. They are twenty-four, too few for more than a warning.
 #

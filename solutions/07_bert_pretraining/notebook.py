@@ -623,7 +623,7 @@ class MLMHead(nn.Module):
 
     New parts: `dense`, nn.Linear (d, d); `norm`, nn.LayerNorm with an eps of 1e-12; `bias`, a parameter of V zeros. How
     the head keeps the embedding is up to you, but its weight stays one and the same parameter, with its numbers.
-    Whoever writes into that parameter, in whatever way, changes the logits.
+    A write into that parameter, in whatever way, changes the logits.
     """
 
     def __init__(self, embedding):

@@ -1507,7 +1507,7 @@ def layer_features(layer_features, lib):
             "the encoder is left in another mode than it came in. Remember `encoder.training`, and go back to it."
         )
     with model_kept(lib, theirs, "after a refusal"):
-        told = "features that there are not should raise ValueError."
+        told = "unknown features should raise ValueError."
         expect.refuses(layer_features, theirs, batch, "first", scores["weighted all"], says=told)
     lib(toys).forget_gradients(theirs)
     again = layer_features(theirs, batch, "last")
