@@ -40,7 +40,7 @@ from torch import nn
 
 from utils import plots
 from utils.checks import nb02_positional_encoding as checks
-from utils.experiments import extrapolation, profiles
+from utils.experiments import extrapolation, profiles, recurrence
 from utils.experiments.runs import load_table, run_seeds
 from utils.experiments.seed_table import SeedTable, across
 from utils.grading import toys
@@ -611,6 +611,33 @@ plots.heatmaps(
 # Half a point for "it saves time and memory" without either reason.
 # === END MARK SCHEME ===
 # ### END SOLUTION
+
+# %% [markdown]
+# ### What recurrence costs
+#
+# A recurrent network has order for nothing. Is it slower for that? Below is one training step of an LSTM and of a
+# Transformer layer of the same width, with nearly as many parameters: milliseconds of **one** core, and the megabytes
+# that the forward pass keeps for the backward pass. The measurements came with the course; the last line is this
+# machine's. **Predict first.** Texts become twice as long: what happens to each of the four numbers?
+
+# %% tags=["experiment"]
+print("Vaswani et al. (2017), table 1, a layer:", recurrence.TABLE_1)
+costs = recurrence.recorded()
+print(f"{'tokens of a text':>18}", *(f"{length:>7}" for length in recurrence.LENGTHS))
+for kind in recurrence.KINDS:
+    some = {row["length"]: row for row in costs if row["kind"] == kind}
+    print(f"{kind:>18}", *(f"{1000 * some[length]['seconds']:7.1f}" for length in recurrence.LENGTHS), "ms")
+    print(f"{'':>18}", *(f"{some[length]['kept'] / 2**20:7.1f}" for length in recurrence.LENGTHS), "MB")
+here = {kind: recurrence.measure(kind, recurrence.LENGTHS[0], repeats=3) for kind in recurrence.KINDS}
+print("here, the shortest texts:", {kind: f"{1000 * row['seconds']:.1f} ms" for kind, row in here.items()})
+
+# %% [markdown]
+# On one core the LSTM is faster at every length. Its time and memory double with the text; attention's grow faster,
+# because it weighs every pair of tokens. It keeps less than the LSTM for short texts, and more for long ones. So a
+# recurrent network does not do more work. It does its work in steps that wait for each other, as many as there are
+# tokens, and attention reads all tokens at once. That is worth something where much is computed at the same time: on a
+# GPU, which was not measured here. The other price of recurrence is the way from one end of the text to the other,
+# which is as long as the text (the last column of the paper's table).
 
 # %% [markdown]
 # ## Experiment: trained on short texts, tested on longer ones

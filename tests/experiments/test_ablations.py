@@ -18,6 +18,7 @@ from utils.experiments import (
     longer_context,
     papers,
     pretraining,
+    recurrence,
     rte,
     tagging,
     transfer,
@@ -205,6 +206,46 @@ def test_the_recorded_curves_show_what_notebook_04_says_of_them():
     assert not against.shown and against.crossed[1] < 0
     assert "not shown to be ahead of scratch: it is behind, and the interval leaves no room for a gain" in text
     assert len(json.loads((ROOT / "data/results/rte_shared_premises.json").read_text())) == 24
+
+
+def test_the_recorded_steps_show_what_notebook_02_says_of_them():
+    text, rows = read("solutions/02_positional_encoding/notebook.py"), recurrence.recorded()
+    assert [(row["length"], row["kind"]) for row in rows] == [
+        (length, kind) for length in recurrence.LENGTHS for kind in recurrence.KINDS
+    ]
+    assert {row["device"] for row in rows} == {"cpu, 1 threads"}
+    assert 0.99 < rows[0]["parameters"] / rows[1]["parameters"] < 1.01
+    seconds, kept = (
+        np.array([[row[what] for row in rows if row["kind"] == kind] for kind in recurrence.KINDS])
+        for what in ("seconds", "kept")
+    )
+    assert (seconds[0] < seconds[1]).all() and "On one core the LSTM is faster at every length" in text
+    grown = [np.diff(np.log2(values)) for values in (seconds, kept)]  # 1: as fast as the text
+    assert all(abs(both[0] - 1).max() < 0.35 for both in grown) and all(both[1].mean() > 1.2 for both in grown)
+    assert "Its time and memory double with the text; attention's grow faster" in text
+    assert (np.sign(kept[0] - kept[1]) == [1, 1, 1, -1, -1]).all()
+    assert "It keeps less than the LSTM for short texts, and more for long ones" in text
+
+
+def test_a_layer_keeps_the_weights_of_every_pair_and_an_lstm_does_not():
+    """Twice the text: four times the weights, and twice all else."""
+    kept = {kind: [recurrence.measure(kind, n, 1, 1, 16)["kept"] for n in (64, 128)] for kind in recurrence.KINDS}
+    assert kept[recurrence.LSTM][1] < 2.1 * kept[recurrence.LSTM][0]
+    more = kept[recurrence.ATTENDS][1] - 2 * kept[recurrence.ATTENDS][0]
+    assert more >= 2 * recurrence.HEADS * 64 * 64 * 4  # bytes of the scores, less what doubles
+
+
+def test_no_token_of_either_layer_sees_a_later_one():
+    x = torch.randn(1, 6, 16, generator=torch.Generator().manual_seed(0))
+    other = x.clone()
+    other[:, 3:] += 1
+    for kind in recurrence.KINDS:
+        torch.manual_seed(0)
+        layer = recurrence.layer_of(kind, 16)
+        first, second = recurrence.forward(layer, x), recurrence.forward(layer, other)
+        assert torch.allclose(first[:, :3], second[:, :3], atol=1e-6) and not torch.allclose(
+            first[:, 3:], second[:, 3:]
+        )
 
 
 def test_the_card_has_the_rates_that_were_tried_for_notebook_04():
