@@ -49,7 +49,7 @@ def test_relative_attention_is_that_of_the_library():
         core.r_w_bias.copy_(state["u"])
         core.r_r_bias.copy_(state["v"])
     seen = torch.cat([memory, x], 1)
-    rows = torch.tensor([checks.row_of(distance, d) for distance in range(T + M, -T, -1)])
+    rows = checks.rows_of(torch.arange(T + M, -T, -1), d).float()
     given = ((x, "q_proj"), (seen, "k_proj"), (seen, "v_proj"), (rows[None], "r_proj"))
     q, k, v, r = ((y @ state[f"{name}.weight"].mT).unflatten(-1, (heads, -1)).transpose(0, 1) for y, name in given)
     hidden = (~checks.in_sight(T, T + M)).float()[:, :, None, None].expand(-1, -1, 2, heads)
