@@ -200,7 +200,8 @@ plots.curves(drift, xlabel="fresh adapters passed", ylabel="change of the state"
 def train_only(model, parts):
     """From now on optimizers move the parameters of `parts`, modules within `model`, and nothing else of it.
 
-    What an earlier call chose is frozen again. Gradients left in what does not learn are forgotten, however deep it is in the model.
+    What an earlier call chose is frozen again. Gradients left in what does not learn are forgotten, however deep it
+    is in the model.
 
     Returns:
         a list of the parameters that learn, each once: what an optimizer wants.
