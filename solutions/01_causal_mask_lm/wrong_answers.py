@@ -109,7 +109,7 @@ def attention(q, k, v, mask=None):
 # + weights = grown / grown.sum(-1, keepdim=True)
 
 
-# %% wrong="1.1" of="in short" name="width of four only" says="the output is wrong"
+# %% wrong="1.1" of="in short" name="width of four only" says="the output is not what the text says"
 # - scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
 # + scores = q @ k.transpose(-2, -1) / 2
 
@@ -427,7 +427,7 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(F.scaled_dot_product_attention(q, k, v).permute(2, 0, 1, 3).flatten(-2))
 
 
-# %% wrong="1.3" name="three heads only" says="for an input that is not contiguous it is an error"
+# %% wrong="1.3" name="three heads only" says="it is an error. It raised RuntimeError: unflatten"
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads):
         super().__init__()
