@@ -156,6 +156,9 @@ def double_and_trained(BoundaryObjective, lib):
     expect.close(slope, own.grad, "the gradient of the embedding is wrong", 1e-3)
     exact = lib(toys).double(lib(toys).Beside(module, embedding))(states.double(), mask)
     assert exact.dtype is torch.float64, "double precision is lost"
+    doubled = {name: value.double() for name, value in state.items()}
+    right = seen.answered(doubled, states.double(), mask)
+    expect.close(exact, right, "double precision is lost on the way", 1e-9)
 
 
 # 11.6

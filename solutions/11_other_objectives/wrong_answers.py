@@ -886,6 +886,16 @@ def span_mask(n, lengths, rate=0.15, generator=None):
 # + left = places.where(~mask, -1).cummax(1).values.clamp(max=2000)
 
 
+# %% wrong="11.5" name="single precision on the way" says="in double precision" private=true
+# - return h @ self.embedding.weight.T
+# + return h.float().to(h.dtype) @ self.embedding.weight.T
+
+# %% wrong="11.5" name="a seed at each call" says="the global random generator of torch is not as before"
+# - return h @ self.embedding.weight.T
+# + torch.manual_seed(0)
+# + return h @ self.embedding.weight.T
+
+
 # %% right="11.5" name="loops, and a Sequential"
 def boundaries(mask):
     left, right, place = (torch.zeros(mask.shape, dtype=torch.long, device=mask.device) for _ in range(3))
@@ -1045,6 +1055,12 @@ class BoundaryObjective(nn.Module):
 # - return both | torch.eye(languages.size(1), dtype=torch.bool, device=languages.device)
 # + both[:, 512:] = False
 # + return both | torch.eye(languages.size(1), dtype=torch.bool, device=languages.device)
+
+
+# %% wrong="11.6" name="gradients are off for good" says="the recording of gradients is not as before"
+# - rows = []
+# + rows = []
+# + torch.set_grad_enabled(False)
 
 
 # %% right="11.6" name="pad_sequence; arithmetic of languages"

@@ -567,7 +567,8 @@ def segment_model(SegmentModel, lib):
     text = torch.randint(V, (2, 14), generator=expect.generator(5))
     for T, mem_len in ((4, 3), (4, 6), (5, 1), (4, 0), (14, 5)):
         segments_read(model, lib, ours, text.split(T, 1), mem_len)
-    logits = segments_read(model, lib, ours, text.split(3, 1), 40)
+    with world_kept(lib, "after segments were read"):
+        logits = segments_read(model, lib, ours, text.split(3, 1), 40)
     value = expect.items(model(text), 2, "the model should give two things, logits and memories")
     whole = expect.floats(value[0], (2, 14, V), "the logits")
     told = "without mem_len nothing should be kept: it is 0 by default."

@@ -16,7 +16,7 @@ from utils.checks import nb11_toys as toys
 from utils.experiments import objectives
 from utils.grading import expect, probes
 from utils.grading.check import check, stretch
-from utils.grading.contract import Contract
+from utils.grading.contract import Contract, world_kept
 from utils.grading.documents import Pair, labelled_pairs, named_documents
 from utils.grading.expect import chance, even, likely, normal
 from utils.grading.forbidden import MODELS
@@ -410,7 +410,7 @@ def first_wrong(found: torch.Tensor, wanted: torch.Tensor, inputs: str) -> str:
     wrong = ~torch.isclose(found, wanted, 1e-4, 1e-4).reshape(len(found), -1).all(1)
     step = int(wrong.nonzero()[0]) + 1
     told = f"{inputs}, update {step} of {len(found)} is wrong"
-    return f"{told}: steps count from 1." if step == 1 else f"{told}, and those before it are right."
+    return f"{told}." if step == 1 else f"{told}, and those before it are right."
 
 
 def stepped(
@@ -870,7 +870,8 @@ def boundary(boundaries, BoundaryObjective, lib):
         neighbours = answered(state, states, mask, neighbours=True)
         assert not expect.near(first.float(), neighbours, 1e-3, 1e-3), NEXT_TO_EACH
         assert expect.near(first, second, 1e-4, 1e-4), told
-    objective_right(module, state, states, mask)
+    with world_kept(lib, "after logits were asked for"):
+        objective_right(module, state, states, mask)
     objective_right(module, state, states[3:4], mask[3:4])
     module.eval()
     objective_right(module, state, states[:2], mask[:2])
@@ -1018,7 +1019,8 @@ def looks_right(allowed: Remote, languages: torch.Tensor, tlm: bool) -> None:
 def two_languages(tlm_batch, allowed, lib):
     """Rows place by place; positions begin again; who looks at whom, by loops; no row is empty."""
     pairs = [([11, 12, 13], [21, 22]), ([14], [23, 24, 25, 26]), ([], [27]), ([15, 16], []), ([], [])]
-    batched(tlm_batch, pairs, 1, 2, 0)
+    with world_kept(lib, "after rows were made"):
+        batched(tlm_batch, pairs, 1, 2, 0)
     batched(tlm_batch, pairs[:1], 5, 6, 7)
     batched(tlm_batch, pairs[:3], 5, 6, 7)
     batched(tlm_batch, pairs[4:], 3, 4, 9)
