@@ -184,7 +184,7 @@ SHARED = Contract(
     gives="the output: as x (B, T, 4)",
     weights=lambda layer, n: {"layer.map.weight": (4, 4), "layer.map.bias": (4,)},
     right=lambda state, layer, n, x: repeated(
-        lambda y: (y @ state["layer.map.weight"].T + state["layer.map.bias"]).sin(), x, n
+        lambda y: (y @ state["layer.map.weight"].T + state["layer.map.bias"]).tanh(), x, n
     ),
     learns="x",
     shares=True,

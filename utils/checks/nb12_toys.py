@@ -25,7 +25,7 @@ class Parts(nn.Module):
 
 
 class Turn(nn.Module):
-    """A layer x (..., d) -> (..., d) that is not linear and stays small: the sine of a linear map."""
+    """A layer x (..., d) -> (..., d) that is not linear and stays small: the tanh of a linear map."""
 
     def __init__(self, d: int):
         super().__init__()
@@ -33,7 +33,7 @@ class Turn(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """From (..., d) to the same shape."""
-        return self.map(x).sin()
+        return self.map(x).tanh()
 
 
 class Unusual(nn.Module):
