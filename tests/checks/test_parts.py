@@ -428,9 +428,12 @@ def test_what_is_said_of_each(graded):
     assert of(graded["mona"]).message.startswith("training_memory: your code raised KeyError")
     assert of(graded["mona"]).outcome is Outcome.ERROR
     private = of(graded["priya"])
-    assert private.message == "flops_per_token: the FLOPs are right for some sizes and wrong for others."
-    assert private.instructor_only.startswith("other_flops: ") and "other_flops" not in private.sentence()
-    assert "other_flops" not in str(private.parts)
+    assert private.message.startswith(
+        "flops_per_token: `flops_per_token(T, D, F, L, V)`: it is wrong for other sizes. Here"
+    )
+    name, colon, _ = private.instructor_only.partition(": ")
+    assert name.startswith("flops_per_token_") and colon and name not in private.sentence()
+    assert name not in str(private.parts)
     assert "kernel died" in of(graded["kilian"]).message
     assert of(graded["boris"]).outcome is Outcome.BLANK
     assert of(graded["nils"]).message.startswith(
@@ -510,10 +513,11 @@ def test_the_feedback_page_lists_the_parts(tree, graded):
     assert found.find("p", class_="mark").text == "passed in part, 2 of 3 points" and not found.find_all("p", "said")
     assert [one.text for one in found.ul("li")] == [
         "training_memory (2 of 2 points): passed",
-        "flops_per_token (0 of 1 point): the FLOPs are right for some sizes and wrong for others.",
+        "flops_per_token (0 of 1 point): flops_per_token(T, D, F, L, V): it is wrong for other sizes. Here T is 1 or larger, "
+        "D is 1 or larger, F is 1 or larger, L is 0 or larger, V is 2 or larger.",
     ]
     assert [one["class"] for one in found.ul("li")] == [["passed"], ["wrong"]]
-    assert "other_flops" not in str(found)
+    assert "flops_per_token_" not in str(found)  # as private checks of its contract are called
     assert "passed, 3 of 3 points" in item("rita").text and not item("rita").ul
     assert "its cell stopped" in item("stefan").text and not item("stefan").ul
 
