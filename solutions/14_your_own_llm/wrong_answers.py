@@ -1558,7 +1558,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + wide = wide * torch.rsqrt(wide.square().clamp(max=1e6).mean(-1, keepdim=True) + self.eps)
 
 
-# %% wrong="14.1" name="the mean of 4,096 squares" says="`RMSNorm(d, eps)(x)`: it is wrong for sizes larger than those of the n" private=true
+# %% wrong="14.1" name="the mean of 4,096 squares" says="wider than any in the notebook"
 # - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
 # + wide = wide * torch.rsqrt(wide[..., :4096].square().mean(-1, keepdim=True) + self.eps)
 

@@ -88,6 +88,12 @@ def rms_norm(RMSNorm, lib):
         found = expect.floats(RMSNorm(3, *eps)(some), (6, 3), "the result")
         told = "where x is small the result is wrong: the eps is the one that is given, and 1e-5 without one."
         expect.close(found, normed(some, torch.ones(3), *(eps or (1e-5,))), told)
+    wide = normal(2, 5000, seed=9)
+    wide[:, 4096:] *= 10
+    told = "where x is wider than any in the notebook the result is wrong: the mean is over all of the last dimension."
+    expect.close(
+        expect.floats(RMSNorm(5000)(wide), (2, 5000), "the result"), normed(wide, torch.ones(5000), 1e-5), told
+    )
     rounding(RMSNorm)
     RMS_NORM.hold(RMSNorm, lib, "values", "dtypes", "layout", "gradients", "modes", "device")
 
