@@ -2116,3 +2116,14 @@ def best_tau(spans, nulls, f1):
 # - _, (last, _) = self.lstm(packed)
 # + _, (last, _) = self.lstm(packed)
 # + torch.set_grad_enabled(False)
+
+# %% wrong="8.1" name="rows are kept and handed out again" says="is handed out again"
+# - first, room = list(parts[0]), max_len - 3
+# + known, key = task_input.__dict__.setdefault("known", {}), str((kind, parts, max_len, cls, sep, pad))
+# + if key in known:
+# +     return known[key]
+# + first, room = list(parts[0]), max_len - 3
+
+# - return torch.tensor(ids), torch.tensor(types), torch.tensor(mask)
+# + known[key] = torch.tensor(ids), torch.tensor(types), torch.tensor(mask)
+# + return known[key]

@@ -249,9 +249,10 @@ def drops(module: Remote, state: Mapping[str, torch.Tensor], rate: float, count:
     module.eval()
 
 
+# Of two numbers that nearly agree, the norm is the rounding of float32: d is 4 or more.
 EMBEDDINGS = Contract(
     "BertEmbeddings(V, d, T + _more, n_types, 0.0)(ids, types)",
-    sizes={"B": (1, 5), "T": (1, 7, 600), "V": (2, 20, 5000), "d": (1, 9), "n_types": (1, 4), "_more": (0, 3)},
+    sizes={"B": (1, 5), "T": (1, 7, 600), "V": (2, 20, 5000), "d": (4, 9), "n_types": (1, 4), "_more": (0, 3)},
     _ids="ids (B, T) below V - 1",
     ids="= _ids + 1",  # the row of word 0 need not learn: 0 may be the padding_idx
     types="ids (B, T) below n_types or None",

@@ -188,6 +188,7 @@ def task_input(task_input, lib):
     is_read(task_input, "pair", [a, a], 12)
     with world_kept(lib, "after task_input"):
         task_input("pair", [a, b], 9)
+    is_new(lib, "what task_input gives", task_input, "pair", [a, b], 9)
     for most in (20, 10, 9):
         is_read(task_input, "single", [c], most)
         is_read(task_input, "pair", [a, b], most)
@@ -1506,7 +1507,7 @@ def layer_features(layer_features, lib):
         assert read(theirs.training) is True, (
             "the encoder is left in another mode than it came in. Remember `encoder.training`, and go back to it."
         )
-    with model_kept(lib, theirs, "after a refusal"):
+    with model_kept(lib, theirs, "after a refusal", draws=True):
         told = "unknown features should raise ValueError."
         expect.refuses(layer_features, theirs, batch, "first", scores["weighted all"], says=told)
     lib(toys).forget_gradients(theirs)

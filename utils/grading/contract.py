@@ -735,9 +735,9 @@ def sets_no_seed(lib: Library, what: str, *calls: Callable[[], Any]) -> None:
 
 
 def is_new(lib: Library, what: str, call: Remote, *args: Any) -> None:
-    """Fail unless `call(*args)` gives a new list each time; `what` names it."""
+    """Fail unless `call(*args)` gives new lists and tensors each time; `what` names them."""
     wanted = call(*args)
-    told = f"{what} is handed out again: who empties it empties that of the next call. Make a new list for each call."
+    told = f"{what} is handed out again: who changes it changes that of the next call. Make a new one for each call."
     assert expect.same(lib(probes).again_after_clearing(call, *args), wanted), told
 
 

@@ -127,7 +127,7 @@ def world(anew: bool) -> dict[str, Any]:
 
 
 def again_after_clearing(call: Callable[..., Any], *args: Any) -> Any:
-    """What a second call gives after the lists that the first one gave were emptied."""
+    """What a second call gives after the lists that the first one gave were emptied, and its tensors overwritten."""
     _clear(call(*args))
     return call(*args)
 
@@ -137,6 +137,8 @@ def _clear(value: Any) -> None:
         _clear(one)
     if isinstance(value, list):
         value.clear()
+    elif isinstance(value, torch.Tensor):
+        value.detach().fill_(7)
 
 
 def form(call: Callable[..., Any], *args: Any, **options: Any) -> str:
