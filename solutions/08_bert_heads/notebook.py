@@ -1074,8 +1074,8 @@ print(*SeedTable(recorded, tagging.METRICS[0]).compared(tagging.questions(record
 # %% [markdown]
 # In the recorded runs a linear map finds most names in the middle, at state 4. The last state is no better for it than
 # the embeddings, which know nothing of their neighbours: perhaps because this encoder was tuned to compare sentences,
-# and nothing asked its last layers for single words. A BiLSTM adds much at every state. It learns what stands around a word, and how
-# tags go together. But it does not make up for the wrong state: it, too, is far better in the middle.
+# and nothing asked its last layers for single words. A BiLSTM adds much at every state. It learns what stands around a
+# word, and how tags go together. But it does not make up for the wrong state: it, too, is far better in the middle.
 #
 # There it comes near the encoder that was fine-tuned as a whole, which is still a few points ahead. From random
 # weights the same encoder stays below every head on the middle state: what the frozen one knows, it did not learn here.
