@@ -808,6 +808,8 @@ for angle in degrees:
     g_a, g_b = (torch.autograd.grad(loss, [*model.parameters()], retain_graph=True) for loss in losses)
     new, old = (torch.cat([one.flatten() for one in g]) for g in (without_conflict(list(g_a), list(g_b)), g_b))
     cosines["without conflict"].append((new @ old / (new.norm() * old.norm())).item())
+length = new.norm() / torch.cat([one.flatten() for one in g_a]).norm()
+print(f"opposite labels: cosine {cosines['as they are'][-1]:.2f}, and {length:.0%} of the length of g_a is left")
 
 # %%
 alt = "The cosine of two tasks' gradients by the angle between what they ask: it falls from one to below zero. Without "
@@ -931,8 +933,8 @@ plots.tables({"right": torch.tensor([*share.values()]).T}, rows=rows, columns=li
 # ## Experiment: six libraries, two at a time
 #
 # Which library's documentation says this sentence? One head has a class for each of six libraries. In each of three
-# phases an encoder learns two of them. Its lower layers are frozen, the upper ones learn. Six arms differ in what is
-# done for what came before:
+# phases an encoder learns two of them. Its lower layers are frozen, the upper ones learn. Five arms differ in what is
+# done for what came before, and three show what to compare them with:
 #
 # | arm | what it does in later phases |
 # |---|---|
@@ -942,6 +944,8 @@ plots.tables({"right": torch.tensor([*share.values()]).T}, rows=rows, columns=li
 # | EWC | the same, each weight by its Fisher information |
 # | adapters | leaves the encoder as it is; each phase has adapters and two classes of the head |
 # | all together | one phase with all six libraries: the upper bound |
+# | head alone | the whole encoder stays as it came, and the head learns in sequence: the baseline |
+# | each alone | each phase has a model of its own, from the same start: single-task training |
 #
 # `COURSE_PROFILE` decides the size: `cpu` is a small encoder, `gpu` is BERT, and `smoke` a tiny encoder and made-up
 # sentences. Smoke runs show that everything works, and earn nothing.
@@ -1040,6 +1044,10 @@ for own, how in ((False, "one head"), (True, "own heads")):
 phases.picture(runs, "Your runs: for each arm the share that one head gets right, own heads, and one fitted again.")
 
 # %% [markdown]
+# An encoder that has learned nothing here can already tell libraries apart, once a head is fitted to it: the row of
+# "head alone" says how well. What a head fitted again finds above that was learned and kept. With "each alone", the
+# model of a sentence's phase is asked, so its row says what there was to keep.
+#
 # Where did it go? Below are matrices as in 9.2, means over your seeds: first of the one head, then of own heads.
 
 
@@ -1096,6 +1104,21 @@ phases.picture(recorded, "The recorded runs, as above.") if recorded else None
 
 # %% tags=["experiment"]
 plots.tables(mean_matrices(recorded), **names, alt="The recorded runs, one head.") if recorded else None
+
+# %% tags=["experiment"]
+for metric in phases.METRICS:
+    print(f"--- {metric.name}", *SeedTable(recorded, metric).compared(phases.questions(recorded)), sep="\n\n")
+
+# %% [markdown]
+# Do tasks gain from each other when they are learned together, or does each lose? In the recorded runs below, one arm
+# learns all six libraries at once, with own heads in its loss, too. So it differs from "each alone" in one thing: what
+# the encoder reads. Both are there once more with a quarter of the sentences, and as many steps.
+
+# %% tags=["experiment"]
+alone = {name: some for name, some in recorded.items() if name == "each alone"} | phases.recorded_controls()
+own_heads = SeedTable(alone, phases.METRICS[1])
+print(*own_heads.compared(phases.CONTROL_PAIRS), sep="\n\n")
+own_heads.frame() if alone else None
 
 # %% [markdown]
 # In the recorded runs, the model trained in sequence ends with a single head that assigns no sentence from the first

@@ -104,9 +104,9 @@ def test_made_up_sentences_belong_to_their_class():
 def test_experiments_of_all_sizes():
     sizes = [forgetting.experiments(profile=one) for one in ("smoke", "cpu", "gpu")]
     made = [one for some in sizes for one in some.values()]
-    assert len({one.digest() for one in made}) == len(made) == 18
+    assert len({one.digest() for one in made}) == len(made) == 24
     assert all([*some] == [*forgetting.METHODS] for some in sizes)
-    assert [one.made_up for one in made] == [True] * 6 + [False] * 12
+    assert [one.made_up for one in made] == [True] * 8 + [False] * 16
     for some in sizes:
         kept = some["replay"]
         assert kept.memory == round(0.15 * kept.examples * (forgetting.CLASSES - forgetting.TOGETHER))
@@ -140,7 +140,7 @@ def test_the_arms_differ_as_the_notebook_says(honest):
     assert own_head["adapters"] > own_head["in sequence"] + 15, own_head
     assert again["in sequence"] > one_head["in sequence"] + 30, again
     pairs = forgetting.questions(runs)
-    assert len(pairs) == 5 and {name for pair in pairs for name in pair} == {*runs}
+    assert len(pairs) == 7 and {name for pair in pairs for name in pair} == {*runs}
 
 
 def test_a_matrix_is_counted_from_the_rows():
@@ -149,7 +149,9 @@ def test_a_matrix_is_counted_from_the_rows():
     run = train.Run({}, 1, [0, 1, 2, 3, 4, 5], rows, [], curve)
     assert forgetting.matrix(run) == [[0.5, 0, 0], [0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5]]
     assert forgetting.matrix(run, own=True) == [[0.5, 0, 0], [0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5]]
-    assert [metric.of(run) for metric in forgetting.METRICS] == [pytest.approx(100 / 6)] * 3
+    assert [metric.of(run) for metric in forgetting.METRICS] == [pytest.approx(100 / 6)] * 3 + [25.0]
+    last = dataclasses.replace(run, predictions=[[*row[:8], 4, *row[9:]] for row in rows])
+    assert [metric.of(last) for metric in forgetting.METRICS[2:]] == [pytest.approx(100 / 6), 0.0]
     other = dataclasses.replace(run, predictions=[[*row[:3], 1, *row[4:7], 3, 5, 0.5, 0.5] for row in rows])
     assert forgetting.matrix(other)[3] == [0.5, 0, 0] and forgetting.matrix(other, own=True)[3] == [0, 0.5, 0]
 
@@ -274,7 +276,11 @@ def test_classes_and_margins_of_own_heads():
     )
     assert train.own(logits).tolist()[:4] == [0, 0, 3, 3]
     assert train.margins(logits)[:4] == [2.0, -2.0, -0.5, 3.0]
-    assert train.loss_of(logits[3:4], torch.tensor([3]), [2, 3]).item() == pytest.approx(np.log1p(np.exp(-3)))
+    of_its_phase = pytest.approx(np.log1p(np.exp(-3)))
+    for method in ("adapters", "each alone", forgetting.MULTI_TASK):
+        assert train.loss_of(logits[3:4], torch.tensor([3]), [2, 3], method).item() == of_its_phase, method
+    among_all = pytest.approx(np.log(4 + np.exp(1) + np.exp(4)) - 4)
+    assert train.loss_of(logits[3:4], torch.tensor([3]), [2, 3], "head alone").item() == among_all
 
 
 def test_replay_draws_from_earlier_phases_alone():
@@ -307,6 +313,49 @@ def test_adapters_leave_everything_else_as_it_is():
     assert len(kept) > 10 and all(torch.equal(parts[name], now[name]) for name in kept)
     fresh, _ = model_of(one)
     assert train.fitted_again(model, known, CPU, torch.float32) == train.fitted_again(fresh, known, CPU, torch.float32)
+
+
+def test_a_head_alone_leaves_the_encoder_as_it_came():
+    """So a head that is fitted again on it is the baseline: it finds what it finds on the encoder of the adapters."""
+    one = SHORT["head alone"]
+    known = train.given(one, 1, CPU, torch.float32)
+    _, again, model = train.learned(one, known, 1, CPU, torch.float32)
+    fresh = train.Learner(one)
+    came, now = (part.encoder.state_dict() for part in (fresh, model))
+    assert len(came) > 10 and all(torch.equal(came[name], now[name]) for name in came)
+    assert again == train.fitted_again(fresh, known, CPU, torch.float32)
+    assert again == train.learned(SHORT["adapters"], known, 1, CPU, torch.float32)[1]
+
+
+def test_each_alone_is_a_model_for_each_phase_from_one_start():
+    """The first is the model in sequence after its first phase, but for its loss; no phase reads another's model."""
+    one = SHORT["each alone"]
+    known, kept = train.given(one, 1, CPU, torch.float32), []
+    train.seed_everything(1)
+    model = train.Learner(one)
+    start = train.remember(model)
+    for _, over in train.learn(one, model, known, 1, CPU, torch.float32):
+        if over:
+            kept.append((train.remember(model), train.test(one, model, known, CPU, torch.float32)))
+            train.fitted_again(model, known, CPU, torch.float32)
+    assert len(kept) == 3
+    for weights, _ in kept:  # each has moved, whatever was done with the one before
+        assert any(not torch.equal(weights[name], start[name]) for name in start if name.startswith("encoder"))
+    tables, _, _ = train.learned(one, known, 1, CPU, torch.float32)
+    for phase, (_, logits) in enumerate(kept):
+        classes = one.phases[phase]
+        assert torch.equal(tables[-1][:, classes], logits[:, classes])
+        assert torch.equal(tables[phase][:, classes], tables[0][:, classes])
+
+
+def test_controls_take_as_many_steps_and_learn_all_at_once():
+    every = forgetting.experiments(profile="cpu") | forgetting.controls()
+    pairs = {pair: [every[name] for name in pair] for pair in forgetting.spec.CONTROL_PAIRS}
+    assert len(pairs) == 2
+    for alone, together in pairs.values():
+        assert (alone.method, together.method) == ("each alone", forgetting.MULTI_TASK)
+        assert alone.examples == together.examples and alone.seen[-1] == together.seen[-1]
+    assert len({one.seen[-1] for some in pairs.values() for one in some}) == 1
 
 
 @pytest.mark.parametrize("name", ["L2-SP", "EWC"])

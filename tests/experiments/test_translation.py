@@ -31,6 +31,7 @@ NAMES = ("translation_batch", "beam_search", "drop_net")
 SMOKE = translation.experiments(profile="smoke")
 ADA = "Ada Lovelace"
 SEEDS = student.seeds_of(ADA, "", 5)
+CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("nobody")
 
 
@@ -266,8 +267,8 @@ def test_ways_to_translate_are_told_apart(honest):
                 metric.of(run) for run in some
             ]
     found = translation.compared(runs)
-    assert [(one.first, one.second) for one in found] == translation.questions(runs) and len(found) == 7
-    assert all(one.among == 7 for one in found)
+    assert [(one.first, one.second) for one in found] == translation.questions(runs) and len(found) == 9
+    assert all(one.among == 9 for one in found)
 
 
 # One run
@@ -292,6 +293,50 @@ def test_a_bert_is_read_and_not_changed(of_seed_3):
     trained, _ = train.train(one, 3, torch.device("cpu"))
     assert not any(part.requires_grad for part in trained.bert.values())
     assert {one.own is not None and one.bert is not None for one in mixed(trained.model)} == {True}
+
+
+def test_an_arm_continues_the_model_without_a_bert():
+    """With a rate of zero it is that model; only the attention to the BERT is new, and the pairs are the same."""
+    first = train.trained_once(SMOKE[translation.CONTINUED].first, 3, CPU)
+    assert first is train.trained_once(SMOKE[translation.FUSED].first, 3, CPU)
+    one = dataclasses.replace(SMOKE[translation.CONTINUED], steps=6, lr=1e-30)
+    same, _ = train.train(one, 3, CPU)
+    for name, part in first.model.state_dict().items():
+        assert torch.equal(part, same.model.state_dict()[name])
+    assert same.sources.words == first.sources.words and same.targets.words == first.targets.words
+    fused, _ = train.train(dataclasses.replace(SMOKE[translation.FUSED], steps=6, lr=1e-30), 3, CPU)
+    new = {*fused.model.state_dict()} - {*first.model.state_dict()}
+    assert new and all(".bert." in name for name in new)
+    known = first.model.state_dict()
+    assert all(torch.equal(part, known[name]) for name, part in fused.model.state_dict().items() if name not in new)
+
+
+def test_states_are_of_the_layer_asked_for_and_of_the_translator():
+    one = SMOKE[translation.FUSED]
+    words = train.text(one.task, one.language, one.pool, one.test).test[0][0]
+    found = []
+    for changes in ({}, {"state": 1}, {"start": "random"}):
+        frozen = train.frozen_of(dataclasses.replace(one, **changes))
+        found.append(train.states(frozen, CPU)[tuple(words)])
+    assert len({tuple(part.flatten().tolist()) for part in found}) == 3
+    better = dataclasses.replace(one, encoder=translation.TRANSLATOR)
+    assert better.translator.examples == one.pool and better.translator.steps == one.first_steps
+    states = train.translator_states(better, 3, CPU)[tuple(words)]
+    assert states.shape == (len(words) + 1, one.width) and not states.requires_grad
+
+
+def test_words_that_no_model_of_few_pairs_can_write():
+    """Counted again: those that do not occur twice among the pairs of the seed."""
+    one = SMOKE[translation.PLAIN]
+    share, score = train.reachable(one, 3)
+    known = train.text(one.task, one.language, one.pool, one.test)
+    drawn = random.Random(3).sample(known.pool, one.examples)
+    said = [word for _, other in drawn for word in other]
+    wanted = [word for _, other in known.test for word in other]
+    assert share == pytest.approx(sum(said.count(word) > 1 for word in wanted) / len(wanted))
+    assert (share == 1) is (score == pytest.approx(100))
+    few = dataclasses.replace(one, batch=2, examples=2)
+    assert train.reachable(few, 3)[0] < 1 and train.reachable(few, 3)[1] < 100
 
 
 def mixed(model):

@@ -3,13 +3,14 @@
 Which library says this sentence? One head has a class for each of six libraries, and an encoder learns them two at a
 time. The arms differ in what is done for the libraries that came before: nothing, some of their sentences again
 (replay), a pull to the weights as they were (L2-SP, EWC), weights of their own for each two (adapters). An encoder
-that learns all six together is the bound by which they are measured.
+that learns all six together is the bound by which they are measured. Two more arms say what was there to lose: the head
+alone learns, on an encoder as it came; and each two libraries have an encoder of their own (single-task training).
 
 Imports nothing heavy: graders read it, too. `utils.experiments.forgetting.train` trains.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,16 +23,20 @@ from utils.experiments.runs import five_seeds, recorded_examples
 from utils.experiments.summaries import Summary, load_recorded
 
 if TYPE_CHECKING:
+    from utils.experiments.seed_table import Comparison, SeedTable
     from utils.plots import Picture
 
 NOTEBOOK = "09_forgetting"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "forgetting"
+SEARCH = RECORDED.with_name("forgetting_search.json")
 seeds = five_seeds  # the student's own
 CLASSES, TOGETHER = 6, 2  # libraries, and how many of them a phase has
 PHASES = CLASSES // TOGETHER
 SEQUENCE, REPLAY, L2_SP, EWC, ADAPTERS = "in sequence", "replay", "L2-SP", "EWC", "adapters"
-ALL = "all together"
-METHODS = (SEQUENCE, REPLAY, L2_SP, EWC, ADAPTERS, ALL)
+ALL, HEAD, ALONE = "all together", "head alone", "each alone"
+METHODS = (SEQUENCE, REPLAY, L2_SP, EWC, ADAPTERS, ALL, HEAD, ALONE)
+MULTI_TASK = "own heads together"  # all six libraries at once; the loss compares the two of a sentence's phase
+FEW = 4  # times fewer sentences, and as many more epochs, in two of the controls
 ONE_HEAD, OWN_HEADS = "one head", "own heads"  # matrices that a summary holds
 
 
@@ -50,10 +55,20 @@ def _right(place: Callable[[Run], int], run: Run) -> Any:
     return [(row[place(run)] == label, 1.0) for row, label in zip(run.predictions, run.labels, strict=True)]
 
 
+def _kept(run: Run) -> Any:
+    """The same of the classes that a head fitted again gives, for the sentences of all phases but the last."""
+    found, earlier = _right(lambda run: 2 * times(run), run), PHASES - 1
+    return [
+        (right, 1.0) if phase_of(label) < earlier else (0.0, 0.0)
+        for (right, _), label in zip(found, run.labels, strict=True)
+    ]
+
+
 METRICS = (
     Metric("one head", "%", partial(_right, lambda run: times(run) - 1), formulas.percent),
     Metric("own head", "%", partial(_right, lambda run: 2 * times(run) - 1), formulas.percent),
     Metric("fitted again", "%", partial(_right, lambda run: 2 * times(run)), formulas.percent),
+    Metric("fitted again, earlier phases", "%", _kept, formulas.percent),
 )
 
 
@@ -65,7 +80,7 @@ class Forgetting(Experiment):
     phase); the same if one chooses among the two classes of its phase alone ("own head"); the class that a new linear
     map gives it, which is fitted to the sentences of all phases when training is over ("fitted again"); and last how
     far the right one of its phase's two classes is ahead of the other, in nats: when that phase was over, and in the
-    end.
+    end. Where each two libraries have an encoder of their own, all of this is by the encoder of the sentence's phase.
 
     A seed varies which sentences of the pool it learns from, their order, the new weights and dropout. The sentences
     are those of libraries on this machine: runs are of one text where their `versions` name one.
@@ -74,7 +89,7 @@ class Forgetting(Experiment):
     metrics = METRICS
 
     encoder: str  # tiny, minilm or bert
-    method: str  # one of METHODS
+    method: str  # one of METHODS, or MULTI_TASK
     frozen: int  # so many layers learn nothing, nor do the embeddings
     pool: int  # sentences of each class, of which a seed draws `examples`
     examples: int
@@ -91,15 +106,15 @@ class Forgetting(Experiment):
     max_len: int = 40  # pieces, special ones included
 
     def __post_init__(self):
-        if self.method not in METHODS:
-            raise ValueError(f"{self.name}: the methods are {', '.join(METHODS)}")
+        if self.method not in (*METHODS, MULTI_TASK):
+            raise ValueError(f"{self.name}: the methods are {', '.join((*METHODS, MULTI_TASK))}")
         if self.examples > self.pool:
             raise ValueError(f"{self.name}: no {self.examples} sentences can be drawn from {self.pool}")
 
     @property
     def phases(self) -> list[list[int]]:
         """The classes of each phase."""
-        if self.method == ALL:
+        if self.method in (ALL, MULTI_TASK):
             return [[*range(CLASSES)]]
         return [[label for label in range(CLASSES) if phase_of(label) == phase] for phase in range(PHASES)]
 
@@ -184,6 +199,7 @@ SIZES: dict[str, dict[str, Any]] = {
         ADAPTERS: {"bottleneck": 48, "lr": 5e-4},
     },
 }  # fmt: skip
+CONTROL_RATES: dict[str, dict[str, float]] = {}
 
 
 def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[str, Forgetting]:
@@ -202,12 +218,30 @@ def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[st
     }
 
 
+def controls() -> dict[str, Forgetting]:
+    """Arms of the profile cpu that are recorded beside those of notebook 09, by name: what tasks gain from each other.
+
+    In each pair one arm learns every two libraries alone, and one all of them at once, each with its own head. Two arms
+    have FEW times fewer sentences, and take as many steps.
+    """
+    alone = experiments(profile="cpu")[ALONE]
+    few = {"examples": alone.examples // FEW, "epochs": FEW * alone.epochs}
+    arms: dict[str, dict[str, Any]] = {
+        MULTI_TASK: {"method": MULTI_TASK},
+        f"{ALONE}, few": few,
+        f"{MULTI_TASK}, few": {"method": MULTI_TASK, **few},
+    }
+    return {name: replace(alone, name=name, **more, **CONTROL_RATES.get(name, {})) for name, more in arms.items()}
+
+
 def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
     """The pairs of experiments that are compared, the same for everyone, as far as there are runs of both.
 
-    Each remedy against training in sequence, and the best that can be had against replay.
+    Each remedy against training in sequence, and the best that can be had against replay. Then training in sequence
+    against an encoder that learned nothing, and against models that each learned one phase and had nothing to forget.
     """
     pairs = [(SEQUENCE, one) for one in (REPLAY, L2_SP, EWC, ADAPTERS)] + [(REPLAY, ALL)]
+    pairs += [(HEAD, SEQUENCE), (SEQUENCE, ALONE)]
     return [pair for pair in pairs if all(some.get(name) for name in pair)]
 
 
@@ -246,3 +280,20 @@ def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
     return load_recorded(experiments(profile="cpu"), RECORDED)
+
+
+def recorded_controls() -> dict[str, list[Run]]:
+    """Summaries of the recorded runs of `controls`, by name."""
+    return load_recorded(controls(), RECORDED)
+
+
+ALSO_RECORDED = {RECORDED: controls}
+CONTROL_PAIRS = [(ALONE, MULTI_TASK), (f"{ALONE}, few", f"{MULTI_TASK}, few")]
+
+
+def shown_controls() -> "list[tuple[str, SeedTable, list[Comparison]]]":
+    """What the page of results shows besides the notebook's own arms: a title, a table, and comparisons."""
+    from utils.experiments.seed_table import SeedTable
+
+    table = SeedTable({ALONE: recorded()[ALONE], **recorded_controls()}, METRICS[1])
+    return [("Controls: what tasks gain from each other", table, table.compared(CONTROL_PAIRS))]

@@ -17,7 +17,18 @@ from torch.nn import functional as F
 from data import encoders, libraries
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
-from utils.experiments.forgetting.spec import ADAPTERS, CLASSES, EWC, L2_SP, PHASES, TOGETHER, Forgetting
+from utils.experiments.forgetting.spec import (
+    ADAPTERS,
+    ALONE,
+    CLASSES,
+    EWC,
+    HEAD,
+    L2_SP,
+    MULTI_TASK,
+    PHASES,
+    TOGETHER,
+    Forgetting,
+)
 from utils.experiments.loops import (
     Frozen,
     adamw_groups,
@@ -360,9 +371,13 @@ def learn(
     batches = orders(experiment, random.Random(f"order {seed}"))
     again = replayed(experiment, batches, seed) if experiment.memory else [[[]] * len(phase) for phase in batches]
     pull, draw = Pull(experiment, model), random.Random(f"observed {seed}")
+    start = copy.deepcopy(model.state_dict()) if experiment.method == ALONE else {}
     for phase, classes in enumerate(experiment.phases):
-        if experiment.method == ADAPTERS:
+        if experiment.method in (ADAPTERS, HEAD):
             model.use(phase)
+        elif experiment.method == ALONE:
+            model.load_state_dict(start)
+            model.requires_grad_(True)  # a head that is fitted again has stopped that
         learning = [one for one in model.parameters() if one.requires_grad]
         # Decay would move the rows of a head that earlier phases learned, although adapters leave them alone.
         spared = [model.head.weight] if experiment.method == ADAPTERS else []
@@ -376,7 +391,7 @@ def learn(
             x, y = padded([known.training[place] for place in places], device), known.labels[places].to(device)
             with in_precision(device, precision):
                 logits = model(x)
-            loss = loss_of(logits.float(), y, classes if experiment.method == ADAPTERS else range(CLASSES))
+            loss = loss_of(logits.float(), y, classes, experiment.method)
             if pull.add is not None:
                 loss = loss + pull.add()
             optimizer.zero_grad()
@@ -391,9 +406,18 @@ def learn(
             yield phase, step == total
 
 
-def loss_of(logits: torch.Tensor, labels: torch.Tensor, classes: Sequence[int]) -> torch.Tensor:
-    """Cross-entropy among some classes, which are a range; adapters have a head of their own classes alone."""
-    return F.cross_entropy(logits[:, classes[0] : classes[-1] + 1], labels - classes[0])
+def loss_of(logits: torch.Tensor, labels: torch.Tensor, classes: Sequence[int], method: str) -> torch.Tensor:
+    """Cross-entropy among all classes, or among those of a head of its own.
+
+    Args:
+        classes: of the phase.
+    """
+    if method in (ADAPTERS, ALONE):
+        return F.cross_entropy(logits[:, classes[0] : classes[-1] + 1], labels - classes[0])
+    if method == MULTI_TASK:
+        phases = torch.arange(CLASSES, device=labels.device) // TOGETHER
+        logits = logits.masked_fill(phases != (labels // TOGETHER)[:, None], -torch.inf)
+    return F.cross_entropy(logits, labels)
 
 
 # Tests
@@ -466,6 +490,39 @@ def margins(logits: torch.Tensor) -> list[float]:
     return [round(one, DECIMALS) for one in (right - other).tolist()]
 
 
+def learned(
+    experiment: Forgetting,
+    known: Given,
+    seed: int,
+    device: torch.device,
+    precision: torch.dtype,
+    on_step: Callable[[str], None] = lambda what: None,
+) -> tuple[list[torch.Tensor], list[int], Learner]:
+    """Train once: the logits of the test sentences before anything and after each phase, the classes that a head
+    fitted again gives them, and the model.
+
+    Where each phase has an encoder of its own, its columns and its sentences are read with that one.
+    """
+    seed_everything(seed)
+    model = Learner(experiment).to(device)
+    tables, again = [test(experiment, model, known, device, precision)], [0] * len(known.test)
+    each, alone = len(known.test) // len(experiment.phases), experiment.method == ALONE
+    for phase, over in learn(experiment, model, known, seed, device, precision):
+        if not over:
+            continue
+        table, classes = test(experiment, model, known, device, precision), experiment.phases[phase]
+        if alone:
+            mine, table = table, tables[-1].clone()
+            table[:, classes] = mine[:, classes]
+        tables.append(table)
+        if alone or phase == len(experiment.phases) - 1:
+            found = fitted_again(model, known, device, precision)
+            here = slice(phase * each, (phase + 1) * each) if alone else slice(None)
+            again[here] = found[here]
+        on_step(f"phase {phase + 1} of {len(experiment.phases)}")
+    return tables, again, model
+
+
 def run_seed(
     experiment: Forgetting,
     seed: int,
@@ -487,17 +544,11 @@ def run_seed(
     products = products_of(experiment, device, precision)
     known = given(experiment, seed, device, products)
     began = time.perf_counter()
-    seed_everything(seed)
-    model = Learner(experiment).to(device)
-    tables = [test(experiment, model, known, device, products)]
-    for phase, over in learn(experiment, model, known, seed, device, products):
-        if over:
-            tables.append(test(experiment, model, known, device, products))
-            on_step(f"phase {phase + 1} of {len(experiment.phases)}")
+    tables, again, _ = learned(experiment, known, seed, device, products, on_step)
     columns = [table.argmax(1).tolist() for table in tables] + [own(table).tolist() for table in tables]
     each = len(experiment.gold()) // len(experiment.phases)
-    learned = [one for phase, table in enumerate(tables[1:]) for one in margins(table)[phase * each :][:each]]
-    columns += [fitted_again(model, known, device, products), learned, margins(tables[-1])]
+    then = [one for phase, table in enumerate(tables[1:]) for one in margins(table)[phase * each :][:each]]
+    columns += [again, then, margins(tables[-1])]
     text = text_of(experiment).fingerprint
     versions = {"torch": torch.__version__, "transformers": transformers.__version__, "text": text}
     return run_of(

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import formulas, profiles
+from utils.experiments import formulas, profiles, sharing
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
 from utils.experiments.runs import five_seeds, recorded_examples
 from utils.experiments.summaries import load_recorded
 
 if TYPE_CHECKING:
+    from utils.experiments.seed_table import Comparison, SeedTable
     from utils.plots import Picture
 
 NOTEBOOK = "12_smaller_models"
@@ -254,3 +255,20 @@ def trade_off(rows: Mapping[str, tuple[float, float, float]], alt: str) -> "Pict
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
     return load_recorded(experiments(profile="cpu"), RECORDED)
+
+
+ALSO_RECORDED = {sharing.RECORDED: sharing.ablations}
+
+
+def shown_controls() -> "list[tuple[str, SeedTable, list[Comparison]]]":
+    """What the page of results shows besides the notebook's own arms: a title, a table, and comparisons."""
+    from utils.experiments.seed_table import SeedTable
+
+    table = SeedTable(sharing.recorded(), sharing.METRICS[0])
+    return [
+        (
+            "Ablations: the width of the table, and what layers share",
+            table,
+            table.compared(sharing.questions(table.runs)),
+        )
+    ]

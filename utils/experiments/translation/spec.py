@@ -1,8 +1,8 @@
 """The experiments of notebook 13, in the size of each profile, and their recorded runs: translating, maybe with a BERT.
 
-A small encoder-decoder learns English to French from many sentences, or from few. With few, its encoder and decoder may
-also attend to a frozen BERT (Zhu et al. 2020). Every run translates the test sentences three times: greedily, and with
-beams, ranked with and without a length penalty.
+A small encoder-decoder learns English to French from many sentences, or from few. Some models go on from the one with
+few pairs: as it is, or with an encoder and decoder that also attend to a frozen BERT (Zhu et al. 2020). Every run
+translates the test sentences three times: greedily, and with beams, ranked with and without a length penalty.
 
 Imports nothing heavy: graders read it, too. `utils.experiments.translation.train` trains.
 """
@@ -22,11 +22,13 @@ from utils.experiments.runs import five_seeds
 from utils.experiments.summaries import Summary, load_recorded
 
 if TYPE_CHECKING:
-    from utils.experiments.seed_table import Comparison
+    from utils.experiments.seed_table import Comparison, SeedTable
     from utils.plots import Picture
 
 NOTEBOOK = "13_translation"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "translation"
+RECORDED_ON_PICTURES = RECORDED.with_name("translation_pictures")
+SEARCH = RECORDED.with_name("translation_search.json")
 seeds = five_seeds  # the student's own
 ORDERS = 4  # of n-grams
 GREEDY, BEAMS, PENALISED = "greedy", "beams", "beams, length penalty"
@@ -34,6 +36,7 @@ DECODINGS = (GREEDY, BEAMS, PENALISED)  # in the order of a row of predictions
 LOSS, LENGTH, HYPOTHESES = 0, 1, 2  # of a row: of the reference its loss and its words; then what was translated
 ROW = HYPOTHESES + len(DECODINGS) * (1 + ORDERS)
 POINTS = 6  # of the curve of a run
+TRANSLATOR = "translator"  # the encoder of a model that learned from the whole pool
 
 
 def _part(row: Sequence[Any], decoding: int) -> list[int]:
@@ -69,8 +72,9 @@ class Translation(Experiment):
     of DECODINGS the number of words of the translation, and how many of its 1- to 4-grams the reference has. BLEU is
     computed from these. Its curve is of the training loss.
 
-    A seed varies the weights, which sentences of the pool it learns from, their order, dropout and drop-net. CLDR's
-    sentences differ between versions of Babel: runs are of one text where their `versions` name one.
+    A seed varies the weights, which sentences of the pool it learns from, their order, dropout and drop-net. With
+    `first_steps` it continues the model that the same seed makes without a BERT, as Zhu et al. do. CLDR's sentences
+    differ between versions of Babel: runs are of one text where their `versions` name one.
     """
 
     metrics = (*METRICS, LOSS_METRIC)
@@ -85,7 +89,9 @@ class Translation(Experiment):
     width: int
     heads: int
     layers: int  # of the encoder, and of the decoder
-    encoder: str = ""  # tiny, minilm or bert, whose states are attended to; blank: none
+    first_steps: int = 0  # of the model without a BERT from whose weights it starts; 0: it starts from new weights
+    first_lr: float = 0.0
+    encoder: str = ""  # tiny, minilm, bert or TRANSLATOR, whose states are attended to; blank: none
     start: str = ""  # pretrained or random
     state: int = 0  # which of its states, 0 is the embeddings
     drop_net: float = 0.0
@@ -100,6 +106,24 @@ class Translation(Experiment):
             raise ValueError(f"{self.name}: the steps are a multiple of {POINTS}, and a batch is drawn from the pool")
         if self.start not in (("random", "pretrained") if self.encoder else ("",)):
             raise ValueError(f"{self.name}: an encoder starts pretrained or random, and none does not start")
+
+    @property
+    def first(self) -> "Translation":
+        """The model without a BERT from whose weights it starts; see `first_steps`."""
+        alone: dict[str, Any] = {
+            "encoder": "",
+            "start": "",
+            "state": 0,
+            "drop_net": 0.0,
+            "first_steps": 0,
+            "first_lr": 0.0,
+        }
+        return replace(self, name="", steps=self.first_steps, lr=self.first_lr, **alone)
+
+    @property
+    def translator(self) -> "Translation":
+        """The model that the first one would be with all pairs of the pool, whose encoder TRANSLATOR is."""
+        return replace(self.first, examples=self.pool)
 
     @property
     def recorded_examples(self) -> str:
@@ -168,34 +192,58 @@ def _decoded(run: Run, title: str, place: int) -> Run:
     return replace(named, predictions=[[*row[:HYPOTHESES], *_part(row, place)] for row in run.predictions])
 
 
-# The name of an arm, and what it has besides the size of its profile: many pairs or few, and which BERT.
-MANY, PLAIN, FUSED, DROPPED = "many pairs", "few pairs", "few, BERT", "few, BERT, drop-net"
+# The arms of the notebook, and what each has besides the size of its profile. Those after PLAIN continue it.
+MANY, PLAIN, CONTINUED = "many pairs", "few pairs", "few, continued"
+FUSED, DROPPED, RANDOM = "few, BERT", "few, BERT, drop-net", "few, random BERT"
+LAYER, COLD, BETTER = "few, BERT's layer 1", "few, BERT from the start", "few, translator's encoder"
+PICTURES = "pictures: "  # the names of arms on Multi30k begin so
 ARMS: dict[str, dict[str, Any]] = {
     MANY: {},
     PLAIN: {},
+    CONTINUED: {},
     FUSED: {"start": "pretrained"},
     DROPPED: {"start": "pretrained", "drop_net": 1.0},
+    RANDOM: {"start": "random"},
 }
 SIZES: dict[str, dict[str, Any]] = {
     "smoke": {
-        "all": {"task": "made-up-language", "language": "made-up", "pool": 400, "test": 30, "batch": 32, "lr": 1e-2,
+        "all": {"task": "made-up-language", "language": "made-up", "pool": 400, "test": 30, "batch": 32,
                 "width": 32, "heads": 2, "layers": 1, "dropout": 0.0, "beams": 3, "longest": 12},
-        "many": {"examples": 400, "steps": 240}, "few": {"examples": 60, "steps": 240},
-        "bert": {"encoder": "tiny", "state": 1},
+        "many": {"examples": 400, "steps": 240, "lr": 1e-2}, "few": {"examples": 60, "steps": 240, "lr": 1e-2},
+        "more": {"steps": 60, "lr": 3e-3}, "bert": {"encoder": "tiny", "state": 2},
     },
     "cpu": {
-        "all": {"task": "cldr", "language": "fr", "pool": 6000, "test": 200, "batch": 48, "lr": 2e-3, "width": 96,
-                "heads": 4, "layers": 2},
-        "many": {"examples": 6000, "steps": 600}, "few": {"examples": 1000, "steps": 300},
-        "bert": {"encoder": "minilm", "state": 1},
+        "all": {"task": "cldr", "language": "fr", "pool": 6000, "test": 200, "batch": 48, "width": 96, "heads": 4,
+                "layers": 2},
+        "many": {"examples": 6000, "steps": 900, "lr": 2e-3}, "few": {"examples": 1000, "steps": 900, "lr": 2e-3},
+        "more": {"steps": 300, "lr": 1e-3}, "bert": {"encoder": "minilm", "state": 6},
     },
     "gpu": {
-        "all": {"task": "multi30k", "language": "de", "pool": 29_000, "test": 1000, "batch": 64, "lr": 1e-3,
+        "all": {"task": "multi30k", "language": "de", "pool": 29_000, "test": 1000, "batch": 64,
                 "width": 256, "heads": 4, "layers": 3, "longest": 60},
-        "many": {"examples": 29_000, "steps": 6000}, "few": {"examples": 4000, "steps": 2400},
-        "bert": {"encoder": "bert", "state": 1},
+        "many": {"examples": 29_000, "steps": 6000, "lr": 1e-3}, "few": {"examples": 4000, "steps": 2400, "lr": 1e-3},
+        "more": {"steps": 1200, "lr": 5e-4}, "bert": {"encoder": "bert", "state": 12},
     },
 }  # fmt: skip
+# Real sentences, at a size between cpu and gpu: the controls on Multi30k, English to German.
+ON_PICTURES: dict[str, Any] = {
+    "all": {"task": "multi30k", "language": "de", "pool": 4000, "test": 300, "batch": 64, "width": 128, "heads": 4,
+            "layers": 2, "dropout": 0.2},
+    "few": {"examples": 4000, "steps": 2400, "lr": 1e-3},
+    "more": {"steps": 1200, "lr": 5e-4}, "bert": {"encoder": "minilm", "state": 6},
+}  # fmt: skip
+RATES: dict[str, float] = {}  # of the arms of the profile cpu and of the controls: the best of the recorded search
+
+
+def _arm(name: str, size: Mapping[str, Any], more: Mapping[str, Any]) -> Translation:
+    """An arm of a size: MANY and PLAIN learn from new weights, all others continue PLAIN."""
+    short = name.removeprefix(PICTURES)
+    parts: list[Mapping[str, Any]] = [size["all"], size["many" if short == MANY else "few"]]
+    if short not in (MANY, PLAIN):
+        first = size["few"]
+        parts += [size["more"], {"first_steps": first["steps"], "first_lr": first["lr"]}]
+    parts += [size["bert"] if more else {}, more]
+    return Translation(name, **{key: value for part in parts for key, value in part.items()})
 
 
 def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[str, Translation]:
@@ -207,29 +255,94 @@ def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[st
     Raises:
         ValueError: there is no such notebook or profile.
     """
-    size, made = SIZES[profiles.chosen(profile, notebook, NOTEBOOK)], {}
-    for name, more in ARMS.items():
-        parts = [size["all"], size["many" if name == MANY else "few"], size["bert"] if more else {}, more]
-        made[name] = Translation(name, **{key: value for part in parts for key, value in part.items()})
+    chosen = profiles.chosen(profile, notebook, NOTEBOOK)
+    made = {name: _arm(name, SIZES[chosen], more) for name, more in ARMS.items()}
+    return _at_chosen_rates(made) if chosen == "cpu" else made
+
+
+def _at_chosen_rates(some: Mapping[str, Translation]) -> dict[str, Translation]:
+    """Arms with the rates of RATES, also of the models that they continue."""
+    made = {}
+    for name, one in some.items():
+        first = f"{PICTURES if name.startswith(PICTURES) else ''}{PLAIN}"
+        one = replace(one, lr=RATES.get(name, one.lr))
+        made[name] = replace(one, first_lr=RATES.get(first, one.first_lr)) if one.first_steps else one
     return made
 
 
-def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
-    """The pairs that are compared, the same for everyone, as far as there are runs of both; as `decoded` names them."""
-    arms = [(PLAIN, MANY), (PLAIN, FUSED), (FUSED, DROPPED)]
-    pairs = [(f"{first}: {PENALISED}", f"{second}: {PENALISED}") for first, second in arms if some.get(second)]
-    ways = [(MANY, GREEDY), (PLAIN, GREEDY), (MANY, BEAMS), (PLAIN, BEAMS)]
-    pairs += [(f"{arm}: {way}", f"{arm}: {PENALISED}") for arm, way in ways]
+def controls() -> dict[str, Translation]:
+    """Arms of the profile cpu that are recorded beside those of notebook 13, by name.
+
+    One reads another layer of the BERT, and one has a BERT from the start. The last attends to an encoder that is
+    known to help: that of a translator which learned from the whole pool.
+    """
+    size = SIZES["cpu"]
+    made = {
+        LAYER: _arm(LAYER, size, {"start": "pretrained", "state": 1}),
+        COLD: replace(
+            _arm(PLAIN, size, {"start": "pretrained"}), name=COLD, steps=size["few"]["steps"] + size["more"]["steps"]
+        ),
+        BETTER: _arm(BETTER, size, {"start": "pretrained", "encoder": TRANSLATOR, "state": size["all"]["layers"]}),
+    }
+    return _at_chosen_rates(made)
+
+
+def on_pictures() -> dict[str, Translation]:
+    """The arms with few pairs on real sentences, Multi30k, that are recorded beside those of notebook 13, by name."""
+    arms = {f"{PICTURES}{name}": more for name, more in ARMS.items() if name not in (MANY, DROPPED)}
+    return _at_chosen_rates({name: _arm(name, ON_PICTURES, more) for name, more in arms.items()})
+
+
+# Vaswani et al. (2017), table 2: BLEU of English to German and to French, and FLOPs of training for the same. They
+# learn from 4.5 and 36 million pairs. Zhu et al. (2020), table 2: BLEU of a Transformer and of the BERT-fused one.
+TRANSFORMER: dict[str, tuple[float, float, float, float]] = {
+    "GNMT": (24.6, 39.92, 2.3e19, 1.4e20),
+    "ConvS2S": (25.16, 40.46, 9.6e18, 1.5e20),
+    "Transformer, base": (27.3, 38.1, 3.3e18, 3.3e18),
+    "Transformer, big": (28.4, 41.8, 2.3e19, 2.3e19),
+}
+FUSED_BLEU: dict[str, tuple[float, float]] = {
+    "English to German": (28.57, 30.45),
+    "German to English": (34.64, 36.11),
+    "English to Spanish": (39.0, 41.4),
+    "English to Chinese": (26.3, 28.2),
+    "English to French": (35.9, 38.7),
+}
+PAIRS = [(PLAIN, MANY), (PLAIN, CONTINUED), (CONTINUED, FUSED), (RANDOM, FUSED), (FUSED, DROPPED)]
+CONTROL_PAIRS = [(CONTINUED, BETTER), (LAYER, FUSED), (COLD, FUSED)]
+PICTURE_PAIRS = [
+    (f"{PICTURES}{first}", f"{PICTURES}{second}")
+    for first, second in ((PLAIN, CONTINUED), (CONTINUED, FUSED), (RANDOM, FUSED))
+]
+
+
+def questions(
+    some: Mapping[str, Sequence[Run]], arms: Sequence[tuple[str, str]] = PAIRS, ways: bool = True
+) -> list[tuple[str, str]]:
+    """The pairs that are compared, the same for everyone, as far as there are runs of both; as `decoded` names them.
+
+    Args:
+        arms: which are compared with each other, translated with beams and penalty.
+        ways: whether the ways to translate are compared, too.
+    """
+    pairs = [(f"{first}: {PENALISED}", f"{second}: {PENALISED}") for first, second in arms]
+    kinds = [(MANY, GREEDY), (PLAIN, GREEDY), (MANY, BEAMS), (PLAIN, BEAMS)] if ways else []
+    pairs += [(f"{arm}: {way}", f"{arm}: {PENALISED}") for arm, way in kinds]
     known = decoded({name: runs for name, runs in some.items() if runs})
     return [pair for pair in pairs if pair[0] in known and pair[1] in known]
 
 
-def compared(some: Mapping[str, Sequence[Run]]) -> "list[Comparison]":
-    """What the second of each pair has more than the first, with Holm's correction for all of them together."""
+def compared(
+    some: Mapping[str, Sequence[Run]], arms: Sequence[tuple[str, str]] = PAIRS, ways: bool = True
+) -> "list[Comparison]":
+    """What the second of each pair has more than the first, with Holm's correction for all of them together.
+
+    The pairs are those of `questions`.
+    """
     from utils.experiments.seed_table import compare, holm
 
     every = decoded(some)
-    return holm([compare(every[first], every[second], METRICS[0]) for first, second in questions(some)])
+    return holm([compare(every[first], every[second], METRICS[0]) for first, second in questions(some, arms, ways)])
 
 
 def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
@@ -246,3 +359,36 @@ def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
     return load_recorded(experiments(profile="cpu"), RECORDED)
+
+
+def recorded_controls() -> dict[str, list[Run]]:
+    """Summaries of the recorded runs of `controls`, by name."""
+    return load_recorded(controls(), RECORDED)
+
+
+def recorded_on_pictures() -> dict[str, list[Run]]:
+    """Summaries of the recorded runs of `on_pictures`, by name."""
+    return load_recorded(on_pictures(), RECORDED_ON_PICTURES)
+
+
+ALSO_RECORDED = {RECORDED: controls, RECORDED_ON_PICTURES: on_pictures}
+
+
+def shown_controls() -> "list[tuple[str, SeedTable, list[Comparison]]]":
+    """What the page of results shows besides the notebook's own arms: a title, a table, and comparisons."""
+    from utils.experiments.seed_table import SeedTable
+
+    metric, known = METRICS[DECODINGS.index(PENALISED)], recorded() | recorded_controls()
+    names, pictures = [CONTINUED, FUSED, *controls()], recorded_on_pictures()
+    return [
+        (
+            "Controls: another layer, no warm start, and an encoder that is known to help",
+            SeedTable({name: known[name] for name in names}, metric),
+            compared(known, CONTROL_PAIRS, ways=False),
+        ),
+        (
+            "Controls: real sentences, Multi30k",
+            SeedTable(pictures, metric),
+            compared(pictures, PICTURE_PAIRS, ways=False),
+        ),
+    ]

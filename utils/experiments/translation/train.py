@@ -1,15 +1,17 @@
 """One run of notebook 13's experiments: the sentences, the model with or without a BERT, training, and translations."""
 
+import copy
 import math
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -24,10 +26,12 @@ from utils.experiments.translation.spec import (
     DECODINGS,
     GREEDY,
     MANY,
+    METRICS,
     ORDERS,
     PENALISED,
     PLAIN,
     POINTS,
+    TRANSLATOR,
     Translation,
     experiments,
 )
@@ -35,7 +39,7 @@ from utils.experiments.translation.spec import (
 PAD, BOS, EOS, UNKNOWN = range(4)
 VOCABULARY = 8000  # words of a language that occur twice or more, at most so many of them
 HIDDEN = -1e4  # a score of what is never written
-KEPT = 20  # models
+KEPT = 60  # models
 WARM = 0.15  # of the steps, in which the rate grows
 OnStep = Callable[[str], None]
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -90,6 +94,13 @@ class Words:
     def decode(self, numbers: Sequence[int]) -> list[str]:
         """The words of numbers."""
         return [self.words[number] for number in numbers]
+
+
+def frozen_of(size: Translation, folder: Path | str | None = None) -> Frozen:
+    """What decides the states that an arm attends to."""
+    return Frozen(
+        size.task, size.encoder, size.state, size.pool, size.test, size.start, language=size.language, folder=folder
+    )
 
 
 @lru_cache(maxsize=8)
@@ -288,6 +299,10 @@ class Trained:
         seen = torch.arange(padded.size(1)) < lengths[:, None]
         return padded.to(self.device), seen[:, None].to(self.device)
 
+    def on_cpu(self) -> "Trained":
+        """A copy on the CPU, where a small model translates sentence by sentence faster than on a GPU."""
+        return replace(self, model=copy.deepcopy(self.model).cpu(), device=torch.device("cpu"))
+
     def numbers(self, pairs: Sequence[Pair]) -> list[Pieces]:
         """Pairs of numbers of words."""
         return [(self.sources.encode(words), self.targets.encode(other)) for words, other in pairs]
@@ -328,7 +343,27 @@ def epochs(pairs: Sequence[Pair], batch: int, draw: random.Random) -> Iterator[l
         yield from chunks
 
 
-_kept: dict[tuple[Translation, int], Trained] = {}  # the models of this session, the last KEPT
+_kept: dict[tuple[Translation, int], Trained] = {}  # the models of this session without their names, the last KEPT
+
+
+def trained_once(size: Translation, seed: int, device: torch.device, folder: Path | str | None = None) -> Trained:
+    """The model of this configuration that was trained in this session, whatever its name was; else it is trained."""
+    return _kept.get((replace(size, name=""), seed)) or train(size, seed, device, folder)[0]
+
+
+def translator_states(
+    size: Translation, seed: int, device: torch.device, folder: Path | str | None = None
+) -> dict[tuple[str, ...], torch.Tensor]:
+    """The last states of TRANSLATOR for each English sentence, (words and the end, width) on the CPU."""
+    known = text(size.task, size.language, size.pool, size.test, folder)
+    reader, found = trained_once(size.translator, seed, device, folder), {}
+    for pairs in chunks_of([*known.pool, *known.test], 200, "states of the translator", quiet=100):
+        (source, _, _), _ = reader.batch(pairs)
+        with torch.no_grad():
+            rows, seen = reader.model.encode(source, None)
+        for (words, _), row, real in zip(pairs, rows.cpu(), seen[:, 0].cpu(), strict=True):
+            found[tuple(words)] = row[real].clone()
+    return found
 
 
 def train(
@@ -341,12 +376,12 @@ def train(
     """Train once: what translates, and the training losses."""
     known, draw = text(size.task, size.language, size.pool, size.test, folder), random.Random(seed)
     pairs = draw.sample(known.pool, size.examples)
+    first = trained_once(size.first, seed, device, folder) if size.first_steps else None
     bert: dict[tuple[str, ...], torch.Tensor] = {}
-    if size.encoder:
-        frozen = Frozen(
-            size.task, size.encoder, size.state, size.pool, size.test, size.start, language=size.language, folder=folder
-        )
-        bert = states(frozen, device)
+    if size.encoder == TRANSLATOR:
+        bert = translator_states(size, seed, device, folder)
+    elif size.encoder:
+        bert = states(frozen_of(size, folder), device)
     own = Functions()
     chance = torch.Generator().manual_seed(seed)
     seed_everything(seed)
@@ -356,6 +391,10 @@ def train(
         device
     )
     trained = Trained(size, model, sources, targets, bert, device)
+    if first is not None:
+        draw = random.Random(f"continued {seed}")
+        left = model.load_state_dict(first.model.state_dict(), strict=False)
+        assert not left.unexpected_keys and all(".bert." in name for name in left.missing_keys)
     rule = torch.optim.Adam(model.parameters(), size.lr, betas=(0.9, 0.98))
     schedule = torch.optim.lr_scheduler.OneCycleLR(rule, size.lr, total_steps=size.steps, pct_start=WARM)
     curve, losses, batches = [], [], epochs(pairs, size.batch, draw)
@@ -377,7 +416,7 @@ def train(
     model.eval()
     if len(_kept) >= KEPT:
         del _kept[next(iter(_kept))]
-    _kept[size, seed] = trained
+    _kept[replace(size, name=""), seed] = trained
     return trained, curve
 
 
@@ -482,7 +521,7 @@ def losses_of(trained: Trained, pairs: Sequence[Pair]) -> list[float]:
 
 def looked(size: Translation, seed: int, place: int) -> tuple[list[str], list[str], Any]:
     """Of a test sentence: its words, its translation, and the weights (words, source words) of cross-attention."""
-    trained = _kept.get((size, seed)) or train(size, seed, profiles.device())[0]
+    trained = trained_once(size, seed, profiles.device())
     words, _ = text(size.task, size.language, size.pool, size.test).test[place]
     with torch.no_grad():
         found = searched(trained, PENALISED, Functions())(words)
@@ -493,6 +532,23 @@ def looked(size: Translation, seed: int, place: int) -> tuple[list[str], list[st
         trained.stepper(words)([[BOS, *trained.targets.encode(found)]])
     attention.shown = False
     return [*words, "<eos>"], [*found, "<eos>"], attention.weights[0].cpu().numpy()
+
+
+def reachable(size: Translation, seed: int) -> tuple[float, float]:
+    """The share of the references' words that a model of this seed can write, and the BLEU of these words alone.
+
+    A model writes words that occur twice or more among its own pairs. So no encoder brings it above this BLEU, unless
+    it is lucky with words that it writes instead.
+    """
+    known = text(size.task, size.language, size.pool, size.test)
+    pairs = random.Random(seed).sample(known.pool, size.examples)
+    written, total, sums = Words([other for _, other in pairs]).numbers, 0, np.zeros(2 + 2 * ORDERS)
+    for _, reference in known.test:
+        words = [word for word in reference if word in written]
+        counts = [max(0, len(words) - n) for n in range(ORDERS)]
+        sums += [len(reference), len(words), *matches(words, reference), *counts]
+        total += len(reference)
+    return float(sums[1]) / total, float(METRICS[0].value(sums))
 
 
 def attention_maps(seed: int, place: int = 0) -> dict[str, tuple[list[str], list[str], Any]]:
@@ -527,8 +583,9 @@ def run_seed(
         for loss, (_, reference) in zip(losses_of(trained, known.test), known.test, strict=True)
     ]
     with torch.no_grad():
+        reader = trained.on_cpu()
         for way in DECODINGS:
-            translate = searched(trained, way, own)
+            translate = searched(reader, way, own)
             for row, (words, reference) in zip(rows, known.test, strict=True):
                 found = translate(words)
                 row += [len(found), *matches(found, reference)]

@@ -1,0 +1,127 @@
+"""Search the settings of an experiment's arms on held-out data, and record every trial.
+
+A script in a notebook's folder of `solutions/` says which arms there are, which values of which settings are tried, and
+how one trial is scored. Where the best value is the first or the last one that was tried, the next one is tried, too.
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
+from pathlib import Path
+from typing import Any
+
+from utils import files
+
+Axes = Mapping[str, Sequence[float]]  # the values of each setting, in ascending order
+Row = dict[str, Any]  # arm, the settings, seed, score, and what else was measured
+Trial = Callable[[str, Mapping[str, float], int], Row]  # of an arm with settings and a seed: score, and more
+WIDENED = 3  # times an axis grows at most, at each of its ends
+
+
+def settings_of(axes: Axes) -> list[dict[str, float]]:
+    """Every combination of values."""
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def key(arm: str, settings: Mapping[str, float], seed: int) -> str:
+    """Name a trial."""
+    return json.dumps([arm, dict(sorted(settings.items())), seed])
+
+
+def load(path: Path) -> dict[str, Row]:
+    """The recorded trials by their key."""
+    rows = json.loads(path.read_text()) if path.is_file() else []
+    return {key(row["arm"], row["settings"], row["seed"]): row for row in rows}
+
+
+def save(path: Path, rows: Iterable[Row]) -> None:
+    """Write all trials, a line for each, in one order."""
+    ordered = sorted(rows, key=lambda row: key(row["arm"], row["settings"], row["seed"]))
+    files.write(path, "[\n" + ",\n".join(map(json.dumps, ordered)) + "\n]\n")
+
+
+def means(rows: Iterable[Row], arm: str) -> dict[tuple[float, ...], float]:
+    """The mean score of each combination of settings that was tried with every seed, by the values of its settings."""
+    found: dict[tuple[float, ...], list[float]] = {}
+    for row in rows:
+        if row["arm"] == arm:
+            found.setdefault(tuple(row["settings"].values()), []).append(row["score"])
+    most = max(map(len, found.values()), default=0)
+    return {values: sum(some) / most for values, some in sorted(found.items()) if len(some) == most}
+
+
+def best(rows: Iterable[Row], arm: str) -> tuple[float, ...]:
+    """The settings with the best mean score; of equal ones the smallest."""
+    scores = means(rows, arm)
+    return max(scores, key=lambda values: (round(scores[values], 6), [-value for value in values]))
+
+
+def widened(axes: Axes, chosen: Sequence[float]) -> dict[str, list[float]]:
+    """The axes with one value more wherever the chosen one is at the end of an axis of several values."""
+    made = {}
+    for (name, values), value in zip(axes.items(), chosen, strict=True):
+        more = list(values)
+        if len(more) > 1 and value == more[0]:
+            more.insert(0, _next(more[1], more[0]))
+        elif len(more) > 1 and value == more[-1]:
+            more.append(_next(more[-2], more[-1]))
+        made[name] = more
+    return made
+
+
+def _next(before: float, last: float) -> float:
+    """The value that follows two in a row of equal ratios, to two digits."""
+    return float(f"{last * last / before:.1e}")
+
+
+def search(
+    arms: Mapping[str, Axes], seeds: Sequence[int], trial: Trial, path: Path, executor: Executor, say: Callable = print
+) -> dict[str, dict[str, float]]:
+    """Try every combination of each arm with each seed, widen axes where the best is at an end; the best of each arm.
+
+    Trials that are recorded in `path` are not run again; each new one is written as soon as it is over.
+    """
+    known, chosen = load(path), {}
+    grown = {arm: {name: list(values) for name, values in axes.items()} for arm, axes in arms.items()}
+    open_arms = [*arms]
+    for _ in range(1 + WIDENED):
+        planned = [
+            (name, settings, seed) for name in open_arms for settings in settings_of(grown[name]) for seed in seeds
+        ]
+        jobs = {executor.submit(trial, *one): one for one in planned if key(*one) not in known}
+        for job in as_completed(jobs):
+            name, settings, seed = jobs[job]
+            row = {"arm": name, "settings": settings, "seed": seed, **job.result()}
+            known[key(name, settings, seed)] = row
+            save(path, known.values())
+        still = []
+        for name in open_arms:
+            values = best(known.values(), name)
+            chosen[name] = dict(zip(grown[name], values, strict=True))
+            wider = widened(grown[name], values)
+            if wider != grown[name]:
+                still.append(name)
+                grown[name] = wider
+            scores = {tried: round(mean, 3) for tried, mean in means(known.values(), name).items()}
+            say(f"{name}: {chosen[name]} of {scores}")
+        open_arms = still
+        if not open_arms:
+            break
+    return chosen
+
+
+def table(path: Path, digits: int = 1) -> list[str]:
+    """Markdown: for each arm of a recorded search the mean score of its settings, the best one in bold."""
+    rows = [*load(path).values()]
+    lines = []
+    for arm in dict.fromkeys(row["arm"] for row in rows):
+        names = [*next(row for row in rows if row["arm"] == arm)["settings"]]
+        chosen, scores = best(rows, arm), means(rows, arm)
+        varied = [place for place in range(len(names)) if len({values[place] for values in scores}) > 1]
+        cells = []
+        for values, score in scores.items():
+            told = f"{', '.join(f'{values[place]:g}' for place in varied)}: {score:.{digits}f}"
+            cells.append(f"**{told}**" if values == chosen else told)
+        lines.append(f"| {arm} | {', '.join(names[place] for place in varied)} | {'; '.join(cells)} |")
+    return lines
