@@ -39,7 +39,7 @@ from torch.nn import functional as F
 
 from utils import plots
 from utils.checks import nb12_smaller_models as checks
-from utils.experiments import profiles, sharing, student
+from utils.experiments import profiles, student
 from utils.experiments import smaller as arms
 from utils.experiments.experiment import results_folder
 from utils.experiments.runs import run_seeds
@@ -283,8 +283,12 @@ plots.bars(panels, labels=labels, ylabel="millions", alt=alt)
 
 # %%
 print("Lan et al. (2020), table 2:")
-for name, (millions, average, speed) in sharing.PAPER_SIZES.items():
+for name, (millions, average, speed) in arms.SIZES_OF_PAPER.items():
     print(f"{name:15} {millions:4} M parameters, average of five tasks {average}, speed of training {speed}")
+print("tables 3 and 4, the same average for ALBERT-base:")
+for width, (separate, shared) in arms.WIDTHS_OF_PAPER.items():
+    print(f"E = {width:3}: {separate} with layers of their own, {shared} with shared ones")
+print("E = 128, layers share", ", ".join(f"{what}: {score}" for what, score in arms.SHARED_OF_PAPER.items()))
 
 # %% [markdown]
 # ALBERT-base has a ninth of BERT-base's parameters and all of its multiply-adds. The xxlarge model has two thirds of
@@ -824,30 +828,6 @@ arms.picture(recorded, lookups, alt) if recorded else None
 
 # %% tags=["experiment"]
 print(*SeedTable(recorded, arms.METRICS[0]).compared(arms.questions(recorded)), sep="\n\n")
-
-# %% [markdown]
-# And how much do a narrow table and shared layers lose? Lan et al. (2020) measured it in tables 3 and 4. The recorded
-# runs below ask the same of masked language models that are 128 wide, have four layers, and learn documentation from
-# nothing. The last column is the paper's average of five tasks for the arm that asks the same.
-
-# %% tags=["experiment"]
-ablations = sharing.recorded()
-print(sharing.beside_the_paper(ablations))
-print(f"the paper, before and after: {sharing.PAPER_MORE}")
-
-# %% tags=["experiment"]
-losses = SeedTable(ablations, sharing.METRICS[0])
-print(*losses.compared(sharing.questions(ablations)), sep="\n\n")
-
-# %% tags=["experiment"]
-alt = "The masked loss by the width of the table, for layers that share nothing and layers that share all."
-sharing.picture(ablations, alt) if ablations else None
-
-# %% tags=["experiment"]
-layers = sharing.recorded_layers()
-lines = {kind: layers[f"{kind}, E 32"]["cosine"] for kind in sharing.TITLES.values()}
-alt = "The cosine of a state before and after each layer, for layers that share nothing, one part, or all."
-plots.curves(lines, x=range(1, 5), xlabel="layer", ylabel="cosine before and after", alt=alt)
 
 # %% [markdown]
 # **Lookups.** A hundredth of the weights is enough: every rewound model ends with all answers right, as the dense one

@@ -26,7 +26,7 @@ from autograder.author import rate_search
 from data import parallel
 from utils.experiments import formulas, profiles, translation
 from utils.experiments.translation import train
-from utils.experiments.translation.spec import MANY, ORDERS, PICTURES, PLAIN, Translation
+from utils.experiments.translation.spec import ORDERS, PLAIN, Translation
 
 SEEDS = (101, 102)  # no run that counts has one of these
 FIRST = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
@@ -37,8 +37,7 @@ LONGEST = 30
 
 def arms() -> dict[str, Translation]:
     """Every arm that has a rate of its own, by name."""
-    every = translation.experiments(profile="cpu") | translation.controls() | translation.on_pictures()
-    return every
+    return translation.experiments(profile="cpu") | translation.controls()
 
 
 @cache
@@ -90,18 +89,15 @@ def trial(arm: str, settings: Mapping[str, float], seed: int) -> dict[str, Any]:
     }
 
 
-def run(
-    executor: Executor, some: Mapping[str, Translation] | None = None, path: Path = translation.SEARCH
-) -> dict[str, float]:
+def run(executor: Executor, path: Path = translation.SEARCH) -> dict[str, float]:
     """The best rate of each arm, by name."""
-    some = some or arms()
+    some = arms()
     fresh = {name: {"lr": FIRST} for name, one in some.items() if not one.first_steps}
     best = rate_search.search(fresh, SEEDS, trial, path, executor)
     later: dict[str, dict[str, Sequence[float]]] = {}
     for name, one in some.items():
         if one.first_steps:
-            first = best[f"{PICTURES if name.startswith(PICTURES) else ''}{PLAIN}"]["lr"]
-            later[name] = {"lr": MORE, "first_lr": [first]}
+            later[name] = {"lr": MORE, "first_lr": [best[PLAIN]["lr"]]}
     best |= rate_search.search(later, SEEDS, trial, path, executor)
     return {name: settings["lr"] for name, settings in best.items()}
 

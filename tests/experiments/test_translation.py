@@ -311,7 +311,7 @@ def test_an_arm_continues_the_model_without_a_bert():
     assert all(torch.equal(part, known[name]) for name, part in fused.model.state_dict().items() if name not in new)
 
 
-def test_states_are_of_the_layer_asked_for_and_of_the_translator():
+def test_states_are_of_the_layer_and_the_weights_asked_for():
     one = SMOKE[translation.FUSED]
     words = train.text(one.task, one.language, one.pool, one.test).test[0][0]
     found = []
@@ -319,10 +319,6 @@ def test_states_are_of_the_layer_asked_for_and_of_the_translator():
         frozen = train.frozen_of(dataclasses.replace(one, **changes))
         found.append(train.states(frozen, CPU)[tuple(words)])
     assert len({tuple(part.flatten().tolist()) for part in found}) == 3
-    better = dataclasses.replace(one, encoder=translation.TRANSLATOR)
-    assert better.translator.examples == one.pool and better.translator.steps == one.first_steps
-    states = train.translator_states(better, 3, CPU)[tuple(words)]
-    assert states.shape == (len(words) + 1, one.width) and not states.requires_grad
 
 
 def test_words_that_no_model_of_few_pairs_can_write():

@@ -184,11 +184,12 @@ SIZES: dict[str, dict[str, Any]] = {
     },
     "cpu": {
         "task": "documentation", "encoder": "minilm",
-        "all": {"frozen": 4, "pool": 240, "examples": 120, "test": 50, "epochs": 2, "batch": 16, "lr": 1e-3},
+        "all": {"frozen": 4, "pool": 240, "examples": 120, "test": 50, "epochs": 2, "batch": 16, "lr": 3e-4},
         REPLAY: {"memory": 72, "replayed": 16},
-        L2_SP: {"strength": 0.3},
+        L2_SP: {"strength": 0.1},
         EWC: {"strength": 1e4, "observed": 32},
         ADAPTERS: {"bottleneck": 48, "lr": 3e-3},
+        HEAD: {"lr": 1e-2},
     },
     "gpu": {
         "task": "documentation", "encoder": "bert",
@@ -199,7 +200,7 @@ SIZES: dict[str, dict[str, Any]] = {
         ADAPTERS: {"bottleneck": 48, "lr": 5e-4},
     },
 }  # fmt: skip
-CONTROL_RATES: dict[str, dict[str, float]] = {}
+CONTROL_RATES = dict.fromkeys((MULTI_TASK, f"{ALONE}, few", f"{MULTI_TASK}, few"), 1e-4)
 
 
 def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[str, Forgetting]:
@@ -231,7 +232,7 @@ def controls() -> dict[str, Forgetting]:
         f"{ALONE}, few": few,
         f"{MULTI_TASK}, few": {"method": MULTI_TASK, **few},
     }
-    return {name: replace(alone, name=name, **more, **CONTROL_RATES.get(name, {})) for name, more in arms.items()}
+    return {name: replace(alone, name=name, **more, lr=CONTROL_RATES[name]) for name, more in arms.items()}
 
 
 def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:

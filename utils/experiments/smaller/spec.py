@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import formulas, profiles, sharing
+from utils.experiments import formulas, profiles
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
 from utils.experiments.runs import five_seeds, recorded_examples
 from utils.experiments.summaries import load_recorded
 
 if TYPE_CHECKING:
-    from utils.experiments.seed_table import Comparison, SeedTable
     from utils.plots import Picture
 
 NOTEBOOK = "12_smaller_models"
@@ -37,6 +36,25 @@ METHODS = (DENSE, *CUT, TEACHER, *TAUGHT)
 UNIT = 1000  # margins are whole thousandths, see `Smaller`
 POINTS = 12  # of the curve of a run
 LIBRARIES = 6
+# Lan et al. (2020). Table 2: millions of parameters, the average of five tasks, and the speed of training beside that
+# of BERT-large.
+SIZES_OF_PAPER: dict[str, tuple[int, float, float]] = {
+    "BERT-base": (108, 82.3, 4.7),
+    "BERT-large": (334, 85.2, 1.0),
+    "ALBERT-base": (12, 80.1, 5.6),
+    "ALBERT-large": (18, 82.4, 1.7),
+    "ALBERT-xlarge": (60, 85.5, 0.6),
+    "ALBERT-xxlarge": (235, 88.7, 0.3),
+}
+# Tables 3 and 4, the same average for ALBERT-base: by the width of its table, where layers share nothing or all; and at
+# a width of 128 by what the layers share.
+WIDTHS_OF_PAPER: dict[int, tuple[float, float]] = {
+    64: (81.3, 79.0),
+    128: (81.7, 80.1),
+    256: (81.8, 79.6),
+    768: (82.3, 79.8),
+}
+SHARED_OF_PAPER: dict[str, float] = {"nothing": 81.6, "attention": 81.7, "feed-forward": 80.2, "all": 80.1}
 LEARNED = 0.9  # the accuracy whose first step is looked for
 
 
@@ -255,20 +273,3 @@ def trade_off(rows: Mapping[str, tuple[float, float, float]], alt: str) -> "Pict
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
     return load_recorded(experiments(profile="cpu"), RECORDED)
-
-
-ALSO_RECORDED = {sharing.RECORDED: sharing.ablations}
-
-
-def shown_controls() -> "list[tuple[str, SeedTable, list[Comparison]]]":
-    """What the page of results shows besides the notebook's own arms: a title, a table, and comparisons."""
-    from utils.experiments.seed_table import SeedTable
-
-    table = SeedTable(sharing.recorded(), sharing.METRICS[0])
-    return [
-        (
-            "Ablations: the width of the table, and what layers share",
-            table,
-            table.compared(sharing.questions(table.runs)),
-        )
-    ]

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 NOTEBOOK = "13_translation"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "translation"
-RECORDED_ON_PICTURES = RECORDED.with_name("translation_pictures")
 SEARCH = RECORDED.with_name("translation_search.json")
 seeds = five_seeds  # the student's own
 ORDERS = 4  # of n-grams
@@ -36,7 +35,6 @@ DECODINGS = (GREEDY, BEAMS, PENALISED)  # in the order of a row of predictions
 LOSS, LENGTH, HYPOTHESES = 0, 1, 2  # of a row: of the reference its loss and its words; then what was translated
 ROW = HYPOTHESES + len(DECODINGS) * (1 + ORDERS)
 POINTS = 6  # of the curve of a run
-TRANSLATOR = "translator"  # the encoder of a model that learned from the whole pool
 
 
 def _part(row: Sequence[Any], decoding: int) -> list[int]:
@@ -91,7 +89,7 @@ class Translation(Experiment):
     layers: int  # of the encoder, and of the decoder
     first_steps: int = 0  # of the model without a BERT from whose weights it starts; 0: it starts from new weights
     first_lr: float = 0.0
-    encoder: str = ""  # tiny, minilm, bert or TRANSLATOR, whose states are attended to; blank: none
+    encoder: str = ""  # tiny, minilm or bert, whose states are attended to; blank: none
     start: str = ""  # pretrained or random
     state: int = 0  # which of its states, 0 is the embeddings
     drop_net: float = 0.0
@@ -119,11 +117,6 @@ class Translation(Experiment):
             "first_lr": 0.0,
         }
         return replace(self, name="", steps=self.first_steps, lr=self.first_lr, **alone)
-
-    @property
-    def translator(self) -> "Translation":
-        """The model that the first one would be with all pairs of the pool, whose encoder TRANSLATOR is."""
-        return replace(self.first, examples=self.pool)
 
     @property
     def recorded_examples(self) -> str:
@@ -195,8 +188,7 @@ def _decoded(run: Run, title: str, place: int) -> Run:
 # The arms of the notebook, and what each has besides the size of its profile. Those after PLAIN continue it.
 MANY, PLAIN, CONTINUED = "many pairs", "few pairs", "few, continued"
 FUSED, DROPPED, RANDOM = "few, BERT", "few, BERT, drop-net", "few, random BERT"
-LAYER, COLD, BETTER = "few, BERT's layer 1", "few, BERT from the start", "few, translator's encoder"
-PICTURES = "pictures: "  # the names of arms on Multi30k begin so
+LAYER, COLD = "few, BERT's layer 1", "few, BERT from the start"
 ARMS: dict[str, dict[str, Any]] = {
     MANY: {},
     PLAIN: {},
@@ -225,21 +217,16 @@ SIZES: dict[str, dict[str, Any]] = {
         "more": {"steps": 1200, "lr": 5e-4}, "bert": {"encoder": "bert", "state": 12},
     },
 }  # fmt: skip
-# Real sentences, at a size between cpu and gpu: the controls on Multi30k, English to German.
-ON_PICTURES: dict[str, Any] = {
-    "all": {"task": "multi30k", "language": "de", "pool": 4000, "test": 300, "batch": 64, "width": 128, "heads": 4,
-            "layers": 2, "dropout": 0.2},
-    "few": {"examples": 4000, "steps": 2400, "lr": 1e-3},
-    "more": {"steps": 1200, "lr": 5e-4}, "bert": {"encoder": "minilm", "state": 6},
+# Of the arms of the profile cpu and of the controls: the best of the recorded search.
+RATES: dict[str, float] = {
+    MANY: 4e-3, PLAIN: 2e-3, CONTINUED: 3e-4, FUSED: 3e-4, DROPPED: 3e-3, RANDOM: 3e-4, LAYER: 3e-4, COLD: 2e-3,
 }  # fmt: skip
-RATES: dict[str, float] = {}  # of the arms of the profile cpu and of the controls: the best of the recorded search
 
 
 def _arm(name: str, size: Mapping[str, Any], more: Mapping[str, Any]) -> Translation:
     """An arm of a size: MANY and PLAIN learn from new weights, all others continue PLAIN."""
-    short = name.removeprefix(PICTURES)
-    parts: list[Mapping[str, Any]] = [size["all"], size["many" if short == MANY else "few"]]
-    if short not in (MANY, PLAIN):
+    parts: list[Mapping[str, Any]] = [size["all"], size["many" if name == MANY else "few"]]
+    if name not in (MANY, PLAIN):
         first = size["few"]
         parts += [size["more"], {"first_steps": first["steps"], "first_lr": first["lr"]}]
     parts += [size["bert"] if more else {}, more]
@@ -264,17 +251,15 @@ def _at_chosen_rates(some: Mapping[str, Translation]) -> dict[str, Translation]:
     """Arms with the rates of RATES, also of the models that they continue."""
     made = {}
     for name, one in some.items():
-        first = f"{PICTURES if name.startswith(PICTURES) else ''}{PLAIN}"
-        one = replace(one, lr=RATES.get(name, one.lr))
-        made[name] = replace(one, first_lr=RATES.get(first, one.first_lr)) if one.first_steps else one
+        one = replace(one, lr=RATES[name])
+        made[name] = replace(one, first_lr=RATES[PLAIN]) if one.first_steps else one
     return made
 
 
 def controls() -> dict[str, Translation]:
     """Arms of the profile cpu that are recorded beside those of notebook 13, by name.
 
-    One reads another layer of the BERT, and one has a BERT from the start. The last attends to an encoder that is
-    known to help: that of a translator which learned from the whole pool.
+    One reads another layer of the BERT, and one has a BERT from the start.
     """
     size = SIZES["cpu"]
     made = {
@@ -282,15 +267,8 @@ def controls() -> dict[str, Translation]:
         COLD: replace(
             _arm(PLAIN, size, {"start": "pretrained"}), name=COLD, steps=size["few"]["steps"] + size["more"]["steps"]
         ),
-        BETTER: _arm(BETTER, size, {"start": "pretrained", "encoder": TRANSLATOR, "state": size["all"]["layers"]}),
     }
     return _at_chosen_rates(made)
-
-
-def on_pictures() -> dict[str, Translation]:
-    """The arms with few pairs on real sentences, Multi30k, that are recorded beside those of notebook 13, by name."""
-    arms = {f"{PICTURES}{name}": more for name, more in ARMS.items() if name not in (MANY, DROPPED)}
-    return _at_chosen_rates({name: _arm(name, ON_PICTURES, more) for name, more in arms.items()})
 
 
 # Vaswani et al. (2017), table 2: BLEU of English to German and to French, and FLOPs of training for the same. They
@@ -309,11 +287,7 @@ FUSED_BLEU: dict[str, tuple[float, float]] = {
     "English to French": (35.9, 38.7),
 }
 PAIRS = [(PLAIN, MANY), (PLAIN, CONTINUED), (CONTINUED, FUSED), (RANDOM, FUSED), (FUSED, DROPPED)]
-CONTROL_PAIRS = [(CONTINUED, BETTER), (LAYER, FUSED), (COLD, FUSED)]
-PICTURE_PAIRS = [
-    (f"{PICTURES}{first}", f"{PICTURES}{second}")
-    for first, second in ((PLAIN, CONTINUED), (CONTINUED, FUSED), (RANDOM, FUSED))
-]
+CONTROL_PAIRS = [(LAYER, FUSED), (COLD, FUSED)]
 
 
 def questions(
@@ -366,29 +340,14 @@ def recorded_controls() -> dict[str, list[Run]]:
     return load_recorded(controls(), RECORDED)
 
 
-def recorded_on_pictures() -> dict[str, list[Run]]:
-    """Summaries of the recorded runs of `on_pictures`, by name."""
-    return load_recorded(on_pictures(), RECORDED_ON_PICTURES)
-
-
-ALSO_RECORDED = {RECORDED: controls, RECORDED_ON_PICTURES: on_pictures}
+ALSO_RECORDED = {RECORDED: controls}
 
 
 def shown_controls() -> "list[tuple[str, SeedTable, list[Comparison]]]":
     """What the page of results shows besides the notebook's own arms: a title, a table, and comparisons."""
     from utils.experiments.seed_table import SeedTable
 
-    metric, known = METRICS[DECODINGS.index(PENALISED)], recorded() | recorded_controls()
-    names, pictures = [CONTINUED, FUSED, *controls()], recorded_on_pictures()
-    return [
-        (
-            "Controls: another layer, no warm start, and an encoder that is known to help",
-            SeedTable({name: known[name] for name in names}, metric),
-            compared(known, CONTROL_PAIRS, ways=False),
-        ),
-        (
-            "Controls: real sentences, Multi30k",
-            SeedTable(pictures, metric),
-            compared(pictures, PICTURE_PAIRS, ways=False),
-        ),
-    ]
+    known = recorded() | recorded_controls()
+    some = {name: known[name] for name in (FUSED, *controls()) if name in known}
+    table = SeedTable(some, METRICS[DECODINGS.index(PENALISED)])
+    return [("Controls: another layer, no warm start", table, compared(known, CONTROL_PAIRS, ways=False))]
