@@ -75,6 +75,12 @@ def _next(before: float, last: float) -> float:
     return float(f"{last * last / before:.1e}")
 
 
+def _with_known(axes: Axes, rows: Iterable[Row]) -> dict[str, list[float]]:
+    """The axes with the values that recorded trials have besides."""
+    tried = [row["settings"] for row in rows]
+    return {name: sorted({*values, *(one[name] for one in tried)}) for name, values in axes.items()}
+
+
 def search(
     arms: Mapping[str, Axes], seeds: Sequence[int], trial: Trial, path: Path, executor: Executor, say: Callable = print
 ) -> dict[str, dict[str, float]]:
@@ -83,7 +89,7 @@ def search(
     Trials that are recorded in `path` are not run again; each new one is written as soon as it is over.
     """
     known, chosen = load(path), {}
-    grown = {arm: {name: list(values) for name, values in axes.items()} for arm, axes in arms.items()}
+    grown = {arm: _with_known(axes, (row for row in known.values() if row["arm"] == arm)) for arm, axes in arms.items()}
     open_arms = [*arms]
     for _ in range(1 + WIDENED):
         planned = [
@@ -111,17 +117,15 @@ def search(
     return chosen
 
 
-def table(path: Path, digits: int = 1) -> list[str]:
-    """Markdown: for each arm of a recorded search the mean score of its settings, the best one in bold."""
-    rows = [*load(path).values()]
-    lines = []
-    for arm in dict.fromkeys(row["arm"] for row in rows):
-        names = [*next(row for row in rows if row["arm"] == arm)["settings"]]
-        chosen, scores = best(rows, arm), means(rows, arm)
+def table(path: Path, chosen: Mapping[str, Sequence[float]], digits: int = 1) -> list[str]:
+    """Markdown: for each arm of a recorded search the mean score of its settings, the chosen one in bold."""
+    rows, lines = [*load(path).values()], []
+    for arm, best_values in chosen.items():
+        names, scores = [*next(row for row in rows if row["arm"] == arm)["settings"]], means(rows, arm)
         varied = [place for place in range(len(names)) if len({values[place] for values in scores}) > 1]
         cells = []
         for values, score in scores.items():
             told = f"{', '.join(f'{values[place]:g}' for place in varied)}: {score:.{digits}f}"
-            cells.append(f"**{told}**" if values == chosen else told)
+            cells.append(f"**{told}**" if values == tuple(best_values) else told)
         lines.append(f"| {arm} | {', '.join(names[place] for place in varied)} | {'; '.join(cells)} |")
     return lines

@@ -1,9 +1,25 @@
 """The numbers that the prose of notebook 09 prints, computed. Its cells print all others."""
 
+import json
 from collections.abc import Callable
+
+import numpy as np
 
 from autograder.author import papers
 from utils.experiments import forgetting
+from utils.experiments.forgetting import (
+    ADAPTERS,
+    ALONE,
+    EWC,
+    HEAD,
+    L2_SP,
+    MULTI_TASK,
+    REPLAY,
+    SEQUENCE,
+)
+from utils.experiments.seed_table import Comparison, SeedTable
+
+ONE, OWN, _, KEPT = forgetting.METRICS
 
 
 def kept() -> str:
@@ -12,7 +28,58 @@ def kept() -> str:
     return f"{one.memory / (one.examples * (forgetting.CLASSES - forgetting.TOGETHER)):.0%}"
 
 
+def mean(arm: str, metric: forgetting.Metric) -> float:
+    """The mean of an arm's recorded runs."""
+    known = forgetting.recorded() | forgetting.recorded_controls()
+    return float(np.mean([metric.of(run) for run in known[arm]]))
+
+
+def against(first: str, second: str, metric: forgetting.Metric) -> Comparison:
+    """Two recorded arms, among all that the notebook compares by a metric."""
+    runs = forgetting.recorded() | forgetting.recorded_controls()
+    pairs = forgetting.CONTROL_PAIRS if MULTI_TASK in second else forgetting.questions(runs)
+    (one,) = (one for one in SeedTable(runs, metric).compared(pairs) if (one.first, one.second) == (first, second))
+    return one
+
+
+def gap(arm: str) -> str:
+    """How much better own heads are on their own sentences than on held-out ones, in the search, at the rate 1e-4."""
+    rows = json.loads(forgetting.SEARCH.read_text())
+    found = [row for row in rows if row["arm"] == arm and row["settings"] == {"lr": 1e-4}]
+    return f"{np.mean([row['own_heads_on_training'] - row['own_heads'] for row in found]):.0f}"
+
+
+def examples(arm: str) -> str:
+    """How many sentences of each library an arm learns from."""
+    return str((forgetting.experiments(profile="cpu") | forgetting.controls())[arm].examples)
+
+
+def same(*found: str) -> str:
+    """One number that several sentences print; blank if they part."""
+    return found[0] if len({*found}) == 1 else ""
+
+
 NUMBERS: dict[str, Callable[[], str]] = {
     "15%": kept,
     "0.7": lambda: papers.figure("exponent of multilingual BERT's languages"),
+    "45%": lambda: f"{mean(HEAD, ONE):.0f}%",
+    "26%": lambda: f"{mean(SEQUENCE, ONE):.0f}%",
+    "77%": lambda: f"{mean(SEQUENCE, OWN):.0f}%",
+    "86%": lambda: f"{mean(ALONE, OWN):.0f}%",
+    "3.8": lambda: f"{against(SEQUENCE, ALONE, OWN).crossed[0]:.1f}",
+    "14.0": lambda: f"{against(SEQUENCE, ALONE, OWN).crossed[1]:.1f}",
+    "52%": lambda: same(f"{mean(SEQUENCE, KEPT):.0f}%", f"{mean(ALONE, KEPT):.0f}%"),
+    "49%": lambda: f"{mean(HEAD, KEPT):.0f}%",
+    "27": lambda: f"{against(SEQUENCE, REPLAY, ONE).difference:.0f}",
+    "23": lambda: f"{against(SEQUENCE, ADAPTERS, ONE).difference:.0f}",
+    "0.4": lambda: f"{against(SEQUENCE, L2_SP, ONE).difference:.1f}",
+    "0.1": lambda: f"{against(SEQUENCE, EWC, ONE).difference:.1f}",
+    "2.3": lambda: f"{-against(ALONE, MULTI_TASK, OWN).difference:.1f}",
+    "1.6": lambda: f"{against(f'{ALONE}, few', f'{MULTI_TASK}, few', OWN).difference:.1f}",
+    "5": lambda: gap(MULTI_TASK),
+    "3": lambda: gap(ALONE),
+    "18": lambda: gap(f"{MULTI_TASK}, few"),
+    "16": lambda: gap(f"{ALONE}, few"),
+    "120": lambda: examples(ALONE),
+    "30": lambda: examples(f"{ALONE}, few"),
 }

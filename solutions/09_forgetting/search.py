@@ -2,9 +2,10 @@
 
 Run it as `python solutions/09_forgetting/search.py`.
 Each combination is tried with each of SEEDS. Models learn from the first sentences of each library's pool and are
-tested on the last HELD_OUT of them. The score is the mean of what one head and own heads get right in the end, in
-percent: the two numbers that the notebook compares. For the arms whose heads never compare all libraries it is that of
-own heads. `rate_search.search` says how ranges are widened.
+tested on the last HELD_OUT of them. The score is what own heads get right in the end, in percent. What one head gets
+right is no score: it is highest at rates at which an encoder hardly learns. The arms that train the same layers,
+SHARED, have one rate, so that they differ in nothing but what is done against forgetting. `chosen` says how settings
+follow from the trials, and `rate_search.search` how ranges are widened.
 """
 
 import argparse
@@ -26,12 +27,14 @@ from utils.experiments import forgetting, profiles
 from utils.experiments.forgetting import train
 from utils.experiments.forgetting.spec import (
     ADAPTERS,
+    ALL,
     ALONE,
     CLASSES,
     EWC,
     HEAD,
     L2_SP,
-    MULTI_TASK,
+    REPLAY,
+    SEQUENCE,
     Forgetting,
 )
 from utils.experiments.loops import Frozen, products_of
@@ -40,6 +43,7 @@ SEEDS = (101, 102)  # no run that counts has one of these
 HELD_OUT = 60  # sentences of each library
 RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 OTHER_RATES = {ADAPTERS: (3e-4, 1e-3, 3e-3, 1e-2), HEAD: (1e-3, 3e-3, 1e-2, 3e-2)}
+SHARED = (SEQUENCE, REPLAY, L2_SP, EWC, ALL, ALONE)
 STRENGTHS = {L2_SP: (0.03, 0.1, 0.3, 1.0, 3.0), EWC: (1e2, 1e3, 1e4, 1e5)}
 
 
@@ -89,16 +93,31 @@ def trial(arm: str, settings: Mapping[str, float], seed: int) -> dict[str, Any]:
     one_head, own_heads = shares(new)
     refit = torch.tensor(again)[places[:, one.examples :].flatten()]
     right = (refit == torch.arange(CLASSES).repeat_interleave(HELD_OUT)).double().mean().item()
-    compares = one.method not in (ALONE, MULTI_TASK)
-    score = (one_head + own_heads) / 2 if compares else own_heads
-    rounded = {"score": score, "one_head": one_head, "own_heads": own_heads, "fitted_again": 100 * right}
+    rounded = {"score": own_heads, "one_head": one_head, "own_heads": own_heads, "fitted_again": 100 * right}
     rounded["own_heads_on_training"] = shares(learned)[1]
     return {name: round(value, 3) for name, value in rounded.items()} | {"device": profiles.device_name(device)}
 
 
-def run(executor: Executor, path: Path = forgetting.SEARCH) -> dict[str, dict[str, float]]:
-    """The best settings of each arm, by name."""
-    return rate_search.search(axes(), SEEDS, trial, path, executor)
+def chosen(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, ...]]:
+    """The settings of each arm: the rate, and the strength of a pull.
+
+    SHARED arms have the rate with the best mean of them all, each with its best strength at that rate; all others have
+    their own best settings.
+    """
+    scores = {name: rate_search.means(rows, name) for name in arms()}
+
+    def at(name: str, rate: float) -> dict[tuple[float, ...], float]:
+        return {values: score for values, score in scores[name].items() if values[0] == rate}
+
+    shared = max(RATES, key=lambda rate: sum(max(at(name, rate).values()) for name in SHARED))
+    limited = {name: at(name, shared) if name in SHARED else some for name, some in scores.items()}
+    return {name: min(some, key=lambda values: (-round(some[values], 6), values)) for name, some in limited.items()}  # noqa: B023
+
+
+def run(executor: Executor, path: Path = forgetting.SEARCH) -> dict[str, tuple[float, ...]]:
+    """The settings of each arm, by name."""
+    rate_search.search(axes(), SEEDS, trial, path, executor)
+    return chosen([*rate_search.load(path).values()])
 
 
 def main() -> None:

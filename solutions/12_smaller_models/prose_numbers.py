@@ -9,6 +9,7 @@ import torch
 from autograder.author import papers
 from utils.checks import nb12_smaller_models as checks
 from utils.experiments import smaller
+from utils.experiments.seed_table import Comparison, SeedTable
 
 CPU = smaller.experiments(profile="cpu")
 BERT: dict[str, Any] = {"V": 30_522, "H": 1024, "F": 4096, "L": 24}
@@ -31,16 +32,27 @@ def first(arms: tuple[str, ...], which: Callable[[list[float]], float]) -> str:
     return f"{which([smaller.steps_until(run) for arm in arms for run in smaller.recorded()[arm]]):.0f}"
 
 
+def values_count() -> Comparison:
+    """Rewound models against models with new values, at the fewest weights."""
+    table = SeedTable(smaller.recorded(), smaller.METRICS[0])
+    (one,) = (one for one in table.compared(smaller.questions(table.runs)) if one.first == "new values, fewest")
+    return one
+
+
 NUMBERS: dict[str, Callable[[], str]] = {
     "60%": lambda: papers.figure("DistilBERT, faster"),
     "97%": lambda: papers.figure("DistilBERT, share of BERT's score"),
     "0.3": lambda: papers.figure("ALBERT-xxlarge, speed, BERT-large is 1"),
+    "1.7": lambda: papers.figure("ALBERT-large, speed, BERT-large is 1"),
     "8": speed,
     "32": lambda: str(torch.finfo(torch.get_default_dtype()).bits),
     "30,000": lambda: f"{XXLARGE['V']:,}",
     "12": lambda: smaller.NOTEBOOK[:2],
     "11%": lambda: f"{0.8**10:.0%}",
     "11": lambda: f"{next(n for n in range(99) if 0.8**n < 0.1)}",
+    "2.3": lambda: f"{values_count().crossed[0]:.1f}",
+    "9.6": lambda: f"{values_count().crossed[1]:.1f}",
+    "0.082": lambda: f"{values_count().p:.3f}",
     "87%": lambda: f"{mean('shuffled mask, fewest'):.0f}%",
     "94%": lambda: f"{mean('new values, fewest'):.0f}%",
     "90%": lambda: f"{smaller.LEARNED:.0%}",

@@ -7,7 +7,22 @@ import numpy as np
 
 from autograder.author import papers
 from utils.experiments import seed_table, translation
-from utils.experiments.translation import BEAMS, DROPPED, FUSED, GREEDY, MANY, PENALISED, PLAIN
+from utils.experiments.runs import RECORDED_SEEDS
+from utils.experiments.translation import (
+    BEAMS,
+    BETTER,
+    COLD,
+    CONTINUED,
+    DROPPED,
+    FUSED,
+    GREEDY,
+    LAYER,
+    MANY,
+    PENALISED,
+    PLAIN,
+    RANDOM,
+    train,
+)
 
 CPU = translation.experiments(profile="cpu")
 
@@ -18,9 +33,11 @@ def recorded() -> dict[tuple[str, str], seed_table.Comparison]:
     return {(one.first, one.second): one for one in translation.compared(translation.recorded())}
 
 
-def between(first: str, second: str) -> seed_table.Comparison:
-    """Two arms, translated with beams and penalty."""
-    return recorded()[f"{first}: {PENALISED}", f"{second}: {PENALISED}"]
+def against(first: str, second: str) -> seed_table.Comparison:
+    """Two recorded arms, translated with beams and penalty."""
+    known = translation.recorded() | translation.recorded_controls()
+    (one,) = translation.compared(known, [(first, second)], ways=False)
+    return one
 
 
 def ways(arm: str, way: str) -> seed_table.Comparison:
@@ -28,10 +45,42 @@ def ways(arm: str, way: str) -> seed_table.Comparison:
     return recorded()[f"{arm}: {way}", f"{arm}: {PENALISED}"]
 
 
-def mean(arm: str) -> str:
+def mean(arm: str) -> float:
     """The mean BLEU of an arm with beams and penalty."""
     metric = translation.METRICS[translation.DECODINGS.index(PENALISED)]
-    return f"{np.mean([metric.of(run) for run in translation.recorded()[arm]]):.0f}"
+    known = translation.recorded() | translation.recorded_controls()
+    return float(np.mean([metric.of(run) for run in known[arm]]))
+
+
+def best(arm: str) -> str:
+    """The best mean BLEU of an arm in the search for its rate."""
+    found = translation.trials(arm)
+    rates, seeds = ({key[place] for key in found} for place in (0, 1))
+    return f"{max(sum(found[rate, seed] for seed in seeds) / len(seeds) for rate in rates):.1f}"
+
+
+def ahead(which: Callable[..., float]) -> float:
+    """By how much a BERT is ahead of random weights in the search, at one rate with one seed."""
+    known, random = translation.trials(FUSED), translation.trials(RANDOM)
+    return which(known[key] - random[key] for key in known)
+
+
+@cache
+def written() -> tuple[float, float]:
+    """The share of words that models with few pairs can write, and the BLEU of these: means over the recorded seeds."""
+    found = [train.reachable(CPU[PLAIN], seed) for seed in RECORDED_SEEDS]
+    return tuple(float(np.mean(values)) for values in zip(*found, strict=True))  # type: ignore[return-value]
+
+
+def gains(which: Callable[..., float]) -> str:
+    """The smallest or largest gain of Zhu et al."""
+    return f"{which(fused - plain for plain, fused in translation.FUSED_BLEU.values()):.1f}"
+
+
+def level() -> str:
+    """The one figure that random weights, BERT's first layer and the translator's encoder have in common."""
+    (found,) = {best(arm) for arm in (RANDOM, LAYER, BETTER)}
+    return found
 
 
 NUMBERS: dict[str, Callable[[], str]] = {
@@ -40,17 +89,24 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "28.4": lambda: papers.figure("BLEU, English to German"),
     "41.8": lambda: papers.figure("BLEU, English to French"),
     "13": lambda: translation.NOTEBOOK[:2],
-    "82": lambda: mean(MANY),
-    "43": lambda: mean(PLAIN),
-    "0.1": lambda: f"{abs(between(PLAIN, FUSED).difference):.1f}",
-    "2.7": lambda: f"{-between(PLAIN, FUSED).crossed[0]:.1f}",
-    "3.0": lambda: f"{between(PLAIN, FUSED).crossed[1]:.1f}",
-    "27": lambda: f"{-between(FUSED, DROPPED).difference:.0f}",
-    "300": lambda: str(CPU[FUSED].steps),
-    "11": lambda: f"{ways(PLAIN, GREEDY).difference:.0f}",
-    "4.2": lambda: f"{ways(MANY, GREEDY).difference:.1f}",
-    "1.3": lambda: f"{ways(MANY, GREEDY).crossed[0]:.1f}",
-    "6.8": lambda: f"{ways(MANY, GREEDY).crossed[1]:.1f}",
-    "0.7": lambda: f"{ways(MANY, BEAMS).difference:.1f}",
-    "0.2": lambda: f"{-ways(PLAIN, BEAMS).difference:.1f}",
+    "95": lambda: f"{mean(MANY):.0f}",
+    "70": lambda: f"{mean(PLAIN):.0f}",
+    "6,000": lambda: f"{CPU[PLAIN].pool:,}",
+    "68.0": lambda: best(CONTINUED) if best(CONTINUED) == best(DROPPED) else "",
+    "68.3": lambda: best(FUSED),
+    "68.5": level,
+    "0.5": lambda: f"{ahead(max):.1f}",
+    "0.9": lambda: f"{-ahead(min):.1f}",
+    "9%": lambda: f"{1 - written()[0]:.0%}",
+    "83": lambda: f"{written()[1]:.0f}",
+    "1,200": lambda: f"{translation.controls()[COLD].steps:,}",
+    "900": lambda: str(CPU[PLAIN].steps),
+    "66.8": lambda: f"{mean(COLD):.1f}",
+    "3.3": lambda: f"{-against(PLAIN, COLD).difference:.1f}",
+    "1.5": lambda: gains(min),
+    "2.8": lambda: gains(max) if gains(max) == f"{ways(PLAIN, GREEDY).difference:.1f}" else "",
+    "160,000": lambda: papers.figure("pairs of IWSLT, English and German"),
+    "1.6": lambda: f"{ways(PLAIN, BEAMS).difference:.1f}",
+    "0.6": lambda: f"{ways(PLAIN, BEAMS).crossed[0]:.1f}",
+    "0.1": lambda: f"{max(abs(ways(MANY, way).difference) for way in (BEAMS, GREEDY)):.1f}",
 }

@@ -57,3 +57,19 @@ def test_means_are_of_settings_with_every_seed(tmp_path):
     assert rate_search.means(rows, "a") == {(1,): 3.0} and rate_search.best(rows, "a") == (1,)
     rate_search.save(tmp_path / "kept.json", rows)
     assert [*rate_search.load(tmp_path / "kept.json").values()] == rows
+
+
+def test_a_search_that_was_widened_and_stopped_goes_on_where_it_was(tmp_path):
+    axes = {"plain": {"lr": (1e-3, 1e-2)}}
+    chosen, made = searched(tmp_path, axes, near(1.0))
+    again, more = searched(tmp_path, axes, near(1.0))
+    assert chosen == again == {"plain": {"lr": 1.0}} and more == []
+    rows = [row for row in rate_search.load(tmp_path / "search.json").values() if row["settings"]["lr"] < 10]
+    rate_search.save(tmp_path / "search.json", rows)
+    assert searched(tmp_path, axes, near(1.0))[1] == [one for one in made if one[1] == 10]
+
+
+def test_a_table_shows_every_setting_and_the_chosen_one(tmp_path):
+    searched(tmp_path, {"plain": {"lr": (1e-3, 1e-2, 1e-1)}}, lambda arm, settings, seed: 50 + 1000 * settings["lr"])
+    (line,) = rate_search.table(tmp_path / "search.json", {"plain": (1e-2,)})
+    assert line.startswith("| plain | lr | 0.001: 51.0; **0.01: 60.0**; 0.1: 150.0;") and line.endswith(" |")

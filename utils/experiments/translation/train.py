@@ -31,6 +31,7 @@ from utils.experiments.translation.spec import (
     PENALISED,
     PLAIN,
     POINTS,
+    TRANSLATOR,
     Translation,
     experiments,
 )
@@ -350,6 +351,21 @@ def trained_once(size: Translation, seed: int, device: torch.device, folder: Pat
     return _kept.get((replace(size, name=""), seed)) or train(size, seed, device, folder)[0]
 
 
+def translator_states(
+    size: Translation, seed: int, device: torch.device, folder: Path | str | None = None
+) -> dict[tuple[str, ...], torch.Tensor]:
+    """The last states of TRANSLATOR for each English sentence, (words and the end, width) on the CPU."""
+    known = text(size.task, size.language, size.pool, size.test, folder)
+    reader, found = trained_once(size.translator, seed, device, folder), {}
+    for pairs in chunks_of([*known.pool, *known.test], 200, "states of the translator", quiet=100):
+        (source, _, _), _ = reader.batch(pairs)
+        with torch.no_grad():
+            rows, seen = reader.model.encode(source, None)
+        for (words, _), row, real in zip(pairs, rows.cpu(), seen[:, 0].cpu(), strict=True):
+            found[tuple(words)] = row[real].clone()
+    return found
+
+
 def train(
     size: Translation,
     seed: int,
@@ -362,7 +378,9 @@ def train(
     pairs = draw.sample(known.pool, size.examples)
     first = trained_once(size.first, seed, device, folder) if size.first_steps else None
     bert: dict[tuple[str, ...], torch.Tensor] = {}
-    if size.encoder:
+    if size.encoder == TRANSLATOR:
+        bert = translator_states(size, seed, device, folder)
+    elif size.encoder:
         bert = states(frozen_of(size, folder), device)
     own = Functions()
     chance = torch.Generator().manual_seed(seed)
