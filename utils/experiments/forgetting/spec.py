@@ -23,7 +23,6 @@ from utils.experiments.runs import five_seeds, recorded_examples
 from utils.experiments.summaries import Summary, load_recorded
 
 if TYPE_CHECKING:
-    from utils.experiments.seed_table import Comparison, SeedTable
     from utils.plots import Picture
 
 NOTEBOOK = "09_forgetting"
@@ -292,9 +291,7 @@ ALSO_RECORDED = {RECORDED: controls}
 CONTROL_PAIRS = [(ALONE, MULTI_TASK), (f"{ALONE}, few", f"{MULTI_TASK}, few")]
 
 
-def shown_controls() -> "list[tuple[str, SeedTable, list[Comparison]]]":
-    """What the page of results shows besides the notebook's own arms: a title, a table, and comparisons."""
-    from utils.experiments.seed_table import SeedTable
-
-    table = SeedTable({ALONE: recorded()[ALONE], **recorded_controls()}, METRICS[1])
-    return [("Controls: what tasks gain from each other", table, table.compared(CONTROL_PAIRS))]
+def also_shown() -> list[tuple[str, dict[str, list[Run]], tuple[Metric, ...], list[tuple[str, str]]]]:
+    """What the page of results shows besides the notebook's own arms: a title, runs, metrics, and what is compared."""
+    runs = {ALONE: recorded()[ALONE], **recorded_controls()}
+    return [("Controls: what tasks gain from each other", runs, METRICS[1:2], CONTROL_PAIRS)]

@@ -23,7 +23,7 @@ from utils.experiments.runs import five_seeds
 from utils.experiments.summaries import Summary, load_recorded
 
 if TYPE_CHECKING:
-    from utils.experiments.seed_table import Comparison, SeedTable
+    from utils.experiments.seed_table import Comparison
     from utils.plots import Picture
 
 NOTEBOOK = "13_translation"
@@ -352,11 +352,12 @@ def recorded_controls() -> dict[str, list[Run]]:
 ALSO_RECORDED = {RECORDED: controls}
 
 
-def shown_controls() -> "list[tuple[str, SeedTable, list[Comparison]]]":
-    """What the page of results shows besides the notebook's own arms: a title, a table, and comparisons."""
-    from utils.experiments.seed_table import SeedTable
-
+def also_shown() -> list[tuple[str, dict[str, list[Run]], tuple[Metric, ...], list[tuple[str, str]]]]:
+    """What the page of results shows besides the notebook's own arms: a title, runs, metrics, and what is compared."""
     known = recorded() | recorded_controls()
-    some = {name: known[name] for name in (PLAIN, *controls()) if name in known}
-    table = SeedTable(some, METRICS[DECODINGS.index(PENALISED)])
-    return [("Controls: no warm start", table, compared(known, CONTROL_PAIRS, ways=False))]
+    runs = {
+        name: some
+        for name, some in decoded({name: known[name] for name in (PLAIN, *controls()) if name in known}).items()
+        if name.endswith(PENALISED)
+    }
+    return [("Controls: no warm start", runs, METRICS[:1], questions(known, CONTROL_PAIRS, ways=False))]
