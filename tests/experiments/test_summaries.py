@@ -70,8 +70,8 @@ def test_tables_and_comparisons_are_those_of_the_whole_runs(folder, experiments,
     the others in the same way."""
     short, whole = both(folder, experiments)
     kinds = {experiment.metrics: [] for experiment in experiments.values()}
-    for name, experiment in experiments.items():
-        kinds[experiment.metrics].append(name)
+    for name in short:
+        kinds[experiments[name].metrics].append(name)
     seen = 0
     for metrics, names in kinds.items():
         for metric in metrics:
