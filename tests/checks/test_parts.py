@@ -513,8 +513,8 @@ def test_the_feedback_page_lists_the_parts(tree, graded):
     assert found.find("p", class_="mark").text == "passed in part, 2 of 3 points" and not found.find_all("p", "said")
     assert [one.text for one in found.ul("li")] == [
         "training_memory (2 of 2 points): passed",
-        "flops_per_token (0 of 1 point): flops_per_token(T, D, F, L, V): it is wrong for other sizes. Here T is 1 or larger, "
-        "D is 1 or larger, F is 1 or larger, L is 0 or larger, V is 2 or larger.",
+        "flops_per_token (0 of 1 point): flops_per_token(T, D, F, L, V): it is wrong for other sizes. Here T is 1 "
+        "or larger, D is 1 or larger, F is 1 or larger, L is 0 or larger, V is 2 or larger.",
     ]
     assert [one["class"] for one in found.ul("li")] == [["passed"], ["wrong"]]
     assert "flops_per_token_" not in str(found)  # as private checks of its contract are called
