@@ -223,7 +223,7 @@ def search_module():
     place, spec = [*sys.path], importlib.util.spec_from_file_location("search_of_09", path)
     found = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found)
-    sys.path[:] = place  # it puts the root there, for whoever runs it
+    sys.path[:] = place  # it puts the root there, for the command line
     return found
 
 
