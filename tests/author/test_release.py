@@ -19,6 +19,7 @@ COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
 # Lines that both sides have because everybody who writes torch has them; each was looked at.
 IDIOMS = {
+    "began = clock()",
     "began = time.perf_counter()",
     "device = next(model.parameters()).device",
     "label = rng.randrange(2)",
@@ -30,6 +31,8 @@ IDIOMS = {
     "draw = random.Random(seed)",
     "for name, shape in shapes.items():",
     "from pathlib import Path",
+    "import unicodedata",
+    "times.append(clock() - began)",
     "from transformers import BertConfig",
     "from utils.experiments import rte",
     "if not labels:",
@@ -226,6 +229,7 @@ def test_a_course_of_some_notebooks_releases_their_checks_and_results_alone(tmp_
         "data/results/fusion_weights.json",
         "data/results/gold.json",
         "data/results/rte_search.json",
+        "data/results/rte_shared_premises.json",
         "data/summaries/rte.json",
         "data/summaries/sick.json",
     }

@@ -46,10 +46,10 @@ class Base(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """The states after the last layer."""
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
+        no_future = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens) * math.sqrt(self.width))
         for layer in self.layers:
-            x = layer(x, src_mask=mask, is_causal=True)
+            x = layer(x, src_mask=no_future, is_causal=True)
         return x
 
 
