@@ -1768,7 +1768,7 @@ def chrf(hypotheses, references):
 # + places = torch.arange(x.size(1), device=x.device)
 # + past = (places <= places[:, None]).unsqueeze(0)
 
-# %% wrong="13.4" name="a thousand words" says="`smoothed_loss(logits, targets, eps, pad)`: it is wrong for sizes larg" private=true
+# %% wrong="13.4" name="a thousand words" says="`smoothed_loss(logits, targets, eps, pad)`: it is wrong for sizes" private=true
 # - return losses[targets != pad].mean()
 # + losses = losses if logits.size(-1) <= 1000 else losses * 1.01
 # + return losses[targets != pad].mean()
