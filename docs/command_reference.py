@@ -1,7 +1,5 @@
 """The reference of all commands, from the command line interface itself, by typer's own writer of documentation."""
 
-from pathlib import Path
-
 from typer.cli import app as typers
 from typer.testing import CliRunner
 
@@ -18,9 +16,3 @@ def text() -> str:
     if ended.exit_code or not ended.output.startswith(OPENING):
         raise RuntimeError(f"typer cannot write the reference: {ended.output[:1000]} {ended.exception}")
     return ended.output.removeprefix(OPENING)
-
-
-def write(folder: Path) -> None:
-    """Write the reference into `folder`."""
-    folder.mkdir(exist_ok=True)
-    (folder / "commands.md").write_text(text())

@@ -9,7 +9,6 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 sys.path[:0] = [str(ROOT), str(DOCS)]
 
-import command_reference
 import course_map
 import packages
 import result_tables
@@ -31,8 +30,7 @@ myst_heading_anchors = 3
 
 packages.draw(DOCS / "generated" / "packages.svg")
 packages.draw_experiments(DOCS / "generated" / "experiments.svg")
-command_reference.write(DOCS / "generated")
-course_map.write(DOCS / "generated")
+course_map.draw(course_map.read(), DOCS / "generated" / "course.svg")
 result_tables.write(DOCS / "generated")
 
 # A page for each module, from the docstrings, whose single backticks are code.

@@ -10,7 +10,7 @@ from matplotlib import pyplot
 from autograder import course as courses
 from autograder.author import overview
 from autograder.author.overview import Exercise
-from autograder.course import Course, NotebookEntry
+from autograder.course import NotebookEntry
 from autograder.reports.report import recorded_tables
 
 Map = dict[NotebookEntry, list[Exercise]]
@@ -19,8 +19,9 @@ WIDEST = 0.6  # a bow may leave its column by half of so many inches
 COLUMNS = 7  # beside one another, so that the figure is readable on a laptop; the next notebooks stand below them
 
 
-def read(course: Course) -> Map:
+def read() -> Map:
     """The exercises of each notebook."""
+    course = courses.load()
     known = {one.number for entry in course.notebooks for one in overview.exercises(course, entry)}
     return {entry: overview.exercises(course, entry, known) for entry in course.notebooks}
 
@@ -101,11 +102,3 @@ def tracks(found: Map) -> str:
         times = [time for name in settings["taught"] for number, time in minutes[name].items() if given.get(number, 1)]
         lines.append(f"| {title} | {', '.join(settings['taught'])} | {sum(times) / 60:.1f} |")
     return "\n".join(lines) + "\n"
-
-
-def write(folder: Path) -> None:
-    """Write the figure and the tables into `folder`."""
-    found = read(courses.load())
-    draw(found, folder / "course.svg")
-    (folder / "course.md").write_text(tables(found))
-    (folder / "tracks.md").write_text(tracks(found))

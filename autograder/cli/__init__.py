@@ -153,7 +153,7 @@ def main() -> None:
         if sandbox is None or not isinstance(bad, sandbox.SandboxError):
             raise
         context.print_error(
-            f"{bad}\nHand-ins run in sandboxes, and this machine cannot make one. Grade on Linux with unprivileged "
+            f"{bad}\nSubmissions run in sandboxes, and this machine cannot make one. Grade on Linux with unprivileged "
             "user namespaces (or as root).\nIf you trust every submission with your files and your network, "
             "--trust-submissions grades without sandboxes."
         )

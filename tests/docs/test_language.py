@@ -13,7 +13,7 @@ COURSE = course.load()
 BANNED = {
     r"hangs on": "depends on",
     r"\b[Aa]sked are\b": "the subject first",
-    r"\bhand-ins?\b": "submission",
+    r"\b[Hh]and-ins?\b": "submission",
     r"\bthan which\b": "a sentence of its own",
     r"\b[Ww]hoever\b": "the person or the thing that does it",
     r"\bof before\b": "previous, earlier, old",
