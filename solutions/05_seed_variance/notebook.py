@@ -1067,9 +1067,10 @@ print(*SeedTable(every).compared(longer + halved), sep="\n\n")
 
 # %% [markdown]
 # Every arm learns its training pairs, from random weights too: after fifteen epochs it knows them by heart. On the
-# validation pairs that helps neither start: no difference is shown, and by the interval more steps are worth 6 points
-# at most from random weights, and 3 from pretrained ones. Twice the pairs are not shown to help either; the interval
-# reaches to 8 points. What is shown to help is what was learned elsewhere: from text, and from the pairs of MNLI.
+# validation pairs that helps neither start: no difference is shown, and by the interval more steps are worth 6
+# points at most from random weights, and 3 from pretrained ones. Twice the pairs are not shown to help either; the
+# interval reaches to 8 points. What is shown to help is what was learned elsewhere: in pretraining, from text and
+# pairs together, and from the pairs of MNLI once more.
 #
 # ### What one sentence gives away
 #
@@ -1180,9 +1181,11 @@ if epochs:
 # thousands, ten thousands, all of it) and test on RTE: if data are the limit, accuracy should leave the majority
 # as they grow. If it stays there, something else is missing.
 # === BEGIN MARK SCHEME ===
-# One point: too few labelled examples for learning language from scratch, read from numbers: the random start is at
-# the majority (within its interval, or degenerate runs) although its training loss has fallen far below 0.69; or the
-# same model is above it after pretraining. If the student's own runs ended with a training loss near 0.69 (a rate
+# One point: too few labelled examples for learning language from scratch, or no pretraining, read from numbers: the
+# random start is not shown to be above the majority (or its runs are degenerate) although its training loss has
+# fallen far below 0.69; or the same model is clearly better from pretrained weights. "What is missing is
+# pretraining; that more pairs would help is not shown" gets the point, too. If the student's own runs ended with a
+# training loss near 0.69 (a rate
 # at which runs give up, or a smaller size), "these runs did not even fit the training pairs" is the right
 # reading of them, and gets the point.
 # One point: an experiment that could show the opposite, too: more labelled data from scratch (MNLI), or training loss

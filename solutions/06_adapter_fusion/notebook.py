@@ -758,9 +758,9 @@ print(*SeedTable(on_sick).compared([(name, "fusion, SICK") for name in others]),
 # interval, fusing is worth 2 points at most. Nor is the fusion shown to be better than fine-tuning or an adapter that
 # learn from these few pairs alone. It is ahead of QNLI's adapter and of the plain encoder, whose head finds little.
 #
-# So on both targets one source is nearly all, and fusion finds it without being told. What did Pfeiffer et al. (2021)
-# have that is missing here? Sixteen adapters to choose from, BERT-base, which had not met such pairs before, and all
-# of MNLI's pairs instead of a twentieth.
+# So on both targets one source is nearly all, and the fusion's weights lean to it. What did Pfeiffer et al. (2021)
+# have that is missing here? Sixteen adapters to choose from, BERT-base, which had not met such pairs before, and
+# all of MNLI's pairs instead of a twentieth.
 
 # %% [markdown]
 # In the published table fusion has not only the better mean but also a far smaller spread. Is that real,
@@ -779,9 +779,10 @@ for told, large, small, runs_of_each in (("published", full, fusion, 5), ("recor
     print(f"    with {runs_of_each} runs each, one spread must be {least:.1f} times the other to show a difference")
 
 # %% [markdown]
-# The published ratio passes, narrowly: a single run one point off would have undone it. The recorded one passes too.
-# A small spread has a simple reason: with BERT and adapters frozen, a seed decides only the fusion's start, the
-# head, order and dropout. Whether *your* runs show it is the first thing to say about them.
+# The published ratio passes, narrowly: a single run one point off would have undone it. The recorded one passes
+# too. Freezing alone is not the reason: one adapter in a frozen encoder spreads as much as full fine-tuning. The
+# arms that read MNLI's adapter spread less. Why they do, these runs do not show. Whether *your* runs show it is the
+# first thing to say about them.
 #
 # **Question 6.W1** (2 points). In four to eight sentences: why MNLI, QNLI and SICK? Say for each what it
 # has in common with RTE and what it has not, and name a task that you would leave out, with a reason.

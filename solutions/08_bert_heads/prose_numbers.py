@@ -75,4 +75,4 @@ CLAIMS: dict[str, Callable[[], bool]] = {
     ),
 }
 # Sentences beside these that say nothing of what runs showed.
-EXPLAINS = ("It learns what stands around a word",)
+EXPLAINS = ("It may learn what stands around a word",)

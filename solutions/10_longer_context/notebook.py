@@ -980,10 +980,12 @@ alt = "Recorded, memory 32: where gradients cross segments, the loss also falls 
 reading.picture(gradients, reading.COPY, alt)
 
 # %% [markdown]
-# Where gradients cross, reach is used. With period 80 the loss falls from place 15 on with every seed: with three of
-# five to nearly nothing, with two in part. Detached, no seed learns anything there. With period 48 the places before 15
-# are known as well with four seeds of five; the fifth ends as if it were detached. The places that one look reaches,
-# and those that two looks do not, are the same in both arms: so it is not that one of them learns better in general.
+# Where gradients cross, reach is used. With period 80 the loss falls from place 15 on with every seed: with three
+# of five to nearly nothing, with two in part. Detached, no seed learns anything there. With period 48 the places
+# before 15 are known as well with four seeds of five; the fifth ends as if it were detached. One of the four misses
+# the very first place. The places that one look reaches, and those that two looks do not, are at their limits in
+# both arms, so they cannot tell whether one arm learns better in general. The curves can: with period 48 both arms
+# come as far as one look reaches equally early, and only the crossing arm falls further.
 #
 # So detaching is why reach was not used here. The path through two layers can be learned, and not always in this many
 # steps. Its price is memory: the states of four segments are kept for the backward pass, where one was enough.

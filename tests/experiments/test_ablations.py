@@ -106,7 +106,10 @@ def test_the_recorded_heads_show_what_notebook_08_says_of_them():
     found, mean = by_pair(runs, metric, choices.questions()), means(runs, metric)
     assert 72 < mean["choice, pretrained"] < 80 and abs(mean["choice, endings alone"] - 25) < 2
     assert "in about three of four questions, and one in four is chance. Endings alone are at chance" in text
-    assert 25 < mean["choice, random weights"] < 30 and "learns next to nothing from so few questions" in text
+    assert 25 < mean["choice, random weights"] < 30 and "learns next to nothing in so few steps" in text
+    fitted = {name: np.mean([run.curve[-1]["train_loss"] for run in some]) for name, some in runs.items()}
+    assert fitted["choice, random weights"] > 1.2 > 0.5 > fitted["choice, pretrained"]
+    assert "it does not fit its own questions either" in text
     assert [one.shown for one in found.values()] == [True, True, False, False, False]
     assert "Of the four vectors no difference is shown" in text
     vectors = [mean[name] for name in (choices.MEAN, choices.FIRST, choices.READ, choices.SHUFFLED)]
@@ -132,6 +135,10 @@ def test_the_recorded_gradients_show_what_notebook_10_says_of_them():
     early = places["period 48, memory 32, crossing"][:, 1:15].mean(1)
     assert sum(early < 0.1) == 4 and early.max() > 2.7
     assert "known as well with four seeds of five; the fifth ends as if it were detached" in text
+    assert (
+        sum(places["period 48, memory 32, crossing"][:, 0] > 2.7) == 2
+        and "One of the four misses the very first" in text
+    )
     assert (places["period 48, memory 32, detached"][:, :15] > 2.7).all()
     assert (places["period 80, memory 32, crossing"][:, :15].mean(1) > 2.7).all()
     assert "stays at guessing where the memory is detached, and falls from place 15 on" in text

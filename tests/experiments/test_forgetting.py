@@ -267,13 +267,20 @@ def test_the_recorded_runs_show_what_notebook_09_says_of_them():
     }
     assert "and here it is" in text and "That difference is shown. **Own heads.**" in text
     assert "By the rule of this course that is not shown" in text and "No difference is shown. But models" in text
-    assert "and both are shown. Adapters need no old sentence" in text
-    assert "L2-SP and EWC do nothing for one head" in text and "For own heads no remedy is shown to help" in text
+    assert "and both are shown. Most of what adapters" in text
+    assert "L2-SP and EWC hardly change one head" in text and "For own heads no remedy is shown to help" in text
     mean = {one.name: {name: np.mean([one.of(run) for run in some]) for name, some in runs.items()}
             for one in forgetting.METRICS}  # fmt: skip
     assert all(abs(mean["one head"][name] - mean["one head"][first]) < 2 for name in ("L2-SP", "EWC"))
     kept = mean["fitted again, earlier phases"]
-    assert kept["each alone"] - kept["adapters"] < 4 and "there was little to lose" in text
+    assert (
+        kept["each alone"] - kept["adapters"] < 4 and "one phase alone teaches this encoder little that lasts" in text
+    )
+    by_name = {one.name: one for one in forgetting.METRICS}
+    (taught,) = SeedTable(runs, by_name["fitted again, earlier phases"]).compared([("head alone", "all together")])
+    assert taught.shown and taught.difference > 0 and "An encoder that learned all six together leaves more" in text
+    (beyond,) = SeedTable(runs, by_name["one head"]).compared([("head alone", "adapters")])
+    assert not beyond.shown and "beyond that no difference is shown" in text
 
     def ends(name, own=False):
         return np.array([forgetting.matrix(run, own) for run in runs[name]])

@@ -261,6 +261,8 @@ def test_the_recorded_runs_show_what_notebook_06_says_of_them():
     assert [one["task"] for one in on_sick["fusion, SICK"][0].experiment["after"]] == ["mnli", "qnli"]
     spread = [np.std([run.accuracy for run in runs[name]], ddof=1) for name in ("pretrained", "fusion")]
     least = stats.f.isf(0.025, 9, 9) ** 0.5
+    adapter, other = (np.std([run.accuracy for run in runs[name]], ddof=1) for name in ("adapter", "pretrained"))
+    assert abs(adapter - other) < 0.5 and "one adapter in a frozen encoder spreads as much as full fine-tuning" in text
     assert {len(some) for some in runs.values()} == {10} and spread[0] / spread[1] > least
     assert "The recorded one passes too" in text and "The recorded runs are ten of each" in text
 
