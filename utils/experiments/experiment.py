@@ -203,6 +203,11 @@ class Experiment:
         return ""
 
     @property
+    def starts_from(self) -> str:
+        """The trained model that its runs continue; "": none. Runs of one seed that continue the same one are near."""
+        return ""
+
+    @property
     def learns(self) -> bool:
         """Whether it is known that some seeds learn, so that not all runs predict one thing."""
         return False

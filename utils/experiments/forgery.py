@@ -418,6 +418,10 @@ def _alike(
         for index, (one, run) in enumerate(same, start=len(known)):
             if index in copies:
                 other, how, exact = copies[index]
+                twin, twin_run = same[other - len(known)] if other >= len(known) else (one, run)
+                continue_one = one.starts_from and one.starts_from == twin.starts_from and run.seed == twin_run.seed
+                if not exact and twin is not one and continue_one:  # near without a copy
+                    continue
                 found.append((one, exact, f"{file_of(one, run)} is {places[other][1]}, {how}"))
                 continue
             mates = [place for place, (folder, _) in enumerate(places) if folder == places[index][0] and place != index]
