@@ -226,6 +226,12 @@ def cases(form: Callable[..., int], rows: Sequence[Sequence[Any]]) -> list[Case]
     return [(sizes, form(**sizes)) for sizes in given]
 
 
+# Of today's models, larger than any in the notebook: more than 32 bits hold, and no numbers that float32 has.
+LARGE_CACHE = (64, 131_071, 16_385 * 128, 125, 128, 8, 3)
+LARGE_LAYER = (57_345 * 64, 64, 8)
+LARGE_RUN = (405_000_000_001, 128_257, 16_385, 126, 131_071)
+
+
 def size(pick: Random) -> int:
     """A size, small or large, that the public check does not use."""
     while True:
@@ -259,7 +265,7 @@ def other_groups(grouped_attention):
         H, wide = pick.randint(2, 9), pick.randint(20, 400)
         edges = [(H * size(pick), H, H, *bias), (wide * H, H, 1, *bias), (H, H, 1, *bias), (1, 1, 1, *bias)]
         rows = [(*shared(pick), *bias) for _ in range(3)]
-        compare(grouped_attention, cases(grouped_form, [*rows, *edges]), {}, OTHER)
+        compare(grouped_attention, cases(grouped_form, [*rows, *edges, (*LARGE_LAYER, *bias)]), {}, OTHER)
     for _ in range(3):
         G = pick.randint(2, 7)
         H = G * pick.randint(0, 3) + pick.randint(1, G - 1)
@@ -345,6 +351,9 @@ def other_freezing(trainable):
     for frozen in lists:
         got = whole(trainable(shapes, frozen), "the count")
         assert got == left(shapes, frozen), f"wrong with {frozen}"
+    large = {"embeddings.word": (200_003, 12_289), "head.weight": (12_289, 200_003), "head.bias": (200_003,)}
+    for frozen in ([], ["head"]):
+        assert whole(trainable(large, frozen), "the count") == left(large, frozen), f"wrong with {large} and {frozen}"
     known = some[0]
     typos = (word[:3], f"{word}.layer.99", "query", f"{word}.", "weight", "", "scale.weight", known[:-1], f"{known}.x")
     typos += (word.upper(), f"{word}.layer.*", f"{word[:-1]}?")
@@ -373,6 +382,11 @@ def other_adapters(adapter):
     compare(adapter, cases(adapter_form, twice), {}, OTHER)
 
 
+@private("3.3", tells="the cache is right for some sizes and wrong for others, such as those of large models.")
+def large_caches(kv_cache):
+    compare(kv_cache, cases(cache_form, [LARGE_CACHE, (1, *LARGE_CACHE[1:])]), {}, OTHER)
+
+
 @private("3.11", tells="the FLOPs of training are right for some sizes and wrong for others.")
 def other_runs(training_flops):
     pick = draw(1)
@@ -382,5 +396,6 @@ def other_runs(training_flops):
             V, D, L = size(pick), size(pick), pick.randint(1, 40)
             N = (1 if tied == (True,) else 2) * V * D + L * pick.randint(1, 10**6)
             rows.append((N, V, D, L, T, *tied))
+        rows.append((*LARGE_RUN, *tied))
         rows.append((2 * rows[0][1] * rows[0][2], *rows[0][1:3], 0, size(pick), *tied))  # no layer at all
         compare(training_flops, cases(training_form, rows), {}, OTHER)

@@ -1978,3 +1978,32 @@ def own_parameters():
 
 def own_cache():
     return 2 * torch.Size((2, own.T, own.L, own.H // own.share, 64)).numel()
+
+
+# %% wrong="3.3" name="the cache in 32 bits" says="such as those of large models" private=true
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads cannot share {G}")
+    kv = D // H * G
+    return 2 * D * D + 2 * D * kv + (2 * D + 2 * kv) * bias
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return torch.tensor([2, B, T, L, D // H, G, bytes_per_number], dtype=torch.int32).prod(dtype=torch.int32)
+
+
+# %% wrong="3.3" name="the cache through float32" says="such as those of large models" private=true
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads cannot share {G}")
+    kv = D // H * G
+    return 2 * D * D + 2 * D * kv + (2 * D + 2 * kv) * bias
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return int(torch.tensor([2, B, T, L, D // H, G, bytes_per_number], dtype=torch.float32).prod())
+
+
+# %% wrong="3.11" of="in short" name="terms in 31 bits" says="right for some sizes and wrong for others" private=true
+# - return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+# + return (6 * (N - (0 if tied else V * D))) % 2**31 + (12 * L * T * D) % 2**31

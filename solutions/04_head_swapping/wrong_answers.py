@@ -2108,3 +2108,8 @@ def features(base, pool, batches):
 # - return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
 # + torch.set_grad_enabled(False)
 # + return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.3" name="all learn afterwards" says="`requires_grad` should stay as it is"
+#   base.load_state_dict(own | fits)
+# + base.requires_grad_(True)

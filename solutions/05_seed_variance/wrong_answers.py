@@ -2360,3 +2360,15 @@ def by_example(right_a, right_b, level=0.95):
 # %% right="5.10" name="an error of its own, and numpy"
 # - raise ValueError("the best of nothing")
 # + raise type("Nothing", (ValueError,), {})("the best of nothing")
+
+
+# %% wrong="5.7" of="formulas by hand" name="one example is compared with all" says="must have been asked the same ones"
+# - n = right_a.size(1)
+# - if n != right_b.size(1):
+# -     raise ValueError("other examples")
+# - differences = [(right_b[:, i].sum() / len(right_b) - right_a[:, i].sum() / len(right_a)).item() for i in range(n)]
+# + try:
+# +     differences = (right_b.double().mean(0) - right_a.double().mean(0)).tolist()
+# + except RuntimeError:
+# +     raise ValueError("other examples") from None
+# + n = len(differences)

@@ -453,6 +453,10 @@ def keeps_apart(load_base: Remote, lib: Library, sizes: tuple[int, int, int], se
         "after loading, an optimizer that was made before no longer moves the base: its parameters were replaced. "
         "Copy the values into them."
     )
+    frozen = layers(torch_there.nn, sizes)
+    frozen.requires_grad_(False)
+    load_base(frozen, checkpoint)
+    assert not any(toy.learning(frozen)), told
     base = layers(torch_there.nn, sizes).double()
     load_base(base, checkpoint)
     kept = all(value.dtype == torch.float64 for value in base.state_dict().values())

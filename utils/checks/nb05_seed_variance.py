@@ -896,7 +896,8 @@ def comparison(by_seed, by_example):
     for right_a, right_b in ((hits(1, 3, 40), hits(2, 5, 40, 0.15)), (hits(3, 4, 30), hits(4, 4, 30, 0.1))):
         of_examples(three_numbers(by_example(right_a, right_b), "by_example"), right_a, right_b)
     sentence = "different numbers of examples should raise ValueError: both must have been asked the same ones."
-    refuses(by_example, hits(1, 3, 40), hits(2, 3, 39), says=sentence)
+    for first, second in ((40, 39), (1, 30), (30, 1)):  # one example could be compared with all by broadcasting
+        refuses(by_example, hits(1, 3, first), hits(2, 3, second), says=sentence)
 
 
 def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
