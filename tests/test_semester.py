@@ -209,7 +209,7 @@ def a_newer_version_in_mid_term(semester, monkeypatch):
     shown = semester.run("grade", "01")
     for student in ("ada", "bo"):
         assert f"{student} 1.1 2 0 Exercise 1.1: {STRICTER}" in shown
-    assert "Nothing of this is recorded: 2 submissions would have other verdicts" in shown
+    assert "Nothing is recorded: 2 submissions would have other verdicts" in shown
     score = sum(maker.points.values()) - 2
     assert semester.recorded(entry) == before | {TEAM: score}, "one submission and one grading for both"
     both = {student: (f"{score}", book[student][1]) for student in ("cy", "di")}

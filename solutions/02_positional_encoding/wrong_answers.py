@@ -1402,7 +1402,7 @@ def equivariance_gap(module, x, permutation):
     return torch.linalg.vector_norm(left - right, ord=math.inf).item()
 
 
-# %% wrong="2.6" name="as many heads as positions" says="the result is wrong"
+# %% wrong="2.6" name="as many heads as positions" says="the result is not what the text says"
 def rotary(x, start=0):
     T, d = x.shape[-2:]
     if d % 2:

@@ -705,6 +705,18 @@ def sampling(sizes, temperature=1.0, cap=None):
     return torch.tensor([weight / total for weight in weights])
 
 
+# %% right="9.4" name="logarithms of the standard library"
+import math
+
+
+def sampling(sizes, temperature=1.0, cap=None):
+    if not temperature > 0:
+        raise ValueError(f"a temperature of {temperature}")
+    logs = [math.log(size if cap is None else min(size, cap)) / temperature for size in sizes]
+    weights = [math.exp(log - max(logs)) for log in logs]
+    return torch.tensor(weights, dtype=torch.float64) / math.fsum(weights)
+
+
 # %% wrong="9.4" name="log-sum-exp in single precision" says="the probabilities"
 def sampling(sizes, temperature=1.0, cap=float("inf")):
     if not 0 < temperature:

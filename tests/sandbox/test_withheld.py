@@ -257,7 +257,7 @@ LOOKED_AT = {
     ),
     *("forgetting.spec.matrix", "objectives.spec.learning", "pretraining.spec.learning", "tagging.spec.Tagging.check"),
     *("forgetting.spec.picture", "longer_context.spec.picture", "objectives.spec.crossed", "pretraining.spec.picture"),
-    *("smaller.spec.picture", "tagging.spec.picture", "translation.spec.picture"),
+    *("lab.spec.picture", "smaller.spec.picture", "tagging.spec.picture", "translation.spec.picture"),
 }
 
 

@@ -131,18 +131,18 @@ from IPython.display import display
 for _ in range(2000):
     display({"image/png": "AAAA", "text/plain": "x"}, raw=True)
 
-# %% name="floods the grader with frames" attack="output on one line" told="no outputs|longer than|died"
+# %% name="floods the grader with frames" attack="output on one line" told="not outputs|longer than|died"
 import os
 
 while True:
     os.write(3, (2**20).to_bytes(4) + bytes(2**20))
 
-# %% name="sends what is not a message" attack="output on one line" told="no outputs"
+# %% name="sends what is not a message" attack="output on one line" told="not outputs"
 import os
 
 os.write(3, (5).to_bytes(4) + b"other")
 
-# %% name="puts out more than it printed" attack="output on one line" told="returned more|no outputs|printed more"
+# %% name="puts out more than it printed" attack="output on one line" told="returned more|not outputs|printed more"
 shell = get_ipython()
 shell.outputs.packed = lambda: (
     b"\x91\x83\xa4kind\xa6stream\xa4name\xa6stdout\xa4text\xdb\x01\x00\x00\x00" + b"x" * 2**24

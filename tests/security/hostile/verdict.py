@@ -243,7 +243,7 @@ def echo(namespace, request):
 dispatch.answer = echo
 print("TRICK done")
 
-# %% name="answers before it is asked" attack="the checker's bookkeeping patched" twin=false told="no outputs"
+# %% name="answers before it is asked" attack="the checker's bookkeeping patched" twin=false told="not outputs"
 import os
 from utils.grading import wire
 
