@@ -60,7 +60,13 @@ def draw(path: Path) -> None:
 
 def draw_experiments(path: Path) -> None:
     """Write the figure of `utils.experiments`, in which NAME stands for each package of it."""
-    _write(imports(experiment, ["utils/experiments"]), path, (("", 0.0),))
+    graph = imports(experiment, ["utils/experiments"])
+    # What a module imports of another package are the names of that package's `spec`.
+    for module in [source for source, target in graph.edges if target == "NAME" and source.startswith("NAME.")]:
+        graph.remove_edge(module, "NAME")
+        if module != "NAME.spec":
+            graph.add_edge(module, "NAME.spec")
+    _write(graph, path, (("", 0.0),))
 
 
 def _write(graph: networkx.DiGraph, path: Path, columns: Iterable[tuple[str, float]]) -> None:

@@ -28,7 +28,7 @@ from autograder.reports import layout
 from autograder.reports import page as page_of_feedback
 
 if TYPE_CHECKING:  # who only marks or undoes does not wait for torch
-    from autograder.similarity.texts import Vectors
+    from autograder.similarity.texts import VectorsOf
 
 JOINED = 1.0  # mean distance of two groups, up to which they are one: more alike than two answers in general
 MAX_COMMENT = 2000  # characters
@@ -166,7 +166,7 @@ def answers(course: Course, question: str, students: Collection[str] | None = No
 def grouped(
     course: Course,
     question: str,
-    how: "Vectors",
+    how: "VectorsOf",
     number: int | None = None,
     students: Collection[str] | None = None,
 ) -> Grouped:

@@ -12,7 +12,7 @@ BATCH = 32
 WORDS = 3.0  # how much longer the words' part of a vector is than the encoder's: chosen in benchmarks/groups.py
 
 
-class Vectors(Protocol):
+class VectorsOf(Protocol):
     """A way to make vectors of texts."""
 
     name: str  # for people
@@ -84,7 +84,7 @@ def centred(rows: np.ndarray) -> np.ndarray:
     return rest / np.maximum(np.linalg.norm(rest, axis=1, keepdims=True), 1e-12)
 
 
-def vectors_of() -> tuple[Vectors, str]:
+def vectors_of() -> tuple[VectorsOf, str]:
     """The encoder; or TF-IDF alone, and what to do about it, where the encoder is not installed."""
     try:
         return Encoder(), ""

@@ -362,9 +362,7 @@ ALSO_RECORDED = {RECORDED: controls}
 def also_shown() -> list[tuple[str, dict[str, list[Run]], tuple[Metric, ...], list[tuple[str, str]]]]:
     """What the page of results shows besides the notebook's own arms: a title, runs, metrics, and what is compared."""
     known = recorded() | recorded_controls()
-    runs = {
-        name: some
-        for name, some in decoded({name: known[name] for name in (PLAIN, *controls()) if name in known}).items()
-        if name.endswith(PENALISED)
-    }
+    compared_arms = dict.fromkeys(arm for pair in CONTROL_PAIRS for arm in pair)
+    every = decoded({name: known[name] for name in compared_arms if known.get(name)})
+    runs = {name: some for name, some in every.items() if name.endswith(PENALISED)}
     return [("Controls: no warm start", runs, METRICS[:1], questions(known, CONTROL_PAIRS, ways=False))]
