@@ -54,6 +54,7 @@ NOT_RUN = {
     r"(pip|conda) .*": "installs from the network; tests/author/test_setup.py compares the lists of packages",
     r"(cd \.course && )?jupyter lab .*": "a server, which does not end; tests/test_browser.py starts one",
     r"\.venv/bin/python benchmarks/\w+\.py.*": "takes minutes; the file and its options are looked for",
+    r"autograder mark": "a server, which does not end; tests/marking starts one",
     r"autograder group .*": "needs answers of a class; tests/similarity/test_groups.py runs it",
     r"autograder similar .*": "needs two submissions; tests/similarity/test_similar.py runs it",
     r"python -m pytest .*2\.8.*": "of an exercise that is not there; the test is looked for",
