@@ -333,6 +333,12 @@ def resolved(name):
     return None
 
 
+def test_the_parts_of_pages_that_are_made_are_fresh(monkeypatch):
+    """`python docs/written.py` writes them."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    assert importlib.import_module("written").stale() == []
+
+
 def test_the_glossary_is_short():
     terms = re.findall(r"^(\S.*)\n  \S", (ROOT / "docs/glossary.md").read_text(), re.M)
     assert 15 <= len(terms) <= 25 and terms == sorted(terms, key=str.lower)
