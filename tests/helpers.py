@@ -4,6 +4,7 @@ import contextlib
 import copy
 import dataclasses
 import datetime
+import importlib.util
 import io
 import json
 import os
@@ -204,3 +205,12 @@ def process_stderr():
             os.close(before)
             file.seek(0)
             written.write(file.read())
+
+
+def script(path):
+    """A script of the project, such as `solutions/05_seed_variance/search.py`, as a module."""
+    place, spec = [*sys.path], importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.path[:] = place  # it puts the root there, for the command line
+    return module

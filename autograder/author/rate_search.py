@@ -4,10 +4,12 @@ A script in a notebook's folder of `solutions/` says which arms there are, which
 how one trial is scored. Where the best value is the first or the last one that was tried, the next one is tried, too.
 """
 
+import argparse
 import itertools
 import json
+import multiprocessing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +131,12 @@ def table(path: Path, chosen: Mapping[str, Sequence[float]], digits: int = 1) ->
             cells.append(f"**{told}**" if values == tuple(best_values) else told)
         lines.append(f"| {arm} | {', '.join(names[place] for place in varied)} | {'; '.join(cells)} |")
     return lines
+
+
+def main(description: str | None, run: Callable[[Executor], object]) -> None:
+    """The command line of a search: `run` tries what was not tried yet, and what it returns is printed."""
+    ask = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--processes", type=int, default=1)
+    given = ask.parse_args()
+    with ProcessPoolExecutor(given.processes, multiprocessing.get_context("fork")) as executor:
+        print(run(executor))

@@ -13,7 +13,7 @@ import multiprocessing
 import random
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -120,14 +120,5 @@ def run(executor: Executor, path: Path = forgetting.SEARCH) -> dict[str, tuple[f
     return chosen([*rate_search.load(path).values()])
 
 
-def main() -> None:
-    """Try what was not tried yet, and print the best settings."""
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--processes", type=int, default=1)
-    given = ask.parse_args()
-    with ProcessPoolExecutor(given.processes, multiprocessing.get_context("fork")) as executor:
-        print(run(executor))
-
-
 if __name__ == "__main__":
-    main()
+    rate_search.main(__doc__, run)

@@ -11,7 +11,7 @@ import math
 import multiprocessing
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -102,14 +102,5 @@ def run(executor: Executor, path: Path = translation.SEARCH) -> dict[str, float]
     return {name: settings["lr"] for name, settings in best.items()}
 
 
-def main() -> None:
-    """Try what was not tried yet, and print the best rates."""
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--processes", type=int, default=1)
-    given = ask.parse_args()
-    with ProcessPoolExecutor(given.processes, multiprocessing.get_context("fork")) as executor:
-        print(run(executor))
-
-
 if __name__ == "__main__":
-    main()
+    rate_search.main(__doc__, run)

@@ -1,16 +1,14 @@
 """Notebook 09's experiment: sentences of six libraries, phases, what runs show at the size smoke, whose functions."""
 
 import dataclasses
-import importlib.util
 import json
 import re
-import sys
 
 import numpy as np
 import own
 import pytest
 import torch
-from helpers import changed, files_of
+from helpers import changed, files_of, script
 
 from autograder import course
 from autograder.author import rate_search
@@ -217,18 +215,9 @@ def test_the_recorded_text_has_a_name(tmp_path, monkeypatch):
         recorded_examples.cache_clear()
 
 
-def search_module():
-    """The script that searches the settings, as a module."""
-    path = course.ROOT / "solutions" / "09_forgetting" / "search.py"
-    place, spec = [*sys.path], importlib.util.spec_from_file_location("search_of_09", path)
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    sys.path[:] = place  # it puts the root there, for the command line
-    return found
-
-
 def test_each_arm_has_the_settings_that_the_recorded_search_gives():
-    search, rows = search_module(), [*rate_search.load(forgetting.SEARCH).values()]
+    search = script(course.ROOT / "solutions" / "09_forgetting" / "search.py")
+    rows = [*rate_search.load(forgetting.SEARCH).values()]
     arms, chosen = search.arms(), search.chosen(rows)
     assert {row["arm"] for row in rows} == {*arms} and {row["seed"] for row in rows} == {*search.SEEDS}
     assert all(row["score"] == row["own_heads"] for row in rows)

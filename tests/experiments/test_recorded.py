@@ -5,13 +5,12 @@ import importlib
 import importlib.util
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from helpers import whole_runs
+from helpers import script, whole_runs
 from scipy import stats
 
 from autograder import course, synthetic
@@ -110,19 +109,9 @@ def test_honest_seeds_of_05_and_06_are_not_suspected():
         assert forgery.akin(experiments.values(), mine, known) == []
 
 
-def module_of(path):
-    """A script of a notebook's folder as a module."""
-    place = list(sys.path)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    sys.path[:] = place  # it puts the root there, for the command line
-    return found
-
-
 def test_each_arm_has_the_best_rate_of_the_recorded_search():
     """Each rate was tried with two seeds, over two decades and more; the best one is not at the end of the range."""
-    search = module_of(ROOT / "solutions" / "05_seed_variance" / "search.py")
+    search = script(ROOT / "solutions" / "05_seed_variance" / "search.py")
     rows, wanted = search.recorded(), set()
     for name, experiment in search.arms().items():
         wanted |= {search.key(*trial) for trial in search.trials(experiment)}
@@ -140,7 +129,7 @@ def test_each_arm_has_the_best_rate_of_the_recorded_search():
 
 def test_the_adapters_that_come_with_the_course_are_those_of_their_card():
     """Weights alone, 113,040 numbers; the best of the recorded trials, of which the longer ones are hardly better."""
-    sources = module_of(ROOT / "solutions" / "06_adapter_fusion" / "sources.py")
+    sources = script(ROOT / "solutions" / "06_adapter_fusion" / "sources.py")
     rows, card = json.loads(sources.RECORDED.read_text()), (ROOT / "data" / "README.md").read_text()
     assert {path.name for path in encoders.ADAPTERS.iterdir()} == {*sources.EPOCHS}
     for task, (short, long) in sources.EPOCHS.items():

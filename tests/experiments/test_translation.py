@@ -1,18 +1,16 @@
 """Notebook 13: what its checks compare with is what libraries give; its data; its experiment, at the size smoke."""
 
 import dataclasses
-import importlib.util
 import json
 import random
 import re
-import sys
 
 import numpy as np
 import own
 import pytest
 import sacrebleu
 import torch
-from helpers import changed, files_of
+from helpers import changed, files_of, script
 from torch import nn
 from torch.nn import functional as F
 
@@ -208,19 +206,10 @@ def test_what_cannot_be_run_is_refused(changes, says):
         dataclasses.replace(SMOKE[translation.FUSED], **changes)
 
 
-def search_module():
-    """The script that searches the rates, as a module."""
-    path = course.ROOT / "solutions" / "13_translation" / "search.py"
-    place, spec = [*sys.path], importlib.util.spec_from_file_location("search_of_13", path)
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    sys.path[:] = place  # it puts the root there, for the command line
-    return found
-
-
 def test_each_arm_has_the_best_rate_of_the_recorded_search():
     """Inside the range, but for drop-net, of which the notebook says so."""
-    search, rows = search_module(), [*rate_search.load(translation.SEARCH).values()]
+    search = script(course.ROOT / "solutions" / "13_translation" / "search.py")
+    rows = [*rate_search.load(translation.SEARCH).values()]
     arms = search.arms()
     assert {row["arm"] for row in rows} == {*arms} and {row["seed"] for row in rows} == {*search.SEEDS}
     for name, one in arms.items():
