@@ -124,6 +124,31 @@ def tied_and_deep(train_only, lib):
     seen.returned(sizes, [d, d, d * d, d * d], -1)
 
 
+@private(
+    "6.2",
+    tells="a weight that another part shares, or deep gradients of what does not learn, are not handled as they should be.",
+)
+def shared_outside_and_deep_gradients(train_only, lib):
+    toy, d = lib(tiny_bert), draw(210).randint(4, 7)
+    x, labels, lr = lesson(211, d)
+    theirs, ours = toy.tied(d, 3), tiny_bert.tied(d, 3)
+    state = {name: normal(*value.shape, seed=215 + i) for i, (name, value) in enumerate(ours.state_dict().items())}
+    state["2.weight"] = state["0.weight"]
+    ours.load_state_dict(state)
+    theirs.load_state_dict(state)
+    sizes = toy.trained(train_only, theirs, [theirs[2]], x, labels, lr)
+    toys.descend(ours, [ours[2].weight, ours[2].bias], x, labels, lr, seen.DECAY)
+    for name, value in ours.state_dict().items():
+        expect.close(theirs.state_dict()[name], value, f"{name} is wrong", 1e-4)
+    seen.returned(sizes, [d, d * d], -1)
+    theirs, ours = lib(deep_toys).Deep(d, 3), deep_toys.Deep(d, 3)
+    start = expect.same_weights(theirs, ours, 235)
+    lib(toys).leave_gradients(theirs)
+    toy.trained(train_only, theirs, [theirs.head], x, labels, lr)
+    toys.descend(ours, ours.head.parameters(), x, labels, lr, seen.DECAY)
+    seen.chosen(theirs.state_dict(), ours, start, ["head"], ["own", "inner.0", "inner.1.0", "inner.1.1"])
+
+
 @private("6.2", tells="the list that is returned should hold the model's own parameters, for an optimizer.")
 def returned_parameters_learn(train_only, lib):
     x, labels, lr = lesson(230, 5)

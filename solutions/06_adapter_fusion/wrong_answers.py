@@ -1643,43 +1643,43 @@ class AdapterFusion(nn.Module):
 # + parameter.requires_grad = name in chosen
 
 
-# %% wrong="6.2" name="freezes one level" says="parts within parts" private=true
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
-    if not chosen.keys() <= {id(parameter) for parameter in model.parameters()}:
-        raise ValueError("a part is not in the model")
-    for child in model.children():
-        for parameter in child.parameters(recurse=False):
-            parameter.requires_grad, parameter.grad = False, None
-    for parameter in chosen.values():
-        parameter.requires_grad = True
-    return list(chosen.values())
+# %% wrong="6.2" of="in short" name="freezes one level" says="parts within parts" private=true
+# - for p in model.parameters():
+# + for p in (p for child in model.children() for p in child.parameters(recurse=False)):
 
 
-# %% wrong="6.2" name="freezes two levels" says="parts within parts" private=true
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
-    if not chosen.keys() <= {id(parameter) for parameter in model.parameters()}:
-        raise ValueError("a part is not in the model")
-    for child in [model, *model.children(), *(two for one in model.children() for two in one.children())]:
-        for parameter in child.parameters(recurse=False):
-            parameter.requires_grad, parameter.grad = False, None
-    for parameter in chosen.values():
-        parameter.requires_grad = True
-    return list(chosen.values())
+# %% wrong="6.2" of="in short" name="freezes two levels" says="parts within parts" private=true
+# - for p in model.parameters():
+# + upper = [model, *model.children(), *(two for one in model.children() for two in one.children())]
+# + for p in (p for module in upper for p in module.parameters(recurse=False)):
 
 
-# %% wrong="6.2" name="parameters of the model itself stay" says="parts within parts" private=true
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
-    if not chosen.keys() <= {id(parameter) for parameter in model.parameters()}:
-        raise ValueError("a part is not in the model")
-    for child in model.children():
-        for parameter in child.parameters():
-            parameter.requires_grad = id(parameter) in chosen
-            if id(parameter) not in chosen:
-                parameter.grad = None
-    return list(chosen.values())
+# %% wrong="6.2" of="in short" name="parameters of the model itself stay" says="parts within parts" private=true
+# - for p in model.parameters():
+# + for p in (p for child in model.children() for p in child.parameters()):
+
+
+# %% wrong="6.2" of="in short" name="clears the gradients of one level" says="a deep gradient" private=true
+#   for p in model.parameters():
+#       p.requires_grad = id(p) in chosen
+# -     if id(p) not in chosen:
+# -         p.grad = None
+# + for child in model.children():
+# +     for p in child.parameters(recurse=False):
+# +         p.grad = p.grad if id(p) in chosen else None
+
+
+# %% wrong="6.2" of="in short" name="freezes what another part shares" says="another part shares" private=true
+# -     p.requires_grad = id(p) in chosen
+# -     if id(p) not in chosen:
+# -         p.grad = None
+# - return list(chosen.values())
+# +     p.requires_grad = True
+# + for module in model.modules():
+# +     if not any(module is inner for part in parts for inner in part.modules()):
+# +         for p in module.parameters(recurse=False):
+# +             p.requires_grad, p.grad = False, None
+# + return [p for p in chosen.values() if p.requires_grad]
 
 
 # %% wrong="6.2" name="weights of linear maps alone" says="parts within parts" private=true
