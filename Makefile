@@ -1,6 +1,8 @@
 # Two commands do everything: `make demo` and `make test`. Both set up .venv first, if needed.
 # With another Python, 3.11 to 3.13, beside it: make test PYTHON=python3.13 VENV=.venv-3.13
-PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || echo python3)
+# Without PYTHON it is the newest one that works here: a shim of pyenv may be there for a version that is not chosen.
+PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3.11,\
+	$(shell $(name) -c 'import ensurepip; print("$(name)")' 2>/dev/null)) python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready

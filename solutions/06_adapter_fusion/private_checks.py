@@ -126,7 +126,7 @@ def tied_and_deep(train_only, lib):
 
 @private(
     "6.2",
-    tells="a weight that another part shares, or deep gradients of what does not learn, are not handled as they should be.",
+    tells="a weight that another part shares, or a deep gradient of what does not learn, is handled wrongly.",
 )
 def shared_outside_and_deep_gradients(train_only, lib):
     toy, d = lib(tiny_bert), draw(210).randint(4, 7)

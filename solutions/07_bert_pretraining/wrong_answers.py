@@ -645,6 +645,12 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # - copy = e if self.copies is None else e % self.copies
 # + copy = 0 if self.copies is None else e % self.copies
 
+# %% wrong="7.4" name="masks what the last epoch gave" says="masks what an earlier one gave"
+# - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
+# + generator = torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy)
+# + self.ids, labels = self.mask(self.ids, generator=generator)
+# + return self.ids.clone(), labels
+
 # %% wrong="7.4" name="global generator" says="when they are asked later"
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + if self.copies is None:

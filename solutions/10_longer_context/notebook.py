@@ -572,7 +572,7 @@ def evaluate_sliding(model, tokens, context):
 
     Args:
         model: as in 10.5, `model(tokens, memories, mem_len)` -> logits, memories; here without memories. It is asked in
-            evaluation mode, without gradients, and left in the mode in which it was, with all its parts.
+            evaluation mode, without gradients, and left as it was: all its parts come in one mode.
         tokens: (N), N above `context`, which is 1 or more.
 
     Returns:

@@ -445,3 +445,22 @@ def test_the_stand_in_for_colab_answers_as_colab_does(tmp_path):
     command = [sys.executable, "-c", script, str(ROOT / "tests" / "colab")]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     assert (tmp_path / "mine/kept.txt").read_text() == (tmp_path / "downloads/kept.txt").read_text() == "x"
+
+
+def test_make_takes_the_newest_python_that_works(tmp_path):
+    """A name that is there and fails, as pyenv's for a version that is not chosen, is passed over."""
+    commands = {"python3.13": "exit 127", "python3.12": "echo python3.12", "python3.11": "echo python3.11"}
+    for name, does in commands.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment.pop("PYTHON", None)
+    ended = subprocess.run(
+        ["make", "-n", f"VENV={tmp_path}/none", f"{tmp_path}/none/ready"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.startswith("python3.12 -c ")

@@ -607,6 +607,11 @@ def masking(Masking, lib):
         inputs, labels = expect.items(Masking(ids, toy.signed, copies).epoch(3), 2, "epoch should return two tensors")
         told = "inputs and labels are not of one call of `mask`: those of two draws do not fit each other."
         assert expect.near(inputs, -labels), told
+        masking = Masking(ids, toy.added, copies)
+        for epoch in (0, 1, 5):
+            inputs, labels = expect.items(masking.epoch(epoch), 2, "epoch should return two tensors")
+            told = "an epoch masks what an earlier one gave. Each epoch masks the ids that were given at first."
+            assert expect.near(inputs - labels, ids), told
     told = "the same seed and epoch give another mask when they are asked later, or in another order."
     masking, static = Masking(ids, mask, None, 3), Masking(ids, mask, 4, 3)
     there, back = drawn(masking, range(6), ids), drawn(masking, range(5, -1, -1), ids)

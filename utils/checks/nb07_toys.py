@@ -28,6 +28,12 @@ def signed(ids: torch.Tensor, *, generator: torch.Generator | None = None) -> tu
     return numbers, -numbers
 
 
+def added(ids: torch.Tensor, *, generator: torch.Generator | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """`ids` and a random number more, and that number: the sum shows which text was masked."""
+    numbers = noise(ids, generator=generator)[1] % 1000
+    return ids + numbers, numbers
+
+
 def noise_again(masking: Any, epoch: int) -> Any:
     """What `masking.epoch(epoch)` gives after all that it gave before was overwritten."""
     for tensor in masking.epoch(epoch):
