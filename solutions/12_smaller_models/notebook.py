@@ -435,8 +435,10 @@ def snapshot(model):
 
 
 def rewind(model, saved, masks):
-    """Set the model back, in place, to what `snapshot` gave, with zeros where a mask (a dict by name, bool) is False.
-    The model keeps its parameters, other values in them; `saved` and `masks` stay as they are."""
+    """Set the model back, in place, to what `snapshot` gave, with zeros where a mask is False.
+
+    masks: a dict by name, bool; a shared matrix has one by each of its names, or by none. The model keeps its
+    parameters, other values in them; `saved` and `masks` stay as they are."""
     ### BEGIN SOLUTION
     model.load_state_dict(saved)
     with torch.no_grad():

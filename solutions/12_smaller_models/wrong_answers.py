@@ -1064,3 +1064,8 @@ def quantise(weight, bits):
 # %% wrong="12.7" name="a tiny tolerance" says="numbers that nearly agree are taken for equal"
 # - return one != other and all(a <= b for a, b in zip(one, other))
 # + return one != other and all(a <= b + 1e-11 for a, b in zip(one, other))
+
+
+# %% wrong="12.4" name="no mask of a bias" says="a parameter that is named has no mask"
+#   named = dict(model.named_parameters())
+# + names = [name for name in names if "bias" not in name]

@@ -412,6 +412,8 @@ def magnitude_masks(magnitude_masks, lib):
         total = sum(weights[name].numel() for name in names)
         for count in (total // 3, total // 5, total // 2 + 1, total - 2, 0, total):
             pruned(magnitude_masks, lib, weights, count / total, names)
+    named = {"weight": normal(4, 3, seed=128), "bias": normal(4, seed=129)}
+    pruned(magnitude_masks, lib, named, 0.5, ["weight", "bias"])
     hundred = of_scales(125, [(10, 10), (3,)], [1.0, 1.0])
     for sparsity in (0.29, 0.57, 0.58):
         pruned(magnitude_masks, lib, hundred, sparsity, [next(iter(hundred))])
