@@ -247,17 +247,19 @@ def long_and_exact(MLMHead, lib):
     V, d, T = some.randint(9, 14), some.randint(5, 8), some.randint(1100, 1300)
     head, embedding, state = seen.new_head(MLMHead, lib, V, d, 836)
     short, other = normal(2, 3, d, seed=837), normal(2, 3, d, seed=838)
-    for x in (short, other, normal(1, T, d, seed=839), short):
+    for x in (short, other, short):
         for mode in (True, False):
             head.train(mode)
             found = expect.floats(head(x), (*x.shape[:-1], V), "the logits")
             expect.close(found, seen.scored(state, x), "they are wrong")
     embedding.double()
     head.double()
-    exact = head(short.double())
-    assert type(exact) is torch.Tensor and exact.dtype is torch.float64, "not in double precision"
-    wanted = seen.scored({name: value.double() for name, value in state.items()}, short.double())
-    expect.close(exact, wanted, "imprecise", 1e-9)
+    state = {name: value.double() for name, value in state.items()}
+    # Of so many states a few are nearly alike, and a norm of theirs is nothing but rounding in single precision.
+    for x in (short.double(), normal(1, T, d, seed=839).double()):
+        exact = head(x)
+        assert type(exact) is torch.Tensor and exact.dtype is torch.float64, "not in double precision"
+        expect.close(exact, seen.scored(state, x), "imprecise", 1e-9)
 
 
 @private("7.7", tells="gradients are wrong, or one step of training leaves head and embedding apart.")
