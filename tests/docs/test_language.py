@@ -6,6 +6,7 @@ import pytest
 
 from autograder import course
 from autograder.author import build
+from benchmarks.readability import sentences
 
 ROOT = course.ROOT
 COURSE = course.load()
@@ -24,8 +25,6 @@ OF_OLDER_VERSIONS = r"\(\?:hand-in\||in a hand-in of zoe_mueller"  # words in th
 WRITTEN = (".md", ".py", ".toml", ".jinja")
 LEFT = {"CHANGELOG.md", "tests/docs/test_language.py"}  # what was said, as it was said; and the list above
 LONGEST = 35  # words of a sentence
-OTHER = re.compile(r"^\s*(?:[|#]|```|\[|!).*$", re.M)  # rows of tables, headings
-ITEM = re.compile(r"^\s*(?:[-*>]|\d+\.) ", re.M)
 
 
 def written():
@@ -55,15 +54,6 @@ def test_no_banned_phrase():
                 for m in re.finditer(pattern, text)
             ]
     assert found == []
-
-
-def sentences(markdown):
-    """The sentences of a Markdown text, without code, tables and formulas."""
-    text = re.sub(r"```.*?^```|\$\$.*?\$\$|<[^>]+>", " ", markdown, flags=re.S | re.M)
-    text = ITEM.sub("\n\n", OTHER.sub("\n\n", text))
-    text = re.sub(r"`[^`]*`|\$[^$]*\$|\]\([^)]*\)", "x", text)
-    for paragraph in re.split(r"\n\s*\n", text):
-        yield from re.split(r"(?<=[.!?:;])\s+", " ".join(paragraph.split()))
 
 
 PAGES = [pytest.param((ROOT / name).read_text(), id=name) for name in written() if name.endswith(".md")]
