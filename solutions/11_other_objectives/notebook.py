@@ -344,6 +344,15 @@ interactive(
 # $\epsilon$, which is added to the root of the mean square, and tuned peak rate and warm-up for each setting
 # (section 3.1).
 
+# %%
+for size in (1e-3, 1e-6, 1e-8):
+    steps = {eps: adam(size * calm, 1.0, (0.9, 0.98), eps)[500:].abs().mean() for eps in (1e-12, 1e-8, 1e-6)}
+    print(f"gradients of {size:g}:", *(f"eps {eps:g}: a step of {step:.3f}" for eps, step in steps.items()))
+
+# %% [markdown]
+# As long as gradients are much larger than $\epsilon$, it does nothing, and a step is as long for small gradients as
+# for large ones. As soon as they are as small as $\epsilon$, steps become short: then it acts as a learning rate.
+
 # %% [markdown]
 # ## 11.4 Spans
 #

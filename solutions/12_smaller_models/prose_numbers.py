@@ -39,12 +39,24 @@ def values_count() -> Comparison:
     return one
 
 
+def filters(places: int = 1) -> int:
+    """The numbers of AlexNet's first layer, with filters of its own at each of so many places."""
+    return places * int(papers.figure("filters of AlexNet's first layer")) * (SIDE * SIDE * 3 + 1)
+
+
+SIDE = int(papers.figure("width of these filters"))
+PLACES = (227 - SIDE) // 4 + 1  # of a picture of 227 by 227, in steps of 4
+
 NUMBERS: dict[str, Callable[[], str]] = {
     "60%": lambda: papers.figure("DistilBERT, faster"),
     "97%": lambda: papers.figure("DistilBERT, share of BERT's score"),
     "0.3": lambda: papers.figure("ALBERT-xxlarge, speed, BERT-large is 1"),
     "1.7": lambda: papers.figure("ALBERT-large, speed, BERT-large is 1"),
     "8": speed,
+    "96": lambda: papers.figure("filters of AlexNet's first layer"),
+    "55": lambda: str(PLACES),
+    "34,944": lambda: f"{filters():,}",
+    "105,705,600": lambda: f"{filters(PLACES**2):,}",
     "32": lambda: str(torch.finfo(torch.get_default_dtype()).bits),
     "30,000": lambda: f"{XXLARGE['V']:,}",
     "12": lambda: smaller.NOTEBOOK[:2],
