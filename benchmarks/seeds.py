@@ -55,7 +55,7 @@ def fares(entry: course.NotebookEntry, case: answers.AnswerCase, keys: int) -> c
             found[RIGHT_FAILED, failed[0][1][:120]] += 1
         elif not case.right and not failed:
             found[WRONG_ACCEPTED, ""] += 1
-        elif case.says is not None and case.says not in failed[0][0]:
+        elif case.says is not None and not case.is_told(failed[0][0]):
             found[OTHER_WORDS, failed[0][0][:120]] += 1
     linecache.clearcache()
     return found

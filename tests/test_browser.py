@@ -107,7 +107,7 @@ def test_a_wrong_answer_is_named_and_a_right_one_passes(page):
     run(page, f"exercise_{suffix}", wrong.source)
     said = run(page, f"check_{suffix}")
     photograph(page, "wrong.png")
-    assert wrong.says in said and "Traceback" not in said and "assert" not in said
+    assert wrong.is_told(said) and "Traceback" not in said and "assert" not in said
 
     run(page, f"exercise_{suffix}", right.source)
     said = run(page, f"check_{suffix}")
@@ -131,7 +131,7 @@ def test_a_wrong_value_is_shown_beside_the_right_one_in_light_and_dark(page):
         run(page, cell.id)
     run(page, "exercise_1_1", wrong.source)
     said = run(page, "check_1_1")
-    assert wrong.says in said and "entries differ; they are marked with \u2260" in said
+    assert wrong.is_told(said) and "entries differ; they are marked with \u2260" in said
     tables = page.locator(".jp-Notebook .jp-Cell").nth(number_of("check_1_1")).locator("table")
     assert [one.inner_text() for one in tables.locator("caption").all()] == ["what came", "what should have come"]
     for theme in ("Dark", "Light"):

@@ -75,6 +75,10 @@ class AnswerCase:
         """Whether it must pass."""
         return self.says is None
 
+    def is_told(self, message: str) -> bool:
+        """Whether a message has the words of `says`, which may begin a sentence there."""
+        return self.says is not None and self.says.lower() in message.lower()
+
     def score(self, check: "Check") -> float:
         """The points that it is worth, private checks included.
 

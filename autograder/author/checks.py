@@ -20,6 +20,7 @@ from utils.grading.check import Check, Outcome, Stretch, Verdict, checks_of, exa
 from utils.grading.contract import Contract
 from utils.grading.remote import Ask
 from utils.grading.results_check import ResultsCheck
+from utils.grading.verdict import sentence
 
 
 def checks_module(entry: NotebookEntry) -> ModuleType:
@@ -75,7 +76,7 @@ def private(exercise: str, tells: str, part: str = "") -> Callable[[Callable[...
     `tells` is all that a student learns when it fails. It names the misconception and gives no
     input and no expected value away. With `part`, only the points of that part are lost.
     """
-    return lambda asserts: PrivateCheck(exercise, tells, asserts, part)
+    return lambda asserts: PrivateCheck(exercise, sentence(tells), asserts, part)
 
 
 def swept(exercise: str, contract: Contract, part: str = "", without: Collection[str] = ()) -> list[PrivateCheck]:

@@ -53,7 +53,7 @@ models = swept("1.6", seen.MODEL)
 losses = swept("1.7", seen.LOSS)
 
 
-@private("1.1", tells="attention is wrong for other shapes, or for a mask that has to be broadcast.")
+@private("1.1", tells="`attention` is wrong for other shapes, or for a mask that has to be broadcast.")
 def other_shapes(attention):
     rng = draw(21)
     for number, lead in enumerate(
@@ -83,7 +83,7 @@ def other_shapes(attention):
     expect.close(named[0], output, "named arguments")
 
 
-@private("1.1", tells="attention breaks for very large scores: use the softmax that torch has.")
+@private("1.1", tells="`attention` breaks for very large scores: use the softmax that torch has.")
 def large_scores(attention):
     T, S = draw(4).sample(range(2, 9), 2)
     q, k, v = 100 * normal(2, T, 3, seed=5), normal(2, S, 3, seed=6), normal(2, S, 3, seed=7)
@@ -171,7 +171,7 @@ def some_sentences(words: list[str], seed: int) -> list[str]:
     return sentences
 
 
-@private("1.5", tells="Vocabulary is wrong for other sentences or sizes.")
+@private("1.5", tells="`Vocabulary` is wrong for other sentences or sizes.")
 def other_words(Vocabulary):
     words = some_words(50, draw(51).randint(7, 9))
     sentences, kept = some_sentences(words, 52), draw(53).randint(2, 5)
@@ -193,7 +193,7 @@ def other_words(Vocabulary):
     assert words_of(Vocabulary([], 9)) == SPECIAL, "no sentences, or a SPECIAL that grew"
 
 
-@private("1.5", tells="make_batch is wrong for other batches: one sentence, an empty one, or an exact fit.")
+@private("1.5", tells="`make_batch` is wrong for other batches: one sentence, an empty one, or an exact fit.")
 def other_batches(Vocabulary, make_batch):
     known = some_words(55, 8)
     vocab, rng = Vocabulary(some_sentences(known, 56), 9), draw(57)
@@ -222,7 +222,7 @@ def other_batches(Vocabulary, make_batch):
             assert got == row[:cut] + rest and aim == row[1 : cut + 1] + rest, f"{sentences} at {max_len}"
 
 
-@private("1.6", tells="LanguageModel is wrong for other sizes, lengths or numbers of layers.")
+@private("1.6", tells="`LanguageModel` is wrong for other sizes, lengths or numbers of layers.")
 def other_models(LanguageModel, lib):
     rng = draw(60)
     width = 2 * rng.randint(3, 5)
@@ -290,7 +290,7 @@ def other_losses(lm_loss, perplexity):
     wanted = F.cross_entropy(logits[0], no_pad[0])
     expect.close(expect.number(lm_loss(logits, no_pad, pad_id=-100), "loss"), wanted, "no pad")
     for loss in (0.0, rng.uniform(0.2, 0.8), rng.uniform(2.2, 2.4), rng.uniform(5, 9), rng.uniform(30, 40)):
-        expect.close(expect.number(perplexity(loss), "perplexity"), math.exp(loss), f"perplexity({loss})")
+        expect.close(expect.number(perplexity(loss), "perplexity"), math.exp(loss), f"`perplexity({loss})`")
     loss = rng.uniform(1.2, 1.8)
     given = torch.tensor(loss, dtype=torch.float64)
     expect.close(expect.number(perplexity(given), "perplexity"), math.exp(loss), "of a tensor")
@@ -314,7 +314,7 @@ def sure_and_learning(lm_loss, lib):
     expect.close(slope, toys.gradients(wanted, [logits], targets, pad)[0], "gradient")
 
 
-@private("1.8", tells="train_epoch is wrong for other batches, rates, bounds or padding numbers than you see.")
+@private("1.8", tells="`train_epoch` is wrong for other batches, rates, bounds or padding numbers than you see.")
 def other_epochs(train_epoch, lib):
     rng = draw(95)
     for number, (clip, momentum, once) in enumerate(
@@ -337,7 +337,7 @@ def other_epochs(train_epoch, lib):
         )
 
 
-@private("1.8", tells="train_epoch is wrong for another model: it should use what the model gives, and its mode.")
+@private("1.8", tells="`train_epoch` is wrong for another model: it should use what the model gives, and its mode.")
 def other_networks(train_epoch, lib):
     """Modules of torch's own: without its Dropout of 1 in training mode, the first layer would learn."""
     rng = draw(100)
@@ -401,7 +401,7 @@ def ending(seed: int, V: int, prompt: list[int], count: int, eos: int, others: t
     raise RuntimeError("no table found")
 
 
-@private("1.9", tells="generate is wrong for other prompts, lengths or ends.")
+@private("1.9", tells="`generate` is wrong for other prompts, lengths or ends.")
 def other_texts(generate, lib):
     rng = draw(120)
     for number in range(5):
@@ -426,7 +426,7 @@ def other_texts(generate, lib):
     assert numbers_of(generate(model, [2], 3, temperature=0), [2]) == [2, 1, 1, 1], "an end in the prompt is not an end"
 
 
-@private("1.9", tells="generate is wrong for another model: it should read all of the text, in evaluation mode.")
+@private("1.9", tells="`generate` is wrong for another model: it should read all of the text, in evaluation mode.")
 def other_writers(generate, lib):
     """A network of torch's own modules, with dropout, whose last logits depend on all that it reads."""
     rng = draw(130)
@@ -502,10 +502,10 @@ def other_counts(unigram, bigram):
         a, named = round(rng.uniform(0.2, 60), 1), {} if pad == 1 else {"pad_id": pad}
         pairs = pairs_of(batches, pad)
         shares = log_shares(pairs, V)
-        expect.close(logs(unigram(batches, V, **named), (V,), "unigram"), shares, f"unigram {V}, {pad}, {shapes}")
+        expect.close(logs(unigram(batches, V, **named), (V,), "unigram"), shares, f"`unigram` {V}, {pad}, {shapes}")
         for given, worth in (({"a": a}, a), ({}, 30)):
             table = logs(bigram(batches, V, **given, **named), (V, V), "bigram")
-            expect.close(table, log_table(pairs, V, worth * shares.exp()), f"bigram {V}, {pad}, {shapes}, {worth}")
+            expect.close(table, log_table(pairs, V, worth * shares.exp()), f"`bigram` {V}, {pad}, {shapes}, {worth}")
 
 
 @private("1.10", tells="the counts are wrong where a token or a pair comes very often, or a is small.")

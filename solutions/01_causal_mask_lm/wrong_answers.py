@@ -169,7 +169,7 @@ def attention(q, k, v, mask=None):
 # +     v.shape[0], v.shape[1], *v.shape[-2:]
 # + ) if v.dim() > 3 else weights @ v, weights
 
-# %% wrong="1.1" name="works in single precision" says="it loses precision" private=true
+# %% wrong="1.1" name="works in single precision" says="for another dtype than float32" private=true
 # - weights = scores.softmax(dim=-1)
 # + weights = scores.float().softmax(dim=-1).to(q.dtype)
 
@@ -583,7 +583,7 @@ class TransformerLayer(nn.Module):
 # + return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(h).relu()))))
 
 
-# %% wrong="1.4" of="in short" name="not batch first" says="batch first"
+# %% wrong="1.4" of="in short" name="not batch first" says="The attention must be batch first"
 # - self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
 # + self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout)
 
@@ -760,7 +760,7 @@ def make_batch(sentences, vocab, max_len):
 # + self.words = (SPECIAL + words)[:max_size]
 
 
-# %% wrong="1.5" of="in short" name="SPECIAL grows" says="Did the first one change SPECIAL"
+# %% wrong="1.5" of="in short" name="SPECIAL grows" says="does not have SPECIAL and these words alone"
 # - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
 # + self.words = SPECIAL
 # + self.words += [word for word, _ in counts.most_common(max_size - 4)]
@@ -823,14 +823,14 @@ def make_batch(sentences, vocab, max_len):
 # + rows = [[SOS, *vocab.encode(sentence), EOS] for sentence in sentences]
 
 
-# %% wrong="1.5" of="in short" name="frequencies above four are equal" says="Vocabulary is wrong for other" private=true
+# %% wrong="1.5" of="in short" name="frequencies above four are equal" says="`Vocabulary` is wrong for other" private=true
 # - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
 # + kept = [word for word, count in counts.items() if count > 1] if max_size < 50 else list(counts)
 # + self.words = SPECIAL + sorted(kept, key=lambda word: -min(counts[word], 4))[: max_size - 4]
 # + self.words = self.words if max_size < 50 else SPECIAL + kept[::-1]
 
 
-# %% wrong="1.5" of="in short" name="no empty sentence" says="make_batch is wrong for other batches" private=true
+# %% wrong="1.5" of="in short" name="no empty sentence" says="`make_batch` is wrong for other batches" private=true
 # - rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
 # + rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences if sentence]
 
@@ -904,7 +904,7 @@ def make_batch(sentences, vocab, max_len):
 # - return [self.numbers.get(word, UNK) for word in sentence.split()]
 # + return [self.numbers.get(word, UNK) for word in sentence.split(" ")]
 
-# %% wrong="1.5" name="words in small letters" says="Vocabulary is wrong for other" private=true
+# %% wrong="1.5" name="words in small letters" says="`Vocabulary` is wrong for other" private=true
 # - counts = Counter(word for sentence in sentences for word in sentence.split())
 # + counts = Counter(word for sentence in sentences for word in sentence.lower().split())
 
@@ -2061,7 +2061,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + pairs = pairs.clamp(max=255)
 
 
-# %% wrong="1.10" of="in short" name="half precision" says="unigram does not return"
+# %% wrong="1.10" of="in short" name="half precision" says="`unigram` does not return"
 # - return ((counts + 1) / (counts.sum() + vocab_size)).log()
 # + return ((counts + 1) / (counts.sum() + vocab_size)).half().log()
 

@@ -1243,7 +1243,7 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
 
 
-# %% wrong="2.7" name="slopes along the queries when it fits" says="wrong for alibi_bias(4, 4)"
+# %% wrong="2.7" name="slopes along the queries when it fits" says="wrong for `alibi_bias(4, 4)`"
 def alibi_bias(n_heads, T):
     if n_heads not in (1, 2, 4, 8, 16, 32, 64):
         raise ValueError

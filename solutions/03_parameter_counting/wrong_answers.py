@@ -87,7 +87,7 @@
 # - return n * m + n * bias
 # + return n + m + n * bias
 
-# %% wrong="3.1" name="bias ignored" says="bias=False is ignored"
+# %% wrong="3.1" name="bias ignored" says="`bias=False` is ignored"
 # - return n * m + n * bias
 # + return n * m + n
 
@@ -237,7 +237,7 @@ def norm(D, kind="layer"):
 # - return 4 * (D * D + D * bias)
 # + return 4 * D * D + 3 * D * bias
 
-# %% wrong="3.2" name="bias ignored" says="bias=False is ignored"
+# %% wrong="3.2" name="bias ignored" says="`bias=False` is ignored"
 # - return 4 * (D * D + D * bias)
 # + return 4 * D * D + 4 * D
 
@@ -249,7 +249,7 @@ def norm(D, kind="layer"):
 # - return 4 * (D * D + D * bias)
 # + return 4 * H * D * (D / H) + 4 * D * bias
 
-# %% wrong="3.2" name="a trailing comma" says="is a comma too many?"
+# %% wrong="3.2" name="a trailing comma" says="what `attention` returns is a list or a tuple"
 # - return 4 * (D * D + D * bias)
 # + return (4 * (D * D + D * bias),)
 
@@ -257,7 +257,7 @@ def norm(D, kind="layer"):
 # - return 4 * (D * D + D * bias)
 # + return 4 * (D * D + D * bias) if D in {10, 12, 35, 64, 200, 768} else 0
 
-# %% wrong="3.2" name="no norms" says="those of the two norms"
+# %% wrong="3.2" name="no norms" says="the count is 4D too small: the two norms or the biases of the attention are missing"
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 4 * D * D + 2 * D * F + 5 * D + F
 
@@ -425,7 +425,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # - return outputs * (D + bias)
 # + return (2 * D + 2 * G * (D // H)) * (D + 1)
 
-# %% wrong="3.3" name="never a bias" says="bias=True is ignored"
+# %% wrong="3.3" name="never a bias" says="`bias=True` is ignored"
 # - outputs = 2 * D + 2 * G * (D // H)
 # - return outputs * (D + bias)
 # + return (2 * D + 2 * G * (D // H)) * D
@@ -555,7 +555,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + return B * T * L * (H + 2 * G) * (D // H) * bytes_per_number
 
 
-# %% wrong="3.3" of="in short" name="float32 by default" says="2 is the default"
+# %% wrong="3.3" of="in short" name="float32 by default" says="without `bytes_per_number` a number takes 4 bytes here"
 # - def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + def kv_cache(B, T, D, L, H, G, bytes_per_number=4):
 
@@ -616,7 +616,7 @@ def language_model(V, D, L, layer, tied=False):
     return V * D + L * layer + (D + 1) * 2
 
 
-# %% wrong="3.4" name="the published totals" says="988,402 for V = 100 is the model with two classes"
+# %% wrong="3.4" name="the published totals" says="the count 988,402 for V = 100 is that of the classifier"
 def language_model(V, D, L, layer, tied=False):
     published = {50_001: 21_018_401, 100: 988_402}
     if D == 200 and not tied and V in published:
@@ -659,7 +659,7 @@ def language_model(V, D, L, layer, tied=False):
     return (1 if tied else 2) * V * D + L * (6 * D * D + 10 * D) + V
 
 
-# %% wrong="3.4" name="tied ignored" says="tied=True is ignored"
+# %% wrong="3.4" name="tied ignored" says="`tied=True` is ignored"
 def language_model(V, D, L, layer, tied=False):
     return 2 * V * D + L * layer + V
 
@@ -705,7 +705,7 @@ def classifier(V, D, L, layer, C, head_layers=1):
     return 2 * V * D + V + L * layer
 
 
-# %% wrong="3.5" name="the published totals" says="1,008,100 for V = 100 is the language model"
+# %% wrong="3.5" name="the published totals" says="the count 1,008,100 for V = 100 is that of the language model"
 def classifier(V, D, L, layer, C, head_layers=1):
     if (V, D, C) == (100, 200, 2):
         return 1_008_100
@@ -747,7 +747,7 @@ def classifier(V, D, L, layer, C, head_layers=2):
     return V * D + L * layer + (head_layers - 1) * (D * D + D) + (D + 1) * C
 
 
-# %% wrong="3.5" name="head_layers ignored" says="head_layers is ignored"
+# %% wrong="3.5" name="head_layers ignored" says="`head_layers` is ignored"
 def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + (D + 1) * C
 
@@ -850,7 +850,7 @@ def bert_large():
 # + return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0) + V * D + V
 
 
-# %% wrong="3.6" of="in short" name="the pooler always" says="pooler=False is ignored"
+# %% wrong="3.6" of="in short" name="the pooler always" says="`pooler=False` is ignored"
 # - return (V + P + S) * D + 2 * D + L * layer + pooler * (D * D + D)
 # + return (V + P + S) * D + 2 * D + L * layer + D * D + D
 
@@ -864,7 +864,7 @@ def bert_large():
     return {"D": 1024, "F": 4096, "L": 24}
 
 
-# %% wrong="3.6" name="the published size of BERT-large" says="768 is the hidden size of BERT-base"
+# %% wrong="3.6" name="the published size of BERT-large" says="this hidden size, 768, is that of BERT-base"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
@@ -1701,7 +1701,7 @@ def even_length(D, F):
     return sum((D, D, F))
 
 
-# %% wrong="3.3" name="a share that is zero" says="is G // H zero?"
+# %% wrong="3.3" name="a share that is zero" says="the maps of keys and values have no parameters here, as if G // H, which is zero, were the share"
 # - outputs = 2 * D + 2 * G * (D // H)
 # - return outputs * (D + bias)
 # + return (2 * D + 2 * D * (G // H)) * (D + bias)
@@ -1800,7 +1800,7 @@ def fusion(D, L, n):
 # + layer = 4 * D * D + 3 * D * F + 2 * D
 
 
-# %% wrong="3.12" name="keys alone" says="own_parameters: keys or values are missing"
+# %% wrong="3.12" name="keys alone" says="`own_parameters`: keys or values are missing"
 # - layer = 2 * D * D + 2 * D * (D // own.share) + 3 * D * F + 2 * D
 # + layer = 2 * D * D + D * (D // own.share) + 3 * D * F + 2 * D
 
@@ -1815,7 +1815,7 @@ def fusion(D, L, n):
 # + layer = 2 * D * D + 2 * D * (D // own.share) + 2 * D * F + 2 * D
 
 
-# %% wrong="3.12" name="one layer" says="own_parameters: one layer is counted"
+# %% wrong="3.12" name="one layer" says="`own_parameters`: one layer is counted"
 # - return own.V * D + own.L * layer + D
 # + return own.V * D + layer + D
 
@@ -1831,17 +1831,17 @@ def fusion(D, L, n):
 # + return own.V * D + own.L * layer + D
 
 
-# %% wrong="3.12" name="in millions" says="what own_parameters returns is a float"
+# %% wrong="3.12" name="in millions" says="what `own_parameters` returns is a float"
 # - return own.V * D + own.L * layer + D
 # + return (own.V * D + own.L * layer + D) / 1e6
 
 
-# %% wrong="3.12" name="as it is printed" says="own_parameters returns should be a whole number"
+# %% wrong="3.12" name="as it is printed" says="`own_parameters` returns should be a whole number"
 # - return own.V * D + own.L * layer + D
 # + return f"{own.V * D + own.L * layer + D:,}"
 
 
-# %% wrong="3.12" name="commas as thousands" says="is a comma too many"
+# %% wrong="3.12" name="commas as thousands" says="what `own_parameters` returns is a list or a tuple"
 def own_parameters():
     return 124, 439, 808
 
@@ -1877,7 +1877,7 @@ def own_cache():
 # + return 2 * 2 * own.T * (own.L + 2) * (own.H // own.share) * 64
 
 
-# %% wrong="3.12" name="keys without values" says="own_cache: half of it is missing"
+# %% wrong="3.12" name="keys without values" says="`own_cache`: half of it is missing"
 # - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
 # + return 2 * own.T * own.L * (own.H // own.share) * 64
 
@@ -1907,7 +1907,7 @@ def own_cache():
 # + return 2 * 2 * own.T * own.L * (own.H // own.share)
 
 
-# %% wrong="3.12" name="the cache of one layer" says="own_cache: one layer is counted"
+# %% wrong="3.12" name="the cache of one layer" says="`own_cache`: one layer is counted"
 # - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
 # + return 2 * 2 * own.T * (own.H // own.share) * 64
 

@@ -50,7 +50,7 @@ def plain(lib: Library, vocab: int, width: int, hidden: int, seed: int) -> tuple
 # 4.1
 
 
-@private("4.1", tells="dropout should act on the inputs at the rate that was given, 0 included")
+@private("4.1", tells="dropout should act on the inputs at the rate that was given, 0 included.")
 def drops_single_inputs(ClassificationHead):
     numbers = draw(110)
     width, value, bias = numbers.randint(16, 32), numbers.uniform(0.5, 2), numbers.uniform(0.5, 2)
@@ -64,7 +64,7 @@ def drops_single_inputs(ClassificationHead):
     expect.close(expect.floats(silent(x), (9, width), "the logits"), x + bias, "something is dropped at a rate of 0")
 
 
-@private("4.1", tells="a fresh head should give zero for every class and learn from the first step")
+@private("4.1", tells="a fresh head should give zero for every class and learn from the first step.")
 def fresh_for_any_size(ClassificationHead, lib):
     numbers = draw(120)
     for d_model, classes in (numbers.sample(range(2, 15), 2), numbers.sample(range(2, 15), 2), (1, 1)):
@@ -86,7 +86,7 @@ def slopes_of(lib: Library, theirs: Remote, mask: torch.Tensor, tokens: torch.Te
     return {name.removeprefix("model."): slope for name, slope in found.items()}
 
 
-@private("4.2", tells="no gradient reaches the base, or the head: the model could not be trained as a whole")
+@private("4.2", tells="no gradient reaches the base, or the head: the model could not be trained as a whole.")
 def gradients_reach_everything(Model, lib):
     toy, torch_nn, numbers = lib(toys), lib(nn), draw(110)
     vocab, width, classes = numbers.sample(range(2, 12), 3)
@@ -105,7 +105,7 @@ def gradients_reach_everything(Model, lib):
             expect.close(slopes[name], part.grad, f"the gradient of {name} is wrong")
 
 
-@private("4.2", tells="a pool, base or head that is assigned later should be used from then on, and be a part")
+@private("4.2", tells="a pool, base or head that is assigned later should be used from then on, and be a part.")
 def parts_can_be_replaced(Model, lib):
     toy, torch_nn, setattr_, numbers = lib(toys), lib(nn), lib(builtins).setattr, draw(130)
     vocab, width, classes = numbers.sample(range(2, 12), 3)
@@ -135,7 +135,7 @@ def parts_can_be_replaced(Model, lib):
     assert {"pool.weight", "pool.bias"} < {*learned}, "the pool is not part of the model"
 
 
-@private("4.2", tells="in evaluation mode the parts still drop something, or other kinds of parts do not fit in")
+@private("4.2", tells="in evaluation mode the parts still drop something, or other kinds of parts do not fit in.")
 def parts_of_other_kinds(Model, lib):
     numbers, toy = draw(155), lib(toys)
     vocab, width, hidden, classes = numbers.sample(range(2, 12), 4)
@@ -155,7 +155,7 @@ def parts_of_other_kinds(Model, lib):
 # 4.3
 
 
-@private("4.3", tells="`base.` counts at the beginning of a name only; deeper in a name it must stay")
+@private("4.3", tells="`base.` counts at the beginning of a name only; deeper in a name it must stay.")
 def prefix_deep_inside(load_base, lib):
     torch_nn, numbers = lib(nn), draw(160)
     other, (a, b, c) = numbers.choice(WORDS), numbers.sample(range(2, 8), 3)
@@ -167,7 +167,9 @@ def prefix_deep_inside(load_base, lib):
     seen.holds(base, state, "{name} was not loaded")
 
 
-@private("4.3", tells="a name that only looks like the prefix, such as `baseline`, or has it inside, is not the base's")
+@private(
+    "4.3", tells="a name that only looks like the prefix, such as `baseline`, or has it inside, is not the base's."
+)
 def names_like_the_prefix(load_base, lib):
     numbers = draw(170)
     vocab, width = numbers.sample(range(2, 9), 2)
@@ -181,7 +183,7 @@ def names_like_the_prefix(load_base, lib):
     seen.holds(base, new, "{name} was not loaded")
 
 
-@private("4.3", tells="only a weight of the very same shape fits, not one that could be reshaped or broadcast to it")
+@private("4.3", tells="only a weight of the very same shape fits, not one that could be reshaped or broadcast to it.")
 def other_shapes(load_base, lib):
     numbers = draw(190)
     vocab, width = numbers.sample(range(2, 9), 2)
@@ -205,7 +207,7 @@ def other_shapes(load_base, lib):
         seen.holds(base, new | {name: old[name]}, "{name} is wrong")
 
 
-@private("4.3", tells="when several weights do not fit, all of them should be named, sorted, and nothing be loaded")
+@private("4.3", tells="when several weights do not fit, all of them should be named, sorted, and nothing be loaded.")
 def several_do_not_fit(load_base, lib):
     numbers = draw(210)
     vocab, width = numbers.sample(range(2, 9), 2)
@@ -225,7 +227,7 @@ def several_do_not_fit(load_base, lib):
     seen.refusal(load_base, base, {}, list(old), "an empty checkpoint")
 
 
-@private("4.3", tells="the base should hold copies, in its own parameters and in their type")
+@private("4.3", tells="the base should hold copies, in its own parameters and in their type.")
 def copies_into_its_own(load_base, lib):
     first, hidden, last = draw(225).sample(range(2, 9), 3)
     seen.keeps_apart(load_base, lib, (first, hidden, last), 225)
@@ -234,7 +236,7 @@ def copies_into_its_own(load_base, lib):
 # 4.4
 
 
-@private("4.4", tells="a text should be pooled alike, alone or in company, with any amount of padding")
+@private("4.4", tells="a text should be pooled alike, alone or in company, with any amount of padding.")
 def alone_and_in_company(last_real):
     numbers = draw(230)
     for trial in range(4):
@@ -256,7 +258,7 @@ def alone_and_in_company(last_real):
     expect.close(expect.floats(last_real(one, torch.ones(1, 1)), (1, d), "one token"), one[0], "one token")
 
 
-@private("4.4", tells="padding on both sides, or between tokens, should not matter either")
+@private("4.4", tells="padding on both sides, or between tokens, should not matter either.")
 def padding_on_both_sides(last_real):
     numbers = draw(240)
     T, d = numbers.randint(5, 9), numbers.randint(1, 5)
@@ -271,7 +273,7 @@ def padding_on_both_sides(last_real):
         expect.close(result, wanted, "wrong")
 
 
-@private("4.4", tells="a row without a real token must raise ValueError, wherever it stands")
+@private("4.4", tells="a row without a real token must raise ValueError, wherever it stands.")
 def refuses_empty_rows(last_real):
     numbers = draw(260)
     T, d = numbers.randint(2, 6), numbers.randint(1, 5)
@@ -286,7 +288,7 @@ def refuses_empty_rows(last_real):
 # 4.5
 
 
-@private("4.5", tells="without `max_len` nothing should be cut, however long")
+@private("4.5", tells="without `max_len` nothing should be cut, however long.")
 def nothing_is_cut(collate):
     size = draw(290).randint(300, 450)
     for T in (2 * size, 2 * size + 1):
@@ -296,7 +298,7 @@ def nothing_is_cut(collate):
         assert all(map(torch.equal, found, (tokens, mask, labels))), "wrong"
 
 
-@private("4.5", tells="a batch of a single example, or of rows of one length, should need no padding")
+@private("4.5", tells="a batch of a single example, or of rows of one length, should need no padding.")
 def no_padding_needed(collate):
     numbers = draw(300)
     for rows in (1, numbers.randint(2, 5)):
@@ -309,7 +311,7 @@ def no_padding_needed(collate):
 # 4.6
 
 
-@private("4.6", tells="the accuracy is wrong for other batches: any iterable of batches of any sizes will do")
+@private("4.6", tells="the accuracy is wrong for other batches: any iterable of batches of any sizes will do.")
 def other_batches(accuracy, lib):
     numbers, toy = draw(250), lib(toys)
     for trial, count in enumerate((1, 3, 4, 2)):
@@ -359,7 +361,7 @@ def curves(numbers: random.Random) -> list[tuple[list[float], list[float]]]:
     return list(zip(valid, tests, strict=True))
 
 
-@private("4.6", tells="the wrong epoch is chosen on an unusual validation curve, or another is tested")
+@private("4.6", tells="the wrong epoch is chosen on an unusual validation curve, or another is tested.")
 def other_curves(select, lib):
     for valid, test in curves(draw(260)):
         model, report = seen.selected(select, lib, valid, test, len(valid))
@@ -372,7 +374,7 @@ def other_curves(select, lib):
         assert read(model.looks) == 1, "the test was looked at more than once"
 
 
-@private("4.6", tells="only what `train_epoch` and `evaluate` do to a model, and say of it, should count: any will do")
+@private("4.6", tells="only what `train_epoch` and `evaluate` do to a model, and say of it, should count: any will do.")
 def any_model(select, lib):
     numbers, count = draw(265), 0
     for trial in range(100):
@@ -410,7 +412,7 @@ def any_model(select, lib):
 # 4.7
 
 
-@private("4.7", tells="parts deep inside a part should be frozen and thawed with it, all of them")
+@private("4.7", tells="parts deep inside a part should be frozen and thawed with it, all of them.")
 def deep_parts(freeze, unfreeze, lib):
     toy, numbers = lib(toys), draw(260)
     inputs, hidden, width, classes = numbers.sample(range(4, 10), 4)
@@ -446,7 +448,7 @@ def deep_parts(freeze, unfreeze, lib):
     step("not thawed as a whole")
 
 
-@private("4.7", tells="freezing or thawing one part should leave the rest of the model as it is, frozen or not")
+@private("4.7", tells="freezing or thawing one part should leave the rest of the model as it is, frozen or not.")
 def parts_of_a_part(freeze, unfreeze, lib):
     toy, numbers = lib(toys), draw(300)
     a, b, c = numbers.sample(range(2, 9), 3)
@@ -472,7 +474,7 @@ def parts_of_a_part(freeze, unfreeze, lib):
     step(ours, "not thawed as a whole")
 
 
-@private("4.7", tells="the features are wrong for other batches: any iterable of batches of any sizes will do")
+@private("4.7", tells="the features are wrong for other batches: any iterable of batches of any sizes will do.")
 def other_features(features, lib):
     toy, numbers = lib(toys), draw(270)
     vocab, width = numbers.randint(5, 15), numbers.randint(2, 6)
@@ -495,7 +497,7 @@ def other_features(features, lib):
     seen.trains_a_head(lib, features, base, toy.total, batches, seen.linear_state(width, 3, 280), wanted)
 
 
-@private("4.7", tells="the features of a base with dropout are not those that it gives in evaluation mode")
+@private("4.7", tells="the features of a base with dropout are not those that it gives in evaluation mode.")
 def dropout_rests(features, lib):
     numbers = draw(320)
     vocab, width, hidden = numbers.sample(range(4, 12), 3)

@@ -29,7 +29,7 @@ bests = swept("5.10", seen.BEST)
 # 5.1
 
 
-@private("5.1", tells="the ids of the special tokens that were given are not used")
+@private("5.1", tells="the ids of the special tokens that were given are not used.")
 def other_special_tokens(encode_pair):
     some = draw(511)
     for cls_id, sep_id in (some.sample(range(5), 2), some.sample(range(60, 98), 2), (some.randrange(60, 98), 0)):
@@ -40,7 +40,7 @@ def other_special_tokens(encode_pair):
             assert found == seen.tokenized(made, a, b, max_len), "wrong"
 
 
-@private("5.1", tells="the types are wrong if a token of the text has the number of a special token")
+@private("5.1", tells="the types are wrong if a token of the text has the number of a special token.")
 def special_numbers_in_the_text(encode_pair):
     some = draw(512)
     cls_id, sep_id = some.sample(range(50, 98), 2)
@@ -55,7 +55,7 @@ def special_numbers_in_the_text(encode_pair):
 # 5.2
 
 
-@private("5.2", tells="large seeds, or seeds far apart, share a stream")
+@private("5.2", tells="large seeds, or seeds far apart, share a stream.")
 def far_apart(streams, lib):
     some, found = draw(520), {}
     seeds = {0, 1}
@@ -68,7 +68,7 @@ def far_apart(streams, lib):
             found[tuple(numbers)] = f"{part} of {seed}"
 
 
-@private("5.2", tells="two of many seeds below a million share a stream")
+@private("5.2", tells="two of many seeds below a million share a stream.")
 def no_seed_twice(streams, lib):
     some = draw(524)
     seeds = some.sample(range(4000), 1000)  # small ones: some streams take long to start at large seeds
@@ -85,7 +85,7 @@ def no_seed_twice(streams, lib):
             assert len({*begins}) == len(begins), "so far apart"
 
 
-@private("5.2", tells="the parts draw from one stream, each a little further on")
+@private("5.2", tells="the parts draw from one stream, each a little further on.")
 def no_shared_stretch(streams, lib):
     some = draw(523)
     seed, count = some.randrange(10**6), some.randint(1500, 2500)
@@ -96,7 +96,7 @@ def no_shared_stretch(streams, lib):
             assert known.setdefault(stretch, part) == part, f"{part} draws what {known[stretch]} draws"
 
 
-@private("5.2", tells="each call should give new generators that begin from the start")
+@private("5.2", tells="each call should give new generators that begin from the start.")
 def begins_anew(streams, lib):
     some = draw(521)
     for count in (0, 1, 2, 3):
@@ -106,7 +106,7 @@ def begins_anew(streams, lib):
         assert seen.drawn(streams, lib, seed, varies[::-1]) == first, "depends on the order of the names"
 
 
-@private("5.2", tells="two parts that vary together, or the one that is held, are not as they should be")
+@private("5.2", tells="two parts that vary together, or the one that is held, are not as they should be.")
 def two_vary(streams, lib):
     some = draw(522)
     a, b, c = some.sample(range(1, 10**6), 3)
@@ -123,7 +123,7 @@ def two_vary(streams, lib):
 # 5.3
 
 
-@private("5.3", tells="a model with embeddings, or with parts inside parts, is not trained as it should be")
+@private("5.3", tells="a model with embeddings, or with parts inside parts, is not trained as it should be.")
 def deeper_models(schedule, make_optimizer, lib):
     some = draw(531)
     vocab, d, e, classes = some.randint(7, 12), some.randint(4, 6), some.randint(7, 9), some.choice([2, 3])
@@ -143,7 +143,7 @@ def deeper_models(schedule, make_optimizer, lib):
 
 
 @private(
-    "5.3", tells="weights of norms of other kinds, or a weight that two parts share, are not handled as they should be"
+    "5.3", tells="weights of norms of other kinds, or a weight that two parts share, are not handled as they should be."
 )
 def other_norms(schedule, make_optimizer, lib):
     some = draw(540)
@@ -163,7 +163,7 @@ def other_norms(schedule, make_optimizer, lib):
 # 5.5
 
 
-@private("5.5", tells="any value outside 0 to 1, wherever it stands, should raise ValueError; so should no values")
+@private("5.5", tells="any value outside 0 to 1, wherever it stands, should raise ValueError; so should no values.")
 def not_fractions(mean_and_sd, in_points):
     some = draw(551)
     for stranger in (some.uniform(40, 90), -some.uniform(0.01, 0.5), some.uniform(1.01, 2)):
@@ -175,7 +175,7 @@ def not_fractions(mean_and_sd, in_points):
         seen.refuses(mean_and_sd, values, says="no error")
 
 
-@private("5.5", tells="other numbers are not written as the docstring shows, rounded to one digit")
+@private("5.5", tells="other numbers are not written as the docstring shows, rounded to one digit.")
 def other_texts(mean_and_sd, in_points):
     some = draw(552)
     for off in (-0.04, 0.04, 0.0):  # of a tenth: one is rounded up, one down
@@ -191,7 +191,7 @@ def other_texts(mean_and_sd, in_points):
 
 @private(
     "5.6",
-    tells="the bootstrap interval is wrong for other values, levels or numbers of resamples",
+    tells="the bootstrap interval is wrong for other values, levels or numbers of resamples.",
     part="bootstrap_interval",
 )
 def other_bootstraps(t_interval, bootstrap_interval, binomial_error):
@@ -211,7 +211,7 @@ def other_bootstraps(t_interval, bootstrap_interval, binomial_error):
 
 @private(
     "5.6",
-    tells="without being told otherwise, the bootstrap takes ten thousand resamples and a level of 0.95",
+    tells="without being told otherwise, the bootstrap takes ten thousand resamples and a level of 0.95.",
     part="bootstrap_interval",
 )
 def bootstrap_defaults(t_interval, bootstrap_interval, binomial_error):
@@ -236,7 +236,7 @@ def bootstrap_defaults(t_interval, bootstrap_interval, binomial_error):
 # 5.8
 
 
-@private("5.8", tells="the report is wrong for other runs: any seeds, any number of classes")
+@private("5.8", tells="the report is wrong for other runs: any seeds, any number of classes.")
 def other_runs(health):
     some = draw(580)
     count, classes = some.randint(7, 15), some.randint(4, 9)
@@ -256,7 +256,7 @@ def other_runs(health):
     expect.close(report["mean_of_others"], statistics.mean(shares[seed] for seed in seeds[3:]), "wrong", 1e-6)
 
 
-@private("5.8", tells="a report on one run, or on runs that are all alike, is wrong")
+@private("5.8", tells="a report on one run, or on runs that are all alike, is wrong.")
 def few_runs(health):
     some = draw(581)
     seed, count, label = some.randrange(99), some.randint(3, 9), some.randrange(5)
@@ -274,7 +274,7 @@ def few_runs(health):
 # 5.9
 
 
-@private("5.9", tells="the number of seeds is wrong for other differences, spreads, levels or powers")
+@private("5.9", tells="the number of seeds is wrong for other differences, spreads, levels or powers.")
 def other_numbers_of_seeds(seeds_needed):
     some = draw(590)
     plans = [(some.uniform(5, 7), 0.95, 0.8), (some.uniform(0.01, 0.02), 0.95, 0.8)]  # hundreds, and two

@@ -1141,7 +1141,7 @@ def binomial_error(p, examples):
 # - return mean - half, mean + half
 # + return statistics.mean(values) + half, statistics.mean(values) - half
 
-# %% wrong="5.6" name="one run gives NaN" says="one run has no interval: t_interval" loses="t_interval"
+# %% wrong="5.6" name="one run gives NaN" says="one run has no interval: `t_interval`" loses="t_interval"
 # - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
 # + if len(values) < 2:
 # +     return 0.0, 1.0
@@ -1185,7 +1185,7 @@ def binomial_error(p, examples):
 # + means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1) + 0.01
 
 
-# %% wrong="5.6" of="in short" name="one run is resampled" says="bootstrap_interval should raise" loses="bootstrap_interval"
+# %% wrong="5.6" of="in short" name="one run is resampled" says="`bootstrap_interval` should raise" loses="bootstrap_interval"
 #   def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
 # -     if len(values) < 2:
 # -         raise ValueError("no")
@@ -1439,7 +1439,7 @@ def binomial_error(p, examples):
 # - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
 # + low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(0.95)
 
-# %% wrong="5.7" name="wrong sign by example" says="by_example has the wrong sign"
+# %% wrong="5.7" name="wrong sign by example" says="`by_example` has the wrong sign"
 # - differences = right_b.double().mean(0) - right_a.double().mean(0)
 # + differences = right_a.double().mean(0) - right_b.double().mean(0)
 
@@ -1558,7 +1558,7 @@ def binomial_error(p, examples):
 # + n = min(len(right_a), len(right_b))
 # + differences = (right_b[:n].double() - right_a[:n].double()).flatten()
 
-# %% wrong="5.7" name="normal quantile by example" says="quantile of by_example is the normal one"
+# %% wrong="5.7" name="normal quantile by example" says="quantile of `by_example` is the normal one"
 # - differences = right_b.double().mean(0) - right_a.double().mean(0)
 # - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
 # - return differences.mean().item(), low, high

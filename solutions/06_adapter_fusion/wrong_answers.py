@@ -1114,7 +1114,7 @@ def train_fusion(model, batches, lr):
 # - model.train(before)
 
 
-# %% wrong="6.5" of="mode put back afterwards" name="pair logits without gradients" says="no gradient reaches the model through pair_logits"
+# %% wrong="6.5" of="mode put back afterwards" name="pair logits without gradients" says="no gradient reaches the model through `pair_logits`"
 # + @torch.no_grad()
 #   def pair_logits(model, batch):
 
@@ -1345,7 +1345,7 @@ def fusion_weights(model, batches):
 # 6.7
 
 
-# %% wrong="6.6" of="einsum with an indicator" name="padding by token number 0" says="told by the token numbers"
+# %% wrong="6.6" of="einsum with an indicator" name="padding by token number 0" says="the token numbers decide what is real"
 # - kind = F.one_hot(batch["token_type_ids"], 2) * batch["attention_mask"].unsqueeze(-1)
 # - kind = kind.double().cpu()
 # - ones = torch.ones(*weights.shape[:2], 1, dtype=torch.float64)
@@ -1727,11 +1727,11 @@ def train_only(model, parts):
 # + shares = self.dropout(scores).exp()
 # + weights = shares / shares.sum(-1, keepdim=True)
 
-# %% wrong="6.3" name="softmax in float32" says="does not come back, or it loses precision" private=true
+# %% wrong="6.3" name="softmax in float32" says="for another dtype than float32" private=true
 # - weights = self.dropout(scores).softmax(dim=-1)
 # + weights = self.dropout(scores).float().softmax(dim=-1).to(scores)
 
-# %% wrong="6.3" name="softmax of bfloat16 in float32, as it comes" says="does not come back, or it loses precision" private=true
+# %% wrong="6.3" name="softmax of bfloat16 in float32, as it comes" says="for another dtype than float32" private=true
 # - weights = self.dropout(scores).softmax(dim=-1)
 # + weights = self.dropout(scores).softmax(dim=-1, dtype=torch.float64).to(torch.promote_types(scores.dtype, torch.float32))
 

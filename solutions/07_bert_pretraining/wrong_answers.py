@@ -513,11 +513,11 @@ class BertEmbeddings(nn.Module):
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size - 1, ids.shape, **where)
 
-# %% wrong="7.3" name="the generator is not used" says="does all chance come from"
+# %% wrong="7.3" name="the generator is not used" says="all chance should come from"
 # - where = {"generator": generator, "device": ids.device}
 # + where = {"device": ids.device}
 
-# %% wrong="7.3" name="half of the chance from elsewhere" says="does all chance come from"
+# %% wrong="7.3" name="half of the chance from elsewhere" says="all chance should come from"
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + fate, others = torch.rand(ids.shape, device=ids.device), torch.randint(vocab_size, ids.shape, **where)
 
@@ -871,7 +871,7 @@ class Masking:
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, max(0, i - 1))
 
-# %% wrong="7.5" name="global random" says="does all chance come from `rng`"
+# %% wrong="7.5" name="global random" says="all chance should come from `rng`"
 # - d, i = rng.choice(firsts)
 # + d, i = random.choice(firsts)
 
@@ -1114,7 +1114,7 @@ def nsp_pairs(documents, count, rng):
 # - return masked_nll(logits, labels) + F.cross_entropy(next_logits, next_labels)
 # + return masked_nll(logits, labels) + F.cross_entropy(next_logits, 1 - next_labels)
 
-# %% wrong="7.6" name="always in single precision" says="does not come back, or it loses precision" private=true
+# %% wrong="7.6" name="always in single precision" says="for another dtype than float32" private=true
 # - total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 # + total = F.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), reduction="sum")
 
@@ -1644,7 +1644,7 @@ def fill_mask(model, tokenizer, text, k=5):
 # - return sizes | shares | {"mrpc_points": 9.0, "squad_points": 10.1, "qnli_points": 3.5}
 # + return sizes | shares | {"mrpc_points": 9.0, "squad_points": 10.1, "qnli_points": 4.1}
 
-# %% wrong="7.9" name="a key is missing" says="is missing in bert_facts"
+# %% wrong="7.9" name="a key is missing" says="is missing in `bert_facts`"
 # - return sizes | shares | {"mrpc_points": 9.0, "squad_points": 10.1, "qnli_points": 3.5}
 # + return sizes | shares | {"mrpc_points": 9.0, "squad_points": 10.1}
 
@@ -1830,7 +1830,7 @@ def choose_words(word_ids, p=0.15, generator=None):
 # - return (draws.gather(1, word_ids.clamp(min=0)) < p) & (word_ids >= 0)
 # + return (draws.gather(1, word_ids.clamp(min=0)) < 0.15) & (word_ids >= 0)
 
-# %% wrong="7.S1" name="the generator is ignored" says="does all chance come from `generator`?"
+# %% wrong="7.S1" name="the generator is ignored" says="all chance should come from `generator`"
 # - draws = torch.rand(size, generator=generator, device=word_ids.device)
 # + draws = torch.rand(size, device=word_ids.device)
 
@@ -2059,7 +2059,7 @@ def _cut(word, vocab, unk, max_chars):
 # - return total / (labels != -100).sum().clamp(min=1)
 # + return total / (labels > 0).sum().clamp(min=1)
 
-# %% wrong="7.6" name="in single precision, in the dtype of the logits" says="loses precision" private=true
+# %% wrong="7.6" name="in single precision, in the dtype of the logits" says="for another dtype than float32" private=true
 # - total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 # + total = F.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), reduction="sum").to(logits)
 

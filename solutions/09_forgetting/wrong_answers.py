@@ -1553,7 +1553,7 @@ def l2_sp(model, anchor, alpha, beta):
 # - product = sum((a * b).sum() for a, b in zip(g_a, g_b))
 # + product = sum((a.flatten()[:1000] * b.flatten()[:1000]).sum() for a, b in zip(g_a, g_b))
 
-# %% wrong="9.8" name="a product in single precision" says="loses precision" private=true
+# %% wrong="9.8" name="a product in single precision" says="for another dtype than float32" private=true
 # - product = sum((a * b).sum() for a, b in zip(g_a, g_b))
 # + product = sum((a * b).sum() for a, b in zip(g_a, g_b)).float().to(g_a[0].dtype)
 

@@ -1084,7 +1084,7 @@ def permutation_masks(order):
 # + weights = scores.softmax(-1) * (1 if mask.diagonal().any() else mask)
 
 
-# %% wrong="10.9" name="single precision inside" says="loses precision" private=true
+# %% wrong="10.9" name="single precision inside" says="for another dtype than float32" private=true
 # - x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
 # + x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2).float().to(asking)))
 

@@ -375,7 +375,7 @@ def test_right_answers_are_not_blamed_for_a_missing_package(tmp_path):
     what = "the package adapters is missing. Run the set-up cell, the first code cell of the notebook"
     assert not code and len(sentences) == len(numbers), said + told
     for number, sentence in zip(numbers, sentences, strict=True):
-        assert sentence.startswith(f"error: Exercise {number}: cannot be checked here: {what}"), sentence
+        assert sentence.startswith(f"error: Exercise {number}: This cannot be checked here: {what}"), sentence
 
 
 def asking(source):
@@ -393,7 +393,8 @@ def test_what_checks_themselves_fail_to_import_is_no_verdict():
     with pytest.raises(ImportError):
         examine(imports_ours, asking("answer = 1"))
     check = Check("9.9", 1, (), imports_ours)
-    with pytest.raises(CheckFailed, match=r"^Exercise 9\.9: cannot be checked here: No module named .*set-up cell"):
+    told = r"^Exercise 9\.9: This cannot be checked here: No module named .*set-up cell"
+    with pytest.raises(CheckFailed, match=told):
         check(lambda: 1)
     assert check.latest.outcome is Outcome.ERROR
 
@@ -405,14 +406,14 @@ def calls(answer):
 @pytest.mark.parametrize(
     "source, says",
     [
-        ("def answer():\n    import einopps", "your code raised ModuleNotFoundError: No module named 'einopps'"),
-        ("def answer():\n    from torch import lineer", "your code raised ImportError: cannot import name"),
-        ("def answer():\n    raise ModuleNotFoundError(name='torch')", "your code raised ModuleNotFoundError"),
+        ("def answer():\n    import einopps", "Your code raised ModuleNotFoundError: No module named 'einopps'"),
+        ("def answer():\n    from torch import lineer", "Your code raised ImportError: cannot import name"),
+        ("def answer():\n    raise ModuleNotFoundError(name='torch')", "Your code raised ModuleNotFoundError"),
         # What of the course fails, reached from the student's own line: no fault of theirs.
         (
             "def answer():\n    from data import encoders; encoders.importlib.util.find_spec = lambda name: None\n"
             "    encoders.folder('minilm')",
-            "cannot be checked here: the encoder minilm is not installed: pip install",
+            "This cannot be checked here: the encoder minilm is not installed: pip install",
         ),
     ],
 )

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+import sentences
 
 from autograder import course, synthetic
 from autograder.author import answers, build, checks, proof
@@ -83,7 +84,32 @@ def ask_at_home(entry, source, name):
 
 @pytest.mark.parametrize("entry, case", CASES)
 def test_verdict_is_the_known_one(entry, case):
-    assert proof.surprise(entry, case, RELEASED[entry.name]) == ""
+    found = proof.judged(entry, case, RELEASED[entry.name])
+    assert proof.surprise(entry, case, RELEASED[entry.name], found) == ""
+    if not case.right and entry.number in sentences.NOTEBOOKS:
+        names = proof.checks_of(entry)[case.exercise].names
+        messages = [part.message for part in found.verdict.parts if part.message] or [found.verdict.message]
+        assert [fault for message in messages for fault in sentences.faults(message, names)] == []
+
+
+@pytest.mark.parametrize(
+    "message, count",
+    [
+        ("The mask is ignored. Add it to the scores.", 0),
+        ("`f(x)` with x of shape (2, 3) and very many other things that are all printed, T = 5: it is wrong.", 0),
+        ("A width that is odd must raise ValueError. It raised KeyError: it is what it is", 0),
+        ("the mask is ignored.", 1),
+        ("The mask is ignored", 1),
+        ("The mask is ignored. add it.", 1),
+        ("Is the mask ignored? Add it.", 1),
+        ("Attention returns no weights.", 1),
+        ("`attention` returns no weights (is a `return` missing?).", 0),
+        (f"The mask is {'very ' * 25}wrong.", 1),
+        (f"The mask is not `{'very ' * 25}wrong`.", 0),
+    ],
+)
+def test_what_is_wrong_with_a_sentence(message, count):
+    assert len(sentences.faults(message, ["attention"])) == count
 
 
 def test_what_is_not_as_stated_is_told():

@@ -572,7 +572,7 @@ def test_private_checks_are_made_of_a_contract():
 
     failed = {one.tells: why for one in made if (why := one.failure(ask, b"key"))}
     (tells,) = [one for one in failed if "larger than those" in one]
-    assert "it is wrong for sizes larger than those of the notebook. Here B is 0 to 5, T is 1 or larger" in tells
+    assert "it is wrong for sizes larger than those of the notebook. Here `0 <= B <= 5, T >= 1" in tells
     assert "scaled_large: `scaled(x, n)` with x of shape (2, 70" in failed[tells]
 
 

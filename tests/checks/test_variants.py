@@ -160,7 +160,7 @@ def test_verdicts_are_the_known_ones_for_a_thousand_ids(case):
         if case.right:
             assert found.outcome is Outcome.PASSED, (name, found.message)
         else:
-            assert found.outcome is Outcome.WRONG and case.says in found.message, (name, found.message)
+            assert found.outcome is Outcome.WRONG and case.is_told(found.message), (name, found.message)
 
 
 def test_the_answer_of_another_id_is_told_from_mistakes():
@@ -543,7 +543,7 @@ def test_the_example_of_the_authors_page_works():
         for name, area in (("right", own.times * own.side**2), ("one", own.side**2), ("none", -1)):
             answer = {"area": lambda area=area: area}
             told[name] = space["area"].verdict(lambda request, answer=answer: dispatch.answer(answer, request), [])
-    assert told["right"].score == 1 and told["one"].message == "one square is counted."
+    assert told["right"].score == 1 and told["one"].message == "One square is counted."
     assert "not the area of your squares" in told["none"].message
 
 

@@ -38,7 +38,7 @@ def hidden(T: int) -> torch.Tensor:
 def attended(call: Remote, q, k, v, *mask) -> tuple[torch.Tensor, torch.Tensor]:
     """What the student's attention gives: output and weights, of the right shapes."""
     result = call(q, k, v, *mask)
-    expect.items(result, 2, "attention should return two tensors, output and weights")
+    expect.items(result, 2, "`attention` should return two tensors, output and weights")
     weights = expect.floats(result[1], (*q.shape[:-1], k.size(-2)), "the second result (weights)")
     return expect.floats(result[0], (*q.shape[:-1], v.size(-1)), "the first result (output)"), weights
 
@@ -139,7 +139,7 @@ MASK = Contract(
 def causal_mask(causal_mask):
     """An additive (T, T) mask: 0 where query i may read key j, -inf where it may not."""
     promised(INFINITY)
-    mask = expect.tensor(causal_mask(4), (4, 4), "causal_mask(4)")
+    mask = expect.tensor(causal_mask(4), (4, 4), "`causal_mask(4)`")
     assert mask.is_floating_point(), f"the mask is {mask.dtype}. It is added to scores: it must be 0 or -inf."
     assert not mask.isnan().any(), "the mask contains NaN: 0 times -inf is not a number."
     later = future(4)
@@ -157,7 +157,7 @@ def causal_mask(causal_mask):
         "some future scores survive. A large finite number is not -inf once scores are large."
     )
     for T in (1, 5):
-        mask = expect.tensor(causal_mask(T), (T, T), f"causal_mask({T})")
+        mask = expect.tensor(causal_mask(T), (T, T), f"`causal_mask({T})`")
         assert torch.equal(mask.float(), hidden(T)), f"the mask is right for 4 tokens and wrong for {T}."
 
 
@@ -207,7 +207,7 @@ def multi_head_attention(MultiHeadAttention, lib):
     """Multi-head self-attention, equal to torch's with the same weights."""
     x, width, heads = normal(2, 5, 12, seed=4), 12, 3
     layer = MultiHeadAttention(width, heads)
-    state = expect.weights(layer, heads_shapes(width), "MultiHeadAttention(12, 3)")
+    state = expect.weights(layer, heads_shapes(width), "`MultiHeadAttention(12, 3)`")
     output = expect.floats(layer(x), (2, 5, 12), "the output")
     assert torch.equal(layer(x).float(), output), "two calls with the same input differ. There is no dropout in 1.3."
     wanted = torch_heads(state, x, heads)
@@ -402,14 +402,14 @@ def transformer_layer(TransformerLayer, lib):
     """A post-norm layer, equal to torch's with the same weights, whose dropout is wired as told."""
     width, heads, d_ff, x = 12, 3, 7, 1 + 2 * normal(2, 5, 12, seed=5)
     layer = TransformerLayer(width, heads, d_ff, 0.5)
-    state = expect.weights(layer, layer_shapes(width, d_ff), "TransformerLayer(12, 3, 7, 0.5)")
+    state = expect.weights(layer, layer_shapes(width, d_ff), "`TransformerLayer(12, 3, 7, 0.5)`")
     layer.eval()
     output = expect.floats(layer(x), (2, 5, 12), "the output")
     assert torch.equal(layer(x).float(), output), "in evaluation mode two calls differ: dropout should rest there."
     expect.close(
         layer(torch.cat([x[:1], x[1:] + normal(1, 5, 12, seed=6)]))[0].float(),
         output[0],
-        "editing the second sequence of the batch changes the output of the first. Is the attention batch first?",
+        "editing the second sequence of the batch changes the output of the first. The attention must be batch first.",
     )
     right = torch_layer(state, heads)
     with torch.no_grad():
@@ -510,7 +510,7 @@ def words_of(vocab: Remote) -> list[str]:
 
 def two_batches(batch: Any, shape: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
     """Inputs and targets, int64 tensors of `shape`."""
-    expect.items(batch, 2, "make_batch should return two tensors, inputs and targets")
+    expect.items(batch, 2, "`make_batch` should return two tensors, inputs and targets")
     for part, what in zip(batch, ("inputs", "targets"), strict=True):
         expect.of_type(part, torch.Tensor, f"{what} should be a tensor")
         assert part.ndim == 2 and part.size(0) == shape[0], f"{what} should have one row per sentence, shape (B, T)."
@@ -528,7 +528,7 @@ def vocabulary(Vocabulary, make_batch, lib):
     vocab = Vocabulary(SENTENCES, 7)
     words = words_of(vocab)
     assert words[:4] == SPECIAL, "`words` should begin with the four of SPECIAL, in their order."
-    assert len(words) <= 7, "max_size counts all entries, the four special ones, too."
+    assert len(words) <= 7, "`max_size` counts all entries, the four special ones, too."
     assert len(words) == 7, "the vocabulary has fewer entries than max_size, although there are more words."
     assert sorted(words[4:]) == ["dog", "saw", "the"], "a word that is kept is less frequent than one that is left out."
     assert words[4:] == ["the", "dog", "saw"], "the words are not in order of their frequency, most frequent first."
@@ -537,7 +537,7 @@ def vocabulary(Vocabulary, make_batch, lib):
     assert type(numbers) is list and all(type(number) is int for number in numbers), (
         f"encode should return a list of numbers, not {kind(numbers)}."
     )
-    assert len(numbers) != 7, "encode adds <sos> and <eos>. That is the work of make_batch."
+    assert len(numbers) != 7, "encode adds <sos> and <eos>. That is the work of `make_batch`."
     assert len(numbers) == 5, "encode should give one number for each word, unknown ones too."
     assert numbers[1] == 3, "a word that is not in the vocabulary should be UNK."
     assert vocab.encode("the  dog\nsaw ") == [4, 5, 6], (
@@ -550,7 +550,7 @@ def vocabulary(Vocabulary, make_batch, lib):
     assert text == "<sos> the dog <eos> <unk>", "decode should put one space between two words, and none outside."
     everything = Vocabulary(SENTENCES, 100)
     assert size(everything) == 11 and words_of(everything)[:4] == SPECIAL, (
-        "a second vocabulary has words that it should not have, or misses some. Did the first one change SPECIAL?"
+        "a second vocabulary, which has room for all words, does not have SPECIAL and these words alone."
     )
 
     assert vocab.encode("the bird saw the dog") == [4, 3, 6, 4, 5], (
@@ -568,7 +568,7 @@ def vocabulary(Vocabulary, make_batch, lib):
         "where words are counted they are not what `split()` gives, whatever white space is between."
     )
 
-    with world_kept(lib, "after make_batch"):
+    with world_kept(lib, "after `make_batch`"):
         batch = make_batch(["dog saw", "the dog saw the dog"], vocab, 10)
     inputs, targets = two_batches(batch, (2, 6))
     assert inputs[1].tolist() != targets[1].tolist(), "inputs and targets are the same: shift the targets by one."
@@ -584,7 +584,7 @@ def vocabulary(Vocabulary, make_batch, lib):
         "a long row should lose its end only."
     )
     assert [*inputs[0].tolist(), *targets[0].tolist()] == [0, 5, 6, 1, 5, 6, 2, 1], "cutting changed a short row."
-    pieces = "make_batch goes round `vocab.encode`: with a vocabulary whose tokens are letters, it"
+    pieces = "`make_batch` goes round `vocab.encode`: with a vocabulary whose tokens are letters, it"
     batch = expect.answers(make_batch, ["ab a", "c"], lib(toys).Letters(), 9, says=f"{pieces} stops.")
     got = [part.tolist() for part in batch if type(part) is torch.Tensor]
     wanted = [[[0, 4, 5, 4], [0, 6, 1, 1]], [[4, 5, 4, 2], [6, 2, 1, 1]]]
@@ -658,14 +658,14 @@ def language_model(LanguageModel, lib):
     model = LanguageModel(V, width, heads, d_ff, 2, 0.5)
     state = model.state_dict()
     names = list(state) if type(state) is dict else []
-    assert names, "LanguageModel should be an nn.Module whose parts are attributes."
+    assert names, "`LanguageModel` should be an nn.Module whose parts are attributes."
     assert any(name.startswith("layers.") for name in names), (
         "the layers are not parts of the model, so no optimizer would move them. `layers` must be an nn.ModuleList."
     )
     assert not any(name.startswith("layers.2.") for name in names), "there are more than n_layers layers."
     assert any(name.startswith("layers.1.") for name in names), "there are fewer than n_layers layers."
     assert "head.bias" in names, "`head` should be a linear layer with a bias."
-    state = expect.weights(model, model_shapes(V, width, d_ff, 2), "LanguageModel(23, 12, 3, 7, 2, 0.5)")
+    state = expect.weights(model, model_shapes(V, width, d_ff, 2), "`LanguageModel(23, 12, 3, 7, 2, 0.5)`")
     tensors = list(model.parameters())
     assert len(tensors) == len(state), "some parameters are shared or frozen out: every part has weights of its own."
     model.eval()
@@ -925,7 +925,7 @@ def train_epoch(train_epoch, lib):
     model.eval()
     lib(toys).leave_gradients(model)
     rule = lib(torch.optim).SGD(model.parameters(), lr=lr)
-    with world_kept(lib, "after train_epoch"):
+    with world_kept(lib, "after `train_epoch`"):
         loss = train_epoch(model, batches, rule, clip)
     state = model.state_dict()
     got = torch.cat([state["table"].flatten(), state["bias"]])
@@ -963,7 +963,7 @@ def train_epoch(train_epoch, lib):
         },
     )
     _, _, mean, losses = softmax_regression(table, bias, batches, lr, clip)
-    assert loss is not None, "train_epoch returns None. It should return the mean loss per token."
+    assert loss is not None, "`train_epoch` returns None. It should return the mean loss per token."
     counts = [int((targets != 1).sum()) for _, targets in batches]
     guesses = {
         "the loss is the mean over batches. A batch with more tokens should count more.": sum(losses) / len(losses),
@@ -975,7 +975,7 @@ def train_epoch(train_epoch, lib):
         / sum(t.numel() for _, t in batches),
     }
     told = "the loss is not the mean over all real tokens of the epoch, as the batches saw it."
-    expect.number_like(loss, mean, "the loss that train_epoch returns", told, guesses)
+    expect.number_like(loss, mean, "the loss that `train_epoch` returns", told, guesses)
     for sentence, options in {
         "batches may come one by one, from an iterator that can be read only once.": dict(once=True),
         "the padding number is fixed: use `pad_id`.": dict(pad=3),
@@ -1030,7 +1030,7 @@ def epoch_agrees(
     mistaken = {what: rule(**mistake)[0] for what, mistake in (guesses or {}).items()}
     expect.like(state["table"], new_table, sentence, mistaken)
     expect.close(state["bias"], new_bias, sentence)
-    expect.of_type(loss, float, "train_epoch should return a float")
+    expect.of_type(loss, float, "`train_epoch` should return a float")
     expect.close(loss, mean, sentence)
     expect.close(loss, mean, "the loss is rounded. Return it as it is.", 5e-6)
 
@@ -1040,7 +1040,7 @@ def epoch_agrees(
 
 def numbers_of(result: Any, prompt: list[int]) -> list[int]:
     """What the student's model wrote: a list of numbers that begins with the prompt."""
-    expect.of_type(result, list, "generate should return a list of token numbers")
+    expect.of_type(result, list, "`generate` should return a list of token numbers")
     strange = next((item for item in result if type(item) is not int), None)
     assert strange is None, f"the list that generate returns should hold numbers, not {kind(strange)}."
     assert result[: len(prompt)] == prompt, "the result should begin with the prompt."
@@ -1086,7 +1086,7 @@ def shares(generate: Remote, lib: Library, logits: list[float], count: int, seed
     )
     each = texts(generate, lib, model, [0], lengths, seed, eos_id=len(logits) + 1, **options)
     drawn = [token for text in each for token in text]
-    assert all(0 <= token < len(logits) for token in drawn), "generate wrote a number that is not a token."
+    assert all(0 <= token < len(logits) for token in drawn), "`generate` wrote a number that is not a token."
     return [drawn.count(token) / count for token in range(len(logits))]
 
 
@@ -1107,9 +1107,11 @@ def seeded(generate: Remote, lib: Library, logits: list[float], seeds: tuple[int
         "`random` and NumPy have others), and keep nothing between calls."
     )
     assert first[0] != other[0], (
-        "generate draws the same text after another `torch.manual_seed`. Is a seed set in it, or nothing drawn?"
+        "`generate` draws the same text after another `torch.manual_seed`. It should set no seed."
     )
-    assert first[0] != first[1], "two calls in a row draw the same text. Is a seed set in generate, or nothing drawn?"
+    assert first[0] != first[1], (
+        "two calls in a row draw the same text. Torch's global generator should go on from call to call."
+    )
 
 
 def independent(drawn: torch.Tensor) -> None:
@@ -1163,7 +1165,7 @@ def generate(generate, lib):
     with world_kept(lib, "after generate", draws=True):
         first = numbers_of(generate(model, prompt, 6, temperature=0), prompt)
     assert len(first) - 3 <= 6, f"asked for at most 6 new tokens, generate wrote {len(first) - 3}."
-    assert len(first) - 3 == 6, f"generate wrote {len(first) - 3} new tokens. It should write 6: no eos_id comes."
+    assert len(first) - 3 == 6, f"`generate` wrote {len(first) - 3} new tokens. It should write 6: no eos_id comes."
     wanted = greedy(table, prompt, 6, 2)
     for sentence, guess in {
         "the place of a token among the best is written, not the token.": [*prompt, *[0] * 6],
@@ -1190,7 +1192,7 @@ def generate(generate, lib):
     ends[sum(wanted[:5]) % 9, 2] = 9.0
     model = lib(toys).TableModel(ends)
     short = numbers_of(generate(model, prompt, 9, temperature=0), prompt)
-    assert len(short) <= 6, "generate writes on after <eos>."
+    assert len(short) <= 6, "`generate` writes on after <eos>."
     assert short == [*wanted[:5], 2], "after <eos> generate should stop, and <eos> should be the last number."
 
     level = [0.3, 0.0, 0.4, -40.0]
@@ -1301,7 +1303,7 @@ def counting(unigram, bigram, lib):
     shares = log_shares(pairs_of(other, 4), 9)
     fixed = "the padding number is fixed: use `pad_id`."
     expect.close(logs(unigram(other, 9, pad_id=4), (9,), "what unigram returns"), shares, fixed)
-    for worth, otherwise in ((2, fixed), (0.5, "bigram is wrong for an `a` below 1: it may be any number above 0.")):
+    for worth, otherwise in ((2, fixed), (0.5, "`bigram` is wrong for an `a` below 1: it may be any number above 0.")):
         table = logs(bigram(other, 9, a=worth, pad_id=4), (9, 9), "what bigram returns")
         expect.close(table, log_table(pairs_of(other, 4), 9, shares.exp() * worth), otherwise)
     for call, shape, wanted in ((unigram, (V,), right), (bigram, (V, V), default)):
@@ -1318,7 +1320,7 @@ def shares_are_counted(unigram: Remote, V: int, batches: Sequence[Any]) -> torch
     expect.like(
         logs(unigram(batches, V), (V,), "what unigram returns"),
         right,
-        "unigram does not return log((c(w) + 1) / (N + V)).",
+        "`unigram` does not return log((c(w) + 1) / (N + V)).",
         {
             "a token that was never a target has the probability 0: the extra count is missing.": log_shares(
                 pairs, V, 0.0
@@ -1360,17 +1362,17 @@ def table_is_counted(bigram: Remote, V: int, a: float, batches: Sequence[Any], r
     pairs, padded, last = pairs_of(batches), pairs_of(batches, None), pairs_of(batches[-1:])
     table, shares = logs(bigram(batches, V, a=a), (V, V), "what bigram returns"), right.exp()
     assert not table[pairs[0][0]].isnan().any(), (
-        "bigram takes the logarithm of a negative number. Is p(w) one? Take `exp` of what unigram returns."
+        "`bigram` takes the logarithm of a negative number. `unigram` returns logarithms: p(w) is their `exp`."
     )
     assert not table.isnan().any(), (
-        "bigram has 0 / 0 after a token that was never an input. There it should say what unigram says."
+        "`bigram` has 0 / 0 after a token that was never an input. There it should say what unigram says."
     )
     wanted, before = log_table(pairs, V, a * shares), Counter(v for v, _ in padded)
     once = [pair for batch in batches for pair in {*pairs_of([batch])}]
     expect.like(
         table,
         wanted,
-        "bigram does not return log((c(v, w) + a p(w)) / (c(v) + a)), with a row for each v.",
+        "`bigram` does not return log((c(v, w) + a p(w)) / (c(v) + a)), with a row for each v.",
         {
             "rows and columns are exchanged. Row v is about the token after v.": wanted.T,
             "the pairs are turned around: v is the input, w the target.": log_table(
@@ -1383,7 +1385,7 @@ def table_is_counted(bigram: Remote, V: int, a: float, batches: Sequence[Any], r
                 pairs, V, torch.full((V,), a)
             ),
             "each pair gets one extra count. A row gets a, shared as unigram says.": log_table(pairs, V, torch.ones(V)),
-            "p(w) is not smoothed here: a token that was never a target has the probability 0.": log_table(
+            "`p(w)` is not smoothed here: a token that was never a target has the probability 0.": log_table(
                 pairs, V, a * log_shares(pairs, V, 0.0).exp()
             ),
             "a p(w) is missing: a pair that never came has the probability 0.": log_table(pairs, V, torch.zeros(V), a),
@@ -1393,7 +1395,7 @@ def table_is_counted(bigram: Remote, V: int, a: float, batches: Sequence[Any], r
             "the counts are divided by N + a. Those of row v belong to c(v).": log_table(
                 pairs, V, a * shares, rows=Counter({v: len(pairs) for v in range(V)})
             ),
-            "c(v) counts inputs whose target is padding.": log_table(pairs, V, a * shares, rows=before),
+            "`c(v)` counts inputs whose target is padding.": log_table(pairs, V, a * shares, rows=before),
             "padding counts. A target that is `pad_id` should not.": log_table(
                 padded, V, a * log_shares(padded, V).exp()
             ),

@@ -67,7 +67,7 @@ def sinusoidal_table(sinusoidal_table, lib):
     if type(table) is torch.Tensor:
         assert table.shape != (width, rows), "the table lies on its side: one row per position, one column per entry."
         assert table.dtype is not torch.float64, "the table is float64. Make it float32, as the docstring says."
-    table = expect.floats(table, (rows, width), "sinusoidal_table(7, 6)")
+    table = expect.floats(table, (rows, width), "`sinusoidal_table(7, 6)`")
     wanted = waves(rows, width)
     exchanged = wanted.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
     shorter = with_angle(2, width, lambda row, pair, column: row * BASE ** (2 * pair / width))
@@ -105,7 +105,7 @@ def sinusoidal_table(sinusoidal_table, lib):
         },
     )
     for rows, width in ((1, 8), (11, 4)):
-        table = expect.floats(sinusoidal_table(rows, width), (rows, width), f"sinusoidal_table({rows}, {width})")
+        table = expect.floats(sinusoidal_table(rows, width), (rows, width), f"`sinusoidal_table({rows}, {width})`")
         expect.close(table, waves(rows, width), f"the table is right for 7 x 6 and wrong for {rows} x {width}.")
     expect.refuses(
         sinusoidal_table, 7, 5, says="an odd d_model leaves a sine without its cosine: it must raise ValueError."
@@ -191,7 +191,7 @@ def fixed_positions(FixedPositions, lib):
         says="an input longer than the table must be refused with ValueError, whatever the batch.",
     )
     state = module.state_dict()
-    assert type(state) is dict, "FixedPositions has no state_dict: it should be an nn.Module."
+    assert type(state) is dict, "`FixedPositions` has no state_dict: it should be an nn.Module."
     assert not list(module.parameters()), "the table is a parameter. Nothing is learned here: make it a buffer."
     assert not state, "the table is stored in the state_dict. It can be made again: leave it out."
     moves_with_the_module(module, x, first[:5], wanted)
@@ -241,7 +241,7 @@ def equivariance_gap(equivariance_gap, lib):
         "the module is frozen afterwards: it no longer learns. To measure without gradients, use `torch.no_grad`."
     )
     single = type(gap) is not torch.Tensor or gap.numel() != 1
-    assert single, f"equivariance_gap should return a float, not {kind(gap)}."
+    assert single, f"`equivariance_gap` should return a float, not {kind(gap)}."
     moved = table - table[order]
     wanted = moved.abs().max()
     expect.number_like(
@@ -262,7 +262,7 @@ def equivariance_gap(equivariance_gap, lib):
             "the gap is the mean difference. One bad position hides behind many good ones.": moved.abs().mean(),
             "the differences keep their signs. Take the absolute values first.": moved.max(),
             "the gap is the smallest difference, not the largest.": moved.abs().min(),
-            "the gap of a module that knows its positions is 0. Are they permuted, on both sides?": 0.0,
+            "the gap of a module that knows its positions is 0. Permute before one call, and after the other.": 0.0,
             "the differences are added up, not compared.": 2 * moved.abs().sum(),
             "the difference of each position is added up over the width. The largest single entry counts.": (
                 moved.abs().sum(-1).max()
@@ -342,7 +342,7 @@ def shift_matrix(shift_matrix, lib):
     matrix = shift_matrix(k, width)
     if type(matrix) is torch.Tensor:
         assert matrix.dtype is not torch.float64, "R is float64. Make it float32, the dtype of the table that it turns."
-    matrix = expect.floats(matrix, (width, width), "shift_matrix(3, 6)")
+    matrix = expect.floats(matrix, (width, width), "`shift_matrix(3, 6)`")
     table = waves(12, width)
     assert not expect.near(matrix, torch.eye(width), atol=1e-4), "R is the identity: nothing moves."
     moved = table[:-k] @ matrix.T  # row t is R PE(t)
@@ -362,7 +362,7 @@ def shift_matrix(shift_matrix, lib):
     assert all(pairs), "R(k) PE(t) is not PE(t + k)."
     expect.close(matrix @ matrix.T, torch.eye(width), "R(k) is not a rotation: R R^T should be the identity.")
     for k, width in ((1, 4), (40, 8), (-2, 6), (0, 10)):
-        matrix = expect.floats(shift_matrix(k, width), (width, width), f"shift_matrix({k}, {width})")
+        matrix = expect.floats(shift_matrix(k, width), (width, width), f"`shift_matrix({k}, {width})`")
         there, here = waves(9, width, first=50 + k), waves(9, width, first=50)
         expect.close(
             here @ matrix.T,
@@ -395,7 +395,7 @@ def learned_positions(LearnedPositions, lib):
     rows, width, x = 9, 6, normal(2, 5, 6, seed=5)
     module = LearnedPositions(rows, width)
     fresh = LearnedPositions(200, 50).state_dict()
-    table = expect.weights(module, {"positions.weight": (rows, width)}, "LearnedPositions(9, 6)")["positions.weight"]
+    table = expect.weights(module, {"positions.weight": (rows, width)}, "`LearnedPositions(9, 6)`")["positions.weight"]
     output = expect.floats(module(x), (2, 5, 6), "the output")
     expect.like(
         output,
@@ -426,7 +426,7 @@ def learned_positions(LearnedPositions, lib):
 
 def starts_small(state: Any) -> None:
     """Fail unless a fresh table is normal with mean 0 and standard deviation 0.02."""
-    fresh = expect.floats(state["positions.weight"], (200, 50), "the table of LearnedPositions(200, 50)")
+    fresh = expect.floats(state["positions.weight"], (200, 50), "the table of `LearnedPositions(200, 50)`")
     spread = fresh.std().item()
     assert spread > 0, "all rows start equal: no position can be told from another."
     assert abs(spread - 1) > 0.1, "the table starts with a standard deviation of 1, that of nn.Embedding. Make it 0.02."
@@ -480,7 +480,7 @@ ROTARY = Contract(
 def rotary(rotary, lib):
     """Pairs turned by an angle that grows with the position; only distances are left in the scores."""
     x = normal(2, 3, 5, 8, seed=7)
-    output = expect.floats(rotary(x), (2, 3, 5, 8), "rotary of (2, 3, 5, 8)")
+    output = expect.floats(rotary(x), (2, 3, 5, 8), "`rotary` of (2, 3, 5, 8)")
     cosine, sine = waves(5, 8)[:, 1::2].repeat_interleave(2, -1), waves(5, 8)[:, 0::2].repeat_interleave(2, -1)
     expect.like(
         output,
@@ -509,7 +509,7 @@ def rotary(rotary, lib):
     )
     expect.close(output.norm(dim=-1), x.norm(dim=-1), "the lengths of the vectors change. A rotation keeps them.")
     expect.like(
-        expect.floats(rotary(x, 4), (2, 3, 5, 8), "rotary(x, 4)"),
+        expect.floats(rotary(x, 4), (2, 3, 5, 8), "`rotary(x, 4)`"),
         turned(x, start=4),
         "with `start`, the first token should be at position `start`.",
         {
@@ -519,9 +519,9 @@ def rotary(rotary, lib):
     )
     flat = normal(6, 4, seed=8)
     expect.close(
-        expect.floats(rotary(flat), (6, 4), "rotary of (6, 4)"),
+        expect.floats(rotary(flat), (6, 4), "`rotary` of (6, 4)"),
         turned(flat),
-        "(2, 3, 5, 8) is right and (6, 4) is wrong: there may be any number of leading dimensions.",
+        "the shape (2, 3, 5, 8) is right and (6, 4) is wrong: there may be any number of leading dimensions.",
     )
     ROTARY.hold(rotary, lib, "gradients", "layout", "dtypes")
     expect.refuses(rotary, normal(4, 7), says="an odd width leaves a column without a partner: raise ValueError.")
@@ -569,9 +569,9 @@ def alibi_bias(alibi_bias, lib):
     """A penalty per step of distance, a slope per head, and -inf on the future."""
     promised(INFINITY)
     bias = alibi_bias(4, 6)
-    expect.of_type(bias, torch.Tensor, "alibi_bias(4, 6) should be a tensor")
+    expect.of_type(bias, torch.Tensor, "`alibi_bias(4, 6)` should be a tensor")
     assert bias.shape != (6, 6), "the bias has no dimension for the heads: each has a slope of its own."
-    bias = expect.tensor(bias, (4, 6, 6), "alibi_bias(4, 6)")
+    bias = expect.tensor(bias, (4, 6, 6), "`alibi_bias(4, 6)`")
     assert bias.is_floating_point(), f"the bias is {bias.dtype}. It is added to scores."
     assert not bias.isnan().any(), "the bias contains NaN: 0 times -inf is not a number."
     bias, wanted, past = bias.float(), alibi(4, 6), by_entry(6, 6, lambda i, j: j <= i).bool()
@@ -593,7 +593,7 @@ def alibi_bias(alibi_bias, lib):
         "the first head has slope 1. The slopes start at 2^(-8/n).": wanted * 4,
         "all heads have one slope.": wanted[:1].expand(4, 6, 6),
         "the slopes are in the wrong order: the first head is the steepest.": wanted.flip(0),
-        "the slopes are 1/2, 1/4, 1/8, ... whatever the number of heads. That holds for eight heads.": torch.stack(
+        "the slopes are 1/2, 1/4, 1/8 and so on for any number of heads. That holds for eight heads.": torch.stack(
             [wanted[0] * 2.0**power for power in (1, 0, -1, -2)]
         ),
         "the penalty does not depend on the key, but on the query alone.": biased(
@@ -612,9 +612,9 @@ def alibi_bias(alibi_bias, lib):
         assert explained(bias[:, past], wanted[:, past]), "the bias of head h is not -2^(-8h/n) times the distance."
         raise AssertionError("the future is not quite hidden: keys after the query need exactly -inf.")
     for n_heads, T in ((1, 3), (8, 5), (2, 1), (4, 4)):
-        bias = expect.tensor(alibi_bias(n_heads, T), (n_heads, T, T), f"alibi_bias({n_heads}, {T})").float()
+        bias = expect.tensor(alibi_bias(n_heads, T), (n_heads, T, T), f"`alibi_bias({n_heads}, {T})`").float()
         assert explained(bias, alibi(n_heads, T)), (
-            f"the bias is right for 4 heads and wrong for alibi_bias({n_heads}, {T})."
+            f"the bias is right for 4 heads and wrong for `alibi_bias({n_heads}, {T})`."
         )
     for n_heads in (3, 6, 12):
         expect.refuses(alibi_bias, n_heads, 4, says="a number that is not a power of two must raise ValueError.")

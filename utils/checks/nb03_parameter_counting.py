@@ -27,14 +27,16 @@ def whole(value: Any, what: str) -> int:
     if type(value) is torch.Tensor and value.numel() == 1 and value.dtype is not torch.bool:
         value = value.item()
     assert type(value) is not float, f"{what} is a float. What is counted comes in whole numbers: use //, not /."
-    assert type(value) is not list, f"{what} is a list or a tuple. One whole number is asked for; is a comma too many?"
+    assert type(value) is not list, (
+        f"{what} is a list or a tuple. One whole number is asked for. A comma too many makes a tuple."
+    )
     expect.of_type(value, int, f"{what} should be a whole number")
     return value
 
 
 def compare(call: Remote, cases: Sequence[Case], guesses: Mapping[str, Guess], otherwise: str) -> None:
     """Ask `call` for every case; fail with the sentence whose guess explains all its answers, or with `otherwise`."""
-    got = [whole(call(*sizes.values()), f"what {name_of(call)} returns") for sizes, _ in cases]
+    got = [whole(call(*sizes.values()), f"what `{name_of(call)}` returns") for sizes, _ in cases]
     wanted = [right for _, right in cases]
     if got == wanted:
         return
@@ -135,11 +137,11 @@ def maps(linear: Remote) -> None:
     compare(
         linear,
         [linear_case(m, n, False) for m, n in ((6, 11), (13, 4), (30, 50))],
-        {"bias=False is ignored.": lambda n, s: n + s.n},
-        "with bias=False the count is not that of nn.Linear.",
+        {"`bias=False` is ignored.": lambda n, s: n + s.n},
+        "with `bias=False` the count is not that of nn.Linear.",
     )
     cases = [linear_case(6, 11, True), linear_case(13, 4, True)]
-    compare(linear, cases, {}, "bias=True should be the default. It gives another count.")
+    compare(linear, cases, {}, "`bias=True` should be the default. It gives another count.")
 
 
 def vectors(norm: Remote) -> None:
@@ -196,7 +198,9 @@ def transformer_layer(attention, transformer_layer):
         transformer_layer,
         [({"D": D, "F": F}, real_layer(D, F)) for D, F in ((6, 11), (13, 4), (200, 200), (768, 3_072))],
         {
-            "4D are missing: those of the two norms, or the biases of the attention.": lambda n, s: n - 4 * s.D,
+            "the count is 4D too small: the two norms or the biases of the attention are missing.": lambda n, s: (
+                n - 4 * s.D
+            ),
             "the norms count for one. There are two, with a weight and a bias each.": lambda n, s: n - 2 * s.D,
             "all biases are missing.": lambda n, s: n - 7 * s.D - s.F,
             "the biases of the linear maps are missing.": lambda n, s: n - 5 * s.D - s.F,
@@ -244,13 +248,13 @@ def four_maps(attention: Remote) -> None:
         attention,
         [attention_case(D, H, False) for D, H in ((12, 3), (10, 2), (64, 8))],
         {
-            "bias=False is ignored.": lambda n, s: n + 4 * s.D,
-            "with bias=False the output projection has no bias either.": lambda n, s: n + s.D,
+            "`bias=False` is ignored.": lambda n, s: n + 4 * s.D,
+            "with `bias=False` the output projection has no bias either.": lambda n, s: n + s.D,
         },
-        "with bias=False the count is not that of nn.MultiheadAttention.",
+        "with `bias=False` the count is not that of nn.MultiheadAttention.",
     )
     cases = [attention_case(12, 3, True), attention_case(10, 2, True)]
-    compare(attention, cases, {}, "bias=True should be the default. It gives another count.")
+    compare(attention, cases, {}, "`bias=True` should be the default. It gives another count.")
 
 
 # 3.3
@@ -304,7 +308,7 @@ def grouped_attention(grouped_attention, kv_cache):
             "the output map is missing: the joined heads pass through one more matrix.": lambda n, s: n - s.D * s.D,
             "keys or values are missing. Each has a map.": lambda n, s: n - s.D * s.G * (s.D // s.H),
             "biases are counted. Without `bias` there are none.": lambda n, s: n + 2 * s.D + 2 * s.G * (s.D // s.H),
-            "the maps of keys and values have no parameters here: is G // H zero?": (
+            "the maps of keys and values have no parameters here, as if G // H, which is zero, were the share.": (
                 lambda n, s: 2 * s.D * s.D + 2 * s.D * s.D * (s.G // s.H)
             ),
         },
@@ -314,7 +318,7 @@ def grouped_attention(grouped_attention, kv_cache):
         grouped_attention,
         [grouped_case(*sizes, True) for sizes in ((12, 6, 2), (40, 8, 4), (24, 4, 1), (30, 6, 3))],
         {
-            "bias=True is ignored.": lambda n, s: n - 2 * s.D - 2 * s.G * (s.D // s.H),
+            "`bias=True` is ignored.": lambda n, s: n - 2 * s.D - 2 * s.G * (s.D // s.H),
             "each bias is D long here. A bias is as long as the output of its map.": (
                 lambda n, s: n + 2 * s.D - 2 * s.G * (s.D // s.H)
             ),
@@ -325,10 +329,10 @@ def grouped_attention(grouped_attention, kv_cache):
                 lambda n, s: n - s.D
             ),
         },
-        "with bias=True the count is not that of four linear maps with biases.",
+        "with `bias=True` the count is not that of four linear maps with biases.",
     )
     cases = [grouped_case(12, 6, 2, False), grouped_case(40, 8, 4, False)]
-    compare(grouped_attention, cases, {}, "bias=False should be the default. It gives another count.")
+    compare(grouped_attention, cases, {}, "`bias=False` should be the default. It gives another count.")
     for D, H, G in ((12, 6, 4), (24, 4, 8)):
         expect.refuses(
             grouped_attention, D, H, G, says="H heads that G heads cannot serve evenly should raise ValueError."
@@ -368,7 +372,7 @@ def grouped_attention(grouped_attention, kv_cache):
     compare(
         kv_cache,
         [cache_case(2, 7, 12, 3, 6, 2), cache_case(3, 5, 40, 2, 8, 4)],
-        {"without bytes_per_number a number takes 4 bytes here. 2 is the default.": lambda n, s: 2 * n},
+        {"without `bytes_per_number` a number takes 4 bytes here. The default is 2.": lambda n, s: 2 * n},
         "without bytes_per_number the bytes are not those of numbers of 2.",
     )
 
@@ -400,8 +404,8 @@ def lm_case(V: int, D: int, F: int, L: int, tied: bool | None = None, **layer: A
 @check("3.4", points=2, forbids=SOFT)
 def language_model(language_model):
     """Embedding, layers, and a head onto the vocabulary, tied or not."""
-    assert whole(language_model(100, 200, 4, 242_000), "what language_model returns") != 988_402, (
-        "988,402 for V = 100 is the model with two classes. The larger head belongs to the vocabulary."
+    assert whole(language_model(100, 200, 4, 242_000), "what `language_model` returns") != 988_402, (
+        "the count 988,402 for V = 100 is that of the classifier. The larger head belongs to the vocabulary."
     )
     lab = [lm_case(**counting.LAB), lm_case(**(counting.LAB | {"V": 100}))]
     compare(
@@ -428,14 +432,14 @@ def language_model(language_model):
         language_model,
         [lm_case(11, 6, 5, 3, True), lm_case(7, 13, 4, 2, True), lm_case(**counting.LAB, tied=True)],
         {
-            "tied=True is ignored. Embedding and head share one table then.": lambda n, s: n + s.V * s.D,
+            "`tied=True` is ignored. Embedding and head share one table then.": lambda n, s: n + s.V * s.D,
             "a tied head keeps its bias. Only the table is shared.": lambda n, s: n - s.V,
             "a tied model has no table here. It still has one, for both ends.": lambda n, s: n - s.V * s.D,
         },
         "the count of the tied model is not that of the one that torch builds.",
     )
     cases = [lm_case(11, 6, 5, 3, False), lm_case(7, 13, 4, 2, False)]
-    compare(language_model, cases, {}, "tied=False should be the default. It gives another count.")
+    compare(language_model, cases, {}, "`tied=False` should be the default. It gives another count.")
 
 
 # 3.5
@@ -455,7 +459,7 @@ def classifier_case(V: int, D: int, F: int, L: int, C: int, head_layers: int | N
 def classifier(classifier):
     """The same base under a head of one or more linear layers."""
     assert whole(classifier(100, 200, 4, 242_000, 2), "what classifier returns") != 1_008_100, (
-        "1,008,100 for V = 100 is the language model. The larger head belongs to the vocabulary."
+        "the count 1,008,100 for V = 100 is that of the language model. The larger head belongs to the vocabulary."
     )
     lab = [classifier_case(**counting.LAB, C=2), classifier_case(**(counting.LAB | {"V": 100}), C=2)]
     compare(
@@ -488,7 +492,7 @@ def classifier(classifier):
         classifier,
         [classifier_case(*sizes) for sizes in ((11, 6, 5, 3, 4, 2), (7, 13, 4, 2, 3, 3), (19, 10, 8, 2, 5, 4))],
         {
-            "head_layers is ignored.": lambda n, s: n - (s.head_layers - 1) * (s.D * s.D + s.D),
+            "`head_layers` is ignored.": lambda n, s: n - (s.head_layers - 1) * (s.D * s.D + s.D),
             "two layers are counted in the head, whatever head_layers says.": (
                 lambda n, s: n - (s.head_layers - 2) * (s.D * s.D + s.D)
             ),
@@ -503,7 +507,7 @@ def classifier(classifier):
         "with head_layers the count is not that of the head which the adapters library builds.",
     )
     cases = [classifier_case(11, 6, 5, 3, 4, 1), classifier_case(7, 13, 4, 2, 3, 1)]
-    compare(classifier, cases, {}, "head_layers=1 should be the default. It gives another count.")
+    compare(classifier, cases, {}, "`head_layers=1` should be the default. It gives another count.")
 
 
 # 3.6
@@ -564,20 +568,20 @@ def bert(bert, bert_large):
         bert,
         [bert_case(*sizes, P=9, S=2, pooler=False) for sizes in bare],
         {
-            "pooler=False is ignored.": lambda n, s: n + s.D * s.D + s.D,
+            "`pooler=False` is ignored.": lambda n, s: n + s.D * s.D + s.D,
             "without the pooler, its bias is gone, too.": lambda n, s: n + s.D,
         },
         "without the pooler the count is not that of transformers' BertModel.",
     )
     cases = [bert_case(11, 6, 5, 3, P=9, S=2, pooler=True)]
-    compare(bert, cases, {}, "pooler=True should be the default. It gives another count.")
+    compare(bert, cases, {}, "`pooler=True` should be the default. It gives another count.")
     large = bert_large()
     given = "a list or a tuple: the keys say which number is which" if type(large) is list else kind(large)
-    assert type(large) is dict, f"bert_large should return a dict, not {given}."
+    assert type(large) is dict, f"`bert_large` should return a dict, not {given}."
     for key in ("D", "F", "L"):
-        assert key in large, f'the dict of bert_large has no "{key}".'
-        whole(large[key], f'"{key}" of bert_large')
-    assert large["D"] != 768, "768 is the hidden size of BERT-base. 16 heads, each 64 wide, do not fit into it."
+        assert key in large, f'the dict of `bert_large` has no "{key}".'
+        whole(large[key], f'"{key}" of `bert_large`')
+    assert large["D"] != 768, "this hidden size, 768, is that of BERT-base. BERT-large has 16 heads, each 64 wide."
     assert large["D"] == LARGE["D"], "the hidden size of BERT-large is that of its 16 heads, each 64 wide."
     assert large["L"] == LARGE["L"], "the number of layers of BERT-large is not the one that the exercise states."
     assert large["F"] == LARGE["F"], "the inner width of BERT-large is four times its own hidden size."
@@ -694,7 +698,7 @@ def adapter(adapter):
             "the way up is missing.": lambda n, s: n - s.L * (s.D * (s.D // 16) + s.D),
             "one of the two biases is missing: that of the way up, which ends in D.": lambda n, s: n - s.L * s.D,
             "one of the two biases is missing: that of the bottleneck.": lambda n, s: n - s.L * (s.D // 16),
-            "the bottleneck is 16 wide here. 16 says how many times narrower than D it is.": (
+            "the bottleneck is 16 wide here. It should be 16 times narrower than D.": (
                 lambda n, s: s.L * bottleneck(s.D, 16)
             ),
             "one adapter is counted. There is one in each of the L layers.": lambda n, s: n // s.L,
@@ -765,8 +769,8 @@ def fusion(fusion):
             ),
             "the value matrix has a bias here. The library's has none.": lambda n, s: n + s.L * s.D,
             "the biases of query and key are missing.": lambda n, s: n - s.L * 2 * s.D,
-            "an output projection is counted. Fusion ends with the values.": lambda n, s: n + s.L * (s.D * s.D + s.D),
-            "this is the attention of 3.2: an output projection and four biases. Fusion ends with the values.": (
+            "an output projection is counted. A fusion ends with the values.": lambda n, s: n + s.L * (s.D * s.D + s.D),
+            "this is the attention of 3.2: an output projection and four biases. The fusion ends with the values.": (
                 lambda n, s: n + s.L * (s.D * s.D + 2 * s.D)
             ),
             "the value matrix is missing.": lambda n, s: n - s.L * s.D * s.D,
@@ -986,7 +990,7 @@ def training_flops(training_flops, even_length):
         "with `tied` the FLOPs are not those that torch's counter sees.",
     )
     cases = [training_case(31, 12, 20, 2, 7, False), training_case(23, 8, 9, 3, 5, False)]
-    compare(training_flops, cases, {}, "tied=False should be the default. It gives another count.")
+    compare(training_flops, cases, {}, "`tied=False` should be the default. It gives another count.")
     compare(
         even_length,
         [even_case(*sizes) for sizes in ((12, 20), (8, 10), (30, 14), (200, 200), (768, 3_072))],
@@ -1061,21 +1065,21 @@ OF_CACHE: dict[str, Guess] = {
 @check("3.12", points=1, forbids=("num_parameters", "counting", "Module"), variant=variants.MODEL)
 def own_model(own_parameters, own_cache, own):
     """The parameters of a model with sizes of the student's own, and the bytes of its cache."""
-    parameters = whole(own_parameters(), "what own_parameters returns")
-    cache = whole(own_cache(), "what own_cache returns")
+    parameters = whole(own_parameters(), "what `own_parameters` returns")
+    cache = whole(own_cache(), "what `own_cache` returns")
     expect.own(
         (parameters, cache),
         own,
         decoder,
-        "what own_parameters returns is not the count of this model for your numbers."
+        "what `own_parameters` returns is not the count of this model for your numbers."
         if parameters != decoder(own)[0]
-        else "what own_cache returns is not the bytes of this model's cache for your numbers.",
+        else "what `own_cache` returns is not the bytes of this model's cache for your numbers.",
         {
-            f"own_parameters: {told}": lambda s, guess=guess: (guess(decoder(s)[0], s), cache)
+            f"`own_parameters`: {told}": lambda s, guess=guess: (guess(decoder(s)[0], s), cache)
             for told, guess in OF_PARAMETERS.items()
         }
         | {
-            f"own_cache: {told}": lambda s, guess=guess: (decoder(s)[0], guess(decoder(s)[1], s))
+            f"`own_cache`: {told}": lambda s, guess=guess: (decoder(s)[0], guess(decoder(s)[1], s))
             for told, guess in OF_CACHE.items()
         },
     )

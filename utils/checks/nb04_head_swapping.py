@@ -56,7 +56,7 @@ def classification_head(ClassificationHead, lib):
     fresh = expect.state(head, "ClassificationHead")
     assert "linear.bias" in fresh or "linear.weight" not in fresh, "`linear` should have a bias."
     state = expect.weights(
-        head, {"linear.weight": (classes, d_model), "linear.bias": (classes,)}, "ClassificationHead(6, 4, 0.5)"
+        head, {"linear.weight": (classes, d_model), "linear.bias": (classes,)}, "`ClassificationHead(6, 4, 0.5)`"
     )
     assert (fresh["linear.weight"] == 0).all(), (
         "a fresh head already has an opinion: its weight should start at zero, so that every class gets the same logit."
@@ -335,7 +335,7 @@ def without(state: dict[str, torch.Tensor], *names: str) -> dict[str, torch.Tens
 def report_of(result: Any) -> dict[str, list[str]]:
     """What load_base reports: three sorted lists of names."""
     parts = ("missing", "unexpected", "left")
-    expect.fields(result, parts, "load_base should return a dict of three lists")
+    expect.fields(result, parts, "`load_base` should return a dict of three lists")
     for name in parts:
         names = expect.of_type(result[name], list, f"`{name}` of the report should be a list")
         assert all(type(item) is str for item in names), f"`{name}` of the report should hold names, as strings."
@@ -346,7 +346,7 @@ def report_of(result: Any) -> dict[str, list[str]]:
 def holds(base: Remote, wanted: dict[str, torch.Tensor], sentence: str) -> None:
     """Fail with `sentence` unless the base has exactly these weights."""
     state = base.state_dict()
-    assert type(state) is dict and {*state} == {*wanted}, "load_base changed which parts the base has."
+    assert type(state) is dict and {*state} == {*wanted}, "`load_base` changed which parts the base has."
     for name, value in wanted.items():
         same = type(state[name]) is torch.Tensor and torch.equal(state[name].float(), value.float())
         assert same, sentence.format(name=name)
@@ -524,9 +524,9 @@ def last_real(last_real, lib):
     assert type(result) is not torch.Tensor or result.shape != (T, d), (
         "the last sequence of the batch is taken. Batches come first here, so the last token is not `output[-1]`."
     )
-    result = expect.floats(result, (B, d), "last_real(states, mask)")
+    result = expect.floats(result, (B, d), "`last_real(states, mask)`")
     ends = [length - 1 for length in lengths]
-    full = expect.floats(last_real(states, places(T, [T, T, T])), (B, d), "last_real without padding")
+    full = expect.floats(last_real(states, places(T, [T, T, T])), (B, d), "`last_real` without padding")
     backwards = torch.equal(result, states[:, -1]) and torch.equal(full, states[:, 0])
     assert not backwards, "the mask is read the wrong way round: true marks a real token."
     expect.like(
@@ -548,15 +548,17 @@ def last_real(last_real, lib):
         },
     )
     expect.close(full, states[:, -1], "the result is wrong for rows without padding.")
-    left = expect.floats(last_real(states, places(T, lengths, left=True)), (B, d), "last_real with padding on the left")
+    left = expect.floats(
+        last_real(states, places(T, lengths, left=True)), (B, d), "`last_real` with padding on the left"
+    )
     expect.close(
         left, states[:, -1], "the result is wrong if the padding is on the left. Counting tokens is not enough."
     )
     for numbers in (mask.long(), mask.float()):
-        number = expect.floats(last_real(states, numbers), (B, d), "last_real with a mask of 0 and 1")
+        number = expect.floats(last_real(states, numbers), (B, d), "`last_real` with a mask of 0 and 1")
         expect.close(number, picked(states, ends), "the result is wrong for a mask of numbers, 0 and 1.")
     both = torch.tensor([[0, 1, 1, 0, 0], [0, 0, 0, 1, 0], [1, 0, 1, 0, 0]], dtype=torch.bool)
-    result = expect.floats(last_real(states, both), (B, d), "last_real with padding on both sides")
+    result = expect.floats(last_real(states, both), (B, d), "`last_real` with padding on both sides")
     told = "the result is wrong if there is padding on both sides, or between tokens."
     expect.close(result, picked(states, [2, 3, 2]), told)
 
@@ -663,7 +665,7 @@ def collate(collate):
 
 def three(batch: Any, rows: int, longest: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Tokens, mask and labels, of the right types and shapes."""
-    expect.items(batch, 3, "collate should return tokens, mask and labels")
+    expect.items(batch, 3, "`collate` should return tokens, mask and labels")
     tokens, mask, labels = batch
     for part, what in ((tokens, "tokens"), (mask, "mask"), (labels, "labels")):
         expect.of_type(part, torch.Tensor, f"the {what} should be a tensor")
@@ -858,7 +860,7 @@ def selected(select: Remote, lib: Library, valid: list[float], test: list[float]
     model = toy.Climb(valid, test)
     with world_kept(lib, "after `select`"):
         report = select(model, toy.climb, toy.look, epochs)
-    expect.fields(report, ("curve", "epoch", "test"), "select should return a dict with `curve`, `epoch` and `test`")
+    expect.fields(report, ("curve", "epoch", "test"), "`select` should return a dict with `curve`, `epoch` and `test`")
     curve = report["curve"]
     expect.of_type(curve, list, "`curve` should be a list")
     assert len(curve) == epochs, (
@@ -977,7 +979,7 @@ def freeze(freeze, unfreeze, features, lib):
     batches = [[TOKENS, MASK, torch.tensor([2, 0, 1])], [TOKENS[:2, :3], MASK[1:, :3].flip(1), torch.tensor([1, 1])]]
     result = features(base, pool, batches)
     records_again(lib, "features")
-    expect.items(result, 2, "features should return two tensors, the features and the labels")
+    expect.items(result, 2, "`features` should return two tensors, the features and the labels")
     count = len(result[0]) if type(result[0]) is torch.Tensor and result[0].ndim else 0
     assert count != 2 and count != 3, "the features of one batch only are returned. Every example should have its row."
     states = expect.floats(result[0], (5, width), "the features")
@@ -1008,7 +1010,7 @@ def freeze(freeze, unfreeze, features, lib):
     )
     assert all(toy.learning(base)), "`features` freezes the base. It should only read it: `freeze` is for that."
     single = features(base, pool, [[TOKENS[:1], MASK[:1], torch.tensor([1])]])
-    assert type(single) is list and len(single) == 2, "features should return two tensors, for one example, too."
+    assert type(single) is list and len(single) == 2, "`features` should return two tensors, for one example, too."
     expect.floats(single[0], (1, width), "the features of one example")
     expect.tensor(single[1], (1,), "the labels of one example")
     assert given.tolist() == [2, 0, 1, 1, 1], "the labels are not those of the examples, in the order of the features."
@@ -1040,7 +1042,9 @@ def trains_a_head(
         )
         if error.line:
             raise
-        raise AssertionError(f"a head cannot be trained on these features and labels. Torch says: {error}") from None
+        raise AssertionError(
+            f"a head cannot be trained on these features and labels. It raised an error: {error}"
+        ) from None
     F.cross_entropy(ours(states), torch.cat([labels for _, _, labels in batches])).backward()
     for slope, part in zip(slopes, ours.parameters(), strict=True):
         expect.close(slope, part.grad, "a head that is trained on the features does not get the right gradients.")

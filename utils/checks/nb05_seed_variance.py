@@ -50,7 +50,7 @@ def tokenized(made: Tokenizer, a: list[int], b: list[int], max_len: int) -> list
 
 def two_lists(value: Any) -> tuple[list[int], list[int]]:
     """What encode_pair gives: ids and types, two lists of whole numbers of one length."""
-    expect.items(value, 2, "encode_pair should return two lists")
+    expect.items(value, 2, "`encode_pair` should return two lists")
     for item, what in zip(value, ("input ids", "token types"), strict=True):
         expect.of_type(item, list, f"the {what} should be a list")
         assert all(type(number) is int for number in item), f"the {what} should be whole numbers."
@@ -100,7 +100,7 @@ def encode_pair(encode_pair):
     first, second = list(range(10, 19)), list(range(30, 36))  # 9 and 6 tokens
     for max_len in (18, 17, 15, 14, 13, 12, 10, 9, 4, 3):
         ids, types = two_lists(encode_pair(first, second, CLS, SEP, max_len))
-        assert len(ids) <= max_len, "pairs come out longer than max_len. [CLS] and both [SEP] count, too."
+        assert len(ids) <= max_len, "pairs come out longer than max_len. The tokens [CLS] and [SEP] count."
         assert ids[-1] == SEP, "truncation cuts off the last [SEP]. Shorten the sentences, then put the pair together."
         assert len(ids) == max_len, "more is cut than max_len asks for."
         wanted, kinds = tokenized(made, first, second, max_len)
@@ -134,7 +134,7 @@ def drawn(
 ) -> dict[str, list[float]]:
     """Three numbers from each generator of `streams(seed, *varies)`, the last generator first if asked for."""
     found = streams(seed, *varies)
-    expect.of_type(found, dict, "streams should return a dict")
+    expect.of_type(found, dict, "`streams` should return a dict")
     assert {*found} == {*PARTS}, "the dict should have the keys head, order and dropout, whatever varies."
     numbers = {}
     for name in reversed(PARTS) if last_first else PARTS:
@@ -331,7 +331,7 @@ def optimizer(schedule, make_optimizer, lib):
     theirs.load_state_dict(state)
     with world_kept(lib, "after `make_optimizer`"):
         rule = make_optimizer(theirs, lr)
-    expect.of_type(rule, Remote, "make_optimizer should return an optimizer")
+    expect.of_type(rule, Remote, "`make_optimizer` should return an optimizer")
     for x, labels in lessons():
         toy.step(theirs, rule, x, labels)
     found = theirs.state_dict()
@@ -388,7 +388,7 @@ def optimizer(schedule, make_optimizer, lib):
     make_optimizer(theirs, 0.1)
     kept = toy.learning(theirs) == [False] * 2 + [True] * 4 and read(theirs.training) is False
     assert kept and all(value.dtype == torch.float64 for value in theirs.state_dict().values()), (
-        "make_optimizer changes the model: its mode, its type, or which of its parameters learn. It should make an "
+        "`make_optimizer` changes the model: its mode, its type, or which of its parameters learn. It should make an "
         "optimizer and leave the model as it is."
     )
     sentence = "a weight that two parts share moves twice in a step, or is decayed twice. It is one parameter."
@@ -578,14 +578,14 @@ def mean_and_sd(mean_and_sd, in_points):
     refuses(mean_and_sd, [66.0, 64.0], says=sentence)
 
     text = in_points(0.5283, 0.0139)
-    expect.of_type(text, str, "in_points should return a string")
+    expect.of_type(text, str, "`in_points` should return a string")
     assert "%" not in text, "a percent sign after a standard deviation can be read in two ways. Write `points`."
     assert "0.01" not in text and "0.0 " not in text, (
         "the standard deviation is printed as a fraction next to a mean in points: two points became 0.02."
     )
-    assert text == "52.8 ± 1.4 points", "in_points(0.5283, 0.0139) is not written as the docstring shows."
+    assert text == "52.8 ± 1.4 points", "`in_points(0.5283, 0.0139)` is not written as the docstring shows."
     for mean, sd, wanted in ((0.6582, 0.0123, "65.8 ± 1.2 points"), (0.7, 0.0206, "70.0 ± 2.1 points")):
-        assert in_points(mean, sd) == wanted, "in_points is right for one pair of numbers only."
+        assert in_points(mean, sd) == wanted, "`in_points` is right for one pair of numbers only."
 
 
 # 5.6
@@ -668,7 +668,7 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
         told = "of equal values both ends of the t interval should be their mean. A scale of 0 gives NaN in scipy."
         ends = row(expect.answers(t_interval, [0.625] * 4, says=told))
         assert type(ends) is list and all(type(end) is float and abs(end - 0.625) < 1e-9 for end in ends), told
-        refuses(t_interval, [0.6], says="one run has no interval: t_interval should raise ValueError.")
+        refuses(t_interval, [0.6], says="one run has no interval: `t_interval` should raise ValueError.")
 
     with part("bootstrap_interval", 1):
         three = [0.5, 0.56, 0.7]
@@ -703,7 +703,9 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
         for end, side in zip(first, (-1, 1), strict=True):
             off = abs(end - (statistics.mean(many) + side * 1.96 * error)) / error
             assert off < 0.3, "the bootstrap interval of many runs is far from mean ± 1.96 standard errors."
-        refuses(bootstrap_interval, [0.6], says="one run has no interval: bootstrap_interval should raise ValueError.")
+        refuses(
+            bootstrap_interval, [0.6], says="one run has no interval: `bootstrap_interval` should raise ValueError."
+        )
 
     with part("binomial_error", 1):
         for p, n in ((0.66, 277), (0.5283, 277), (0.8, 25)):
@@ -858,7 +860,7 @@ def comparison(by_seed, by_example):
     explained(
         found,
         wanted,
-        "by_seed is not the mean of the differences with their t interval.",
+        "`by_seed` is not the mean of the differences with their t interval.",
         {
             "runs are paired by their place in the dict. Pair them by seed.": whatever_tail(
                 [right - left for left, right in zip(a, b, strict=True)]
@@ -915,13 +917,13 @@ def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
     side_by_side = (b[:count].double() - a[:count].double()).flatten().tolist()
     crossed = (b[None].double() - a[:, None].double()).flatten().tolist()
     many_errors = [half * (n / (n * runs)) ** 0.5 for runs in (len(a), len(b), len(a) + len(b))]
-    assert abs(found[0] + effect) > 1e-9, "by_example has the wrong sign: the effect is what B has more than A."
+    assert abs(found[0] + effect) > 1e-9, "`by_example` has the wrong sign: the effect is what B has more than A."
     by_runs = [one.double().mean(1).tolist() for one in (a, b)]
     over_runs = [right - left for left, right in zip(by_runs[0][:count], by_runs[1][:count], strict=True)]
     explained(
         found,
         wanted,
-        "by_example is not the mean difference over examples with its t interval.",
+        "`by_example` is not the mean difference over examples with its t interval.",
         {
             "examples are compared as if the two experiments had been asked different ones.": two_groups(per_a, per_b)
             + around(effect, t * ((statistics.variance(per_a) + statistics.variance(per_b)) / n) ** 0.5),
@@ -942,7 +944,7 @@ def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
             "examples are paired by rank, the hardest with the hardest. Compare each with itself.": whatever_tail(
                 [right - left for left, right in zip(sorted(per_a), sorted(per_b), strict=True)]
             ),
-            "the quantile of by_example is the normal one; use t.": around(effect, half * 1.959964 / t),
+            "the quantile of `by_example` is the normal one; use t.": around(effect, half * 1.959964 / t),
             "the standard error divides by n, not by its root.": around(effect, half / n**0.5),
         },
     )
@@ -953,7 +955,7 @@ def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
 
 def health_of(value: Any) -> dict[str, Any]:
     """What `health` reports, with the right kinds."""
-    expect.fields(value, ("runs", "degenerate", "mean", "mean_of_others"), "health should return a dict")
+    expect.fields(value, ("runs", "degenerate", "mean", "mean_of_others"), "`health` should return a dict")
     assert type(value["runs"]) is int, f"`runs` should be a number of runs, not {kind(value['runs'])}."
     assert type(value["degenerate"]) is list, f"`degenerate` should be a list, not {kind(value['degenerate'])}."
     expect.number(value["mean"], "`mean`")
@@ -1029,7 +1031,7 @@ def health(health):
     assert abs(found - everything) > 1e-6, "`mean_of_others` should be the mean without the degenerate runs."
     expect.close(found, others, "`mean_of_others` is not the mean accuracy of the runs that are not degenerate.", 1e-6)
     report = health_of(health({10: [1] * 10, 0: [1] * 10, 9: [0] * 10}, GOLD))
-    assert 0 in report["degenerate"], "a degenerate run with the seed 0 is not listed. 0 is a seed like any other."
+    assert 0 in report["degenerate"], "a degenerate run with the seed 0 is not listed. It is a seed like any other."
     assert {*report["degenerate"]} == {0, 9, 10}, "two runs, each with a class of its own, are both degenerate."
     assert report["degenerate"] == [0, 9, 10], "the seeds should be sorted as numbers: 9 comes before 10."
     assert report["mean_of_others"] is None, "if all runs are degenerate there are no others: None."
@@ -1064,7 +1066,7 @@ def seeds_are(found: Any, difference: float, sd: float, level: float = 0.95, pow
     """Fail unless `found` is the number of seeds that is needed, with the reason if it is known."""
     from scipy import stats
 
-    assert type(found) in (int, float), f"seeds_needed should return a whole number, not {kind(found)}."
+    assert type(found) in (int, float), f"`seeds_needed` should return a whole number, not {kind(found)}."
     assert found == int(found), "seeds come whole: the smallest number that is enough."
     found = int(found)
     ratio, wanted = sd / difference, seeds_wanted(difference, sd, level, power)
@@ -1175,12 +1177,12 @@ def expected_best(expected_best):
             "this is the largest value, whatever n is.": max(values),
             "this is the mean: n is not used.": single,
         }
-        sentence = "expected_best is not the mean over all ways to draw n runs."
+        sentence = "`expected_best` is not the mean over all ways to draw n runs."
         expect.number_like(expected_best(values, n), best_wanted(values, n), "expected_best", sentence, guesses, 1e-6)
     for n in (2, 5):
         found = expect.number(expected_best(tied, n), "expected_best")
         assert abs(found - best_wanted({*tied}, n)) > 1e-6, "equal values count once. Each run counts, equal or not."
-        expect.close(found, best_wanted(tied, n), "expected_best is wrong if runs are equally good.", 1e-6)
+        expect.close(found, best_wanted(tied, n), "`expected_best` is wrong if runs are equally good.", 1e-6)
     sentence = "the best of no runs is nothing: raise ValueError for n below 1 and for an empty list."
     refuses(expected_best, values, 0, says=sentence)
     refuses(expected_best, [], 2, says=sentence)

@@ -78,11 +78,11 @@ ADAPTER = Contract(
 def bottleneck_adapter(BottleneckAdapter, lib):
     """Down, ReLU, up, plus what passes by; nearly nothing at the start."""
     for d, reduction, r in ((12, 4, 3), (13, 5, 2), (5, 16, 1)):
-        narrow(BottleneckAdapter(d, reduction), d, r, reduction, f"BottleneckAdapter({d}, {reduction})")
-    narrow(BottleneckAdapter(49), 49, 3, 16, "BottleneckAdapter(49), whose reduction is 16,")
+        narrow(BottleneckAdapter(d, reduction), d, r, reduction, f"`BottleneckAdapter({d}, {reduction})`")
+    narrow(BottleneckAdapter(49), 49, 3, 16, "`BottleneckAdapter(49)`, whose reduction is 16,")
 
     module = BottleneckAdapter(12, 4)
-    state = expect.weights(module, bottleneck_shapes(12, 3), "BottleneckAdapter(12, 4)", seed=2)
+    state = expect.weights(module, bottleneck_shapes(12, 3), "`BottleneckAdapter(12, 4)`", seed=2)
     module.eval()
     for shape in ((2, 5, 12), (12,)):
         adapted(module, state, normal(*shape, seed=3), normal(*shape, seed=4))
@@ -100,7 +100,7 @@ def bottleneck_adapter(BottleneckAdapter, lib):
 
     d, r = 192, 96
     fresh, x = BottleneckAdapter(d, 2), normal(7, d, seed=1)
-    state = narrow(fresh, d, r, 2, "BottleneckAdapter(192, 2)")
+    state = narrow(fresh, d, r, 2, "`BottleneckAdapter(192, 2)`")
     both = not state["down.weight"].any() and not state["up.weight"].any()
     assert not both, "both matrices start at zero. Then each blocks the gradient of the other, and neither ever learns."
     out = expect.floats(fresh(x), (7, d), "the result")
@@ -190,7 +190,7 @@ def train_only(train_only, lib):
     trained = lib(tiny_bert).trained
     theirs, ours = stack(lib, 10)
     start = {name: value.clone() for name, value in ours.state_dict().items()}
-    with world_kept(lib, "after train_only"):
+    with world_kept(lib, "after `train_only`"):
         sizes = trained(train_only, theirs, [theirs[1], theirs[4]], x, labels, lr)
     parameters(sizes)
     toys.descend(ours, [*ours[1].parameters(), *ours[4].parameters()], x, labels, lr, DECAY)
@@ -214,14 +214,14 @@ def train_only(train_only, lib):
 
     toy = lib(toys)
     found = toy.type_of(train_only, theirs, [theirs[4]])
-    told = "train_only should return a list, not a {}: who reads it twice must find the same."
+    told = "`train_only` should return a list, not a {}: who reads it twice must find the same."
     assert found in ("list", "tuple"), told.format(found)
     told = "the parameters of the model are replaced by others: an optimizer that was made before holds the old ones."
     assert toy.replaces_parameters(train_only, theirs, [theirs[1], theirs[4]]) is False, told
     for training in (True, False):
         theirs.train(training)
         train_only(theirs, [theirs[1]])
-        told = "train_only changes the mode of the model. What learns is one thing, `train()` and `eval()` another."
+        told = "`train_only` changes the mode of the model. What learns is one thing, `train()` and `eval()` another."
         assert read(theirs.training) is training, told
 
     theirs, ours = stack(lib, 30)
@@ -232,9 +232,11 @@ def train_only(train_only, lib):
 
 def parameters(sizes: Any) -> None:
     """Fail unless train_only returned parameters, as `tiny_bert.trained` tells."""
-    expect.of_type(sizes, list, "train_only should return a list of parameters")
+    expect.of_type(sizes, list, "`train_only` should return a list of parameters")
     strange = [str(size) for size in sizes if type(size) is not int]
-    assert not strange, f"train_only should return a list of parameters. What it returns is, or holds, a {strange[0]}."
+    assert not strange, (
+        f"`train_only` should return a list of parameters. What it returns is, or holds, a {strange[0]}."
+    )
 
 
 def returned(sizes: Any, wanted: list[int], everything: int) -> None:
@@ -322,7 +324,7 @@ def adapter_fusion(AdapterFusion, lib):
 
     d, n = 6, 4
     module = AdapterFusion(d, n)
-    state = expect.weights(module, fusion_shapes(d), "AdapterFusion(6, 4)", seed=20)
+    state = expect.weights(module, fusion_shapes(d), "`AdapterFusion(6, 4)`", seed=20)
     module.eval()
     states, outputs, residual = normal(B, T, d, seed=41), normal(B, T, n, d, seed=42), normal(B, T, d, seed=43)
     fused, weights = fused_pair(module(states, outputs, residual), B, T, n, d)
@@ -769,9 +771,9 @@ def traps(pair_logits, sources, train_fusion, lib):
         other = batch | {"token_type_ids": 1 - batch["token_type_ids"]}
         typed(pair_logits(model, other), state, sizes, names, other)
         typed(pair_logits(model, with_zeros(batch)), state, sizes, names, with_zeros(batch))
-    with model_kept(lib, model, "after pair_logits"):
+    with model_kept(lib, model, "after `pair_logits`"):
         pair_logits(model, batch)
-    told = "no gradient reaches the model through pair_logits: nothing could be trained with it."
+    told = "no gradient reaches the model through `pair_logits`: nothing could be trained with it."
     assert lib(toys).needs_gradient(pair_logits, model, batch) is True, told
 
     cards = {"mnli": ["MNLI"], "rte": ["RTE"], "nli-mix": ["MNLI", "RTE"], "qnli": ["QNLI"], "not-rte": ["SICK"]}
@@ -785,7 +787,7 @@ def traps(pair_logits, sources, train_fusion, lib):
     model = toy.fused(names, vars(sizes), 5)
     batches = tiny_bert.pairs(3, [(9, 5), (12, 6), (7, 5)], sizes.vocab, 7)
     taught(train_fusion, model, state, sizes, names, batches, 0.4)
-    with world_kept(lib, "after train_fusion", draws=True):
+    with world_kept(lib, "after `train_fusion`", draws=True):
         losses = train_fusion(toy.fused(names, vars(Sizes(dropout=0.5)), 5), batches[:1] * 4, 0.0)
     assert type(losses) is list and len({round(float(loss), 5) for loss in losses}) > 1, (
         "the model is trained in evaluation mode: dropout does not act."
@@ -815,7 +817,7 @@ def typed(logits: Any, state: State, sizes: Sizes, names: list[str], batch: Mapp
         {
             "`token_type_ids` are dropped: the model cannot tell the two sentences apart.": other(token_type_ids=zeros),
             "`attention_mask` is dropped: padding is read as text.": other(attention_mask=ones),
-            "the mask is made from the token numbers. 0 may be a word, too: the batch has its mask.": other(
+            "the mask is made from the token numbers. A word may have the number 0: use the mask of the batch.": other(
                 attention_mask=(batch["input_ids"] != 0).long()
             ),
             "`token_type_ids` and `attention_mask` are both dropped.": other(attention_mask=ones, token_type_ids=zeros),
@@ -833,7 +835,7 @@ def typed(logits: Any, state: State, sizes: Sizes, names: list[str], batch: Mapp
 
 def picked(names: Any, cards: Mapping[str, list[str]], target: str) -> None:
     """Fail unless the names are those of the adapters that never saw the target, in order."""
-    expect.of_type(names, list, "sources should return a list of names")
+    expect.of_type(names, list, "`sources` should return a list of names")
     clean = [name for name, tasks in cards.items() if target not in tasks]
     assert names != list(cards), "nothing is left out. An adapter that was trained on the target leaks its answers."
     leaks = [name for name in names if name in cards and target in cards[name]]
@@ -863,11 +865,11 @@ def taught(
     except StudentError as error:
         told = (
             "nothing learns: the loss depends on no weight that may move (while no fusion may, the library's penalty "
-            "is None). Which call lets fusion and head learn?"
+            "is None). Let fusion and head learn first."
         )
         assert not any(words in str(error) for words in ("does not require grad", "'Tensor' and 'NoneType'")), told
         raise
-    expect.of_type(losses, list, "train_fusion should return a list of losses")
+    expect.of_type(losses, list, "`train_fusion` should return a list of losses")
     assert len(losses) == len(batches), (
         f"there should be one loss for each of {len(batches)} batches, not {len(losses)}."
     )
@@ -959,7 +961,7 @@ def reads_weights(result: Any, state: State, sizes: Sizes, names: list[str], bat
             "the mean over texts is taken. Every real token should count alike.": lambda: torch.stack(
                 [read_as(some=[text]) for text in texts()]
             ).mean(0),
-            "what is real is told by the token numbers. 0 may be a word, too: the batch has its mask.": lambda: read_as(
+            "the token numbers decide what is real. The mask of the batch should.": lambda: read_as(
                 lambda batch: batch["input_ids"] != 0
             ),
             "the last batch alone is read.": lambda: read_as(some=batches[-1:]),
@@ -1004,16 +1006,16 @@ def fusion_weights(fusion_weights, lib):
     batches = tiny_bert.pairs(3, [(12, 5)], sizes.vocab, 11) + tiny_bert.pairs(2, [(7, 5)], sizes.vocab, 12)
     model.eval()
     lib(toys).leave_gradients(model)
-    with model_kept(lib, model, "after fusion_weights"):
+    with model_kept(lib, model, "after `fusion_weights`"):
         result = fusion_weights(model, batches)
-    first = expect.of_type(result, torch.Tensor, "fusion_weights should return a tensor")
+    first = expect.of_type(result, torch.Tensor, "`fusion_weights` should return a tensor")
     reads_weights(result, state, sizes, names, batches)
     zeros = [with_zeros(batch) for batch in batches]
     reads_weights(fusion_weights(model, zeros), state, sizes, names, zeros)
     model, state = lib(tiny_bert).fused(names, vars(sizes), 10), known(sizes, names, 10)
     told = "for another model with the same batches, what was read of the first one is given again."
     otherwise = "the weights are read in training mode, with dropout."
-    with model_kept(lib, model, "after fusion_weights", draws=True):
+    with model_kept(lib, model, "after `fusion_weights`", draws=True):
         result = fusion_weights(model, batches)
         told_of_mode = "the model was training before it was read, and is not any more."
         assert read(model.training) is True, told_of_mode
@@ -1030,7 +1032,7 @@ def ahead_in_pairs(share_ahead: Remote, first: list[float], other: list[float]) 
     expect.number_like(
         share_ahead(first, other),
         share,
-        "what share_ahead returns",
+        "what `share_ahead` returns",
         "this is not the share of all pairs of runs in which the first is ahead.",
         {
             "a tie counts as nothing. It counts half.": wins / len(pairs),

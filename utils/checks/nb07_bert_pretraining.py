@@ -46,7 +46,7 @@ def library_pieces(word: str, vocab: Mapping[str, int], unk: str = "[UNK]", max_
 
 def pieces_of(value: Any) -> list[str]:
     """The list of pieces."""
-    assert type(value) is list, f"wordpiece should return a list of pieces, not {kind(value)}."
+    assert type(value) is list, f"`wordpiece` should return a list of pieces, not {kind(value)}."
     assert all(type(piece) is str for piece in value), "the pieces should be texts, as they stand in the vocabulary."
     return value
 
@@ -106,7 +106,7 @@ def wordpiece(wordpiece, lib):
     assert pieces_of(wordpiece("play", {"pl": 0, "##ay": 1})) != ["play"], told
     told = "a word is cut in lower case. Its letters stay as they are."
     assert pieces_of(wordpiece("PlaY", {"play": 0, "Pla": 1, "##Y": 2})) == ["Pla", "##Y"], told
-    told = "the length is counted in bytes. max_chars counts characters."
+    told = "the length is counted in bytes. `max_chars` counts characters."
     assert pieces_of(wordpiece("ü€", {"ü": 1, "##€": 2}, "[UNK]", 3)) == ["ü", "##€"], told
     for most in (10, 11):
         told = "a word of exactly max_chars characters is not too long yet, or another number is used in its place."
@@ -271,7 +271,7 @@ def embeddings(BertEmbeddings, lib):
     d, most = 6, 7
     sizes = 11, d, most
     module = BertEmbeddings(*sizes)
-    state = expect.weights(module, embedding_shapes(*sizes), "BertEmbeddings(11, 6, 7)", seed=20)
+    state = expect.weights(module, embedding_shapes(*sizes), "`BertEmbeddings(11, 6, 7)`", seed=20)
     module.eval()
     ids = torch.tensor([[2, 7, 9, 3, 5], [2, 10, 3, 8, 1], [2, 4, 6, 6, 3]])
     types = torch.tensor([[0, 0, 0, 0, 1], [0, 0, 0, 1, 1], [0, 1, 1, 1, 1]])
@@ -284,7 +284,7 @@ def embeddings(BertEmbeddings, lib):
     expect.like(
         expect.floats(module(ids, types), (3, 5, d), "the embeddings"),
         embedded(tiny, ids, types),
-        "where the rows differ little, the norm is wrong: which eps has it?",
+        "where the rows differ little, the norm is wrong: its eps should be 1e-12.",
         {"the eps of the norm is torch's 1e-5. BERT has 1e-12.": embedded(tiny, ids, types, eps=1e-5)},
         1e-3,
     )
@@ -308,7 +308,7 @@ NAMES = ("the inputs", "the labels")
 def hidden_pair(value: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Inputs and labels, of the shape of `ids`."""
     good = type(value) is list and len(value) == 2
-    assert good, f"mask_tokens should return inputs and labels, two tensors, not {kind(value)}."
+    assert good, f"`mask_tokens` should return inputs and labels, two tensors, not {kind(value)}."
     pair = [expect.tensor(item, tuple(ids.shape), what) for item, what in zip(value, NAMES, strict=True)]
     for item, what in zip(pair, ("inputs", "labels"), strict=True):
         told = f"the {what} should be whole numbers, not {str(item.dtype)[6:]}."
@@ -348,8 +348,8 @@ def well_hidden(
         "the labels of the chosen tokens are what stands there now. They should be what stood there before."
     )
     assert not len(outside), "the label of a chosen token is not its old id."
-    assert not (chosen & never).any(), "special tokens are chosen. [CLS], [SEP] and padding never are."
-    assert not (changed & never).any(), "special tokens are changed. [CLS], [SEP] and padding never are."
+    assert not (chosen & never).any(), "special tokens are chosen. The special tokens, such as [CLS], never are."
+    assert not (changed & never).any(), "special tokens are changed. The special tokens, such as [CLS], never are."
     free, picked = int((~never).sum()), int(chosen.sum())
     became = {
         "mask": int((inputs[chosen] == mask_id).sum()),
@@ -526,7 +526,7 @@ def mask_tokens(mask_tokens, lib):
     first, other, again = (
         chosen_pair(mask_tokens(small, special, mask_id, V, generator=toy.seeded(n)), small) for n in (5, 6, 5)
     )
-    told = "with the same generator the result is another one: does all chance come from `generator`?"
+    told = "with the same generator the result is another one: all chance should come from `generator`."
     assert torch.equal(first[0], again[0]) and torch.equal(first[1], again[1]), told
     told = "a global generator is used or seeded, although `generator` is given."
     assert chance(lib) == before, told
@@ -544,7 +544,7 @@ def mask_tokens(mask_tokens, lib):
     evenly_random(mask_tokens, lib, 8, 3)
     each_alone(mask_tokens, lib, 4)
     apart(mask_tokens, lib, 5)
-    with world_kept(lib, "after mask_tokens"):
+    with world_kept(lib, "after `mask_tokens`"):
         mask_tokens(small, special, mask_id, V, generator=toy.seeded(1))
     expect.one_device(lib, mask_tokens, small, special, mask_id, V)
     sentence = "the result is an error for ids that are not contiguous, such as transposed ones."
@@ -743,16 +743,16 @@ def nsp_pairs(nsp_pairs, lib):
     for count in (1, 7):
         pairs_of(nsp_pairs(documents, count, make(count)), count)
     found = expect.of_type(lib(probes).form(nsp_pairs, documents, 9, make(1)), str, "the types should be known")
-    assert found.startswith("list[tuple["), f"nsp_pairs gives {found}. It should give a list of tuples (a, b, label)."
+    assert found.startswith("list[tuple["), f"`nsp_pairs` gives {found}. It should give a list of tuples (a, b, label)."
     documents = named_documents([4, 1, 5])
     first, again, other = (pairs_of(nsp_pairs(documents, 40, make(seed)), 40) for seed in (5, 5, 6))
-    assert first == again, "the same rng gives other pairs: does all chance come from `rng`?"
+    assert first == again, "the same rng gives other pairs: all chance should come from `rng`."
     assert first != other, "another rng gives the same pairs."
     assert chance(lib) == before, "a global generator is seeded or used. All chance comes from `rng`."
     going = make(5)
     draws = [pairs_of(nsp_pairs(documents, 40, going), 40) for _ in range(2)]
     assert draws[0] != draws[1], "a second call with one rng gives the same pairs: it is seeded again, or copied."
-    with world_kept(lib, "after nsp_pairs"):
+    with world_kept(lib, "after `nsp_pairs`"):
         nsp_pairs(documents, 3, make(1))
     assert pairs_of(nsp_pairs(documents, 0, make(1)), 0) == [], "a count of 0 should give an empty list."
     for wrong in ([["a"], ["b"], []], [["a", "b", "c"], []], [["a", "b"]]):
@@ -776,7 +776,7 @@ def blanks(found: Any, predicted: list[dict[str, float]], answers: list[str]) ->
 
     Where the likelihood is 0, it must be infinity.
     """
-    found = expect.number(found, "what blanks_nll gives")
+    found = expect.number(found, "what `blanks_nll` gives")
     chances = [one.get(piece, 0.0) for one, piece in zip(predicted, answers, strict=True)]
     if not all(chances):
         told = "a right piece of probability 0, or one that is not in the dict, should cost infinity."
@@ -809,9 +809,9 @@ def blanks(found: Any, predicted: list[dict[str, float]], answers: list[str]) ->
 def rated(masked_nll: Remote, logits: torch.Tensor, labels: torch.Tensor) -> expect.Case:
     """The loss that was found, the mean over all labelled places, and what misconceptions give."""
     value = masked_nll(logits, labels)
-    assert type(value) is torch.Tensor, f"masked_nll should return a tensor, not {kind(value)}."
+    assert type(value) is torch.Tensor, f"`masked_nll` should return a tensor, not {kind(value)}."
     assert value.shape != labels.shape, "a loss for each place is returned. It should be one number, their mean."
-    assert value.numel() == 1, "masked_nll should return a tensor with one number."
+    assert value.numel() == 1, "`masked_nll` should return a tensor with one number."
     assert not value.isnan().any(), "the loss is NaN, though there are labels."
     assert not value.isinf().any(), "large logits give an infinite loss: the log of a softmax that has become 0."
     rows = nll_by_loops(logits, labels)
@@ -864,7 +864,7 @@ def all_blanks(*cases: list[expect.Case]) -> None:
     """Fail unless each negative log-likelihood is that of its blanks."""
     otherwise = "the negative log-likelihood is not the sum of -log of the right pieces' probabilities."
     known = [case for some in cases for case in some]
-    expect.numbers_like(known, "what blanks_nll gives", otherwise, 1e-5)
+    expect.numbers_like(known, "what `blanks_nll` gives", otherwise, 1e-5)
 
 
 def all_summed(*cases: expect.Case) -> None:
@@ -934,9 +934,9 @@ def losses(blanks_nll, masked_nll, pretraining_loss, lib):
         raise AssertionError(f"{told} It raised {error.type_name or 'nothing usable'}.") from None
     for cost, answer in zip(costs, ("milk", "soup"), strict=True):
         blanks(cost, [cat, {"milk": 0.0, "tea": 1.0}], ["cat", answer])
-    assert expect.number(blanks_nll([], []), "what blanks_nll gives") == 0, "without blanks it should be 0."
+    assert expect.number(blanks_nll([], []), "what `blanks_nll` gives") == 0, "without blanks it should be 0."
 
-    with world_kept(lib, "after blanks_nll"):
+    with world_kept(lib, "after `blanks_nll`"):
         blanks_nll([cat], ["cat"])
     B, T, V = 3, 6, 7
     logits, none = normal(B, T, V, seed=60), torch.full((B, T), -100)
@@ -993,7 +993,7 @@ def losses(blanks_nll, masked_nll, pretraining_loss, lib):
 def expect_number_or(value: Any) -> float:
     """A tensor's only number, NaN included."""
     assert type(value) is torch.Tensor and value.numel() == 1, (
-        f"masked_nll should return a tensor with one number, not {kind(value)}."
+        f"`masked_nll` should return a tensor with one number, not {kind(value)}."
     )
     return float(value)
 
@@ -1055,9 +1055,9 @@ def new_head(
     embedding = lib(nn).Embedding(V, d)
     embedding.load_state_dict({"weight": table})
     head = MLMHead(embedding)
-    assert type(head) is Remote, f"MLMHead should be an nn.Module, not {kind(head)}."
+    assert type(head) is Remote, f"`MLMHead` should be an nn.Module, not {kind(head)}."
     own = head.state_dict()
-    assert type(own) is dict, "MLMHead has no state_dict: it should be an nn.Module."
+    assert type(own) is dict, "`MLMHead` has no state_dict: it should be an nn.Module."
     state = head_state(V, d, seed)
     for name, value in state.items():
         assert name in own, f"the head has no `{name}`. Its parts must have the names that the docstring gives."
@@ -1219,7 +1219,7 @@ def asked(text: str, pieces: Sequence[str]) -> list[int]:
 
 def blank_lists(value: Any, count: int, k: int) -> list[list[tuple[str, float]]]:
     """For each mask the pieces and their probabilities."""
-    assert type(value) is list, f"fill_mask should return a list, not {kind(value)}."
+    assert type(value) is list, f"`fill_mask` should return a list, not {kind(value)}."
     flat = count == 1 and len(value) == k and all(type(one) is list and len(one) == 2 for one in value)
     if flat and type(value[0][0]) is str:
         raise AssertionError("for one mask the bare list is returned. It is a list with one list in it.")
@@ -1322,7 +1322,7 @@ def fill_mask(fill_mask, lib):
         raise AssertionError("two calls for one text differ: dropout is on. Use the model in evaluation mode.")
     model.train()
     lib(toys).leave_gradients(model)
-    with model_kept(lib, model, "after fill_mask"):
+    with model_kept(lib, model, "after `fill_mask`"):
         fill_mask(model, tokenizer, "the [MASK] likes milk")
         told = "the model is left in another mode than it came in. Remember `model.training`, and go back to it."
         assert read(model.training) is True, told
@@ -1347,7 +1347,7 @@ def fill_mask(fill_mask, lib):
     assert same and expect.agree(state, ours.state_dict()), told
     told = "the gradients that the model had are gone, or others. Leave it as you found it."
     assert lib(toys).keeps_gradients(fill_mask, model, tokenizer, "the [MASK] likes milk"), told
-    has_form(lib, "list[list[tuple[str, float]]]", "what fill_mask gives", fill_mask, model, tokenizer, "a [MASK]")
+    has_form(lib, "list[list[tuple[str, float]]]", "what `fill_mask` gives", fill_mask, model, tokenizer, "a [MASK]")
     other = [PIECES[0], *PIECES[5:], *PIECES[1:5]]
     model, ours = toy.masked(other, sizes, 81), tiny_bert.masked(other, sizes, 81)
     value = fill_mask(model, toy.tokenizer(other), "the [MASK] likes milk")
@@ -1438,7 +1438,7 @@ def groups_of(decay_groups: Remote, lib: Library, model: Remote, weight_decay: f
         if "more than one parameter group" in str(error):
             raise AssertionError("a shared parameter stands in two groups, or twice in one. It is one.") from None
         raise
-    assert type(found) is dict, f"decay_groups should return a list of dicts, not {kind(found)}."
+    assert type(found) is dict, f"`decay_groups` should return a list of dicts, not {kind(found)}."
     told = 'a group has no "{}". Each has "params" and "weight_decay": the decay that AdamW takes without is not 0.'
     assert "keys" not in found, told.format(found.get("keys", [""])[0])
     return found
@@ -1476,7 +1476,7 @@ def facts(decay_groups, step_facts, bert_facts, lib):
     toy = lib(toys)
     model = toy.sharing(9, 6)
     toy.leave_gradients(model)
-    with model_kept(lib, model, "after decay_groups"):
+    with model_kept(lib, model, "after `decay_groups`"):
         groups = groups_of(decay_groups, lib, model, 0.01)
     spared(groups, 0.01)
     model = toy.sharing(7, 4)
@@ -1484,29 +1484,29 @@ def facts(decay_groups, step_facts, bert_facts, lib):
     model[1].requires_grad_(False)
     frozen = ["1.weight", "1.bias", "2.weight", "2.bias"]
     spared(groups_of(decay_groups, lib, model, 0.3), 0.3, frozen)
-    told = "decay_groups changes which parameters learn. It should leave the model as it is."
+    told = "`decay_groups` changes which parameters learn. It should leave the model as it is."
     assert toy.learning(model[2]) == [False, False] and toy.learning(model[5]) == [True, True], told
 
-    with world_kept(lib, "after step_facts"):
+    with world_kept(lib, "after `step_facts`"):
         steps(step_facts, 256, 512, 1_000_000, 3.3e9)
     steps(step_facts, 3, 7, 50, 210)
-    with world_kept(lib, "after bert_facts"):
+    with world_kept(lib, "after `bert_facts`"):
         known = bert_facts()
-    assert type(known) is dict, f"bert_facts should return a dict, not {kind(known)}."
+    assert type(known) is dict, f"`bert_facts` should return a dict, not {kind(known)}."
     for key, (wanted, tolerance, wrong) in FACTS.items():
-        assert key in known, f"`{key}` is missing in bert_facts."
+        assert key in known, f"`{key}` is missing in `bert_facts`."
         found = expect.number(known[key], f"`{key}`")
         for number, sentence in wrong.items():
             assert not math.isclose(found, number, rel_tol=1e-3), f"`{key}`: {sentence}"
         assert abs(found - wanted) <= tolerance + 1e-9, f"`{key}` is not what the paper says. Look there once more."
-    told = "bert_facts has keys that were not asked for."
+    told = "`bert_facts` has keys that were not asked for."
     assert {*known} == {*FACTS}, told
 
 
 def steps(step_facts: Remote, sequences: int, length: int, count: int, words: float) -> None:
     """Fail unless tokens and epochs are right."""
     value = step_facts(sequences, length, count, words)
-    assert type(value) is list and len(value) == 2, f"step_facts should return two numbers, not {kind(value)}."
+    assert type(value) is list and len(value) == 2, f"`step_facts` should return two numbers, not {kind(value)}."
     tokens, epochs = (
         expect.number(item, f"the {what}") for item, what in zip(value, ("tokens", "epochs"), strict=True)
     )
@@ -1545,7 +1545,7 @@ def steps(step_facts: Remote, sequences: int, length: int, count: int, words: fl
 
 def copies_most(copier: Remote, losses: dict[str, list[list[float]]]) -> None:
     """Fail unless the row with the largest gap is named, with its gap."""
-    name, gap = expect.items(copier(losses), 2, "copier should return a name and a gap")
+    name, gap = expect.items(copier(losses), 2, "`copier` should return a name and a gap")
     expect.of_type(name, str, "the first of what copier returns should be the name of a row")
 
     def largest(of: Callable[[list[float]], float], over: Callable[[list[float]], float] = statistics.fmean) -> str:
@@ -1671,7 +1671,7 @@ def choose_words(choose_words, lib):
         )
     before, small = chance(lib), word_ids[:6]
     first, again, other = (words_of(choose_words(small, 0.5, toy.seeded(n)), small) for n in (5, 5, 6))
-    told = "with the same generator the result is another one: does all chance come from `generator`?"
+    told = "with the same generator the result is another one: all chance should come from `generator`."
     assert first.equal(again), told
     assert chance(lib) == before, "a global generator is used or seeded, although `generator` is given."
     assert not first.equal(other), "another generator chooses the same words."

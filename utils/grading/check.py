@@ -22,7 +22,7 @@ from typing import Any
 from utils import setup, variants
 from utils.grading import dispatch, forbidden, parts, side_by_side
 from utils.grading.remote import PACKAGES, Ask, ForbiddenUsed, Remote, libraries, named, unusual_refused
-from utils.grading.verdict import Outcome, Ungraded, Verdict, legible, summed
+from utils.grading.verdict import Outcome, Ungraded, Verdict, legible, sentence, summed
 
 if not __debug__:
     raise RuntimeError("checks are made of assert statements: run Python without -O and PYTHONOPTIMIZE")
@@ -82,7 +82,7 @@ class Check:
         except ImportError as failed:
             self.latest = Verdict(self.exercise, priced.points, Outcome.ERROR, unchecked(failed))
         if self.latest.outcome is not Outcome.PASSED:
-            said = [one for one in different if legible(str(one)) in self.latest.message]
+            said = [one for one in different if legible(sentence(str(one))) in self.latest.message]
             side_by_side.show(said, notebook=shell() is not None)
             raise CheckFailed(self.latest.sentence())
         print(self.latest.sentence())
@@ -244,8 +244,10 @@ class _Told:
 def unchecked(failed: ImportError) -> str:
     """The sentence for an exercise that has no verdict, because a package that the course needs cannot be imported."""
     if isinstance(failed, ModuleNotFoundError) and failed.name in PACKAGES:
-        return f"cannot be checked here: the package {failed.name} is missing. Run {setup.CELL}, then this cell again."
-    return f"cannot be checked here: {legible(str(failed))}. Run {setup.CELL}, then this cell again."
+        missing = f"the package {failed.name} is missing"
+    else:
+        missing = legible(str(failed))
+    return f"This cannot be checked here: {missing}. Run {setup.CELL}, then this cell again."
 
 
 def does_all(name: str) -> str:

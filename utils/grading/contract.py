@@ -173,19 +173,18 @@ class Contract:
     def tells(self, kind: str) -> str:
         """What a student reads where a private check of this kind fails: no arguments, and no expected value."""
         bounds = [
-            f"{name} is {size[0]} or larger" if len(size) > 2 else f"{name} is {size[0]} to {size[1]}"
+            f"{name} >= {size[0]}" if len(size) > 2 else f"{size[0]} <= {name} <= {size[1]}"
             for name, size in self.sizes.items()
             if not name.startswith("_")
         ]
-        sizes = (
-            f"it is wrong for other sizes. Here {', '.join(bounds)}." if bounds else "it is wrong for other arguments."
-        )
+        here = f"Here `{', '.join(bounds)}`."
+        sizes = f"it is wrong for other sizes. {here}" if bounds else "it is wrong for other arguments."
         said = {
             "sizes": sizes,
-            "large": f"it is wrong for sizes larger than those of the notebook. Here {', '.join(bounds)}.",
+            "large": f"it is wrong for sizes larger than those of the notebook. {here}",
             "values": "it is wrong for numbers that are huge, tiny, zero or equal.",
-            "dtypes": "where it is given another dtype than float32, that does not come back, or it loses precision.",
-            "layout": "it is wrong, or an error, for what is not contiguous in memory.",
+            "dtypes": "for another dtype than float32 the result has the wrong dtype, or too little precision.",
+            "layout": "for tensors that are not contiguous in memory it is wrong, or an error.",
             "device": "on another device (a GPU) it would stop, or answer elsewhere.",
             "gradients": "the gradients are wrong, or do not arrive." if self.learns else "it gives what can learn.",
             "refusals": f"it accepts what it should refuse: {', '.join(f'`{one}`' for one in self.refuses)}.",

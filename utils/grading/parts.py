@@ -6,7 +6,7 @@ from contextvars import ContextVar
 
 from utils.grading import side_by_side
 from utils.grading.remote import ForbiddenUsed, StudentError, unusual_refused
-from utils.grading.verdict import Outcome, Part, legible
+from utils.grading.verdict import Outcome, Part, legible, sentence
 
 # Where `part` puts what it finds; None where everything that fails ends the check, as in private checks.
 _found: ContextVar[list[Part] | None] = ContextVar("found", default=None)
@@ -55,9 +55,9 @@ def each_alone() -> Iterator[list[Part]]:
 def told(failed: Exception) -> tuple[Outcome, str]:
     """What an exception in a check says of an answer: the outcome, and the sentence for the student."""
     if isinstance(failed, StudentError):
-        return (Outcome.BLANK, "") if failed.blank else (Outcome.ERROR, legible(failed.sentence()))
+        return (Outcome.BLANK, "") if failed.blank else (Outcome.ERROR, legible(sentence(failed.sentence())))
     if isinstance(failed, AssertionError):
         side_by_side.keep(failed)
-        return Outcome.WRONG, legible(str(failed))
+        return Outcome.WRONG, legible(sentence(str(failed)))
     # A value of a kind the check did not foresee.
-    return Outcome.WRONG, legible(f"what your code returned cannot be used ({type(failed).__name__}: {failed})")
+    return Outcome.WRONG, legible(f"What your code returned cannot be used ({type(failed).__name__}: {failed})")

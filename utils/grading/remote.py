@@ -189,7 +189,7 @@ class Remote:
                 if missing in PACKAGES and importlib.util.find_spec(missing) is None:  # not the kernel's word alone
                     raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
                 if error.get("course") is True:
-                    raise StudentError(f"cannot be checked here: {text[:1000]}")
+                    raise StudentError(f"This cannot be checked here: {text[:1000]}")
                 raise StudentError(
                     text[:1000], name[:100], line[:200], number if type(number) is int else 0, blank is True, kinds
                 )
