@@ -214,7 +214,7 @@ def test_a_right_answer_keeps_every_promise():
         (lambda x, n: scaled(x.view(-1), n).view(x.shape), "layout", "it is an error: use reshape, not view."),
         (on_cpu, "device", "on another device (a GPU) this would stop"),
         (silent, "gradients", "no gradient reaches x from the product: something is detached."),
-        (lambda x, n: n * x, "refusals", "`scaled(x, 0)` with x of shape (1, 1) must raise ValueError."),
+        (lambda x, n: n * x, "refusals", "`scaled(x, 0)` with `x.shape = (1, 1)` must raise ValueError."),
         (kept, "memory", "the product is what an earlier call gave: something is kept between calls."),
         (seeding, "memory", "afterwards the state of the global random generator of torch is not as before."),
     ],
@@ -385,7 +385,7 @@ def test_a_number_may_be_asked_for_and_arguments_may_be_named_or_left_out():
         return float((x + offset).sum())
 
     sizes = {name: failing(summed, answer).get("sizes", "") for name, answer in locals().items() if name != "summed"}
-    assert sizes["right"] == "" and "offset of shape" in sizes["without"] and "offset = None" in sizes["always"]
+    assert sizes["right"] == "" and "offset.shape" in sizes["without"] and "offset = None" in sizes["always"]
 
 
 PAIR = Contract(
@@ -431,7 +431,7 @@ def test_pairs_masks_and_what_follows_from_sizes_may_be_given():
     assert "a gradient reaches values. None should." in failing(PAIR, free)["gradients"]
     assert "there should be 3 results, not a list or a tuple of 2." in failing(PAIR, two)["sizes"]
     told = failing(PAIR, blind)["sizes"]
-    assert "allowed of shape" in told and "share = 0." in told and "_part" not in told
+    assert "allowed.shape" in told and "share = 0." in told and "_part" not in told
 
 
 def test_a_method_of_a_module_may_be_called():
@@ -459,6 +459,61 @@ def test_a_method_of_a_module_may_be_called():
 
     assert failing(scores, Tied) == {}
     assert "no gradient reaches `table.weight` from the scores" in failing(scores, Cut)["gradients"]
+
+
+CROSS = Contract(  # two products that are nearly the same: their difference is smaller than a rounding of either
+    "cross(x, y)",
+    sizes={"B": (1, 5)},
+    x="floats (B, 2)",
+    y="= x.flip(-1) + 0.000001 * x",
+    gives="the difference: as x (B)",
+    right=lambda x, y: x[:, 0] * y[:, 0] - x[:, 1] * y[:, 1],
+    learns="x y",
+)
+ABOVE = Contract(  # all are equal, and any change makes some larger
+    "above(x, y)",
+    sizes={"B": (1, 5), "n": (1, 5)},
+    x="floats (B, n)",
+    y="= 1 * x",
+    gives="the result: as x (B, n)",
+    right=lambda x, y: (x > y).to(x.dtype),
+)
+
+
+def cross(x, y):
+    return x[:, 0] * y[:, 0] - x[:, 1] * y[:, 1]
+
+
+def test_what_is_left_where_terms_cancel_may_be_as_wrong_as_their_rounding():
+    x = torch.randn(99, 2)
+    y = x.flip(-1) + 1e-6 * x
+    wanted = cross(x.double(), y.double())
+    assert (cross(x, y) - wanted).abs().max() > 1e-3 * wanted.abs().max(), "rounding is more than the tolerance"
+    assert failing(CROSS, cross) == {}
+    for share in (1e-5, -1e-5):
+        found = failing(CROSS, lambda x, y, share=share: cross(x, y) + share * x[:, 0] * y[:, 0])
+        assert "the difference is not what the text says" in found["sizes"]
+
+
+def test_rounding_is_no_excuse_where_a_result_jumps():
+    assert failing(ABOVE, lambda x, y: (x > y).to(x.dtype)) == {}
+    found = failing(ABOVE, lambda x, y: (x >= y).to(x.dtype))
+    assert "the result is not what the text says." in found["sizes"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda x, n: 3 * n * x, "All numbers are 3 times as large as they should be."),
+        (lambda x, n: n * x - 2, "All numbers are too small by 2."),
+        (lambda x, n: 0 * x, "Each number is 0."),
+        (lambda x, n: n * x + torch.arange(x.size(1)), "The first wrong number is at `[0, 1]`; "),
+        (lambda x, n: (n * x).exp(), "Each number is wrong."),
+        (lambda x, n: x / 0, "There is inf at `[0, 0]`."),
+    ],
+)
+def test_a_contract_says_what_is_wrong_with_the_numbers(answer, words):
+    assert words in failing(SCALED, answer)["memory"]
 
 
 def test_what_was_kept_of_rough_numbers_is_not_used_for_better_ones():
@@ -573,7 +628,7 @@ def test_private_checks_are_made_of_a_contract():
     failed = {one.tells: why for one in made if (why := one.failure(ask, b"key"))}
     (tells,) = [one for one in failed if "larger than those" in one]
     assert "it is wrong for sizes larger than those of the notebook. Here `0 <= B <= 5, T >= 1" in tells
-    assert "scaled_large: `scaled(x, n)` with x of shape (2, 70" in failed[tells]
+    assert "scaled_large: `scaled(x, n)` with `x.shape = (2, 70" in failed[tells]
 
 
 @pytest.mark.parametrize("exercise", ["2.4", "2.5", "2.6"])

@@ -89,8 +89,14 @@ def number(value: Any, what: str) -> float:
     return float(value)
 
 
-def close(actual: torch.Tensor | float, wanted: torch.Tensor | float, sentence: str, tolerance: float = 1e-4) -> None:
-    """Fail with `sentence` unless the two agree within `tolerance`, absolute and relative.
+def close(
+    actual: torch.Tensor | float,
+    wanted: torch.Tensor | float,
+    sentence: str,
+    tolerance: float = 1e-4,
+    scale: float = 1.0,
+) -> None:
+    """Fail with `sentence` unless the two agree within `tolerance`, relative and, times `scale`, absolute.
 
     The tolerance covers the order of float32 sums on CPU and CUDA, not a wrong formula. `actual` is a real number or a
     tensor of them: nothing else agrees with anything.
@@ -98,8 +104,8 @@ def close(actual: torch.Tensor | float, wanted: torch.Tensor | float, sentence: 
     known = type(actual) in (torch.Tensor, int, float) and not torch.as_tensor(actual).is_complex()
     assert known, f"{sentence} Real numbers are wanted, not {kind(actual)}."
     found, right = torch.as_tensor(actual).double(), torch.as_tensor(wanted).double()
-    if found.shape != right.shape or not torch.allclose(found, right, rtol=tolerance, atol=tolerance):
-        raise Different(sentence, actual, wanted, tolerance)
+    if found.shape != right.shape or not torch.allclose(found, right, rtol=tolerance, atol=tolerance * scale):
+        raise Different(sentence, actual, wanted, tolerance, scale)
 
 
 def near(actual: Any, wanted: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
@@ -164,8 +170,9 @@ def like(
     otherwise: str | Callable[[], str],
     guesses: Mapping[str, Guess],
     tolerance: float = 1e-4,
+    scale: float = 1.0,
 ) -> None:
-    """Fail unless the two agree within `tolerance`, with the sentence whose guess explains `actual`.
+    """Fail unless the two agree, as in `close`, with the sentence whose guess explains `actual`.
 
     `guesses` maps a sentence that names a misconception to what it would have given, or to a function
     that computes this: a right answer then need not wait for it. `otherwise` is said when none fits;
@@ -173,11 +180,12 @@ def like(
     and is passed over.
     """
     try:
-        close(actual, wanted, otherwise if isinstance(otherwise, str) else "", tolerance)
+        close(actual, wanted, otherwise if isinstance(otherwise, str) else "", tolerance, scale)
     except Different as wrong:
         for sentence, given in guesses.items():
             guess = given if isinstance(given, torch.Tensor) else given()
-            if guess.shape == actual.shape and torch.allclose(actual.double(), guess.double(), tolerance, tolerance):
+            near = tolerance, tolerance * scale
+            if guess.shape == actual.shape and torch.allclose(actual.double(), guess.double(), *near):
                 raise wrong.saying(sentence) from None
         if not isinstance(otherwise, str):
             raise wrong.saying(otherwise()) from None

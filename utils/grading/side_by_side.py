@@ -26,15 +26,22 @@ _kept: ContextVar[list["Different"] | None] = ContextVar("kept", default=None)
 
 
 class Different(AssertionError):
-    """Two values that should agree within `tolerance`, absolute and relative, and do not; says so in one sentence."""
+    """Two values that should agree within `tolerance`, relative and, times `scale`, absolute; says that they do not."""
 
-    def __init__(self, sentence: str, came: torch.Tensor | float, wanted: torch.Tensor | float, tolerance: float):
+    def __init__(
+        self,
+        sentence: str,
+        came: torch.Tensor | float,
+        wanted: torch.Tensor | float,
+        tolerance: float,
+        scale: float = 1.0,
+    ):
         super().__init__(sentence)
-        self.came, self.wanted, self.tolerance = came, wanted, tolerance
+        self.came, self.wanted, self.tolerance, self.scale = came, wanted, tolerance, scale
 
     def saying(self, sentence: str) -> "Different":
         """The same in another sentence."""
-        return Different(sentence, self.came, self.wanted, self.tolerance)
+        return Different(sentence, self.came, self.wanted, self.tolerance, self.scale)
 
     def table(self) -> "Table | None":
         """Both as a table; None of numbers, of tensors of two shapes, and of those with fewer than FEWEST entries."""
@@ -42,7 +49,7 @@ class Different(AssertionError):
         if not all(isinstance(one, torch.Tensor) and one.dim() and one.numel() >= FEWEST for one in both):
             return None
         came, wanted = (torch.as_tensor(one).detach().cpu() for one in both)
-        return Table(str(self), came, wanted, self.tolerance) if came.shape == wanted.shape else None
+        return Table(str(self), came, wanted, self.tolerance, self.scale) if came.shape == wanted.shape else None
 
 
 @contextmanager
@@ -82,11 +89,11 @@ class Table:
     Args:
         sentence: shown where there are several tables.
         came, wanted: on the processor, of one shape, with at least one axis and one entry.
-        tolerance: absolute and relative, as of `torch.allclose`.
+        tolerance, scale: as of `Different`.
     """
 
-    def __init__(self, sentence: str, came: torch.Tensor, wanted: torch.Tensor, tolerance: float):
-        differs = ~torch.isclose(came.double(), wanted.double(), rtol=tolerance, atol=tolerance)
+    def __init__(self, sentence: str, came: torch.Tensor, wanted: torch.Tensor, tolerance: float, scale: float = 1.0):
+        differs = ~torch.isclose(came.double(), wanted.double(), rtol=tolerance, atol=tolerance * scale)
         self.sentence, self.several = sentence, False
         self.shape, self.count = tuple(came.shape), int(differs.sum())
         first = differs.nonzero()[0].tolist() if self.count else [0] * came.dim()
