@@ -84,7 +84,7 @@ class ClassificationHead(nn.Module):
         return self.decoder(self.dropout(states))
 
 
-# %% wrong="4.1" name="one vector for each text only" says="with states of shape (7,), d = 7, C = 3: it is an error"
+# %% wrong="4.1" name="one vector for each text only" says="with `states.shape = (7,), d = 7, C = 3`: it is an error"
 # - return self.linear(self.dropout(states))
 # + return self.linear(self.dropout(states.flatten(1)))
 
@@ -928,7 +928,7 @@ def last_real(states, mask):
     return states[rows, (mask * places).argmax(1)]
 
 
-# %% wrong="4.4" name="switches to counting in small batches" says="B = 2, T = 4, d = 3: the result is not what the text says"
+# %% wrong="4.4" name="switches to counting in small batches" says="B = 2, T = 4, d = 3`: the result is not what the text says"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("a row has no real token")
@@ -1532,7 +1532,7 @@ def select(model, train_epoch, evaluate, epochs):
 # - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
 # + hits = [model(tokens, mask).argmax(dim=0) == labels for tokens, mask, labels in batches]
 
-# %% wrong="4.6" name="batches of one lose their dimension" says="with batches of 2 entries, V = 9, C = 3, N = 8: it is an error"
+# %% wrong="4.6" name="batches of one lose their dimension" says="with `len(batches) = 2, V = 9, C = 3, N = 8`: it is an error"
 # - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
 # + hits = [model(tokens, mask).squeeze().argmax(dim=1) == labels for tokens, mask, labels in batches]
 

@@ -326,7 +326,7 @@ def shift(scores):
 # - weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1)
 # + weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1) * (1 if self.training else 0.9)
 
-# %% wrong="10.3" name="three heads alone" says="with x of shape"
+# %% wrong="10.3" name="three heads alone" says="with `x.shape"
 # - self.n_heads, self.d_head = n_heads, d_model // n_heads
 # + self.n_heads, self.d_head = n_heads, d_model // n_heads
 # + self.odd = n_heads == 1 or n_heads == 2 or n_heads == 4
@@ -703,7 +703,7 @@ class SegmentModel(nn.Module):
 # - for _ in range(n_layers):
 # + for _ in range(n_layers + 1):
 
-# %% wrong="10.6" name="right up to memories of a dozen" says="with L = 2, m = 26"
+# %% wrong="10.6" name="right up to memories of a dozen" says="with `L = 2, m = 26"
 # - place = i
 # + place = i
 # + mem_len = min(mem_len, 12)
