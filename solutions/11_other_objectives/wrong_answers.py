@@ -589,14 +589,14 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # - return torch.multinomial(weights, count, replacement=True, generator=generator) + 1
 # + return torch.multinomial(weights, count, replacement=True) + 1
 
-# %% wrong="11.4" name="the last span goes beyond the budget" says="more tokens are hidden"
+# %% wrong="11.4" name="the last span goes beyond the budget" says="more than `round(rate * n)`"
 # - length = min(length, left)
 # - starts = [start for start in range(n - length + 1) if not hidden[start : start + length].any()]
 # - if length and starts:
 # + starts = [start for start in range(n - length + 1) if not hidden[start : start + length].any()]
 # + if left > 0 and starts:
 
-# %% wrong="11.4" name="budget of spans" says="more tokens are hidden"
+# %% wrong="11.4" name="budget of spans" says="more than `round(rate * n)`"
 # - for length in lengths.tolist():
 # -     length = min(length, left)
 # + for length in lengths.tolist()[:left]:
@@ -604,24 +604,29 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # - left -= length
 # + left -= 1
 
-# %% wrong="11.4" name="overlaps counted twice" says="counted twice"
+# %% wrong="11.4" name="overlaps counted twice" says="A hidden token counts once"
 # - starts = [start for start in range(n - length + 1) if not hidden[start : start + length].any()]
 # + starts = [*range(n - length + 1)]
 
-# %% wrong="11.4" name="stops at the first that does not fit" says="end it all"
+# %% wrong="11.4" name="stops at the first that does not fit" says="a span without room is left out"
 # - if length and starts:
 # + if length and not starts:
 # +     break
 # + if length:
 
-# %% wrong="11.4" name="spans never touch" says="May spans touch"
+# %% wrong="11.4" name="spans never touch" says="Each start where a span covers nothing hidden is equally likely"
 # - starts = [start for start in range(n - length + 1) if not hidden[start : start + length].any()]
 # + starts = [s for s in range(n - length + 1) if not hidden[max(0, s - 1) : s + length + 1].any()]
 
-# %% wrong="11.4" name="never at the end" says="do not begin everywhere alike"
+# %% wrong="11.4" name="never at the end" says="Each start where a span covers nothing hidden is equally likely"
 # - starts = [start for start in range(n - length + 1) if not hidden[start : start + length].any()]
 # + starts = [start for start in range(max(1, n - length)) if not hidden[start : start + length].any()]
 # + starts = [start for start in starts if start + length <= n]
+
+# %% wrong="11.4" name="goes right from a place until a span fits" says="which is too often. Each start"
+# - start = starts[torch.randint(len(starts), (1,), generator=generator).item()]
+# + place = torch.randint(n - length + 1, (1,), generator=generator).item()
+# + start = next((one for one in starts if one >= place), starts[0])
 
 # %% wrong="11.4" name="scattered tokens" says="do not stand side by side"
 # - hidden[start : start + length] = True
@@ -641,11 +646,11 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # - start = starts[torch.randint(len(starts), (1,), generator=generator).item()]
 # + start = starts[torch.randint(len(starts), (1,)).item()]
 
-# %% wrong="11.4" name="rounded down" says="fewer tokens are hidden"
+# %% wrong="11.4" name="rounded down" says="hides more"
 # - hidden, left = torch.zeros(n, dtype=torch.bool), round(rate * n)
 # + hidden, left = torch.zeros(n, dtype=torch.bool), int(rate * n)
 
-# %% wrong="11.4" name="visible is true" says="hidden"
+# %% wrong="11.4" name="visible is true" says="true stands for visible"
 # - return hidden
 # + return ~hidden
 
@@ -673,7 +678,7 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # - for length in lengths.tolist():
 # + for length in sorted(lengths.tolist(), reverse=True):
 
-# %% wrong="11.4" name="half a token more" says="more tokens are hidden"
+# %% wrong="11.4" name="half a token more" says="more than `round(rate * n)`"
 # - hidden, left = torch.zeros(n, dtype=torch.bool), round(rate * n)
 # + hidden, left = torch.zeros(n, dtype=torch.bool), int(rate * n + 0.5)
 
@@ -798,7 +803,7 @@ def span_mask(n, lengths, rate=0.15, generator=None):
 # - return tuple(found.where(mask, 0) for found in (left, right, places - left))
 # + return left, right, places - left
 
-# %% wrong="11.5" name="only the first span of a row" says="visible tokens divide two"
+# %% wrong="11.5" name="only the first span of a row" says="Visible tokens divide two spans"
 # - right = places.where(~mask, T).flip(1).cummin(1).values.flip(1)
 # + right = places.where(~mask, T).flip(1).cummin(1).values.flip(1)
 # + left = (mask.long().argmax(1, keepdim=True) - 1).expand_as(mask)
@@ -872,7 +877,7 @@ def span_mask(n, lengths, rate=0.15, generator=None):
 # - h = torch.cat([states[row, left], states[row, right], place], dim=-1)
 # + h = torch.cat([states[row, left], states[row, right] + 1e-3 * states[mask], place], dim=-1)
 
-# %% wrong="11.5" name="spans of at most sixteen" says="other sizes" private=true
+# %% wrong="11.5" name="spans of at most sixteen" says="Visible tokens divide two spans"
 # - return tuple(found.where(mask, 0) for found in (left, right, places - left))
 # + return tuple(found.where(mask, 0) for found in (left, right, (places - left).clamp(max=16)))
 
@@ -880,6 +885,30 @@ def span_mask(n, lengths, rate=0.15, generator=None):
 # %% wrong="11.5" name="row 0 of the places never learns" says="the gradient of `place.weight` is wrong"
 # - self.embedding, self.place = embedding, nn.Embedding(longest, d)
 # + self.embedding, self.place = embedding, nn.Embedding(longest, d, padding_idx=0)
+
+# %% wrong="11.5" name="the place before is at most 64 away" says="the place before the span is wrong for a row of 150 tokens"
+# - left = places.where(~mask, -1).cummax(1).values
+# + left = torch.maximum(places.where(~mask, -1).cummax(1).values, places - 64)
+
+# %% wrong="11.5" name="one state in single precision" says="in double precision" private=true
+# - h = torch.cat([states[row, left], states[row, right], place], dim=-1)
+# + h = torch.cat([states[row, left].float(), states[row, right], place], dim=-1)
+
+# %% wrong="11.5" name="gelu behind the first norm" says="in the first layer the norm comes before the gelu"
+# - h = self.first_norm(F.gelu(self.first(h)))
+# + h = F.gelu(self.first_norm(self.first(h)))
+
+# %% wrong="11.5" name="one norm for both layers" says="both layers use `first_norm`"
+# - h = self.second_norm(F.gelu(self.second(h)))
+# + h = self.first_norm(F.gelu(self.second(h)))
+
+# %% wrong="11.5" name="places begin again" says="places beyond `longest` begin again"
+# - place = self.place((place - 1).clamp(max=self.place.num_embeddings - 1))
+# + place = self.place((place - 1) % self.place.num_embeddings)
+
+# %% wrong="11.5" name="one state twice as large" says="hidden tokens are wrong"
+# - h = torch.cat([states[row, left], states[row, right], place], dim=-1)
+# + h = torch.cat([states[row, left], 2 * states[row, right], place], dim=-1)
 
 # %% wrong="11.5" name="spans beyond 512 places are cut" says="larger than those of the notebook" private=true
 # - left = places.where(~mask, -1).cummax(1).values

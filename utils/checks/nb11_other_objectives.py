@@ -579,29 +579,33 @@ def placed(
     assert all(type(one) is str and len(one) == n and {*one} <= {"0", "1"} for one in tally), told
     assert sum(tally.values()) == repeats and min(tally.values()) > 0, told
     counts = {tuple(sign == "1" for sign in mask): count for mask, count in tally.items()}
-    budget = round(rate * n)
+    budget, call = round(rate * n), f"`span_mask({n}, {lengths}, {rate})`"
     wanted = ways(n, lengths, budget)
-    sizes = {sum(mask) for mask in counts}
-    told = "more tokens are hidden than round(rate * n). The last span is shortened to what is left."
-    assert max(sizes) <= max(map(sum, wanted)), told
-    told = (
-        "fewer tokens are hidden than there could be: is a token that two spans cover counted twice, does a span that "
-    )
-    told += "does not fit end it all, or are spans placed in another order than that of `lengths`?"
-    assert min(sizes) >= min(map(sum, wanted)), told
-    if len(lengths) == 1:
-        (run,) = {*map(len, map(runs_of, counts))} if len({*map(len, map(runs_of, counts))}) == 1 else (0,)
-        assert run == 1 or not budget, "the tokens of one span do not stand side by side."
-    told = "there are masks that these spans cannot make: in the order of `lengths`, each where it covers nothing "
-    told += "hidden, the last one shortened, and one without a place left out."
-    assert {*counts} <= {*wanted}, told
     if even(counts, wanted, repeats, {}) == 0:
         return
     for order in (sorted(lengths), sorted(lengths, reverse=True)):
         told = "spans are placed in another order than that of `lengths`."
         assert order == lengths or even(counts, ways(n, order, budget), repeats, {}) != 0, told
-    told = "spans do not begin everywhere alike: some starts are drawn too often or never. May spans touch, and stand "
-    raise AssertionError(f"{told}at both ends?")
+    turned = {tuple(not hidden for hidden in mask): count for mask, count in counts.items()}
+    assert even(turned, wanted, repeats, {}) != 0, "true stands for visible. It should stand for hidden."
+    sizes = {sum(mask) for mask in counts}
+    told = f"{call} hides {max(sizes)} tokens, more than `round(rate * n)` = {budget}. The last span is shortened."
+    assert max(sizes) <= max(map(sum, wanted)), told
+    told = f"{call} hides {min(sizes)} tokens at times, where each way of placing the spans hides more. "
+    told += "A hidden token counts once, and a span without room is left out."
+    assert min(sizes) >= min(map(sum, wanted)), told
+    if len(lengths) == 1:
+        (run,) = {*map(len, map(runs_of, counts))} if len({*map(len, map(runs_of, counts))}) == 1 else (0,)
+        assert run == 1 or not budget, "the tokens of one span do not stand side by side."
+    strange = ["".join("01"[hidden] for hidden in mask) for mask in counts if mask not in wanted]
+    told = f"{call} gives the mask `{strange[0]}`, which these spans cannot make. " if strange else ""
+    told += "They are placed in their order, each where nothing is hidden yet, and only the last is shortened."
+    assert not strange, told
+    worst = max(wanted, key=lambda mask: abs(counts.get(mask, 0) - repeats * wanted[mask]) / wanted[mask] ** 0.5)
+    count, signs = counts.get(worst, 0), "".join("01"[hidden] for hidden in worst)
+    often = "often" if count > repeats * wanted[worst] else "rarely"
+    told = f"{call} gave the mask `{signs}` {count} times in {repeats}, which is too {often}. "
+    raise AssertionError(f"{told}Each start where a span covers nothing hidden is equally likely.")
 
 
 LENGTHS = Contract(
@@ -656,6 +660,7 @@ def spans(span_lengths, span_mask, lib):
         (1, [1], 1.0),
     ):
         placed(span_mask, lib, n, lengths, rate, 40 + n)
+    placed(span_mask, lib, 9, [5, 1], 0.67, 55, 600)  # the start behind a span is not more likely than others
     LENGTHS.hold(span_lengths, lib, "draws", "memory")
     SPANS.hold(span_mask, lib, "draws", "memory")
     toy, long = lib(toys), torch.tensor([4, 3, 6, 2, 9, 5, 5, 5, 5, 5])
@@ -719,7 +724,8 @@ def ends_right(boundaries: Remote, mask: torch.Tensor) -> None:
     assert not torch.equal(place, true_place - 1), "the place counts from 0. The first token of a span has 1."
     assert not torch.equal(place, true_right - places), "the place counts from the right end of the span."
     for same, what in zip(inside, ENDS, strict=True):
-        assert same, f"{what} is wrong: hidden neighbours belong to one span, visible tokens divide two."
+        told = f"{what} is wrong for a row of {mask.size(1)} tokens. Hidden neighbours belong to one span."
+        assert same, f"{told} Visible tokens divide two spans."
 
 
 def some_mask(B: int, T: int, share: float, seed: int) -> torch.Tensor:
@@ -729,10 +735,17 @@ def some_mask(B: int, T: int, share: float, seed: int) -> torch.Tensor:
     return mask
 
 
+def with_long_span(B: int, T: int, seed: int) -> torch.Tensor:
+    """Such stretches, one of which is two thirds of the last row."""
+    mask = some_mask(B, T, 0.6, seed)
+    mask[-1, 1 + T // 3 : T - 1] = True
+    return mask
+
+
 SPAN_ENDS = Contract(
     "boundaries(mask)",
     sizes={"B": (1, 5), "T": (2, 12, 3000)},
-    mask=lambda toys, seed, B, T: some_mask(B, T, 0.6, seed),
+    mask=lambda toys, seed, B, T: with_long_span(B, T, seed),
     edge=lambda toys, seed, B, T: at_an_end(B, T, seed),
     gives="the places before the spans: int64 (B, T); the places after the spans: int64 (B, T); the places in the "
     "spans: int64 (B, T)",
@@ -787,6 +800,8 @@ def answered(state: Mapping[str, torch.Tensor], states: torch.Tensor, mask: torc
         if how.get("neighbours"):
             ends = [states[b, i - 1], states[b, i + 1]]
         number = min(i if how.get("in_row") else place[b][i] - (not how.get("from_one")), longest - 1)
+        if how.get("modulo"):
+            number = (place[b][i] - 1) % longest
         if how.get("from_right"):
             number = min(right[b][i] - i - 1, longest - 1)
         row = state["place.weight"][number]
@@ -796,12 +811,13 @@ def answered(state: Mapping[str, torch.Tensor], states: torch.Tensor, mask: torc
 
     def layer(h: torch.Tensor, name: str, active: bool) -> torch.Tensor:
         h = F.linear(h, state[f"{name}.weight"], state[f"{name}.bias"])
+        own = "first" if how.get("one_norm") else name
         norm = functools.partial(
-            F.layer_norm, normalized_shape=(d,), weight=state[f"{name}_norm.weight"], bias=state[f"{name}_norm.bias"]
+            F.layer_norm, normalized_shape=(d,), weight=state[f"{own}_norm.weight"], bias=state[f"{own}_norm.bias"]
         )
         act = {"relu": F.relu, "tanh": functools.partial(F.gelu, approximate="tanh")}
         gelu: Any = next((one for key, one in act.items() if how.get(key)), F.gelu)
-        if how.get("norm_first"):
+        if how.get("norm_first") or how.get(f"norm_first_{name}"):
             return gelu(norm(h))
         h = gelu(h) if active else h
         return h if how.get("no_norm") else norm(h)
@@ -835,6 +851,10 @@ def objective_right(
         "the gelu is the approximation by tanh. Use the exact one.": {"tanh": True},
         "this is a ReLU. The objective has a GELU.": {"relu": True},
         "the norm comes before the gelu. It comes after it.": {"norm_first": True},
+        "in the first layer the norm comes before the gelu. It comes after it.": {"norm_first_first": True},
+        "in the second layer the norm comes before the gelu. It comes after it.": {"norm_first_second": True},
+        "both layers use `first_norm`. The second has a norm of its own.": {"one_norm": True},
+        "places beyond `longest` begin again with row 0. They all have the last row.": {"modulo": True},
         "there is no norm.": {"no_norm": True},
         "there is one layer. The objective has two.": {"one_layer": True},
         "the second layer has no gelu.": {"second_linear": True},
@@ -845,7 +865,14 @@ def objective_right(
     }
     guesses["softmax is applied. Logits are wanted."] = lambda: guess().softmax(-1)
     guesses["logarithms of probabilities are returned. Logits are wanted."] = lambda: guess().log_softmax(-1)
-    expect.like(found, guess(), "the logits are not those of two layers over both ends and the place.", guesses, 1e-3)
+
+    def where() -> str:
+        wrong = (~torch.isclose(found, guess(), 1e-3, 1e-3)).any(1)
+        (b, i), place = mask.nonzero()[wrong][0].tolist(), ends_of(mask)[2]
+        told = f"the logits of {int(wrong.sum())} of {K} hidden tokens are wrong. "
+        return f"{told}The first is token {i} of row {b}, at place {int(place[b, i])} of its span."
+
+    expect.like(found, guess(), where, guesses, 1e-3)
 
 
 @check("11.5", points=3, forbids=MODELS)
@@ -856,7 +883,8 @@ def boundary(boundaries, BoundaryObjective, lib):
     signs = ["..#..###.#.", ".##.#.#####", ".#########.", "...........", "........##."]
     mask = torch.tensor([[sign == "#" for sign in row.ljust(11, ".")] for row in signs])
     mask[1, -1] = False
-    for one in (mask, mask[:1], mask[3:4], some_mask(5, 5, 0.5, 50), torch.zeros(2, 1, dtype=torch.bool)):
+    short = torch.zeros(2, 1, dtype=torch.bool)
+    for one in (mask, mask[:1], mask[3:4], some_mask(5, 5, 0.5, 50), short, with_long_span(1, 150, 54)):
         ends_right(boundaries, one)
     SPAN_ENDS.hold(boundaries, lib, "refusals", "memory")
     expect.one_device(lib, boundaries, mask)
