@@ -5,8 +5,9 @@ sentence what there is to see; it becomes the picture's alternative text.
 """
 
 import io
+import itertools
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", "-.", ":")
+NOTEBOOK = 8.4  # inches of panels that a notebook on a laptop shows without making their titles smaller
 WRITTEN_IN = 6  # rows and columns of a matrix whose cells have room for their values
 LOOK: dict[str, Any] = {
     "font.size": 10,
@@ -87,36 +89,66 @@ def numbers(values: Any) -> np.ndarray:
     return np.asarray(values, dtype=float)
 
 
-def write_in(ax: Any, matrix: np.ndarray, low: float, high: float) -> None:
+def are_masks(panels: Iterable[Any]) -> bool:
+    """Whether matrices say yes or no: one is of booleans, and all have nothing but 0, 1 and blanks (NaN)."""
+    panels = list(panels)
+    booleans = any(str(getattr(panel, "dtype", "")).endswith("bool") for panel in panels)
+    return booleans and all(np.isin(values[~np.isnan(values)], (0, 1)).all() for values in map(numbers, panels))
+
+
+def writing(panels: Iterable[Any]) -> Callable[[float], str]:
+    """How the values of matrices are written: yes and no, whole numbers if all are, or two decimals."""
+    panels = list(panels)
+    if are_masks(panels):
+        return lambda value: "yes" if value else "no"
+    whole = all(np.equal(values, np.round(values))[~np.isnan(values)].all() for values in map(numbers, panels))
+    return lambda value: f"{value:.{0 if whole else 2}f}"
+
+
+def write_in(ax: Any, matrix: np.ndarray, low: float, high: float, written: Callable[[float], str]) -> None:
     """Write the values of `matrix` into its cells, which are coloured from `low` to `high`; NaN stays blank."""
     for (row, column), value in np.ndenumerate(matrix):
         if not np.isnan(value):
-            ink = "white" if value < (low + high) / 2 else "black"
-            ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
+            ink, text = "white" if value < (low + high) / 2 else "black", written(value)
+            ax.text(column, row, text, ha="center", va="center", color=ink, fontsize=8 if len(text) > 3 else 9)
+
+
+def laid_out(count: int, width: float) -> tuple[int, int]:
+    """Rows and columns of `count` panels of so many inches each, no wider together than a notebook, rows alike."""
+    rows = -(-count // max(1, int(NOTEBOOK // width)))
+    return rows, -(-count // rows)
 
 
 def images(
-    figure: "Figure", matrices: Mapping[str, np.ndarray], limits: tuple[float, float], write: bool, **options: Any
-) -> tuple[np.ndarray, Any]:
-    """Matrices side by side in `figure`, at most four in a row, one per title; the grid of axes, and an image.
+    figure: "Figure", panels: Mapping[str, Any], limits: tuple[float, float], shape: tuple[int, int], **options: Any
+) -> np.ndarray:
+    """Matrices in `figure`, one per title, with their scale of colours beside them; the grid of axes.
 
     Args:
-        write: whether values are written into the cells of every matrix, or of small ones alone.
-        options: of matplotlib's `subplots`.
+        shape: rows and columns of the grid.
+        options: `write`, whether values are written into the cells of every matrix, or of small ones alone; `shrink`
+            and `aspect` of the scale; others are of matplotlib's `subplots`.
     """
-    columns = min(len(matrices), 4)
-    grid = figure.subplots(-(-len(matrices) // columns), columns, squeeze=False, **options)
+    import matplotlib
+
+    write, bar = options.pop("write", False), {name: options.pop(name) for name in ("shrink", "aspect")}
+    matrices, masks = {title: numbers(panel) for title, panel in panels.items()}, are_masks(panels.values())
+    colours = matplotlib.colormaps["cividis"].resampled(2 if masks else 256)
+    grid = figure.subplots(*shape, squeeze=False, **options)
     for ax, (title, matrix) in zip(grid.flat, matrices.items(), strict=False):
         # Cells of a strip need not be squares: its rows would overlap.
         square = not write and matrix.shape[0] == matrix.shape[1]
-        image = ax.imshow(matrix, cmap="cividis", vmin=limits[0], vmax=limits[1], aspect="equal" if square else "auto")
+        image = ax.imshow(matrix, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="equal" if square else "auto")
         if write or max(matrix.shape) <= WRITTEN_IN:
-            write_in(ax, matrix, *limits)
+            write_in(ax, matrix, *limits, writing(panels.values()))
         ax.set(title=title)
         ax.spines[:].set_visible(False)
     for ax in grid.flat[len(matrices) :]:
         ax.set_visible(False)
-    return grid, image
+    scale = figure.colorbar(image, ax=grid.ravel().tolist(), **bar)
+    if masks:
+        scale.set_ticks([0.25, 0.75], labels=["no", "yes"])
+    return grid
 
 
 def heatmaps(
@@ -131,7 +163,7 @@ def heatmaps(
     """Matrices side by side, one per title, with one colour scale. Small ones have their values written in.
 
     Args:
-        panels: title -> matrix; rows go down (queries), columns to the right (keys).
+        panels: title -> matrix; rows go down (queries), columns to the right (keys). Booleans become yes and no.
         labels: names of rows and columns, the same for both.
         limits: ends of the colour scale; None takes those of the data.
     """
@@ -142,21 +174,21 @@ def heatmaps(
         min(matrix.min() for matrix in matrices.values()),
         max(matrix.max() for matrix in matrices.values()),
     )
-    columns, rows = min(len(matrices), 4), -(-len(matrices) // 4)
     side = 2.7 if labels is None or len(labels) < 8 else 3.4
+    rows, columns = laid_out(len(panels), side)
+    turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if max(map(len, labels or "a")) > 2 else {}
     with drawing(side * columns + 0.6, side * rows + 0.2) as figure:
-        grid, image = images(figure, matrices, (low, high), write=False)
-        for ax in grid.flat[: len(matrices)]:
+        grid = images(figure, panels, (low, high), (rows, columns), shrink=0.7, aspect=25)
+        for ax in grid.flat[: len(panels)]:
             ax.set_xlabel(xlabel)
             if labels is not None:
-                ax.set_xticks(range(len(labels)), labels, rotation=60, ha="right", rotation_mode="anchor")
+                ax.set_xticks(range(len(labels)), labels, **turned)
                 ax.set_yticks(range(len(labels)), labels)
             else:
                 ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
                 ax.yaxis.set_major_locator(ticker.MaxNLocator(integer=True))
         for ax in grid[:, 0]:
             ax.set_ylabel(ylabel)
-        figure.colorbar(image, ax=grid.ravel().tolist(), shrink=0.7, aspect=25)
     return Picture(figure, alt)
 
 
@@ -330,18 +362,18 @@ def tables(
     """Small matrices side by side, one per title, with named rows and columns and their values written in.
 
     Args:
-        panels: title -> matrix of len(rows) by len(columns).
+        panels: title -> matrix of len(rows) by len(columns). Booleans become yes and no.
         limits: ends of the one colour scale.
     """
-    wide, high = min(len(panels), 4), -(-len(panels) // 4)
-    with drawing(0.62 * len(columns) * wide + 1.9, (0.5 * len(rows) + 0.9) * high) as figure:
-        matrices = {title: numbers(matrix) for title, matrix in panels.items()}
-        grid, image = images(figure, matrices, limits, write=True, sharey=True)
+    short = max(len(writing(panels.values())(value)) for panel in panels.values() for value in numbers(panel).flat) < 4
+    side = len(columns) * max(0.45 if short else 0.62, 0.09 * max(map(len, columns)))
+    high, wide = laid_out(len(panels), side)
+    with drawing(side * wide + 1.9, (0.5 * len(rows) + 0.9) * high) as figure:
+        grid = images(figure, panels, limits, (high, wide), write=True, sharey=True, shrink=0.9, aspect=12 * high)
         for ax in grid.flat[: len(panels)]:
             ax.set_xticks(range(len(columns)), columns)
             ax.set_yticks(range(len(rows)), rows)
             ax.tick_params(length=0)
-        figure.colorbar(image, ax=grid.ravel().tolist(), shrink=0.9, aspect=12)
     return Picture(figure, alt)
 
 
@@ -408,18 +440,20 @@ def pieces(rows: Mapping[str, Sequence[tuple[str, str]]], *, kinds: Sequence[str
     Args:
         rows: name -> (word, kind) for each word, as many in every row; a word whose kind is "" stays plain.
     """
-    count = max(len(row) for row in rows.values())
-    with drawing(0.85 * count + 1.0, 0.36 * len(rows) + 0.7) as figure:
+    columns = itertools.zip_longest(*([word for word, _ in row] for row in rows.values()), fillvalue="")
+    widths = np.array([0.16 + 0.078 * max(map(len, column)) for column in columns])  # inches of a word and its box
+    middles, end = widths.cumsum() - widths / 2, widths.sum()
+    with drawing(end + 1.0, 0.36 * len(rows) + 0.7) as figure:
         ax = figure.subplots()
         for y, row in enumerate(rows.values()):
-            for x, (word, kind) in enumerate(row):
+            for x, (word, kind) in zip(middles, row, strict=False):
                 ink = OKABE_ITO[kinds.index(kind)] if kind else "#BBBBBB"
                 box = {"boxstyle": "round,pad=0.25", "fc": (ink, 0.25 if kind else 0.0), "ec": ink}
-                ax.text(x, y, word, ha="center", va="center", fontsize=8, bbox=box)
+                ax.text(x, y, word, ha="center", va="center", fontsize=9, bbox=box)
         for x, kind in enumerate(kinds):
             ax.plot([], [], "s", color=OKABE_ITO[x], alpha=0.5, label=kind)
         ax.set_yticks(range(len(rows)), list(rows))
-        ax.set(xlim=(-0.6, count - 0.4), ylim=(len(rows) - 0.4, -0.6))
+        ax.set(xlim=(0, end), ylim=(len(rows) - 0.4, -0.6))
         ax.tick_params(length=0)
         ax.xaxis.set_visible(False)
         ax.spines[:].set_visible(False)

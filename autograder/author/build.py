@@ -13,6 +13,7 @@ The set-up cell is an empty one, tagged "setup"; `needs="adapters"` beside the t
 Every id, every piece of nbgrader metadata and the set-up cell are written here, and nowhere else.
 """
 
+import base64
 import copy
 import json
 import re
@@ -26,7 +27,7 @@ from nbformat import NotebookNode
 from autograder.author import boxes
 from autograder.cells import NOT_RUN, CellRole, cell_id, exercise_of, is_stretch, role_of
 from autograder.course import CHECKS, FOLDER, Course, CourseError, NotebookEntry, folder_of
-from utils import files
+from utils import block_diagrams, files
 
 if TYPE_CHECKING:  # brings torch
     from utils.grading.check import Check
@@ -49,6 +50,7 @@ course = os.path.abspath(next((place for place in places if Path(place, "{marker
 or ("course" if "google.colab" in sys.modules else tempfile.mkdtemp()))
 assert os.path.isdir(course + "/utils") or not os.system(f'git clone -q --depth 1 {repository} "{{course}}"'), \
 "{failed}"; sys.path.insert(0, course); os.chdir("course/notebooks" if course == os.path.abspath("course") else ".")"""
+DIAGRAM = re.compile(r"^block_diagrams\.show\(\"(\w+)\"\)$", re.MULTILINE)
 NEEDS = """; from utils import setup; setup.ready({packages})"""
 
 
@@ -110,7 +112,30 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     for step in (LockCells(), ClearOutput(), ComputeChecksums()):
         notebook, _ = step.preprocess(notebook, {})
+    _show_diagrams(notebook)
     return notebook
+
+
+def _show_diagrams(notebook: NotebookNode) -> None:
+    """Put block diagrams into the outputs of the cells that show them: GitHub, Colab and the docs need not run these.
+
+    Raises:
+        CourseError: there is no diagram of that name, or it was not drawn.
+    """
+    for cell in notebook.cells:
+        shown = DIAGRAM.search(cell.source) if cell.cell_type == "code" else None
+        if not shown:
+            continue
+        try:
+            picture = block_diagrams.show(shown[1])
+        except (KeyError, FileNotFoundError) as missing:
+            raise CourseError(
+                f"cell {cell.id} shows {shown[1]}, which is not drawn: describe it in utils/block_diagrams.py, and run "
+                "`python -m utils.block_diagrams`"
+            ) from missing
+        data = {"image/png": base64.b64encode(picture.png).decode(), "text/plain": picture.alt}
+        told = {"image/png": {"alt": picture.alt}}
+        cell.outputs = [nbformat.v4.new_output("display_data", data, metadata=told)]
 
 
 def _with_boxes(notebook: NotebookNode, entry: NotebookEntry) -> NotebookNode:

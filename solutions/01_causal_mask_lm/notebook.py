@@ -43,7 +43,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from data import documentation
-from utils import plots, subwords
+from utils import block_diagrams, plots, subwords
 from utils.checks import nb01_causal_mask_lm as checks
 from utils.experiments import profiles, training
 from utils.grading import toys
@@ -53,6 +53,36 @@ from utils.positions import add_positions
 
 SPECIAL = ["<sos>", "<pad>", "<eos>", "<unk>"]
 SOS, PAD, EOS, UNK = range(4)
+
+# %% [markdown]
+# ## A mean, then a better one
+#
+# Three tokens have a **value** each, two numbers long. The simplest way for each token to read all of them is to take
+# their mean. That is a product of matrices: a row of **weights** says how much of each value a token takes.
+#
+# | | shape | rows |
+# |---|---|---|
+# | values | (3, 2) | one for each token that is read |
+# | weights | (3, 3) | one for each token that reads, with a column for each that is read |
+# | weights times values | (3, 2) | one for each token that reads |
+#
+# Some tokens matter more than others. So each pair of tokens gets a **score**, any number. The **softmax** makes
+# weights of a row of scores: the exponential of each, divided by the sum of all. Weights are above 0 and sum to 1.
+# Equal scores give the mean back.
+
+# %% tags=["experiment"]
+values = torch.tensor([[6.0, 0.0], [0.0, 6.0], [3.0, 3.0]])
+print("means:", (torch.full((3, 3), 1 / 3) @ values).tolist())
+scores = torch.tensor([[0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [9.0, 0.0, 0.0]])
+weights = scores.exp() / scores.exp().sum(dim=1, keepdim=True)
+plots.heatmaps(
+    {"scores (3, 3)": scores, "weights (3, 3)": weights, "values (3, 2)": values, "output (3, 2)": weights @ values},
+    limits=(0, 9),
+    xlabel="",
+    ylabel="token",
+    alt="Scores, weights, values and output of three tokens. Equal scores: the output is the mean of the values. A "
+    "larger score: the output is nearer to that value. A much larger one: the output is nearly that value.",
+)
 
 # %% [markdown]
 # ## 1.1 Attention
@@ -298,7 +328,11 @@ for n_heads in (1, 2, 6):
 # four places: the three in the formula, and the attention weights. There
 # `nn.MultiheadAttention` does it for you; it equals your 1.3. Dropout alone depends on the mode:
 # the mask holds in training, too.
-#
+
+# %% tags=["experiment"]
+block_diagrams.show("layer")
+
+# %% [markdown]
 # **Predict first.** What are the mean and the standard deviation of each output vector
 # of a fresh layer?
 #

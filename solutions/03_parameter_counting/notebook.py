@@ -342,7 +342,8 @@ def where_they_are(width, layers, vocabulary):
     return found
 
 
-interactive(where_they_are, width=[128, 256, 512, 768], layers=[2, 6, 12], vocabulary=[1000, 10_000, 50_000])
+choices = {"width": [128, 256, 512, 768], "layers": [2, 6, 12], "vocabulary": [1000, 10_000, 50_000]}
+interactive(where_they_are, start={"width": 512, "layers": 6, "vocabulary": 10_000}, **choices)
 
 # %% [markdown]
 # ## 3.5 The classifier

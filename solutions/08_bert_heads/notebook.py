@@ -36,7 +36,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from utils import plots
+from utils import block_diagrams, plots
 from utils.checks import nb08_bert_heads as checks
 from utils.experiments import profiles, student, tagging
 from utils.experiments.experiment import results_folder
@@ -174,12 +174,17 @@ plots.pieces(
 # %% [markdown]
 # The pair has lost the end of its longer text, the question lost nothing. A cut question may have lost the very word
 # that says what is wanted; a cut passage loses its answer at most, and 8.4 says what to do then.
-#
-# Figure 4 of the paper draws four models: each time the same encoder, and on top a class that is read from `[CLS]`, for
-# a pair or for a single text; a start and an end among the tokens of a passage; or a tag for each token. What that
-# brought, its tables say, all for BERT-large: 82.1 on average on GLUE, where GPT has 75.1 (table 1); F1 of 90.9 on
-# SQuAD 1.1 and 81.9 on SQuAD 2.0, on validation questions (tables 2 and 3); and on SWAG, a choice of four endings,
-# 86.3%, where ELMo has 59.2 (table 4). The page "Tables of the papers" (`docs/papers.md`) goes on from there.
+
+# %% tags=["experiment"]
+block_diagrams.show("bert")
+
+# %% [markdown]
+# Figure 4 of the paper draws such models, four of them: each time the same encoder, and on top a class
+# that is read from `[CLS]`, for a pair or for a single text; a start and an end among the tokens of a passage; or a
+# tag for each token. What that brought, its tables say, all for BERT-large: 82.1 on average on GLUE, where GPT has
+# 75.1 (table 1); F1 of 90.9 on SQuAD 1.1 and 81.9 on SQuAD 2.0, on validation questions (tables 2 and 3); and on SWAG,
+# a choice of four endings, 86.3%, where ELMo has 59.2 (table 4). The page "Tables of the papers" (`docs/papers.md`)
+# goes on from there.
 
 # %% [markdown]
 # ## 8.2 A label has one piece

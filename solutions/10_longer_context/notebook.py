@@ -34,7 +34,7 @@ import torch._dynamo  # what an optimizer loads at its first step: it takes seco
 from torch import nn
 from torch.nn import functional as F
 
-from utils import plots
+from utils import block_diagrams, plots
 from utils.checks import nb10_longer_context as checks
 from utils.experiments import longer_context as reading
 from utils.experiments import profiles, student
@@ -260,12 +260,12 @@ q, k, u, v = torch.randn(6, 8), torch.randn(10, 8), torch.randn(8), torch.randn(
 r = distance_table(10, 8) @ torch.randn(8, 8)
 by_distance = {"b: query, distance": q @ r.T, "d: distance alone": (v @ r.T).expand(6, 10)}
 by_key = {name: shift(scores[None, None])[0, 0] for name, scores in by_distance.items()}
-terms = {"a: query, key": q @ k.T, "c: key alone": (u @ k.T).expand(6, 10), **by_key}
+terms = {"a: query, key": q @ k.T, **by_key, "c: key alone": (u @ k.T).expand(6, 10)}
 hidden = torch.ones(6, 10, dtype=torch.bool).triu(5)
 alt = (
     "Four terms of a score, six queries by ten keys: a without pattern, b nearly so, c with columns, d with diagonals."
 )
-panels = {name: term.masked_fill(hidden, torch.nan) for name, term in terms.items()}
+panels = {name: terms[name].masked_fill(hidden, torch.nan) for name in sorted(terms)}
 plots.heatmaps(panels, limits=(-8, 8), alt=alt)
 
 # %%
@@ -341,7 +341,11 @@ for segment in torch.arange(20.0).view(1, 5, 4).unbind(1):
 # So there are as many memories as layers, and the first holds embeddings. A model that remembers the wrong layer's
 # states trains all the same, only worse. One thing tells them apart: with a memory that holds everything, reading in
 # segments **equals** reading in one piece.
-#
+
+# %% tags=["experiment"]
+block_diagrams.show("memory")
+
+# %% [markdown]
 # **Predict first.** Does the equality hold in training, for gradients, too?
 #
 # **Exercise 10.5** (3 points, about 25 minutes). Write `SegmentModel`.
@@ -500,7 +504,7 @@ def reach(n_layers, mem_len, T, i):
 checks.reach(reach)
 
 # %%
-sizes = [(4, 3), (6, 3), (2, 3), (8, 1)]
+sizes = [(2, 3), (4, 3), (6, 3), (8, 1)]
 lines = {f"memory {m}, layers {layers}": [reach(layers, m, 4, i) for i in range(4)] for m, layers in sizes}
 alt = (
     "The reach of places 0 to 3 in segments of four, for four models: it grows by one with each place, and by far more "
@@ -679,7 +683,6 @@ checks.permutation_masks(permutation_masks)
 # %%
 words, order = ["New", "York", "is", "a", "city"], [2, 3, 4, 1, 0]
 panels = dict(zip(("content", "query"), permutation_masks(order)))
-panels = {name: mask.float() for name, mask in panels.items()}
 alt = (
     "Both masks for the order is, a, city, York, New: York is guessed from is, a and city, New from all others. In the "
 )
@@ -710,7 +713,11 @@ plots.tables(panels, rows=words, columns=words, alt=alt)
 # g;\ \text{keys, values } h;\ \text{query mask}).$$
 #
 # Who may look at nothing gets zeros in the place of the weighted sum of values.
-#
+
+# %% tags=["experiment"]
+block_diagrams.show("streams")
+
+# %% [markdown]
 # **Predict first.** A softmax over scores that are all the same large negative number: what are the weights?
 #
 # **Exercise 10.9** (3 points, about 30 minutes). Write `TwoStreamLayer`.
@@ -776,7 +783,7 @@ checks.two_streams(TwoStreamLayer)
 torch.manual_seed(0)
 layer, order = TwoStreamLayer(16, 4, 32), [2, 1, 3, 0]
 masks, h, g = permutation_masks(order), torch.randn(1, 4, 16), torch.randn(1, 4, 16)
-moved = {"h' moves": torch.zeros(4, 4), "g' moves": torch.zeros(4, 4)}
+moved = {name: torch.zeros(4, 4, dtype=torch.bool) for name in ("h' moves", "g' moves")}
 for place in range(4):
     edited = h.clone()
     edited[:, place] += 1
@@ -800,7 +807,7 @@ from transformers import XLNetConfig, XLNetModel
 torch.manual_seed(0)
 xlnet = XLNetModel(XLNetConfig(vocab_size=30, d_model=32, n_layer=2, n_head=4, d_inner=48, dropout=0.0)).eval()
 may_not = ~permutation_masks(order)[1]
-seen, ids = torch.zeros(4, 4), torch.randint(30, (1, 4))
+seen, ids = torch.zeros(4, 4, dtype=torch.bool), torch.randint(30, (1, 4))
 with torch.no_grad():
     ask = {"perm_mask": may_not[None].float(), "target_mapping": torch.eye(4)[None]}
     before = xlnet(ids, **ask).last_hidden_state

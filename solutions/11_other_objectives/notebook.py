@@ -126,7 +126,7 @@ checks.masks(mask_number, masked_places)
 
 # %%
 panels = {
-    name: torch.stack([masked_places(24, 7, epoch, copies).float() for epoch in range(16)])
+    name: torch.stack([masked_places(24, 7, epoch, copies) for epoch in range(16)])
     for name, copies in (("one mask", 1), ("four masks", 4), ("dynamic", None))
 }
 alt = "Which of one sentence's tokens are hidden in sixteen epochs: always the same, four masks that take turns, and "
@@ -638,7 +638,7 @@ checks.two_languages(tlm_batch, allowed)
 tokens, positions, languages = tlm_batch([([5, 6, 7], [8, 9]), ([5], [9, 8])], cls=1, sep=2, pad=0)
 for name, part in (("tokens", tokens), ("positions", positions), ("languages", languages)):
     print(f"{name:>9}: {part.tolist()}")
-panels = {name: allowed(languages, tlm)[1].float() for name, tlm in (("MLM", False), ("TLM", True))}
+panels = {name: allowed(languages, tlm)[1] for name, tlm in (("MLM", False), ("TLM", True))}
 alt = "Who may look at whom in a short row: two blocks without TLM, one block with it, and a pad that sees itself."
 plots.heatmaps(panels, alt=alt)
 

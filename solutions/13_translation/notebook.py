@@ -34,7 +34,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from utils import plots
+from utils import block_diagrams, plots
 from utils.checks import nb13_translation as checks
 from utils.experiments import profiles, student
 from utils.experiments import translation as arms
@@ -147,7 +147,11 @@ plots.heatmaps({"weights": weights}, alt=alt, xlabel="place of the memory", ylab
 #
 # Self-attention reads the words written so far: it is **causal**. Cross-attention reads the memory $m$, all of it: the
 # source is there from the start, and only its padding is hidden. Dropout is on what each part gives, before the sum.
-#
+
+# %% tags=["experiment"]
+block_diagrams.show("translator")
+
+# %% [markdown]
 # **Predict first.** What would happen in training without the causal mask, and what in translation, where the next
 # word is not there yet?
 #
@@ -552,7 +556,11 @@ interactive(searched, beams=range(1, 7), alpha=[0.0, 0.6, 1.0, 2.0, 3.0])
 #
 # with query, key, value in brackets; a feed-forward part follows. The BERT cuts words into pieces of its own: $h_B$ has
 # another length, so no state belongs to a word. Attention finds out. The BERT is frozen: no gradient flows back.
-#
+
+# %% tags=["experiment"]
+block_diagrams.show("fused")
+
+# %% [markdown]
 # **Predict first.** With queries from BERT, how long would the output be?
 #
 # **Exercise 13.7** (3 points, about 20 minutes). Write `BertFusedLayer`.

@@ -15,7 +15,7 @@
 #
 # The decoder of 2017 has changed in six places since: another norm, in another place; rotary positions; fewer keys than
 # queries; a gate in the feed-forward part; no biases; and a cache for writing. This is the architecture of Llama,
-# Mistral, Qwen and SmolLM, with small variations.
+# Mistral, Qwen and SmolLM, with small variations. The picture before 14.1 has the two side by side.
 #
 # You build it, part by part, so exactly that published weights go into your own layers and write English. The parts are
 # handed to each other when they are made: a block gets its attention, an attention its rotation.
@@ -36,11 +36,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from utils import plots
+from utils import block_diagrams, plots
 from utils.checks import nb14_your_own_llm as checks
 from utils.experiments import llama, profiles
 from utils.grading.check import scoreboard
 from utils.interactive import interactive
+
+# %% tags=["experiment"]
+block_diagrams.show("blocks")
 
 # %% [markdown]
 # ## 14.1 A norm without a mean

@@ -186,3 +186,60 @@ def test_of_nothing_there_are_no_bars():
 def test_bars_name_both_axes():
     (ax,) = plots.bars({"a": [1, 2]}, labels=["x", "y"], xlabel="token", ylabel="share", alt="bars").axes
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("token", "share")
+
+
+def test_masks_are_written_and_explained_as_yes_and_no():
+    mask = torch.ones(4, 4, dtype=torch.bool).tril()
+    names = [*"abcd"]
+    for drawn in (
+        plots.heatmaps({"mask": mask}, alt="mask"),
+        plots.tables({"mask": mask}, rows=names, columns=names, alt="mask"),
+    ):
+        ax, bar = drawn.axes
+        assert [text.get_text() for text in ax.texts] == [("no", "yes")[int(one)] for one in mask.flatten()]
+        assert [tick.get_text() for tick in bar.get_yticklabels()] == ["no", "yes"]
+
+
+def test_only_booleans_are_yes_and_no():
+    numbers, blanks = torch.eye(3), torch.tensor([[1.0, torch.nan], [0.0, 1.0]])
+    assert not plots.are_masks([numbers]) and not plots.are_masks([numbers.bool(), numbers / 2])
+    assert plots.are_masks([numbers.bool(), blanks]) and plots.are_masks([numbers.numpy() > 0])
+    assert [*map(plots.writing([numbers.bool(), blanks]), (0.0, 1.0))] == ["no", "yes"]
+    assert [*map(plots.writing([numbers, blanks * 6]), (0.0, 6.0))] == ["0", "6"]  # whole numbers have no decimals
+    assert [*map(plots.writing([numbers, numbers / 4]), (0.0, 0.25))] == ["0.00", "0.25"]
+
+
+def test_panels_are_as_wide_as_a_notebook_shows_them():
+    """About 900 pixels are left for a picture on a laptop; what is wider is made smaller, with its titles."""
+    for count in range(1, 9):
+        for labels in (None, [*"abcdefghij"]):
+            drawn = plots.heatmaps({str(n): torch.zeros(10, 10) for n in range(count)}, labels=labels, alt="zeros")
+            assert drawn.figure.get_figwidth() * drawn.figure.dpi < 1000
+            panels = [ax for ax in drawn.axes[:-1] if ax.get_visible()]
+            assert [ax.get_title() for ax in panels] == [str(n) for n in range(count)]
+    wide = plots.tables({str(n): torch.zeros(4, 7) for n in range(3)}, rows=[*"abcd"], columns=[*"abcdefg"], alt="0")
+    assert wide.figure.get_figwidth() * wide.figure.dpi < 1000
+
+
+def test_words_of_a_sentence_stay_apart():
+    words = "[CLS] the cat sat on the mat because it was warm there [SEP]".split()
+    rows = {f"draw {n}": [(word, "kept") for word in words[n:]] for n in (0, 3)}
+    drawn = plots.pieces(rows, kinds=("kept",), alt="words")
+    assert drawn.figure.get_figwidth() * drawn.figure.dpi < 1000
+    drawn.figure.draw_without_rendering()
+    boxes = [text.get_bbox_patch().get_window_extent() for text in drawn.axes[0].texts]
+    lines = [boxes[: len(words)], boxes[len(words) :]]
+    assert all(left.x1 < right.x0 for line in lines for left, right in itertools.pairwise(line))
+    assert all(box.height > 12 for box in boxes)
+
+
+@pytest.mark.parametrize(("number", "words"), [("10", "Four terms of a score"), ("01", "Scores, weights, values")])
+def test_panels_are_in_the_order_of_the_text(number, words):
+    """Read from the built notebook: the cell that draws, and the text that explains it."""
+    entry = COURSE.notebook(number)
+    cells = build.solution_notebook(COURSE, entry).cells
+    (source,) = [cell.source for cell in cells if cell.cell_type == "code" and words in cell.source]
+    if number == "10":
+        assert "for name in sorted(terms)" in source and re.findall(r'"([a-d]): ', source) == ["b", "d", "a", "c"]
+    else:
+        assert re.findall(r'"(\w+) \(3, \d\)"', source) == ["scores", "weights", "values", "output"]
