@@ -258,10 +258,9 @@ def faults(diagram: Diagram) -> Iterator[str]:
     """What is wrong with a diagram: texts outside of their boxes, overlaps, crossings, parts that `alt` leaves out."""
     boxes = diagram.boxes
     for name, (left, bottom, right, top) in extents(diagram).items():
-        box = boxes[name].edges
-        if boxes[name].kind != "add" and (
-            left < box[0] + PADDING or right > box[2] - PADDING or bottom < box[1] or top > box[3]
-        ):
+        edges = boxes[name].edges
+        inside = left >= edges[0] + PADDING and right <= edges[2] - PADDING and bottom >= edges[1] and top <= edges[3]
+        if boxes[name].kind != "add" and not inside:
             yield f"{name}: the text needs {right - left:.0f} by {top - bottom:.0f} pixels and leaves its box"
     for name, box in boxes.items():
         left, bottom, right, top = box.edges

@@ -222,7 +222,7 @@ def test_panels_are_as_wide_as_a_notebook_shows_them():
 
 
 def test_words_of_a_sentence_stay_apart():
-    words = "[CLS] the cat sat on the mat because it was warm there [SEP]".split()
+    words = ["[CLS]", *["the", "cat", "sat", "on", "the", "mat", "because", "it", "was", "warm", "there"], "[SEP]"]
     rows = {f"draw {n}": [(word, "kept") for word in words[n:]] for n in (0, 3)}
     drawn = plots.pieces(rows, kinds=("kept",), alt="words")
     assert drawn.figure.get_figwidth() * drawn.figure.dpi < 1000
