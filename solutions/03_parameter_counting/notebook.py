@@ -26,7 +26,7 @@
 # counters. In a cell of your own you may test yourself with both. Every count is a whole number: an int, or
 # a tensor or a NumPy number that holds one, and never a float. Each exercise stands on
 # its own, and most are one line. In grading, private checks ask for other sizes, down to 1, and for
-# the limits that a docstring names. Together the exercises take about two and a half hours and need no
+# the limits that a docstring names. Together the exercises take about three hours and need no
 # GPU; the measurements at the end take a minute.
 
 # %% tags=["setup"] needs="adapters"
@@ -34,6 +34,7 @@
 # %%
 import math
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -868,6 +869,63 @@ if own is not None:
 # %% [markdown]
 # For one text the weights win, mostly by far. A server that writes many texts at a time spends its memory on caches:
 # that is what the shared heads are for.
+
+# %% [markdown]
+# ## 3.13 The best size for a budget
+#
+# You may spend $C$ FLOPs on training. By 3.11 a model of $N$ parameters then reads about $C / 6N$ tokens: a larger
+# model reads less. Too small a model cannot learn more, too large a one has read too little. Hoffmann et al. (2022,
+# section 3.2) train several sizes with the same $C$ and fit a parabola to their losses. Its vertex is the best size:
+#
+# $$\mathrm{loss}(N) \approx a\, (\log N)^2 + b \log N + c, \qquad \log N_{best} = -\frac{b}{2a}.$$
+#
+# In each run the learning rate falls to zero exactly where the budget ends.
+#
+# **Predict first.** With three times the FLOPs, is the best size three times as large, or less?
+#
+# **Exercise 3.13** (2 points, about 15 minutes). Write `best_size`. Its result is a size, not a logarithm. It is not a
+# count, so it is a float.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `np.polyfit(x, y, 2)`. In which order does it give a, b and c?
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Any base of the logarithm will do, as long as the way back has the same one.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# raise if there are fewer than three different sizes; fit; raise if a is not positive; the power with the logarithm's
+# base of minus b over two a.
+# </details>
+
+
+# %% exercise="3.13"
+def best_size(N, losses):
+    """The size at the vertex of the least-squares parabola in log N, a float. It may lie outside the sizes of the runs.
+
+    Args:
+        N: list of the sizes of the runs. Several runs may have the same size. Every run counts as much as any other.
+        losses: list of the loss of each run.
+
+    Raises:
+        ValueError: there are fewer than three different sizes, or the parabola opens downward.
+    """
+    ### BEGIN SOLUTION
+    if len(set(N)) < 3:
+        raise ValueError("a parabola needs three different sizes")
+    a, b, _ = np.polyfit(np.log(N), losses, 2)
+    if a <= 0:
+        raise ValueError("the parabola opens downward: its vertex is the worst size")
+    return float(np.exp(-b / (2 * a)))
+    ### END SOLUTION
+
+
+# %% check="3.13"
+checks.best_size(best_size)
 
 # %% [markdown]
 # ## Measurements

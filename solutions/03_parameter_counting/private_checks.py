@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from autograder.author.checks import private, swept
-from utils.checks.nb03_parameter_counting import Case, compare, whole
+from utils.checks.nb03_parameter_counting import BEST_SIZE, Case, compare, vertex_size, whole
 from utils.grading import expect
 from utils.grading.contract import Contract, Size
 from utils.grading.expect import draw
@@ -399,3 +399,25 @@ def other_runs(training_flops):
         rows.append((*LARGE_RUN, *tied))
         rows.append((2 * rows[0][1] * rows[0][2], *rows[0][1:3], 0, size(pick), *tied))  # no layer at all
         compare(training_flops, cases(training_form, rows), {}, OTHER)
+
+
+best_sizes = swept("3.13", BEST_SIZE)
+
+
+@private("3.13", tells="the best size is right for some runs and wrong for others, such as those of large models.")
+def other_budgets(best_size):
+    pick = draw(1)
+    for smallest, beyond in ((10**3, 0.5), (10**9, 0.5), (10**6, -1.5), (10**6, 2.5)):
+        N = [round(smallest * pick.uniform(1, 9) * 2.3**step) for step in range(pick.randint(4, 9))]
+        N += pick.choices(N, k=pick.randint(0, 5))
+        low, high = math.log(min(N)), math.log(max(N))
+        best, a = low + beyond * (high - low), pick.uniform(0.02, 0.09)
+        losses = [2 + a * (math.log(size) - best) ** 2 + pick.uniform(-1e-3, 1e-3) for size in N]
+        runs = pick.sample([*zip(N, losses, strict=True)], len(N))
+        N, losses = [size for size, _ in runs], [loss for _, loss in runs]
+        expect.number_like(best_size(N, losses), vertex_size(N, losses), "the best size", "wrong", tolerance=1e-5)
+    two = [N[0], N[1]] * 4 if N[0] != N[1] else [N[0], 2 * N[0]] * 4
+    for sizes in (two, N[:1] * 5):
+        drawn = [2 + size / max(sizes) + pick.uniform(0, 0.1) for size in sizes]
+        expect.refuses(best_size, sizes, drawn, says=f"{len({*sizes})} different sizes are accepted.")
+    expect.refuses(best_size, N, [5 - loss for loss in losses], says="a parabola that opens downward is accepted.")

@@ -2007,3 +2007,173 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # %% wrong="3.11" of="in short" name="terms in 31 bits" says="right for some sizes and wrong for others" private=true
 # - return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
 # + return (6 * (N - (0 if tied else V * D))) % 2**31 + (12 * L * T * D) % 2**31
+
+
+# %% wrong="3.13" name="in N" says="the parabola is fitted in N here"
+# - a, b, _ = np.polyfit(np.log(N), losses, 2)
+# + a, b, _ = np.polyfit(N, losses, 2)
+
+# - return float(np.exp(-b / (2 * a)))
+# + return float(-b / (2 * a))
+
+
+# %% wrong="3.13" name="the lowest run" says="the size of the run with the lowest loss"
+# - return float(np.exp(-b / (2 * a)))
+# + return float(N[losses.index(min(losses))])
+
+
+# %% wrong="3.13" name="the way back is missing" says="this is the logarithm of a size"
+# - return float(np.exp(-b / (2 * a)))
+# + return float(-b / (2 * a))
+
+
+# %% wrong="3.13" name="ten as the base of the result" says="Its base is 10"
+# - return float(np.exp(-b / (2 * a)))
+# + return float(-b / (2 * a) / np.log(10))
+
+
+# %% wrong="3.13" name="there in base 10, back in base e" says="has another base than the power"
+# - a, b, _ = np.polyfit(np.log(N), losses, 2)
+# + a, b, _ = np.polyfit(np.log10(N), losses, 2)
+
+
+# %% wrong="3.13" name="there in base e, back in base 10" says="It is 10, and the logarithm's is e"
+# - return float(np.exp(-b / (2 * a)))
+# + return float(10 ** (-b / (2 * a)))
+
+
+# %% wrong="3.13" name="there in base 2, back in base e" says="It is e, and the logarithm's is 2"
+# - a, b, _ = np.polyfit(np.log(N), losses, 2)
+# + a, b, _ = np.polyfit(np.log2(N), losses, 2)
+
+
+# %% wrong="3.13" name="the sign of b" says="the sign of b is lost"
+# - return float(np.exp(-b / (2 * a)))
+# + return float(np.exp(b / (2 * a)))
+
+
+# %% wrong="3.13" name="without the 2" says="the 2 is missing"
+# - return float(np.exp(-b / (2 * a)))
+# + return float(np.exp(-b / a))
+
+
+# %% wrong="3.13" name="brackets forgotten" says="multiplied by a"
+# - return float(np.exp(-b / (2 * a)))
+# + return float(np.exp(-b / 2 * a))
+
+
+# %% wrong="3.13" name="the loss at the vertex" says="this is the loss at the vertex"
+# - a, b, _ = np.polyfit(np.log(N), losses, 2)
+# + a, b, c = np.polyfit(np.log(N), losses, 2)
+
+# - return float(np.exp(-b / (2 * a)))
+# + return float(c - b**2 / (4 * a))
+
+
+# %% wrong="3.13" name="log loss" says="fitted to the logarithm of the loss"
+# - a, b, _ = np.polyfit(np.log(N), losses, 2)
+# + a, b, _ = np.polyfit(np.log(N), np.log(losses), 2)
+
+
+# %% wrong="3.13" name="coefficients from the constant up" says="not the size at the vertex"
+# - a, b, _ = np.polyfit(np.log(N), losses, 2)
+# + a, b, _ = np.polynomial.polynomial.polyfit(np.log(N), losses, 2)
+# + a = abs(a)
+
+
+# %% wrong="3.13" name="means of each size" says="are averaged first"
+# - a, b, _ = np.polyfit(np.log(N), losses, 2)
+# + sizes = sorted(set(N))
+# + means = [np.mean([loss for one, loss in zip(N, losses) if one == size]) for size in sizes]
+# + a, b, _ = np.polyfit(np.log(sizes), means, 2)
+
+
+# %% wrong="3.13" name="the lowest three" says="only the lowest loss and its neighbours"
+# - a, b, _ = np.polyfit(np.log(N), losses, 2)
+# + runs = sorted(zip(N, losses))
+# + place = min(range(1, len(runs) - 1), key=lambda place: runs[place][1])
+# + some = runs[place - 1 : place + 2] if len({size for size, _ in runs[place - 1 : place + 2]}) == 3 else runs
+# + a, b, _ = np.polyfit(np.log([size for size, _ in some]), [loss for _, loss in some], 2)
+
+
+# %% wrong="3.13" name="downward is accepted" says="and its vertex is accepted as the best size"
+# - if a <= 0:
+# -     raise ValueError("the parabola opens downward: its vertex is the worst size")
+
+
+# %% wrong="3.13" name="two sizes are accepted" says="two different sizes are accepted"
+# - if len(set(N)) < 3:
+# -     raise ValueError("a parabola needs three different sizes")
+
+
+# %% wrong="3.13" name="counts runs, not sizes" says="two different sizes are accepted"
+# - if len(set(N)) < 3:
+# + if len(N) < 3:
+
+
+# %% wrong="3.13" name="says None" says="opens downward"
+# - if a <= 0:
+# -     raise ValueError("the parabola opens downward: its vertex is the worst size")
+# + if a <= 0:
+# +     return None
+
+
+# %% wrong="3.13" name="never outside the runs" says="right for some runs and wrong for others" private=true
+# - return float(np.exp(-b / (2 * a)))
+# + return float(np.clip(np.exp(-b / (2 * a)), min(N), max(N)))
+
+
+# %% wrong="3.13" name="on a grid" says="not the size at the vertex"
+# - return float(np.exp(-b / (2 * a)))
+# + grid = np.logspace(np.log10(min(N)), np.log10(max(N)), 1000)
+# + return float(grid[np.polyval(np.polyfit(np.log(N), losses, 2), np.log(grid)).argmin()])
+
+
+# %% wrong="3.13" name="sorts what it is given" says="changes"
+#   a, b, _ = np.polyfit(np.log(N), losses, 2)
+# + runs = sorted(zip(N, losses))
+# + N[:] = [size for size, _ in runs]
+# + losses[:] = [loss for _, loss in runs]
+
+
+# %% wrong="3.13" name="at most a hundred million" says="such as those of large models" private=true
+# - return float(np.exp(-b / (2 * a)))
+# + return float(min(np.exp(-b / (2 * a)), 1e8))
+
+
+# %% right="3.13" name="base 10"
+def best_size(N, losses):
+    if len({*N}) < 3:
+        raise ValueError("too few sizes")
+    parabola = np.polynomial.Polynomial.fit(np.log10(N), losses, 2).convert()
+    c, b, a = parabola.coef
+    if not a > 0:
+        raise ValueError("downward")
+    return 10 ** (-b / a / 2)
+
+
+# %% right="3.13" name="torch, base 2, by its derivative"
+def best_size(N, losses):
+    x = torch.tensor(N, dtype=torch.float64).log2()
+    y = torch.tensor(losses, dtype=torch.float64)
+    if x.unique().numel() < 3:
+        raise ValueError("a parabola needs three sizes")
+    middle = x.mean()
+    columns = torch.stack([(x - middle) ** 2, x - middle, torch.ones_like(x)], 1)
+    a, b, _ = torch.linalg.lstsq(columns, y[:, None]).solution[:, 0]
+    if a <= 0:
+        raise ValueError("it opens downward")
+    return 2 ** (middle - b / (2 * a)).item()
+
+
+# %% right="3.13" name="normal equations"
+def best_size(N, losses):
+    if len(set(N)) < 3:
+        raise ValueError("three sizes at least")
+    x = np.log(np.array(N, dtype=float))
+    middle = x.mean()
+    table = np.vander(x - middle, 3)
+    a, b, _ = np.linalg.solve(table.T @ table, table.T @ np.array(losses))
+    if a <= 0:
+        raise ValueError("this is a hill")
+    return np.exp(middle - b / (2 * a))

@@ -1,11 +1,13 @@
 """Checks of notebook 03: closed forms against what torch, transformers and adapters really build."""
 
 import math
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -13,6 +15,7 @@ from utils import counting, variants
 from utils.counting import numel, on_meta
 from utils.grading import expect
 from utils.grading.check import check
+from utils.grading.contract import Contract
 from utils.grading.parts import part
 from utils.grading.remote import Remote, kind, name_of
 
@@ -1083,3 +1086,127 @@ def own_model(own_parameters, own_cache, own):
             for told, guess in OF_CACHE.items()
         },
     )
+
+
+# 3.13
+
+
+def vertex(x: Sequence[float], losses: Sequence[float]) -> tuple[float, float]:
+    """Where the least-squares parabola through losses has its vertex, in the unit of x, and the loss there."""
+    middle, scale = statistics.fmean(x), max(x) - min(x)
+    shifted = torch.tensor([(value - middle) / scale for value in x], dtype=torch.float64)
+    powers = torch.stack([shifted**2, shifted, torch.ones_like(shifted)], 1)
+    wanted = torch.tensor(losses, dtype=torch.float64)[:, None]
+    a, b, c = torch.linalg.lstsq(powers, wanted).solution[:, 0].tolist()
+    return middle - scale * b / (2 * a), c - b * b / (4 * a)
+
+
+def vertex_size(N: Sequence[float], losses: Sequence[float]) -> float:
+    """The size at the vertex of a parabola in log N."""
+    return math.exp(vertex([*map(math.log, N)], losses)[0])
+
+
+def around_the_lowest(N: Sequence[float], losses: Sequence[float]) -> float:
+    """log N at the vertex of the parabola through the lowest loss and its neighbours; NaN if two have one size."""
+    runs = sorted(zip(N, losses, strict=True))
+    lowest = min(range(1, len(runs) - 1), key=lambda place: runs[place][1])
+    sizes, values = zip(*runs[lowest - 1 : lowest + 2], strict=True)
+    return vertex([*map(math.log, sizes)], values)[0] if len({*sizes}) == len(sizes) else math.nan
+
+
+def log_of(value: float) -> float:
+    """The natural logarithm; minus infinity where there is none."""
+    return math.log(value) if value > 0 else -math.inf
+
+
+def size_guesses(N: Sequence[float], losses: Sequence[float]) -> dict[str, float]:
+    """The logarithms of what misconceptions answer for these runs."""
+    best, loss = vertex([*map(math.log, N)], losses)
+    a, _, _ = np.polyfit(np.log(N), losses, 2)
+    logarithm = "this is the logarithm of a size. Turn it back into a size."
+    bases = "the logarithm has another base than the power that turns it back."
+    means = {size: statistics.fmean(loss for one, loss in zip(N, losses, strict=True) if one == size) for size in N}
+    return {
+        "the parabola is fitted in N here. Fit it in log N.": log_of(vertex(N, losses)[0]),
+        "this is the size of the run with the lowest loss. The vertex lies between runs.": math.log(
+            N[losses.index(min(losses))]
+        ),
+        logarithm: log_of(best),
+        f"{logarithm} Its base is 10.": log_of(best / math.log(10)),
+        f"{logarithm} Its base is 2.": log_of(best / math.log(2)),
+        "the sign of b is lost. The vertex is at -b / 2a.": -best,
+        "the 2 is missing. The vertex is at -b / 2a.": 2 * best,
+        "b is divided by 2 and multiplied by a. The vertex is at -b / (2a).": best * a**2,
+        f"{bases} It is e, and the logarithm's is 10.": best / math.log(10),
+        f"{bases} It is e, and the logarithm's is 2.": best / math.log(2),
+        f"{bases} It is 10, and the logarithm's is e.": best * math.log(10),
+        f"{bases} It is 2, and the logarithm's is e.": best * math.log(2),
+        "this is the loss at the vertex. The size is asked for.": log_of(loss),
+        "the parabola is fitted to the logarithm of the loss. Only N has a logarithm.": vertex(
+            [*map(math.log, N)], [*map(math.log, losses)]
+        )[0],
+        "runs of the same size are averaged first, so some runs count less than others.": vertex(
+            [*map(math.log, means)], [*means.values()]
+        )[0],
+        "only the lowest loss and its neighbours are used. Fit the parabola to all runs.": around_the_lowest(N, losses),
+    }
+
+
+def bowl(n: int, seed: int) -> tuple[list[int], list[float]]:
+    """Sizes and losses of n runs, near a parabola in log N that opens upward; of many runs some have the same size."""
+    pick = expect.draw(seed)
+    first, factor, a = pick.randint(2_000, 90_000), pick.uniform(1.4, 2.5), pick.uniform(0.08, 0.3)
+    steps = [*range(3), *(pick.randrange(8) for _ in range(n - 3))]
+    N = [round(first * factor**step) for step in steps]
+    best = math.log(first) + math.log(factor) * pick.uniform(0.2, 1.8)
+    return N, [2 + a * (math.log(size) - best) ** 2 + pick.uniform(-0.003, 0.003) for size in N]
+
+
+BEST_SIZE = Contract(
+    "best_size(N, losses)",
+    sizes={"_n": (3, 9, 900)},
+    N=lambda toys, seed, _n: bowl(_n, seed)[0],
+    losses=lambda toys, seed, _n: bowl(_n, seed)[1],
+    upside_down=lambda toys, seed, _n: [20 - loss for loss in bowl(_n, seed)[1]],
+    two_sizes=lambda toys, seed, _n: [bowl(_n, seed)[0][place % 2] for place in range(_n)],
+    gives="the size: number",
+    right=vertex_size,
+    refuses=("best_size(N, upside_down)", "best_size(two_sizes, losses)"),
+    tolerance=1e-5,
+)
+RUNS_OF_SIZES = (
+    ([4_000, 12_000, 36_000], [2.31, 2.12, 2.25]),
+    ([9_000, 15_000, 31_000, 54_000, 117_000], [2.04, 1.93, 1.85, 1.86, 2.02]),
+    ([2_500, 5_600, 11_000, 26_000, 61_000, 130_000], [2.31, 2.16, 2.02, 1.97, 2.05, 2.24]),
+    ([5_000, 5_000, 5_000, 20_000, 90_000, 90_000, 300_000], [2.4, 2.42, 2.41, 2.2, 2.13, 2.14, 2.35]),
+    ([300_000, 2_000_000, 9_000_000, 9_000_000, 9_000_000, 50_000_000], [3.3, 3.02, 3.01, 3.05, 3.02, 3.29]),
+)
+
+
+@check("3.13", points=2)
+def best_size(best_size, lib):
+    """The vertex of a parabola in log N."""
+    found = [expect.number(best_size(N, losses), "the best size") for N, losses in RUNS_OF_SIZES]
+    expect.numbers_like(  # of logarithms: many mistakes are small numbers, whatever the size
+        [
+            (log_of(size), math.log(vertex_size(N, losses)), size_guesses(N, losses))
+            for size, (N, losses) in zip(found, RUNS_OF_SIZES, strict=True)
+        ],
+        "the best size",
+        "this is not the size at the vertex of the least-squares parabola in log N.",
+        1e-6,
+    )
+    hill = [4 - loss for loss in RUNS_OF_SIZES[1][1]]
+    expect.refuses(
+        best_size,
+        RUNS_OF_SIZES[1][0],
+        hill,
+        says="the parabola opens downward, and its vertex is accepted as the best size. It should raise ValueError.",
+    )
+    expect.refuses(
+        best_size,
+        [4_000, 12_000, 12_000, 4_000],
+        [2.1, 2.4, 2.5, 2.2],
+        says="two different sizes are accepted. They do not determine a parabola: it should raise ValueError.",
+    )
+    BEST_SIZE.hold(best_size, lib, "sizes", "memory")

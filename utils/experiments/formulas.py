@@ -44,3 +44,16 @@ def bleu(sums: np.ndarray) -> np.ndarray:
         precisions = np.exp(np.log(matches / there).mean(-1))
         brevity = np.exp(np.minimum(0, 1 - reference / length))
     return np.where((matches > 0).all(-1), 100 * precisions * brevity, 0.0)
+
+
+def vertex(sizes: np.ndarray, losses: np.ndarray) -> tuple[float, float]:
+    """The size and the loss at the vertex of a parabola in log N, fitted to losses by least squares (exercise 3.13).
+
+    Raises:
+        ValueError: it opens downward, so that its vertex is the worst size.
+    """
+    square, slope, constant = np.polyfit(np.log(sizes), losses, 2)
+    if square <= 0:
+        raise ValueError("the parabola opens downward")
+    place = -slope / (2 * square)
+    return float(np.exp(place)), float(constant + place * slope / 2)
