@@ -3,6 +3,8 @@
 After a change, `python -m utils.block_diagrams` draws them anew, and `autograder build` puts them into the notebooks.
 """
 
+import base64
+import html
 from pathlib import Path
 
 from utils.diagrams import Box, Diagram, Line, add, faults, flow, label, memory, png, residual, tensor, title
@@ -59,7 +61,7 @@ ROWS = {
     ),
     "pair: a class": (["[CLS]", "text a", "[SEP]", "text b", "[SEP]"], {0: "class"}),
     "qa: a start and an end": (["[CLS]", "who", "[SEP]", "ada", "king", "[SEP]"], {3: "start", 4: "end"}),
-    "choice: a row and a score for each option": (["[CLS]", "context", "[SEP]", "option", "[SEP]"], {0: "score"}),
+    "choice: a score for each option": (["[CLS]", "context", "[SEP]", "option", "[SEP]"], {0: "score"}),
 }  # fmt: skip
 
 
@@ -72,7 +74,7 @@ def bert_rows() -> tuple[dict[str, Box], list[Line]]:
         boxes[f"encoder {row}"] = Box(240, y + 46, "encoder", 460, 30)
         for place, token in enumerate(tokens):
             x = 50 + 76 * place
-            boxes[f"token {row} {place}"] = tensor(x, y, token, 70)
+            boxes[f"token {row} {place}"] = tensor(x, y, token, 73)
             lines.append(flow(f"token {row} {place}", f"encoder {row}"))
             if place in heads:
                 boxes[f"head {row} {place}"] = Box(x, y + 92, heads[place], 68, 30, "new")
@@ -106,7 +108,7 @@ MEMORY = Diagram(
             ("head", 394, "head", "part"),
         )
     }
-    | {"legend": label(268, 446, "memory: kept, no gradient flows back", 320)},
+    | {"legend": label(276, 446, "memory: kept, no gradient flows back", 336)},
     lines=[memory((50, 446), "legend")]
     + [
         line
@@ -136,12 +138,12 @@ STREAMS = Diagram(
     boxes={
         "h": tensor(125, 30, "h (B, T, d)", 200),
         "g": tensor(385, 30, "g (B, T, d)", 150),
-        "query h": label(65, 96, "query", 72),
-        "keys": label(166, 96, "keys, values", 114),
-        "query g": label(400, 96, "query", 72),
+        "query h": label(65, 96, "query", 72, 32),
+        "keys": label(166, 96, "keys, values", 118, 32),
+        "query g": label(400, 96, "query", 72, 32),
         "content": Box(120, 176, "layer with the\ncontent mask", 190, 52),
         "asking": Box(360, 176, "layer with the\nquery mask", 190, 52),
-        "same": title(240, 230, "the same weights", 170),
+        "same": title(240, 230, "the same weights", 186),
         "h'": tensor(120, 300, "h′ (B, T, d)", 150),
         "g'": tensor(360, 300, "g′ (B, T, d)", 150),
     },
@@ -165,7 +167,7 @@ STREAMS = Diagram(
 TRANSLATOR = Diagram(
     height=600,
     boxes={
-        "encoder": title(118, 448, "encoder layer", 136),
+        "encoder": title(118, 448, "encoder layer", 146),
         "source": tensor(77, 26, "source (B, S, d)", 150),
         "self 1": Box(150, 100, "self-attention", 136),
         "add 1": add(36, 144),
@@ -174,7 +176,7 @@ TRANSLATOR = Diagram(
         "add 2": add(36, 308),
         "norm 2": Box(36, 352, "norm2", 68),
         "m": tensor(118, 404, "memory m (B, S, d)", 190),
-        "decoder": title(320, 526, "decoder layer", 136),
+        "decoder": title(320, 526, "decoder layer", 146),
         "target": tensor(380, 26, "words so far (B, T, d)", 196),
         "self 2": Box(320, 100, "self-attention,\ncausal", 136, 46),
         "add 3": add(444, 152),
@@ -325,17 +327,31 @@ PICTURES = {
 
 
 class Shown:
-    """A diagram as a notebook shows it: the file that was drawn, and its alternative text."""
+    """A diagram as a notebook shows it: the file that was drawn, and its alternative text.
+
+    It is HTML, since that alone carries an alternative text and a size to JupyterLab, Colab, VS Code, GitHub and the
+    documentation. The file has two points for each pixel, for screens that have as many.
+    """
 
     def __init__(self, name: str):
-        self.alt, self.png = PICTURES[name].alt, (FOLDER / f"{name}.png").read_bytes()
+        self.alt, self.width = PICTURES[name].alt, PICTURES[name].width
+        self.png = (FOLDER / f"{name}.png").read_bytes()
 
     def __repr__(self) -> str:
         return self.alt
 
-    def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
-        """The picture, with metadata that nbconvert turns into `<img alt=...>`."""
-        return self.png, {"alt": self.alt}
+    def _repr_html_(self) -> str:
+        """The picture for a notebook."""
+        data = base64.b64encode(self.png).decode()
+        return (
+            f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt)}" width="{self.width}" '
+            'style="max-width: 100%; height: auto">'
+        )
+
+    @property
+    def bundle(self) -> dict[str, str]:
+        """What a notebook keeps of it, by MIME type."""
+        return {"text/html": self._repr_html_(), "text/plain": self.alt}
 
 
 def show(name: str) -> Shown:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 480  # pixels of a diagram, at most
-PHONE = 330  # pixels that a phone of 360 leaves for a picture
-TEXT = 16  # height of text in pixels: 11 on a phone
+PHONE = 314  # pixels that a phone of 360 leaves for a picture of a notebook
+TEXT = 17  # height of text in pixels: 11 on a phone
 INK = "#111111"
 # Of each kind of box: its plate, its edge, and the width of that.
 PLATES = {
@@ -36,6 +36,7 @@ LINES: dict[str, tuple[str, float, Any]] = {
 }
 CORNER = 9  # radius where a line turns
 HEAD = 13  # size of an arrow's head
+SHARP = 2  # points of a file for each pixel
 COLOURS = 160  # of a file: plates, lines, and the soft edges of letters
 PADDING = 4  # between a text and the edge of its box
 
@@ -222,11 +223,11 @@ def _towards(corner: tuple[float, float], other: tuple[float, float]) -> tuple[f
 
 
 def png(diagram: Diagram) -> bytes:
-    """The bytes of a PNG file without a background, in as many colours as it needs."""
+    """The bytes of a PNG file without a background, with `SHARP` points a pixel and as many colours as it needs."""
     from PIL import Image
 
     wide, file = io.BytesIO(), io.BytesIO()
-    drawn(diagram).savefig(wide, format="png", transparent=True)
+    drawn(diagram).savefig(wide, format="png", transparent=True, dpi=100 * SHARP)
     Image.open(wide).quantize(COLOURS, Image.Quantize.FASTOCTREE).save(file, format="png", optimize=True)
     return file.getvalue()
 

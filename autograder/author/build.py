@@ -13,7 +13,6 @@ The set-up cell is an empty one, tagged "setup"; `needs="adapters"` beside the t
 Every id, every piece of nbgrader metadata and the set-up cell are written here, and nowhere else.
 """
 
-import base64
 import copy
 import json
 import re
@@ -133,9 +132,7 @@ def _show_diagrams(notebook: NotebookNode) -> None:
                 f"cell {cell.id} shows {shown[1]}, which is not drawn: describe it in utils/block_diagrams.py, and run "
                 "`python -m utils.block_diagrams`"
             ) from missing
-        data = {"image/png": base64.b64encode(picture.png).decode(), "text/plain": picture.alt}
-        told = {"image/png": {"alt": picture.alt}}
-        cell.outputs = [nbformat.v4.new_output("display_data", data, metadata=told)]
+        cell.outputs = [nbformat.v4.new_output("display_data", picture.bundle)]
 
 
 def _with_boxes(notebook: NotebookNode, entry: NotebookEntry) -> NotebookNode:
