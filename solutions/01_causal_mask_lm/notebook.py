@@ -76,11 +76,11 @@ print("means:", (torch.full((3, 3), 1 / 3) @ values).tolist())
 scores = torch.tensor([[0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [9.0, 0.0, 0.0]])
 weights = scores.exp() / scores.exp().sum(dim=1, keepdim=True)
 plots.heatmaps(
-    {"scores (3, 3)": scores, "weights (3, 3)": weights, "values (3, 2)": values, "output (3, 2)": weights @ values},
+    {"values (3, 2)": values, "scores (3, 3)": scores, "weights (3, 3)": weights, "output (3, 2)": weights @ values},
     limits=(0, 9),
     xlabel="",
     ylabel="token",
-    alt="Scores, weights, values and output of three tokens. Equal scores: the output is the mean of the values. A "
+    alt="Values, scores, weights and output of three tokens. Equal scores: the output is the mean of the values. A "
     "larger score: the output is nearer to that value. A much larger one: the output is nearly that value.",
 )
 
