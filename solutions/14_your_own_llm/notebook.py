@@ -22,13 +22,15 @@
 #
 # Each exercise is checked on the spot and stands on its own: if one resists, go on and come back. In grading, private
 # checks ask the same with other sizes, larger than those here, other numbers, dtypes, memory layouts and orders of
-# calls. What is given is never changed. The exercises take about two and a half hours, without the written questions.
+# calls. What is given is never changed. The exercises take about three hours, without the written questions.
 # They need no GPU, but answers must run on one.
 
 # %% tags=["setup"]
 
 # %%
 import math
+import re
+from collections import Counter
 from functools import partial
 from time import perf_counter
 
@@ -36,6 +38,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from data import documentation
 from utils import block_diagrams, plots
 from utils.checks import nb14_your_own_llm as checks
 from utils.experiments import llama, profiles
@@ -709,6 +712,115 @@ with torch.no_grad():
     print("largest difference of the logits:", (mine(ids)[0] - theirs(ids).logits).abs().max().item())
 
 # %% [markdown]
+# ## 14.8 What a token is
+#
+# A model reads numbers. **Byte-level BPE** gives them to any text. In UTF-8 a text is bytes, tokens 0 to 255. The two
+# neighbours that stand together most often become token 256; counted again, the next two become 257. These pairs in
+# order, the **merges**, are the tokenizer:
+#
+# $$\texttt{h u g} \to \texttt{hu g} \to \texttt{hug}.$$
+#
+# No token crosses the ends of `pieces`. In `aaa` the pair (a, a) stands twice; join from left to right: `aa`, `a`. To
+# encode, join the pair in a piece that was learned first, until none is left.
+#
+# **Predict first.** ` strawberry` is one token of SmolLM2. What in its number says how many r it has?
+#
+# **Exercise 14.8** (3 points, about 30 minutes). Write `train_bpe`, `encode` and `decode`, a point each.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `str.encode`, `bytes.decode` and its `errors`, `collections.Counter`, `zip(tokens, tokens[1:])`. And `str.replace`
+# goes from left to right, if each token is the letter `chr(token)`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A letter's bytes may lie in two tokens, so join all bytes before you decode. And a long text has each word many
+# times: count its pieces once.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# train: pieces as rows of bytes; count the pairs; take the best; join it in every piece; again. encode: a number for
+# each pair of the merges; for each piece: while one of its pairs has a number, join the one with the smallest. decode:
+# the bytes of each token, from those of its two parts.
+# </details>
+
+
+# %% exercise="14.8"
+def pieces(text):  # words, each with the space before it, and the blank space between them
+    return re.findall(r" ?[^ \n]+|[ \n]+", text)
+
+
+def train_bpe(text, merges):
+    """Learn so many merges, fewer if no piece has two tokens left; return the list of pairs (a, b) of token numbers.
+
+    Next comes the pair with the most places in all pieces of the text, also if that is one place; of equally frequent
+    pairs the smaller one, as Python compares pairs. Pair i of the list becomes token 256 + i.
+    """
+    ### BEGIN SOLUTION
+    words = Counter(piece.encode().decode("latin-1") for piece in pieces(text))  # a letter for each token
+    learned = []
+    while len(learned) < merges:
+        pairs = Counter()
+        for word, count in words.items():
+            for pair in zip(word, word[1:]):
+                pairs[pair] += count
+        if not pairs:
+            break
+        a, b = min(pairs, key=lambda pair: (-pairs[pair], pair))
+        words = {word.replace(a + b, chr(256 + len(learned))): count for word, count in words.items()}
+        learned.append((ord(a), ord(b)))
+    return learned
+    ### END SOLUTION
+
+
+def encode(text, merges):
+    """The tokens of any text, a list; `merges` are as `train_bpe` returns them. A piece may have thousands of bytes."""
+    ### BEGIN SOLUTION
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    found = []
+    for piece in pieces(text):
+        word = piece.encode().decode("latin-1")
+        while known := [ranks[pair] for pair in zip(map(ord, word), map(ord, word[1:])) if pair in ranks]:
+            a, b = merges[min(known)]
+            word = word.replace(chr(a) + chr(b), chr(256 + min(known)))
+        found += map(ord, word)
+    return found
+    ### END SOLUTION
+
+
+def decode(numbers, merges):
+    """The text of these tokens, in any order. Bytes that are not UTF-8 become U+FFFD, as Python's "replace" does."""
+    ### BEGIN SOLUTION
+    parts = [bytes([byte]) for byte in range(256)]
+    for a, b in merges:
+        parts.append(parts[a] + parts[b])
+    return b"".join(parts[number] for number in numbers).decode(errors="replace")
+    ### END SOLUTION
+
+
+# %% check="14.8"
+checks.tokens(train_bpe, encode, decode)
+
+# %% tags=["experiment"]
+text = " ".join(documentation.train_and_validation(300, ["python"])[0]) + " strawberry" * 9
+merges, rows = train_bpe(text, 1000), {}
+for count in (0, 100, 300, 1000):
+    print(f"{count:4} merges: {len(encode(text, merges[:count])) / len(text):.2f} tokens a letter")
+    tokens = encode(" strawberry", merges[:count])
+    words = [decode([token], merges).replace(" ", "␣") for token in tokens]
+    rows[f"{count} merges"] = [(word, "joined" if token > 255 else "") for word, token in zip(words, tokens)]
+
+# %% tags=["experiment"]
+alt = "The word strawberry in tokens: single letters without merges; with more merges fewer tokens, which are longer."
+plots.pieces(rows, kinds=["joined"], alt=alt)
+
+# %% [markdown]
+# Nothing in it says so. A token is a number and the row of a table. What the model knows of the letters in a joined
+# token is what texts said of them. Write `s t r a w b e r r y`, and the letters are tokens again.
+
+# %% [markdown]
 # ## Now a real one
 #
 # SmolLM2-135M was pretrained on two trillion tokens, most of them English. It comes as a package of Python, in four
@@ -729,6 +841,16 @@ prompt = source.encode("The best way to learn how a machine works is")
 with torch.no_grad():
     ours, theirs = mine(torch.tensor([prompt]))[0], source.library(torch.tensor([prompt])).logits
 print(f"largest logit {theirs.abs().max():.1f}, largest difference {(ours - theirs).abs().max():.1g}")
+
+# %% [markdown]
+# Its tokenizer is a list of merges, too. In your `encode` it gives the tokens that the library gives, piece by piece:
+# the library cuts a text in its own way first, at signs as well.
+
+# %% tags=["experiment"]
+merges = source.byte_level.merges
+for text in ("How many r are in strawberry?", "s t r a w b e r r y", "naïve Straße 😀"):
+    tokens = [token for piece in source.byte_level.pieces(text) for token in encode(piece, merges)]
+    print([decode([token], merges) for token in tokens], tokens == source.byte_level.encode(text))
 
 # %% tags=["experiment"]
 print(source.decode(generate(mine, prompt, source.length)))
@@ -832,8 +954,8 @@ interactive(expected, tokens_read=range(1, len(prompt) + 1))
 
 # %% [markdown]
 # **What you can do now:** build the decoder that most of today's open models share, and load a published
-# checkpoint into your own layers. You can also prove with the library's logits that it is the same, and say what the
-# cache costs and saves.
+# checkpoint into your own layers. You can also prove with the library's logits that it is the same, say what the
+# cache costs and saves, and make the tokens that such a model reads.
 
 # %%
 scoreboard(checks)

@@ -17,6 +17,9 @@ gates = swept("14.4", seen.SWIGLU, without=("dtypes", "layout", "gradients", "mo
 blocks = swept("14.4", seen.BLOCK, without=("dtypes", "layout", "values", "large", "gradients", "modes", "device"))
 models = swept("14.5", seen.LLM_UNTIED, without=("dtypes", "layout", "values", "modes", "device"))
 halves = swept("14.7", seen.HALVES, without=("dtypes", "layout", "device"))
+merges = swept("14.8", seen.TRAINS, "train_bpe")
+tokens = swept("14.8", seen.ENCODES, "encode")
+texts = swept("14.8", seen.DECODES, "decode")
 
 
 # 14.1
@@ -208,3 +211,53 @@ def other_names(convert):
     ):
         state = {**seen.checkpoint([0, 1], 3, 1, 4, False, 1891), name: torch.ones(2)}
         expect.refuses(convert, state, says=f"{name} accepted")
+
+
+# 14.8
+
+
+@private(
+    "14.8", tells="other texts have other merges, also such as have many equally frequent pairs.", part="train_bpe"
+)
+def other_merges(train_bpe):
+    for place in range(4):
+        some = draw(1900 + place)
+        words = ["".join(some.choice("abé😀 "[: 2 + place]) for _ in range(some.randint(1, 6))) for _ in range(20)]
+        text = " ".join(some.choice(words) for _ in range(40))
+        seen.learns_these(train_bpe, text, some.randint(5, 30))
+
+
+@private("14.8", tells="of long texts, or of many merges, not all counts.", part="train_bpe")
+def long_texts(train_bpe):
+    some = draw(1905)
+    letters = "".join(some.choice("abcdefghijklmnopqrst ") for _ in range(700))
+    assert len(seen.learned(letters, 140)) == 140, "too few letters"
+    seen.learns_these(train_bpe, letters, 140)
+    seen.learns_these(train_bpe, "ab " * some.randint(1100, 1500) + "yz " * some.randint(1600, 3000), 1)
+
+
+@private("14.8", tells="other texts are not encoded as the tokenizers library does it.", part="encode")
+def other_tokens(encode, lib):
+    for place in range(4):
+        some = draw(1910 + place)
+        merges = seen.learned(seen.text_of(1920 + place, 300), some.randint(20, 120))
+        letters = "".join(some.choice("aeilnostw éü日😀\n") for _ in range(120))
+        for text in (seen.text_of(1930 + place, 150), letters, "a" * some.randint(5, 40)):
+            seen.gives_tokens(encode, lib, text, merges)
+
+
+@private("14.8", tells="of many merges not all count.", part="encode")
+def many_merges(encode, lib):
+    merges = seen.many_merges(1935, 380)
+    letters = "".join(draw(1936).choice("abcdefghijklmnopqrst ") for _ in range(600))
+    seen.gives_tokens(encode, lib, letters, merges)
+
+
+@private("14.8", tells="what was encoded is not the same text again, or other tokens are no text.", part="decode")
+def other_texts_again(decode, lib):
+    for place in range(4):
+        some = draw(1940 + place)
+        merges = seen.learned(seen.text_of(1950 + place, 300), some.randint(20, 120))
+        seen.gives_text(decode, lib, seen.encoded(seen.text_of(1960 + place, 150), merges), merges)
+        seen.gives_text(decode, lib, [some.randrange(256 + len(merges)) for _ in range(60)], merges)
+    seen.gives_text(decode, lib, range(635, 255, -1), seen.many_merges(1970, 380))

@@ -1955,3 +1955,524 @@ def convert(state, d_head=None):
 # + if (weight.shape, d_head) not in kept:
 # +     kept[weight.shape, d_head] = weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
 # + return kept[weight.shape, d_head]
+
+
+# %% [markdown]
+# ## 14.8
+
+# %% wrong="14.8" name="the larger of equals" says="the larger one is taken" loses="train_bpe"
+# - a, b = min(pairs, key=lambda pair: (-pairs[pair], pair))
+# + a, b = max(pairs, key=lambda pair: (pairs[pair], pair))
+
+
+# %% wrong="14.8" name="the first of equals" says="the one that is met first is taken" loses="train_bpe"
+# - a, b = min(pairs, key=lambda pair: (-pairs[pair], pair))
+# + a, b = max(pairs, key=pairs.get)
+
+
+# %% wrong="14.8" name="the last of equals" says="the one that is met last is taken" loses="train_bpe"
+# - a, b = min(pairs, key=lambda pair: (-pairs[pair], pair))
+# + a, b = max(reversed(pairs), key=pairs.get)
+
+
+# %% wrong="14.8" name="the text as one piece" says="counted over the ends of pieces" loses="train_bpe"
+# - words = Counter(piece.encode().decode("latin-1") for piece in pieces(text))  # a letter for each token
+# + words = {text.encode().decode("latin-1"): 1}
+
+
+# %% wrong="14.8" name="each piece once" says="each piece is counted once" loses="train_bpe"
+# - pairs[pair] += count
+# + pairs[pair] += 1
+
+
+# %% wrong="14.8" name="words without their spaces" says="the spaces are lost" loses="train_bpe"
+# - words = Counter(piece.encode().decode("latin-1") for piece in pieces(text))  # a letter for each token
+# + words = Counter(piece.encode().decode("latin-1") for piece in text.split())
+
+
+# %% wrong="14.8" name="letters for bytes" says="these are numbers of letters" loses="train_bpe"
+# - words = Counter(piece.encode().decode("latin-1") for piece in pieces(text))  # a letter for each token
+# + words = Counter(pieces(text))
+
+
+# %% wrong="14.8" name="pairs that stand apart" says="the pair (a, a) is counted once" loses="train_bpe"
+# - for pair in zip(word, word[1:]):
+# -     pairs[pair] += count
+# + for pair in {*zip(word, word[1:])}:
+# +     pairs[pair] += count * word.count("".join(pair))
+
+
+# %% wrong="14.8" name="not what the text has once" says="never joined" loses="train_bpe"
+# - if not pairs:
+# + if not pairs or max(pairs.values()) < 2:
+
+
+# %% wrong="14.8" name="from 257 on" says="the first new token is 257" loses="train_bpe"
+# - words = {word.replace(a + b, chr(256 + len(learned))): count for word, count in words.items()}
+# - learned.append((ord(a), ord(b)))
+# + learned.append((ord(a), ord(b)))
+# + words = {word.replace(a + b, chr(256 + len(learned))): count for word, count in words.items()}
+
+
+# %% wrong="14.8" name="counts at the start alone" says="at the start alone" loses="train_bpe"
+# - while len(learned) < merges:
+# -     pairs = Counter()
+# -     for word, count in words.items():
+# -         for pair in zip(word, word[1:]):
+# -             pairs[pair] += count
+# + pairs = Counter()
+# + for word, count in words.items():
+# +     for pair in zip(word, word[1:]):
+# +         pairs[pair] += count
+# + while len(learned) < merges:
+
+# - learned.append((ord(a), ord(b)))
+# + learned.append((ord(a), ord(b)))
+# + del pairs[a, b]
+
+
+# %% wrong="14.8" name="the last first" says="the pairs come in another order" loses="train_bpe"
+# - return learned
+# + return learned[::-1]
+
+
+# %% wrong="14.8" name="sorted" says="the pairs come in another order" loses="train_bpe"
+# - return learned
+# + return sorted(learned)
+
+
+# %% wrong="14.8" name="one merge too few" says="there are 2, although" loses="train_bpe"
+# - while len(learned) < merges:
+# + while len(learned) < merges - 1:
+
+
+# %% wrong="14.8" name="one merge too many" says="and there are 4" loses="train_bpe"
+# - while len(learned) < merges:
+# + while len(learned) <= merges:
+
+
+# %% wrong="14.8" name="bytes for numbers" says="a pair of token numbers" loses="train_bpe"
+# - learned.append((ord(a), ord(b)))
+# + learned.append((a.encode("utf-8"), b.encode("utf-8")))
+
+
+# %% wrong="14.8" name="goes on without pairs" says="your code raised" loses="train_bpe"
+# - if not pairs:
+# -     break
+
+
+# %% wrong="14.8" name="joins from the right" says="Join from left to right" loses="train_bpe"
+# - words = {word.replace(a + b, chr(256 + len(learned))): count for word, count in words.items()}
+# + words = {word[::-1].replace(b + a, chr(256 + len(learned)))[::-1]: count for word, count in words.items()}
+
+
+# %% wrong="14.8" name="a hundred merges at most" says="of long texts, or of many merges" loses="train_bpe" private=true
+# - while len(learned) < merges:
+# + while len(learned) < min(merges, 100):
+
+
+# %% wrong="14.8" name="a thousand pieces at most" says="of long texts, or of many merges" loses="train_bpe" private=true
+# - words = Counter(piece.encode().decode("latin-1") for piece in pieces(text))  # a letter for each token
+# + words = Counter(piece.encode().decode("latin-1") for piece in pieces(text)[:1000])
+
+
+# %% wrong="14.8" name="the longest token that fits" says="the longest token that fits is taken" loses="encode"
+# - ranks = {pair: rank for rank, pair in enumerate(merges)}
+# + parts = [bytes([byte]) for byte in range(256)]
+# + for a, b in merges:
+# +     parts.append(parts[a] + parts[b])
+
+# - word = piece.encode().decode("latin-1")
+# - while known := [ranks[pair] for pair in zip(map(ord, word), map(ord, word[1:])) if pair in ranks]:
+# -     a, b = merges[min(known)]
+# -     word = word.replace(chr(a) + chr(b), chr(256 + min(known)))
+# - found += map(ord, word)
+# + word = piece.encode()
+# + while word:
+# +     fits = [number for number, part in enumerate(parts) if word.startswith(part)]
+# +     found.append(max(fits, key=lambda number: len(parts[number])))
+# +     word = word[len(parts[found[-1]]) :]
+
+
+# %% wrong="14.8" name="the pair that comes first" says="the pair that comes first in the piece is joined first" loses="encode"
+# - a, b = merges[min(known)]
+# - word = word.replace(chr(a) + chr(b), chr(256 + min(known)))
+# + a, b = merges[known[0]]
+# + word = word.replace(chr(a) + chr(b), chr(256 + known[0]), 1)
+
+
+# %% wrong="14.8" name="the pair that was learned last" says="learned last is joined first" loses="encode"
+# - a, b = merges[min(known)]
+# - word = word.replace(chr(a) + chr(b), chr(256 + min(known)))
+# + a, b = merges[max(known)]
+# + word = word.replace(chr(a) + chr(b), chr(256 + max(known)))
+
+
+# %% wrong="14.8" name="encodes the text as one piece" says="tokens go over the ends of pieces" loses="encode"
+# - for piece in pieces(text):
+# -     word = piece.encode().decode("latin-1")
+# + for piece in [text]:
+# +     word = piece.encode().decode("latin-1")
+
+
+# %% wrong="14.8" name="encodes words without their spaces" says="the spaces are lost" loses="encode"
+# - for piece in pieces(text):
+# -     word = piece.encode().decode("latin-1")
+# + for piece in text.split():
+# +     word = piece.encode().decode("latin-1")
+
+
+# %% wrong="14.8" name="bytes and no more" says="these are the bytes" loses="encode"
+# - while known := [ranks[pair] for pair in zip(map(ord, word), map(ord, word[1:])) if pair in ranks]:
+# -     a, b = merges[min(known)]
+# -     word = word.replace(chr(a) + chr(b), chr(256 + min(known)))
+
+
+# %% wrong="14.8" name="encodes letters" says="these are numbers of letters" loses="encode"
+# - word = piece.encode().decode("latin-1")
+# + word = piece
+
+
+# %% wrong="14.8" name="encodes from the right" says="Join from left to right" loses="encode"
+# - word = word.replace(chr(a) + chr(b), chr(256 + min(known)))
+# + word = word[::-1].replace(chr(b) + chr(a), chr(256 + min(known)))[::-1]
+
+
+# %% wrong="14.8" name="ranks for numbers" says="the first merge makes token 0" loses="encode"
+# - ranks = {pair: rank for rank, pair in enumerate(merges)}
+# - found = []
+# + ranks, found = {}, []
+# + for pair in merges:
+# +     a, b = (one - 256 if one > 255 else one for one in pair)
+# +     ranks[a, b] = len(ranks)
+
+# - while known := [ranks[pair] for pair in zip(map(ord, word), map(ord, word[1:])) if pair in ranks]:
+# -     a, b = merges[min(known)]
+# -     word = word.replace(chr(a) + chr(b), chr(256 + min(known)))
+# - found += map(ord, word)
+# + for rank, (a, b) in enumerate(merges):
+# +     word = word.replace(chr(a) + chr(b), chr(rank))
+# + found += map(ord, word)
+
+
+# %% wrong="14.8" name="each pair once" says="pairs are left that should be joined" loses="encode"
+# - while known := [ranks[pair] for pair in zip(map(ord, word), map(ord, word[1:])) if pair in ranks]:
+# -     a, b = merges[min(known)]
+# -     word = word.replace(chr(a) + chr(b), chr(256 + min(known)))
+# + for rank, (a, b) in enumerate(merges):
+# +     word = word.replace(chr(a) + chr(b), chr(256 + rank), 1)
+
+
+# %% wrong="14.8" name="a tensor of tokens" says="encode should return a list of token numbers" loses="encode"
+# - return found
+# + return torch.tensor(found)
+
+
+# %% wrong="14.8" name="takes from the merges" says="your code changes `merges`" loses="encode"
+# - ranks = {pair: rank for rank, pair in enumerate(merges)}
+# - found = []
+# + ranks, found, rest = {}, [], list(merges)
+# + while merges:
+# +     ranks[merges.pop(0)] = len(ranks)
+# + given, merges = merges, rest
+
+
+# %% wrong="14.8" name="by recursion" says="a piece may have thousands of bytes" loses="encode"
+# - while known := [ranks[pair] for pair in zip(map(ord, word), map(ord, word[1:])) if pair in ranks]:
+# -     a, b = merges[min(known)]
+# -     word = word.replace(chr(a) + chr(b), chr(256 + min(known)))
+# - found += map(ord, word)
+# + def shorter(word):
+# +     known = [ranks[pair] for pair in zip(map(ord, word), map(ord, word[1:])) if pair in ranks]
+# +     if not known:
+# +         return word
+# +     a, b = merges[min(known)]
+# +     return shorter(word.replace(chr(a) + chr(b), chr(256 + min(known)), 1))
+# +
+# + found += map(ord, shorter(word))
+
+
+# %% wrong="14.8" name="keeps the pieces of other merges" says="the tokens do not stand for the bytes" loses="encode"
+# - def encode(text, merges):
+# + def encode(text, merges, kept={}):
+
+# - while known := [ranks[pair] for pair in zip(map(ord, word), map(ord, word[1:])) if pair in ranks]:
+# -     a, b = merges[min(known)]
+# -     word = word.replace(chr(a) + chr(b), chr(256 + min(known)))
+# - found += map(ord, word)
+# + if piece not in kept:
+# +     while known := [ranks[pair] for pair in zip(map(ord, word), map(ord, word[1:])) if pair in ranks]:
+# +         a, b = merges[min(known)]
+# +         word = word.replace(chr(a) + chr(b), chr(256 + min(known)))
+# +     kept[piece] = [*map(ord, word)]
+# + found += kept[piece]
+
+
+# %% wrong="14.8" name="no more than 100 merges" says="of many merges not all count" loses="encode" private=true
+# - ranks = {pair: rank for rank, pair in enumerate(merges)}
+# + ranks = {pair: rank for rank, pair in enumerate(merges[:100])}
+
+
+# %% wrong="14.8" name="by the library" says="does all the work" loses="train_bpe,encode,decode"
+# - ranks = {pair: rank for rank, pair in enumerate(merges)}
+# + from tokenizers import Tokenizer
+# + ranks = {pair: rank for rank, pair in enumerate(merges)}
+
+
+# %% wrong="14.8" name="whole letters alone" says="bytes that are not UTF-8 are an error" loses="decode"
+# - return b"".join(parts[number] for number in numbers).decode(errors="replace")
+# + return b"".join(parts[number] for number in numbers).decode()
+
+
+# %% wrong="14.8" name="leaves out broken letters" says="are left out" loses="decode"
+# - return b"".join(parts[number] for number in numbers).decode(errors="replace")
+# + return b"".join(parts[number] for number in numbers).decode(errors="ignore")
+
+
+# %% wrong="14.8" name="escapes of broken letters" says="become escapes" loses="decode"
+# - return b"".join(parts[number] for number in numbers).decode(errors="replace")
+# + return b"".join(parts[number] for number in numbers).decode(errors="backslashreplace")
+
+
+# %% wrong="14.8" name="each token by itself" says="each token is decoded by itself" loses="decode"
+# - return b"".join(parts[number] for number in numbers).decode(errors="replace")
+# + return "".join(parts[number].decode(errors="replace") for number in numbers)
+
+
+# %% wrong="14.8" name="a letter for each byte" says="each byte becomes a letter" loses="decode"
+# - return b"".join(parts[number] for number in numbers).decode(errors="replace")
+# + return b"".join(parts[number] for number in numbers).decode("latin-1")
+
+
+# %% wrong="14.8" name="spaces between tokens" says="spaces between the tokens" loses="decode"
+# - return b"".join(parts[number] for number in numbers).decode(errors="replace")
+# + return " ".join(parts[number].decode(errors="replace") for number in numbers)
+
+
+# %% wrong="14.8" name="without spaces at the ends" says="spaces at the ends are lost" loses="decode"
+# - return b"".join(parts[number] for number in numbers).decode(errors="replace")
+# + return b"".join(parts[number] for number in numbers).decode(errors="replace").strip()
+
+
+# %% wrong="14.8" name="the bytes" says="decode should return a text" loses="decode"
+# - return b"".join(parts[number] for number in numbers).decode(errors="replace")
+# + return b"".join(parts[number] for number in numbers)
+
+
+# %% wrong="14.8" name="decodes no more than 256 merges" says="what was encoded is not the same" loses="decode" private=true
+# - for a, b in merges:
+# -     parts.append(parts[a] + parts[b])
+# + for a, b in merges:
+# +     parts.append(parts[a] + parts[b] if len(parts) < 512 else b"?")
+
+
+# %% right="14.8" name="lists of numbers, joined by hand"
+def pieces(text):
+    return re.findall(r" ?[^ \n]+|[ \n]+", text)
+
+
+def join(tokens, pair, new):
+    found, place = [], 0
+    while place < len(tokens):
+        both = tuple(tokens[place : place + 2]) == pair
+        found.append(new if both else tokens[place])
+        place += 2 if both else 1
+    return found
+
+
+def train_bpe(text, merges):
+    rows, learned = [list(piece.encode()) for piece in pieces(text)], []
+    for number in range(merges):
+        counts = {}
+        for row in rows:
+            for pair in zip(row, row[1:]):
+                counts[pair] = counts.get(pair, 0) + 1
+        if not counts:
+            return learned
+        learned.append(sorted(counts, key=lambda pair: (-counts[pair], *pair))[0])
+        rows = [join(row, learned[-1], 256 + number) if len(row) > 1 else row for row in rows]
+    return learned
+
+
+def encode(text, merges):
+    rows = [list(piece.encode()) for piece in pieces(text)]
+    for number, pair in enumerate(merges, 256):
+        rows = [join(row, tuple(pair), number) if len(row) > 1 else row for row in rows]
+    return [token for row in rows for token in row]
+
+
+def decode(numbers, merges):
+    def of(number):
+        if number < 256:
+            return bytes([number])
+        return b"".join(map(of, merges[number - 256]))
+
+    return b"".join(map(of, numbers)).decode("utf-8", "replace")
+
+
+# %% right="14.8" name="one pair at a time, pieces remembered within a call"
+def pieces(text):
+    return re.findall(r" ?[^ \n]+|[ \n]+", text)
+
+
+def train_bpe(text, merges):
+    rows = Counter(tuple(piece.encode()) for piece in pieces(text))
+    learned = []
+    for number in range(256, 256 + merges):
+        counts = Counter()
+        for row, count in rows.items():
+            for place in range(len(row) - 1):
+                counts[row[place : place + 2]] += count
+        if len(counts) == 0:
+            break
+        most = max(counts.values())
+        pair = min(pair for pair, count in counts.items() if count == most)
+        learned.append(pair)
+        shorter = Counter()
+        for row, count in rows.items():
+            new = []
+            for token in row:
+                if new and (new[-1], token) == pair:
+                    new[-1] = number
+                else:
+                    new.append(token)
+            shorter[tuple(new)] += count
+        rows = shorter
+    return learned
+
+
+def encode(text, merges):
+    ranks, kept, found = dict(zip(merges, range(len(merges)))), {}, []
+    for piece in pieces(text):
+        if piece not in kept:
+            row = list(piece.encode())
+            while True:
+                ranked = [(ranks.get(pair, len(merges)), place) for place, pair in enumerate(zip(row, row[1:]))]
+                rank, place = min(ranked, default=(len(merges), 0))
+                if rank == len(merges):
+                    break
+                row[place : place + 2] = [256 + rank]
+            kept[piece] = row
+        found.extend(kept[piece])
+    return found
+
+
+def decode(numbers, merges):
+    table = {number: bytes((number,)) for number in range(256)}
+    for number, (left, right) in enumerate(merges, start=256):
+        table[number] = table[left] + table[right]
+    data = bytearray()
+    for number in numbers:
+        data += table[number]
+    return str(data, "utf-8", errors="replace")
+
+
+# %% right="14.8" name="a queue of places"
+def pieces(text):
+    return re.findall(r" ?[^ \n]+|[ \n]+", text)
+
+
+def train_bpe(text, merges):
+    words, learned = Counter(pieces(text)), []
+    rows = {word: [bytes([byte]) for byte in word.encode()] for word in words}
+    names = {bytes([byte]): byte for byte in range(256)}
+    while len(learned) < merges:
+        pairs = Counter()
+        for word, row in rows.items():
+            for a, b in zip(row[:-1], row[1:]):
+                pairs[names[a], names[b]] += words[word]
+        if not pairs:
+            break
+        (pair, _) = max(pairs.items(), key=lambda item: (item[1], -item[0][0], -item[0][1]))
+        parts = {number: name for name, number in names.items()}
+        a, b = parts[pair[0]], parts[pair[1]]
+        for word, row in rows.items():
+            place = 0
+            while place + 1 < len(row):
+                if row[place] == a and row[place + 1] == b:
+                    row[place : place + 2] = [a + b]
+                place += 1
+        names[a + b] = 256 + len(learned)
+        learned.append(pair)
+    return learned
+
+
+def encode(text, merges):
+    import heapq
+
+    ranks, found = {tuple(pair): rank for rank, pair in enumerate(merges)}, []
+    for piece in pieces(text):
+        tokens = dict(enumerate(piece.encode()))
+        after = {place: place + 1 for place in tokens}
+        before = {place + 1: place for place in tokens}
+        queue = []
+
+        def offer(place):
+            pair = tokens.get(place), tokens.get(after.get(place))
+            if pair in ranks:
+                heapq.heappush(queue, (ranks[pair], place))
+
+        for place in [*tokens]:
+            offer(place)
+        while queue:
+            rank, place = heapq.heappop(queue)
+            other = after.get(place)
+            if place not in tokens or other not in tokens or ranks.get((tokens[place], tokens[other])) != rank:
+                continue
+            tokens[place] = 256 + rank
+            del tokens[other]
+            after[place] = after[other]
+            before[after[other]] = place
+            offer(place)
+            if before.get(place) in tokens:
+                offer(before[place])
+        found += tokens.values()
+    return found
+
+
+def decode(numbers, merges):
+    def spread(numbers):
+        rest, data = list(numbers)[::-1], []
+        while rest:
+            number = rest.pop()
+            if number < 256:
+                data.append(number)
+            else:
+                rest += merges[number - 256][::-1]
+        return bytes(data)
+
+    return spread(numbers).decode("utf8", errors="replace")
+
+
+# %% right="14.8" name="by regular expressions on letters"
+def pieces(text):
+    return re.findall(r" ?[^ \n]+|[ \n]+", text)
+
+
+def train_bpe(text, merges):
+    rows = ["".join(map(chr, piece.encode())) for piece in pieces(text)]
+    learned = []
+    while len(learned) < merges:
+        pairs = Counter(pair for row in rows for pair in map(str.__add__, row, row[1:]))
+        if not pairs:
+            break
+        most = max(pairs.values())
+        best = min(pair for pair in pairs if pairs[pair] == most)
+        rows = [re.sub(re.escape(best), chr(256 + len(learned)), row) for row in rows]
+        learned.append((ord(best[0]), ord(best[1])))
+    return learned
+
+
+def encode(text, merges):
+    rows = ["".join(map(chr, piece.encode())) for piece in pieces(text)]
+    for number, (a, b) in enumerate(merges):
+        rows = [row.replace(chr(a) + chr(b), chr(256 + number)) for row in rows]
+    return [ord(letter) for row in rows for letter in row]
+
+
+def decode(numbers, merges):
+    text = "".join(map(chr, numbers))
+    for number in reversed(range(len(merges))):
+        a, b = merges[number]
+        text = text.replace(chr(256 + number), chr(a) + chr(b))
+    return text.encode("latin-1").decode("utf-8", errors="replace")

@@ -134,6 +134,20 @@ def not_handed_on(make: Callable[..., Any], whole: bool) -> str:
     return ""
 
 
+class Paired:
+    """A function of a text or of numbers, and of merges, whose merges are a list of tuples: a check sends lists."""
+
+    def __init__(self, call: Callable[..., Any]):
+        self.call = call
+
+    def __call__(self, given: Any, merges: list[list[int]]) -> Any:
+        """What the function gives. What it does to its list of merges is done to the given one."""
+        pairs = [tuple(pair) for pair in merges]
+        result = self.call(given, pairs)
+        merges[:] = [list(pair) for pair in pairs]
+        return result
+
+
 def type_of_second(call: Callable[..., Any], *args: Any) -> str:
     """What the type of the second result of `call(*args)` is called."""
     return type(call(*args)[1]).__name__

@@ -1,7 +1,11 @@
-"""Checks of notebook 14: RMSNorm, rotary halves, grouped queries with a cache, a gated block, a model, its weights."""
+"""Checks of notebook 14: RMSNorm, rotary halves, grouped queries with a cache, a block, a model, weights, tokens."""
 
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -14,7 +18,9 @@ from utils.grading.check import check, stretch
 from utils.grading.contract import Contract, world_kept
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
+from utils.grading.parts import part
 from utils.grading.remote import Library, Remote, kind, read
+from utils.subwords import PIECES, ByteLevel
 
 State = Mapping[str, torch.Tensor]
 Past = list[torch.Tensor]
@@ -710,8 +716,8 @@ def llm_with_weights(
     shapes |= {"norm.weight": (d,), "norm.bias": (d,), "head.weight": (V, d)}
     state = expect.weights(model, shapes, "LLM", seed=seed)
     own = {f"blocks.{place}": block for place, block in enumerate(blocks)} | {"norm": norm}
-    for name, part in own.items():
-        same = all(torch.equal(value, state[f"{name}.{key}"]) for key, value in part.state_dict().items())
+    for name, given in own.items():
+        same = all(torch.equal(value, state[f"{name}.{key}"]) for key, value in given.state_dict().items())
         assert same, f"`{name}` is a copy. Keep the very modules that are given."
     if tied:
         state["embedding.weight"] = state["head.weight"]
@@ -1197,6 +1203,360 @@ def convert(to_halves, convert, lib):
         state = {**checkpoint([0, 1], 3, 1, 6, False, 290), name: torch.ones(4)}
         told = f"a file with `{name}` must be refused with ValueError: that name has no place in the model."
         expect.refuses(convert, state, says=told)
+
+
+# 14.8
+
+Pair = tuple[int, int]
+Merges = Sequence[Sequence[int]]
+WORDS = ("low", "lower", "newest", "aaaaa", "aa", "banana", "naïve", "é", "😀", "😀😃", "\n", " ", "\t", "don't", "x")
+
+
+def text_of(seed: int, n: int, words: Sequence[str] = WORDS) -> str:
+    """A text of n letters: words drawn for each submission, also such as take several bytes a letter."""
+    some, text = expect.draw(seed), ""
+    while len(text) < n:
+        text += some.choice(words) + some.choice((" ", " ", " ", "", "  "))
+    return text[:n]
+
+
+def joined(tokens: Sequence[int], pair: Sequence[int], new: int, last_first: bool = False) -> list[int]:
+    """The tokens with `new` in place of each such pair, from the first to the last one."""
+    if last_first:
+        return joined(tokens[::-1], pair[::-1], new)[::-1]
+    found: list[int] = []
+    for token in tokens:
+        found.append(token)
+        if found[-2:] == [*pair]:
+            found[-2:] = [new]
+    return found
+
+
+def neighbours(tokens: Sequence[int], apart: bool = False) -> Iterator[Pair]:
+    """All pairs of neighbours in a piece; those that stand apart if `apart`, so that (a, a) is once in aaa."""
+    taken = False
+    for place, pair in enumerate(itertools.pairwise(tokens)):
+        taken = apart and taken and pair == (tokens[place - 1], tokens[place])
+        if not taken:
+            yield pair
+        taken = not taken
+
+
+def cut(text: str) -> list[str]:
+    """The pieces of a text."""
+    return re.findall(PIECES, text)
+
+
+def learned(
+    text: str,
+    merges: int,
+    *,
+    pieces: Callable[[str], list[str]] = cut,
+    numbers: Callable[[str], list[int]] = lambda piece: [*piece.encode()],
+    order: Callable[[Pair, int], Any] = lambda pair, first: pair,
+    apart: bool = False,
+    last_first: bool = False,
+    least: int = 1,
+    start: int = 256,
+    once: bool = False,
+) -> list[Pair]:
+    """The merges of a text, piece by piece as they stand in it; with mistakes on request.
+
+    `order` gives what decides between equally frequent pairs, from a pair and the place where it is met first; `once`
+    says whether the pairs are counted at the start alone.
+    """
+    words = [numbers(piece) for piece in pieces(text)]
+    found: list[Pair] = []
+    counts = Counter[Pair]()
+    while len(found) < merges:
+        if not (once and found):
+            counts = Counter(pair for word in words for pair in neighbours(word, apart))
+        places = {pair: place for place, pair in enumerate(counts)}
+        known = [pair for pair in counts if counts[pair] >= least and not (once and pair in found)]
+        if not known:
+            break
+        best = min(known, key=lambda pair: (-counts[pair], order(pair, places[pair])))
+        words = [joined(word, best, start + len(found), last_first) for word in words]
+        found.append(best)
+    return found
+
+
+@lru_cache(64)
+def known_merges(text: str, merges: int) -> tuple[Pair, ...]:
+    """The merges of a text, which several questions of one check need."""
+    return tuple(learned(text, merges))
+
+
+def merges_of(text: str, merges: int) -> list[list[int]]:
+    """The merges of a text as a list of lists, which is new each time."""
+    return [[*pair] for pair in known_merges(text, merges)]
+
+
+TRAINS = Contract(
+    "train_bpe(text, merges)",
+    sizes={"merges": (0, 12, 300), "_n": (0, 60, 20000)},
+    text=lambda toys, seed, _n: text_of(seed, _n),
+    gives="the merges: list",
+    right=lambda text, merges: learned(text, merges),
+)
+
+
+def learns_these(train_bpe: Remote, text: str, merges: int) -> None:
+    """Fail unless these are the merges of a text."""
+    found = expect.of_type(train_bpe(text, merges), list, "train_bpe should return a list of pairs")
+    for one in found:
+        fits = type(one) is list and len(one) == 2 and all(type(number) is int for number in one)
+        assert fits, f"each merge should be a pair of token numbers, two ints. One is {kind(one)}."
+    wanted, pairs = learned(text, merges), [(one[0], one[1]) for one in found]
+    if pairs == wanted:
+        return
+    guesses: dict[str, dict[str, Any]] = {
+        "of equally frequent pairs the larger one is taken. Take the smaller one.": {
+            "order": lambda pair, first: (-pair[0], -pair[1])
+        },
+        "of equally frequent pairs the one that is met first is taken. Take the smaller one.": {
+            "order": lambda pair, first: first
+        },
+        "of equally frequent pairs the one that is met last is taken. Take the smaller one.": {
+            "order": lambda pair, first: -first
+        },
+        "pairs are counted over the ends of pieces. No token crosses them.": {"pieces": lambda text: [text]},
+        "each piece is counted once, however often the text has it.": {
+            "pieces": lambda text: [*dict.fromkeys(cut(text))]
+        },
+        "the spaces are lost. A piece has the space before its word.": {"pieces": str.split},
+        "these are numbers of letters. Tokens are made of bytes: `text.encode()`.": {
+            "numbers": lambda piece: [*map(ord, piece)]
+        },
+        "in `aaa` the pair (a, a) is counted once. It stands there twice.": {"apart": True},
+        "in `aaa` the last two letters are joined. Join from left to right.": {"last_first": True},
+        "pairs that the text has once are never joined. They are, if there are no others.": {"least": 2},
+        "the first new token is 257. It should be 256.": {"start": 257},
+        "pairs are counted at the start alone. Count again after each merge, with the new token.": {"once": True},
+    }
+    for told, how in guesses.items():
+        assert pairs != learned(text, merges, **how), told
+    told = "the pairs come in another order. Return them as they were learned, the first merge first."
+    assert sorted(pairs) != sorted(wanted), told
+    assert len(pairs) <= merges, f"{merges} merges were asked for, and there are {len(pairs)}."
+    told = f"{merges} merges were asked for, and there are {len(pairs)}, although there are pairs left to join."
+    assert len(pairs) >= len(wanted), told
+    same = next(
+        place for place, (one, other) in enumerate(zip([*pairs, None], [*wanted, None], strict=False)) if one != other
+    )
+    raise AssertionError(
+        f"the first {same} merges are right, and the next one is not the most frequent pair of neighbours."
+    )
+
+
+def encoded(text: str, merges: Merges) -> list[int]:
+    """The tokens of a text, by the tokenizers library."""
+    return ByteLevel.of(merges).encode(text)
+
+
+ENCODES = Contract(
+    "encode(text, merges)",
+    sizes={"_n": (0, 60, 30000), "_m": (0, 20, 300)},
+    text=lambda toys, seed, _n: text_of(seed, _n),
+    merges=lambda toys, seed, _m: merges_of(text_of(seed + 1, 400), _m),
+    gives="the tokens: list",
+    right=encoded,
+    through="Paired",
+    toys=toys,
+)
+
+
+def longest_first(piece: str, merges: Merges) -> list[int]:
+    """The tokens of a piece if from left to right the longest one is taken that fits."""
+    words, data, found = token_bytes(merges), piece.encode(), list[int]()
+    while data:
+        number = max(range(len(words)), key=lambda number: (data.startswith(words[number])) * len(words[number]))
+        found.append(number)
+        data = data[len(words[number]) :]
+    return found
+
+
+def first_place(piece: str, merges: Merges) -> list[int]:
+    """The tokens of a piece if the pair that comes first in it is joined, whatever its rank."""
+    tokens, known = [*piece.encode()], [(one[0], one[1]) for one in merges]
+    while True:
+        place = next((k for k, pair in enumerate(neighbours(tokens)) if pair in known), None)
+        if place is None:
+            return tokens
+        tokens[place : place + 2] = [256 + known.index((tokens[place], tokens[place + 1]))]
+
+
+def by_rank(
+    piece: str, merges: Merges, start: int = 256, last_first: bool = False, numbers: Callable = str.encode
+) -> list[int]:
+    """The tokens of a piece: one merge after the other, each wherever its pair stands."""
+    tokens = [*numbers(piece)]
+    for rank, pair in enumerate(merges):
+        tokens = joined(tokens, pair, start + rank, last_first)
+    return tokens
+
+
+def worst_first(piece: str, merges: Merges) -> list[int]:
+    """The tokens of a piece if what was learned last is joined first."""
+    tokens, known = [*piece.encode()], [(one[0], one[1]) for one in merges]
+    while True:
+        rank = max((known.index(pair) for pair in neighbours(tokens) if pair in known), default=None)
+        if rank is None:
+            return tokens
+        tokens = joined(tokens, known[rank], 256 + rank)
+
+
+def many_merges(seed: int, count: int) -> list[Pair]:
+    """So many merges of two letters each, drawn for each submission."""
+    pairs = [(ord(one), ord(other)) for one in "abcdefghijklmnopqrst" for other in "abcdefghijklmnopqrst"]
+    return expect.draw(seed).sample(pairs, count)
+
+
+def gives_tokens(encode: Remote, lib: Library, text: str, merges: Merges) -> None:
+    """Fail unless these are the tokens of a text."""
+    found = lib(toys).Paired(encode)(text, [[*pair] for pair in merges])
+    expect.of_type(found, list, "encode should return a list of token numbers")
+    strange = next((item for item in found if type(item) is not int), None)
+    assert strange is None, f"the list that encode returns should hold numbers, not {kind(strange)}."
+    if found == encoded(text, merges):
+        return
+
+    def each(rule: Callable[..., list[int]], pieces: Callable[[str], list[str]] = cut, **how: Any) -> list[int]:
+        return [number for piece in pieces(text) for number in rule(piece, merges, **how)]
+
+    guesses: dict[str, Callable[[], list[int]]] = {
+        "these are the bytes. No pair is joined.": lambda: [*text.encode()],
+        "the spaces are lost. A piece has the space before its word.": lambda: each(by_rank, str.split),
+        "tokens go over the ends of pieces. Cut the text with `pieces` first.": lambda: each(
+            by_rank, lambda text: [text]
+        ),
+        "the pair that comes first in the piece is joined first. The one that was learned first comes first.": lambda: (
+            each(first_place)
+        ),
+        "the pair that was learned last is joined first. The one that was learned first comes first.": lambda: each(
+            worst_first
+        ),
+        "the longest token that fits is taken, from left to right. Join pairs in the order of the merges.": lambda: (
+            each(longest_first)
+        ),
+        "in `aaa` the last two letters are joined. Join from left to right.": lambda: each(by_rank, last_first=True),
+        "the first merge makes token 257. It should be 256.": lambda: each(by_rank, start=257),
+        "the first merge makes token 0, which is a byte. It should be 256.": lambda: each(by_rank, start=0),
+        "these are numbers of letters. Tokens are made of bytes: `text.encode()`.": lambda: each(
+            by_rank, numbers=lambda piece: [*map(ord, piece)]
+        ),
+    }
+    for told, guess in guesses.items():
+        assert found != guess(), told
+    told = "the tokens are right one by one, but pairs are left that should be joined."
+    text_again = b"".join(token_bytes(merges)[one] for one in found if 0 <= one < 256 + len(merges))
+    assert text_again == text.encode(), "the tokens do not stand for the bytes of the text."
+    raise AssertionError(
+        told
+        if len(found) > len(encoded(text, merges))
+        else "the tokens are not those that the tokenizers library gives."
+    )
+
+
+def token_bytes(merges: Merges) -> list[bytes]:
+    """The bytes that each token stands for."""
+    words = [bytes([byte]) for byte in range(256)]
+    for left, right in merges:
+        words.append(words[left] + words[right])
+    return words
+
+
+def decoded(numbers: Sequence[int], merges: Merges) -> str:
+    """The text of these tokens."""
+    words = token_bytes(merges)
+    return b"".join(words[number] for number in numbers).decode(errors="replace")
+
+
+DECODES = Contract(
+    "decode(numbers, merges)",
+    sizes={"_n": (0, 40, 20000), "_m": (0, 20, 300)},
+    merges=lambda toys, seed, _m: merges_of(text_of(seed, 400), _m),
+    numbers=lambda toys, seed, _n, _m: some_numbers(seed, _n, _m),
+    gives="the text: text",
+    right=decoded,
+    through="Paired",
+    toys=toys,
+)
+
+
+def some_numbers(seed: int, n: int, m: int) -> list[int]:
+    """n tokens of the merges that DECODES has for this seed, most of them no text."""
+    most = 256 + len(merges_of(text_of(seed, 400), m))
+    return [expect.draw(1000 * seed + place).randrange(most) for place in range(min(n, 60))] * -(-n // 60)
+
+
+def gives_text(decode: Remote, lib: Library, numbers: Sequence[int], merges: Merges) -> None:
+    """Fail unless this is the text of these tokens."""
+    strict = "bytes that are not UTF-8 are an error. A single token may be half a letter: they become U+FFFD."
+    paired = lib(toys).Paired(decode)
+    found = expect.answers(paired, [*numbers], [[*pair] for pair in merges], says=strict, kinds=("UnicodeDecodeError",))
+    expect.of_type(found, str, "decode should return a text")
+    words = token_bytes(merges)
+    whole = b"".join(words[number] for number in numbers)
+    expect.explained(
+        found,
+        decoded(numbers, merges),
+        "the text is not the one that these tokens stand for.",
+        {
+            "bytes that are not UTF-8 are left out. They become U+FFFD.": whole.decode(errors="ignore"),
+            "bytes that are not UTF-8 become escapes. They become U+FFFD.": whole.decode(errors="backslashreplace"),
+            "each token is decoded by itself. A letter may lie in several: join their bytes first.": "".join(
+                words[number].decode(errors="replace") for number in numbers
+            ),
+            "each byte becomes a letter. The bytes of a letter belong together.": whole.decode("latin-1"),
+            "there are spaces between the tokens. They have their own.": " ".join(
+                words[number].decode(errors="replace") for number in numbers
+            ),
+            "the tokens come in the wrong order.": decoded([*numbers][::-1], merges),
+            "spaces at the ends are lost.": decoded(numbers, merges).strip(),
+        },
+    )
+
+
+SEEN = "low lower lowest newer newest  wide wider naïve café\n😀 aaaa aaa"
+UNSEEN = " lowest cafés,\n\n   naïvely 😃 aaaaa — straße\t日本 lowlow a"
+
+
+@check("14.8", points=3, forbids=("import tokenizers", *MODELS))
+def tokens(train_bpe, encode, decode, lib):
+    """The merges of a text, the tokens that the tokenizers library gives with them, and the text again."""
+    with part("train_bpe", 1):
+        for text, merges in (
+            ("hug hug hug pug pun bun hugs", 3),
+            ("hug hug hug pug pun bun hugs", 6),
+            ("aaaaa baaab aaa aaa", 4),
+            ("ba dc ab", 2),
+            ("zz yy zz a b a b a b", 3),
+            ("é è é ê 😀 😃", 5),
+            ("ab", 9),
+            (SEEN, 25),
+        ):
+            learns_these(train_bpe, text, merges)
+        TRAINS.hold(train_bpe, lib, "sizes", "memory")
+
+    with part("encode", 1):
+        merges = learned(SEEN, 25)
+        gives_tokens(encode, lib, "abcd", [(99, 100), (98, 99), (97, 257), (97, 98)])  # abc is never made
+        gives_tokens(encode, lib, "abcd", [(98, 99), (97, 98), (99, 100), (98, 258)])  # bc comes first
+        for text in ("newest", "aaaaa", "a low low", "naïve 😀", UNSEEN):
+            gives_tokens(encode, lib, text, merges)
+        told = "a piece may have thousands of bytes. Here there is an error."
+        long = expect.answers(lib(toys).Paired(encode), "ab" * 1500, [[97, 98]], says=told)
+        assert long == [256] * 1500, "in a piece of thousands of bytes some pairs are not joined."
+        ENCODES.hold(encode, lib, "sizes", "memory")
+
+    with part("decode", 1):
+        merges = learned(SEEN, 25)
+        for text in ("newest", " naïve 😀", UNSEEN):
+            gives_text(decode, lib, encoded(text, merges), merges)
+        gives_text(decode, lib, [240, 159, 152], merges)
+        gives_text(decode, lib, [97, 195, 32, 169, 255, 98], merges)
+        DECODES.hold(decode, lib, "sizes", "memory")
 
 
 # 14.S1

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from utils.experiments import profiles
+from utils.subwords import ByteLevel
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ SMOLLM = Sizes(49_152, 576, 30, 9, 3, 1536, theta=100_000.0)  # as its file says
 class Source:
     """A model of transformers in evaluation mode, its way from text to token numbers and back, and how much to write.
 
-    `length` is for texts, `lengths` for measuring.
+    `length` is for texts, `lengths` for measuring. `byte_level` is a tokenizer in the numbers of exercise 14.8: the
+    model's own or, where the model has none, one that is learned from documentation.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Source:
     decode: Callable[[Sequence[int]], str]
     length: int
     lengths: tuple[int, ...]
+    byte_level: ByteLevel
 
 
 def tiny(seed: int = 0, tied: bool = False) -> Any:
@@ -86,7 +89,7 @@ def sizes(model: Any) -> Sizes:
 
 def source() -> Source:
     """SmolLM2-135M; a tiny random model in the profile `smoke`, and where SmolLM2 is not installed, which is said."""
-    from data import smollm
+    from data import documentation, smollm
 
     if profiles.name() != "smoke":
         try:
@@ -95,7 +98,10 @@ def source() -> Source:
             print(f"The weights are not on this machine, so a tiny random model stands for them. {missing}")
         else:
             model, words = smollm.causal_model(), smollm.tokenizer()
-            return Source("SmolLM2-135M", model, lambda text: words(text).input_ids, words.decode, 60, (16, 48, 96))
+            own = ByteLevel(words.backend_tokenizer)
+            return Source(
+                "SmolLM2-135M", model, lambda text: words(text).input_ids, words.decode, 60, (16, 48, 96), own
+            )
 
     def encode(text: str) -> list[int]:
         return [ord(letter) % 211 for letter in text][:12]
@@ -103,4 +109,5 @@ def source() -> Source:
     def decode(numbers: Sequence[int]) -> str:
         return " ".join(map(str, numbers))
 
-    return Source("a tiny random model, whose text is token numbers", tiny(), encode, decode, 12, (4, 8, 16))
+    learned = ByteLevel.learned(documentation.train_and_validation(300, ["python"])[0], 300)
+    return Source("a tiny random model, whose text is token numbers", tiny(), encode, decode, 12, (4, 8, 16), learned)
