@@ -39,9 +39,12 @@ RECORDED = {
     "05, SICK": (rte.RECORDED_ON_SICK, lambda: rte.one_sentence("sick")),
     "07": (pretraining.RECORDED_LONGER, pretraining.longer),
     "08": (tagging.RECORDED, tagging.ways),
+    "08, order": (tagging.RECORDED, tagging.shuffled),
     "08, heads": (choices.RECORDED, choices.experiments),
     "10": (longer_context.RECORDED, longer_context.crossing),
 }
+WITH_STUDENTS_ARMS = ("05", "05, SICK", "08", "08, order", "10")  # in the same folder
+ON_A_CORE = ("08, order",)
 
 
 @pytest.mark.parametrize("group", RECORDED)
@@ -52,13 +55,13 @@ def test_each_has_five_seeds_of_one_text(group):
         assert sorted(runs) == SEEDS, one.name
         for run in runs.values():
             one.check(run, whole=False)
-            assert run.device == "NVIDIA H200"
+            assert run.device == ("cpu, 1 threads" if group in ON_A_CORE else "NVIDIA H200")
         assert len({run.versions.get("text") for run in runs.values()}) == 1
         assert len({run.digest() for run in runs.values()}) == len(SEEDS)
 
 
 def test_no_folder_has_other_runs():
-    alone = [group for group in RECORDED if group not in ("05", "05, SICK", "08", "10")]  # these have students' arms
+    alone = [group for group in RECORDED if group not in WITH_STUDENTS_ARMS]
     for folder, made in (RECORDED[group] for group in alone):
         assert {path.name for path in folder.iterdir()} == {one.folder("").name for one in made().values()}
 
@@ -98,6 +101,25 @@ def test_the_recorded_ways_show_what_notebook_08_says_of_them():
     assert mean["linear, state 4"] == max(mean[f"linear, state {state}"] for state in (0, 2, 4, 5, 6))
     table = tagging.table_7(runs)
     assert [*table.index] == [*tagging.TABLE_7, "state 4"] and (table.loc["last"] != "").all()
+
+
+def test_the_recorded_orders_show_what_notebook_08_says_of_them():
+    text, f1 = read("solutions/08_bert_heads/notebook.py"), tagging.METRICS[0]
+    runs = tagging.recorded() | tagging.recorded_shuffled()
+    found = by_pair(runs, f1, tagging.shuffled_compared())
+    assert len(found) == 4 and all(one.shown and one.difference > 0 for one in found.values())
+    assert "All four differences are shown. Without the order" in text
+    for state in (0, 4):
+        ordered, shuffled, linear = (
+            f"BiLSTM, state {state}", f"BiLSTM, state {state}, shuffled", f"linear, state {state}",
+        )  # fmt: skip
+        assert found[shuffled, ordered].difference > 1.5 * found[linear, shuffled].difference
+        last = [[run.curve[-1]["train_loss"] for run in runs[name]] for name in (ordered, shuffled)]
+        assert max(last[0]) < min(last[1])
+        assert tagging.shuffled()[shuffled].lr == tagging.experiments(profile="cpu")[ordered].lr
+    gains = [found[f"BiLSTM, state {state}, shuffled", f"BiLSTM, state {state}"].difference for state in (0, 4)]
+    assert gains[0] > gains[1] and "So most of what it adds is order. It adds less in the middle" in text
+    assert "the training loss ends higher with it" in text
 
 
 def test_the_recorded_heads_show_what_notebook_08_says_of_them():

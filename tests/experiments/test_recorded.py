@@ -399,7 +399,8 @@ def test_the_recorded_taggers_show_what_notebook_08_says_of_them():
     experiments = tagging.experiments(profile="cpu")
     runs, refused = examine(read_files(tagging.RECORDED), experiments.values(), range(1, 6), whole=True)
     assert not refused and {len(some) for some in runs.values()} == {5}
-    folders = {one.folder("").name for one in (*experiments.values(), *tagging.ways().values())}
+    others = (*tagging.ways().values(), *tagging.shuffled().values())
+    folders = {one.folder("").name for one in (*experiments.values(), *others)}
     assert {path.name for path in tagging.RECORDED.iterdir()} == folders
     assert forgery.suspicious(experiments.values(), runs, {}) == ([], [])
     assert len({one.recorded_examples for one in experiments.values()}) == 1

@@ -303,6 +303,26 @@ def test_a_seed_decides_all_and_runs_leave_their_files(tmp_path):
     assert parse(path_of(one, 1, tmp_path).read_bytes()) == run
 
 
+def test_a_shuffled_head_reads_another_order_and_answers_word_by_word():
+    """A linear map, which reads each word alone, says the same as without; a BiLSTM says something else."""
+    settings = {field.name: getattr(TALL, field.name) for field in dataclasses.fields(TALL)}
+    known, states = train.text_of(TALL).test[:4], [torch.randn(size, 6) for size in (7, 2, 5, 1)]
+    cuts = train.cut(train.encoders.tokenizer("tiny"), known, train.text_of(TALL).tags, TALL.max_len)
+    said = {}
+    for head in (tagging.LINEAR, tagging.BILSTM):
+        for kind in (tagging.Tagging, tagging.ShuffledTagging):
+            one = kind(**settings | {"head": head, "hidden": 8})
+            torch.manual_seed(0)
+            model = train.Probe(one, 6, 5).eval()
+            reading = train.Reading(one, model, torch.device("cpu"), torch.float32)
+            said[head, kind] = reading.tested(cuts, states)
+    for head, alike in ((tagging.LINEAR, True), (tagging.BILSTM, False)):
+        straight, shuffled = said[head, tagging.Tagging], said[head, tagging.ShuffledTagging]
+        assert [len(row) for row in shuffled] == [7, 2, 5, 1]
+        assert torch.allclose(straight[0], shuffled[0], atol=1e-6) is alike
+        assert torch.allclose(straight[3], shuffled[3], atol=1e-6)  # one word has one order
+
+
 def test_other_sentences_are_read_by_a_tagger_that_learned():
     found = train.tag(dataclasses.replace(WHOLE, epochs=1), 1, [["w9", "w0", "w11"], ["w8"] * 30])
     assert [len(tags) for tags in found] == [3, 30] and found[1][-1] == "O"  # beyond the encoder's end

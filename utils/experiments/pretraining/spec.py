@@ -280,4 +280,5 @@ def longer_compared() -> dict[str, list[tuple[str, str]]]:
 def also_shown() -> list[Shown]:
     """What the page of results shows of the runs that students do not make."""
     pairs = [pair for some in longer_compared().values() for pair in some]
-    return [("Shares of masked tokens, heads and layers, from nothing", recorded_longer(), METRICS, pairs)]
+    title = "Shares of masked tokens, heads and layers, from nothing, with one learning rate for all"
+    return [(title, recorded_longer(), METRICS, pairs)]

@@ -130,6 +130,16 @@ class MixedTagging(Tagging):
     weighted: bool = False  # else concatenated
 
 
+@dataclass(frozen=True)
+class ShuffledTagging(Tagging):
+    """A tagger whose head reads the words of each sentence in a random order, drawn anew each time.
+
+    The states are those of the sentence as it was written, and each word keeps its own tag.
+    """
+
+    shuffled: bool = True
+
+
 @cache
 def recorded_names() -> dict[tuple[str, int, str], list[int]]:
     """How many names each test sentence has, by task, number of sentences and text of the recorded runs."""
@@ -208,6 +218,9 @@ TABLE_7 = {
 }
 
 
+SHUFFLED_STATES = (0, 4)  # the embeddings, which know no neighbours, and the state in the middle
+
+
 def ways() -> dict[str, Tagging]:
     """The ways of table 7 that students do not run, profile cpu, by name: for a linear map and for a BiLSTM."""
     size = SIZES["cpu"]
@@ -224,6 +237,26 @@ def ways() -> dict[str, Tagging]:
                 MixedTagging(f"{head}, {name}", task, encoder, head, 6, **settings, states=read, weighted=weighted)
             )
     return {one.name: one for one in made}
+
+
+def shuffled() -> dict[str, Tagging]:
+    """The control for the order of words, profile cpu, by name: BiLSTMs that read the words in a random order."""
+    size = SIZES["cpu"]
+    settings = size["all"] | size[BILSTM]
+    made = [
+        ShuffledTagging(f"{BILSTM}, state {state}, shuffled", size["task"], size["encoder"], BILSTM, state, **settings)
+        for state in SHUFFLED_STATES
+    ]
+    return {one.name: one for one in made}
+
+
+def shuffled_compared() -> list[tuple[str, str]]:
+    """The pairs that say what order is worth to a BiLSTM, and what is left to it without order."""
+    pairs = []
+    for state in SHUFFLED_STATES:
+        name = f"{BILSTM}, state {state}"
+        pairs += [(f"{name}, shuffled", name), (f"{LINEAR}, state {state}", f"{name}, shuffled")]
+    return pairs
 
 
 def table_7(some: Mapping[str, Sequence[Run]]) -> "pd.DataFrame":
@@ -306,13 +339,25 @@ def recorded_ways() -> dict[str, list[Run]]:
     return load_recorded(ways(), RECORDED)
 
 
-ALSO_RECORDED = {RECORDED: ways, choices.RECORDED: choices.experiments}
+def recorded_shuffled() -> dict[str, list[Run]]:
+    """Summaries of the recorded runs of `shuffled`, by name."""
+    return load_recorded(shuffled(), RECORDED)
+
+
+def _not_of_students() -> dict[str, Tagging]:
+    return ways() | shuffled()
+
+
+ALSO_RECORDED = {RECORDED: _not_of_students, choices.RECORDED: choices.experiments}
 
 
 def also_shown() -> list[Shown]:
     """What the page of results shows of the runs that students do not make."""
     heads = choices.recorded()
+    without_order = recorded() | recorded_shuffled()
+    names = dict.fromkeys(name for pair in shuffled_compared() for name in pair)
     return [
         ("The ways of table 7", recorded() | recorded_ways(), METRICS[:1], ways_compared()),
+        ("Words in a random order", {name: without_order[name] for name in names}, METRICS[:1], shuffled_compared()),
         ("A choice head, and vectors of sentences", heads, (ACCURACY,), choices.questions()),
     ]

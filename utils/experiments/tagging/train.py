@@ -19,7 +19,7 @@ from data.tagged import Tagged
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
 from utils.experiments.loops import Frozen, adamw_groups, chunks_of, fingerprint, in_precision, products_of, run_of
-from utils.experiments.tagging.spec import BILSTM, MixedTagging, Tagging
+from utils.experiments.tagging.spec import BILSTM, MixedTagging, ShuffledTagging, Tagging
 from utils.experiments.training import seed_everything
 
 OUTSIDE = "O"
@@ -326,14 +326,17 @@ class Reading:
 
     def __init__(self, experiment: Tagging, model: nn.Module, device: torch.device, precision: torch.dtype):
         self.frozen, self.model = experiment.state is not None, model
+        self.shuffled = isinstance(experiment, ShuffledTagging)
         self.device, self.precision = device, precision
 
     def logits(self, rows: Sequence[Cut], read: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Logits of the labelled pieces of each sentence; `read` are their states, where the encoder is frozen."""
         if self.frozen:
+            orders = [torch.randperm(len(row)) if self.shuffled else torch.arange(len(row)) for row in read]
             sizes = torch.tensor([len(row) for row in read])
-            padded = nn.utils.rnn.pad_sequence([row.float() for row in read], batch_first=True).to(self.device)
-            return [one[:size] for one, size in zip(self.model(padded, sizes), sizes.tolist(), strict=True)]
+            rows_read = [row[order].float() for row, order in zip(read, orders, strict=True)]
+            found = self.model(nn.utils.rnn.pad_sequence(rows_read, batch_first=True).to(self.device), sizes)
+            return [one[order.argsort()] for one, order in zip(found, orders, strict=True)]
         with in_precision(self.device, self.precision):
             outputs = self.model(batch_of(rows, self.device))
         return [one[row.places].float() for one, row in zip(outputs, rows, strict=True)]
