@@ -887,7 +887,7 @@ for languages, scores in arms.FUSED_BLEU.items():
 # 0.053). Zhu et al. report gains of 1.5 to 2.8 with a warm start. They have real sentences, 160,000 pairs and more,
 # BERT-base, and models trained until nothing improves. This course has none of these.
 #
-# **Drop-net.** With it BLEU is 68.4, which is 1.6 less than without. It is behind with each of the five seeds. After
+# **Drop-net.** With it BLEU is 68.3, which is 1.6 less than without. It is behind with each of the five seeds. After
 # the correction that is not shown (p = 0.087). Two reasons are possible, and no run here tells them apart. Drop-net
 # makes training harder: its training loss ends at 1.44 instead of 1.12. And in 300 steps each of the two attentions
 # can hardly learn to do without the other, while evaluation uses their mean, which training never saw.
