@@ -28,6 +28,7 @@ nb_execution_mode = "off"
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
+packages.draw_machines(DOCS / "generated" / "machines.svg")
 packages.draw(DOCS / "generated" / "packages.svg")
 packages.draw_experiments(DOCS / "generated" / "experiments.svg")
 course_map.draw(course_map.read(), DOCS / "generated" / "course.svg")

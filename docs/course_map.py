@@ -4,19 +4,25 @@ import re
 import statistics
 import tomllib
 from pathlib import Path
+from typing import Any
 
-from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
 
 from autograder import course as courses
 from autograder.author import overview
 from autograder.author.overview import Exercise
 from autograder.course import NotebookEntry
 from autograder.reports.report import recorded_tables
+from utils import diagrams
 
 Map = dict[NotebookEntry, list[Exercise]]
-HEIGHT, WIDTH, BOX = 0.42, 1.2, 0.3  # inches of a row and of a column; half a box, as a share of a column
-WIDEST = 0.6  # a bow may leave its column by half of so many inches
-COLUMNS = 7  # beside one another, so that the figure is readable on a laptop; the next notebooks stand below them
+COLUMNS = 5  # beside one another, so that the figure is readable on a laptop; the next notebooks are below them
+ACROSS, DOWN, BOX = 1.5, 0.35, 0.27  # inches of a column and of a row; half the width of a box
+MIDDLE = 0.9  # inches from the left of a column to the middle of its boxes; what they use elsewhere is at their left
+WIDEST = 0.32  # inches by which a bow may leave its boxes
+ELSEWHERE = 2  # exercises of other notebooks in a line
 
 
 def read() -> Map:
@@ -27,38 +33,60 @@ def read() -> Map:
 
 
 def draw(found: Map, path: Path) -> None:
-    """Write the figure: a column for each notebook, its exercises from top to bottom, a line to each that one uses."""
-    rows = max(map(len, found.values())) + 2  # a notebook's number above its exercises, and room below them
-    height = rows * -(-len(found) // COLUMNS)
-    figure, axes = pyplot.subplots(figsize=(COLUMNS * WIDTH, height * HEIGHT))
-    place = {}
-    for number, (entry, exercises) in enumerate(found.items()):
-        names = [entry.number, *(exercise.number for exercise in exercises)]
-        place |= {name: (number % COLUMNS, -row - rows * (number // COLUMNS)) for row, name in enumerate(names)}
-    for entry, exercises in found.items():
-        axes.text(*place[entry.number], entry.number, ha="center", va="center", fontweight="bold", fontsize=13)
-        for exercise in exercises:
-            for used in exercise.uses:
-                _line(axes, place[used], place[exercise.number])
-            colour = "#f5ead5" if ".W" in exercise.number else "#d5e8f5"
-            box = {"boxstyle": "round,pad=0.3", "facecolor": colour, "edgecolor": "#555"}
-            axes.text(*place[exercise.number], exercise.number, ha="center", va="center", bbox=box, fontsize=11)
-    axes.set(xlim=(-0.6, COLUMNS - 0.3), ylim=(0.6 - height, 0.6))
-    axes.axis("off")
+    """Write the figure."""
     path.parent.mkdir(exist_ok=True)
-    figure.savefig(path, facecolor="white", bbox_inches="tight")
-    pyplot.close(figure)
+    drawn(found).savefig(path, transparent=True)
 
 
-def _line(axes: "pyplot.Axes", begin: tuple[int, int], end: tuple[int, int]) -> None:
-    """A line from what is used to what uses it: a bow at the right of a column, or from one column to the next."""
-    alike = begin[0] == end[0]
-    side = BOX if alike else -BOX
-    length = abs(begin[1] - end[1]) * HEIGHT
-    bow = f"arc3,rad={-min(0.5, WIDEST / length) if alike else 0.15}"
-    colour = "#c25" if alike else "#9ab"
-    style = {"arrowstyle": "-|>", "color": colour, "connectionstyle": bow, "shrinkA": 0, "shrinkB": 0, "linewidth": 0.9}
-    axes.annotate("", (end[0] + side, end[1]), (begin[0] + BOX, begin[1]), arrowprops=style, zorder=3 if alike else 0)
+def drawn(found: Map) -> Figure:
+    """The figure: a column for each notebook, its exercises from top to bottom, a bow to each that uses one.
+
+    What an exercise uses of other notebooks is written at its left: lines to these would cross all boxes between.
+    """
+    entries, place, top = list(found), {}, 0.0
+    for first in range(0, len(entries), COLUMNS):
+        for column, entry in enumerate(entries[first : first + COLUMNS]):
+            names = [entry.number, *(exercise.number for exercise in found[entry])]
+            place |= {name: (column * ACROSS + MIDDLE, top - row * DOWN) for row, name in enumerate(names)}
+        top -= DOWN * (max(len(found[entry]) for entry in entries[first : first + COLUMNS]) + 2)
+    figure = Figure(figsize=(COLUMNS * ACROSS, DOWN - top))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, COLUMNS * ACROSS), ylim=(top, DOWN))
+    axes.axis("off")
+    for entry, exercises in found.items():
+        _plate(axes, place[entry.number], entry.number, "label", fontweight="bold", fontsize=13)
+        for exercise in exercises:
+            _plate(axes, place[exercise.number], exercise.number, "new" if ".W" in exercise.number else "tensor")
+            own = [one for one in exercise.uses if one.split(".")[0] == exercise.number.split(".")[0]]
+            for used in own:
+                _bow(axes, place[used], place[exercise.number])
+            _elsewhere(axes, place[exercise.number], [one for one in exercise.uses if one not in own])
+    return figure
+
+
+def _plate(axes: Axes, middle: tuple[float, float], text: str, kind: str, **options: Any) -> None:
+    """A text on a plate of the block diagrams."""
+    plate, edge, _ = diagrams.PLATES[kind]
+    corner = (middle[0] - BOX, middle[1] - 0.13)
+    axes.add_patch(FancyBboxPatch(corner, 2 * BOX, 0.26, "round,pad=0,rounding_size=0.07", fc=plate, ec=edge, lw=0.8))
+    axes.text(*middle, text, ha="center", va="center_baseline", color=diagrams.INK, **{"fontsize": 11} | options)
+
+
+def _bow(axes: Axes, begin: tuple[float, float], end: tuple[float, float]) -> None:
+    """An arrow at the right of a column, from what is used to what uses it."""
+    length = abs(begin[1] - end[1])
+    bow = f"arc3,rad={-min(0.5, 2 * WIDEST / length)}"
+    style = {"arrowstyle": "-|>", "color": diagrams.LINES["flow"][0], "connectionstyle": bow, "linewidth": 1.0}
+    ends = (end[0] + BOX, end[1]), (begin[0] + BOX, begin[1])
+    axes.annotate("", *ends, arrowprops=style | {"shrinkA": 0, "shrinkB": 0})
+
+
+def _elsewhere(axes: Axes, middle: tuple[float, float], used: list[str]) -> None:
+    """The exercises of other notebooks that one uses, at its left."""
+    lines = [", ".join(used[first : first + ELSEWHERE]) for first in range(0, len(used), ELSEWHERE)]
+    plate = {"boxstyle": "round,pad=0.15", "fc": diagrams.PLATES["label"][0], "ec": "none"}
+    text = {"ha": "right", "va": "center", "fontsize": 8.5, "linespacing": 1.0, "color": diagrams.INK, "bbox": plate}
+    if used:
+        axes.text(middle[0] - BOX - 0.06, middle[1], "\n".join(lines), **text)
 
 
 def tables(found: Map) -> str:

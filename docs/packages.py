@@ -1,4 +1,4 @@
-"""The figures of the architecture page: packages of autograder and utils, modules of experiments, and their imports."""
+"""The figures of the architecture page: who has what and which process runs it, packages, and their imports."""
 
 import ast
 from collections.abc import Callable, Iterable
@@ -7,9 +7,53 @@ from pathlib import Path
 import networkx
 from matplotlib import pyplot
 
+from utils.diagrams import Box, Diagram, flow, svg, tensor, title
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("autograder", "utils", "data")
 COLOURS = {"autograder": "#d5e8f5", "utils": "#dff2df", "data": "#f5ead5"}
+
+# What a kernel runs is a student's code; every other process runs the course's.
+MACHINES = Diagram(
+    height=598,
+    boxes={
+        "student": title(240, 576, "the student's machine", 230),
+        "notebooks": tensor(92, 532, "notebooks/", 124),
+        "utils": tensor(240, 532, "utils/", 100),
+        "data": tensor(388, 532, "data/", 100),
+        "jupyter": Box(240, 470, "Jupyter: cells and public checks", 400, 34, "new"),
+        "submission": tensor(130, 402, "submission", 130),
+        "command": Box(130, 310, "command: plan,\ngradebook, records", 206, 54),
+        "child": Box(362, 310, "child with limits:\nreads submissions", 206, 54),
+        "worker": Box(130, 212, "worker with judge:\npublic, private checks", 206, 54),
+        "fork server": Box(362, 212, "fork server:\nforks kernels", 206, 54),
+        "solutions": tensor(76, 118, "solutions/", 118),
+        "kernel": Box(362, 118, "kernel in a sandbox:\nthe student's cells", 206, 54, "new"),
+        "instructor": title(240, 48, "the instructor's machine", 256),
+    },
+    lines=[
+        flow("notebooks", "jupyter"),
+        flow("utils", "jupyter"),
+        flow("data", "jupyter"),
+        flow("jupyter", "submission"),
+        flow("submission", "command"),
+        flow("command", "child"),
+        flow("command", "worker"),
+        flow("fork server", "kernel"),
+        flow("solutions", "worker"),
+        flow("worker", (208, 128), "kernel"),
+        flow("kernel", (180, 108), "worker"),
+    ],
+    frames=[
+        ("student", "notebooks", "data", "jupyter"),
+        ("command", "child", "solutions", "kernel", "instructor"),
+    ],
+    alt="Two machines. On the student's machine, notebooks/, utils/ and data/ go into Jupyter: cells and public "
+    "checks. Its submission goes to the instructor's machine. There a command: plan, gradebook, records, hands it "
+    "to a child with limits: reads submissions. Then the command hands it to a worker with judge: public, private "
+    "checks, which also has solutions/. The worker asks a kernel in a sandbox: the student's cells, and gets data "
+    "back. The kernel comes from a fork server: forks kernels.",
+)
 
 
 def package(module: str) -> str:
@@ -48,6 +92,12 @@ def experiment(module: str) -> str:
     if not (ROOT / "utils" / "experiments" / below[0]).is_dir():
         return below[0]
     return f"NAME.{below[1]}" if below[1:2] in (["spec"], ["train"]) else "NAME"
+
+
+def draw_machines(path: Path) -> None:
+    """Write the figure of who has which files and which process runs what."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(svg(MACHINES))
 
 
 def draw(path: Path) -> None:

@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import html
+import importlib
 import io
 import re
 
@@ -150,3 +151,44 @@ def test_a_layout_with_faults_is_not_drawn(monkeypatch, tmp_path):
     monkeypatch.setitem(block_diagrams.PICTURES, "good", dataclasses.replace(GOOD, alt=""))
     with pytest.raises(ValueError, match="good: alt does not name first"):
         block_diagrams.draw()
+
+
+def test_the_first_drawing_of_the_architecture_page_has_its_text(monkeypatch):
+    monkeypatch.syspath_prepend(course.ROOT / "docs")
+    packages = importlib.import_module("packages")
+    assert [*diagrams.faults(packages.MACHINES)] == []
+    pictures = re.findall(r"!\[([^\]]*)\]\(([^)]*)\)", (course.ROOT / "docs" / "architecture.md").read_text())
+    assert pictures[0] == (packages.MACHINES.alt, "generated/machines.svg")
+    assert "packages.draw_machines(" in (course.ROOT / "docs" / "conf.py").read_text()
+
+
+def test_the_course_map_is_readable_at_the_width_of_a_laptop(monkeypatch):
+    """The documentation leaves 736 pixels for a figure, which has 96 to an inch."""
+    monkeypatch.syspath_prepend(course.ROOT / "docs")
+    course_map = importlib.import_module("course_map")
+    found = course_map.read()
+    figure = course_map.drawn(found)
+    assert figure.get_figwidth() * 96 <= 736
+    (ax,) = figure.axes
+    figure.draw_without_rendering()
+    texts = [text for text in ax.texts if text.get_text()]
+    assert {exercise.number for some in found.values() for exercise in some} <= {text.get_text() for text in texts}
+    assert min(text.get_fontsize() for text in texts) * 96 / 72 > 11
+    areas = [text.get_window_extent() for text in texts]
+    assert not [
+        (one.get_text(), texts[k].get_text())
+        for place, one in enumerate(texts)
+        for k in range(place)
+        if areas[place].overlaps(areas[k])
+    ]
+    edge = figure.bbox
+    assert all(area.x0 >= 0 and area.y0 >= 0 and area.x1 <= edge.x1 and area.y1 <= edge.y1 for area in areas)
+    elsewhere = [
+        one
+        for some in found.values()
+        for row in some
+        for one in row.uses
+        if one.split(".")[0] != row.number.split(".")[0]
+    ]
+    written = " ".join(text.get_text() for text in texts).replace(",", "").split()
+    assert len(elsewhere) > 10 and {*elsewhere} <= {*written}
