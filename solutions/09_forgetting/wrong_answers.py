@@ -344,7 +344,7 @@ class MultiTask(nn.Module):
 # +         part.zero_()
 
 
-# %% wrong="9.2" name="an accuracy is measured once" says="is an accuracy looked up"
+# %% wrong="9.2" name="an accuracy is measured once" says="that was measured before is looked up"
 # - was_training, rows = model.training, []
 # + was_training, rows, known = model.training, [], {}
 
@@ -925,7 +925,7 @@ class Replay:
         return self.rng.sample(self.examples, min(n, len(self.heap)))
 
 
-# %% wrong="9.6" name="what is not a number is zero" says="what became NaN or infinite was set to 0"
+# %% wrong="9.6" name="what is not a number is zero" says="is not a number to leave out"
 # - for log_p in model(row).log_softmax(-1)[0]:
 # + for log_p in model(row).softmax(-1).log()[0]:
 
@@ -1314,7 +1314,7 @@ def ewc(model, importance, anchor, strength):
 # - return total
 # + return total.detach()
 
-# %% wrong="9.7" name="the first anchor for ever" says="not what its formula says"
+# %% wrong="9.7" name="the first anchor for ever" says="Compute it as its formula says"
 # - def l2_sp(model, anchor, alpha, beta):
 # + FIRST = {}
 # + def l2_sp(model, anchor, alpha, beta):
@@ -1401,7 +1401,7 @@ def l2_sp(model, anchor, alpha, beta):
 # - return (flat[0] @ flat[1] / norms).item() if norms > 0 else 0.0
 # + return (flat[0] @ flat[1] / norms).item() if norms > 1e-12 else 0.0
 
-# %% wrong="9.8" name="a little is added to the squared length" says="g_a is unchanged though there is a conflict"
+# %% wrong="9.8" name="a little is added to the squared length" says="`g_a` is unchanged though there is a conflict"
 # - scale = product / sum((b * b).sum() for b in g_b)
 # + scale = product / (sum((b * b).sum() for b in g_b) + 1e-12)
 
@@ -1448,7 +1448,7 @@ def l2_sp(model, anchor, alpha, beta):
 # + loss.backward(retain_graph=True)
 # + slopes = [torch.zeros_like(one) if one.grad is None else one.grad for one in parameters]
 
-# %% wrong="9.8" name="old gradients are added" says="not the cosine of both gradients"
+# %% wrong="9.8" name="old gradients are added" says="It is over all parameters together"
 # - slopes = torch.autograd.grad(loss, parameters, retain_graph=True, materialize_grads=True)
 # + loss.backward(retain_graph=True)
 # + slopes = [one.grad.clone() for one in parameters]
@@ -1488,7 +1488,7 @@ def l2_sp(model, anchor, alpha, beta):
 # - scale = product / sum((b * b).sum() for b in g_b)
 # + scale = product / sum((a * a).sum() for a in g_a)
 
-# %% wrong="9.8" name="the other one gives way" says="It is g_a that gives way"
+# %% wrong="9.8" name="the other one gives way" says="The gradient that gives way is `g_a`"
 # - scale = product / sum((b * b).sum() for b in g_b)
 # - return [a - scale * b for a, b in zip(g_a, g_b)]
 # + scale = product / sum((a * a).sum() for a in g_a)
@@ -1531,7 +1531,7 @@ def l2_sp(model, anchor, alpha, beta):
 # - return (flat[0] @ flat[1] / norms).item() if norms > 0 else 0.0
 # + return flat[0] @ flat[1] / norms if norms > 0 else torch.tensor(0.0)
 
-# %% wrong="9.8" name="small conflicts pass" says="g_a is unchanged"
+# %% wrong="9.8" name="small conflicts pass" says="`g_a` is unchanged"
 # - if product >= 0:
 # + if product >= -1e-6:
 

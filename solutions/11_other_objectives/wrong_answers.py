@@ -41,15 +41,15 @@
 # - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
 # + draw = random.Random(f"{seed} {sentence} {copies and mask_number(epoch, copies)}")
 
-# %% wrong="11.1" name="a sum as seed" says="have the same mask"
+# %% wrong="11.1" name="a sum as seed" says="their numbers become the same seed"
 # - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
 # + draw = random.Random(seed + sentence + mask_number(epoch, copies))
 
-# %% wrong="11.1" name="numbers joined up" says="have the same mask"
+# %% wrong="11.1" name="numbers joined up" says="their numbers become the same seed"
 # - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
 # + draw = random.Random(f"{seed}{sentence}{mask_number(epoch, copies)}")
 
-# %% wrong="11.1" name="too little room for the sentence" says="have the same mask"
+# %% wrong="11.1" name="too little room for the sentence" says="their numbers become the same seed"
 # - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
 # + draw = random.Random(1_000_000 * seed + 1000 * sentence + mask_number(epoch, copies))
 
@@ -165,7 +165,7 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # + hidden[order[: max(1, round(rate * n))]] = True
 
 
-# %% wrong="11.1" name="a random state of numpy, 32 of 40 bits" says="have the same mask"
+# %% wrong="11.1" name="a random state of numpy, 32 of 40 bits" says="their numbers become the same seed"
 # - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
 # - hidden = torch.zeros(n, dtype=torch.bool)
 # - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
@@ -193,7 +193,7 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 #   def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 
 
-# %% wrong="11.1" name="a generator of torch, which keeps 32 of 40 bits" says="have the same mask"
+# %% wrong="11.1" name="a generator of torch, which keeps 32 of 40 bits" says="their numbers become the same seed"
 def mask_number(epoch, copies=None):
     if copies:
         return epoch % copies
@@ -1203,11 +1203,11 @@ def allowed(languages, tlm):
 # - for a, b in zip(document, document[1:]):
 # + for a, b in zip(document, document[1:] + [s for other in documents[d + 1 :] for s in other][:1]):
 
-# %% wrong="11.7" name="the global generator" says="does all chance come from `rng`"
+# %% wrong="11.7" name="the global generator" says="all chance should come from `rng`"
 # - label = rng.randrange(2)
 # + label = random.randrange(2)
 
-# %% wrong="11.7" name="seeded again" says="is it seeded"
+# %% wrong="11.7" name="seeded again" says="as if it were seeded"
 # - examples = []
 # + examples, rng = [], random.Random(repr(rng.getstate()) if not rng.__dict__ else 0)
 # + rng = random.Random(3)

@@ -612,7 +612,7 @@ def time_per_example(model, batch, repeats=9, warm_up=3, clock=time.perf_counter
 
     batch: a tensor (N, ...), N of 1 or more. The model is called `warm_up` times first, which do not count, and then
     `repeats` times (1 or more), each timed by itself: `clock()` gives the time in seconds. It is in evaluation mode, no
-    gradients are recorded, and it is left in the mode in which it was.
+    gradients are recorded, and it is left in the mode in which it was: all its parts come in one mode.
     """
     ### BEGIN SOLUTION
     was_training, times = model.training, []

@@ -17,7 +17,7 @@ losses = swept("12.6", seen.DISTILLED, without=("dtypes", "layout", "gradients",
 # 12.1
 
 
-@private("12.1", tells="for other vocabularies or widths the embedding or the scores are wrong")
+@private("12.1", tells="for other vocabularies or widths the embedding or the scores are wrong.")
 def other_tables(FactorizedEmbedding):
     for place in range(2):
         some = draw(1200 + place)
@@ -33,7 +33,7 @@ def other_tables(FactorizedEmbedding):
 # 12.2
 
 
-@private("12.2", tells="for other layers or numbers of passes the output or the gradients are wrong")
+@private("12.2", tells="for other layers or numbers of passes the output or the gradients are wrong.")
 def other_passes(SharedEncoder, lib):
     for place in range(4):
         some = draw(1240 + place)
@@ -45,7 +45,7 @@ def other_passes(SharedEncoder, lib):
 # 12.3
 
 
-@private("12.3", tells="for other encoders a count is wrong")
+@private("12.3", tells="for other encoders a count is wrong.")
 def other_sizes(encoder_size):
     for place in range(25):
         some = draw(1270 + place)
@@ -59,7 +59,7 @@ def other_sizes(encoder_size):
 # 12.4
 
 
-@private("12.4", tells="for other weights, scales or sparsities something else goes")
+@private("12.4", tells="for other weights, scales or sparsities something else goes.")
 def other_weights(magnitude_masks, lib):
     for place in range(8):
         some = draw(1300 + place)
@@ -80,7 +80,7 @@ def other_weights(magnitude_masks, lib):
 # 12.5
 
 
-@private("12.5", tells="for another model, other masks or optimizers, a step or rewinding is wrong, or a share")
+@private("12.5", tells="for another model, other masks or optimizers, a step, a rewinding or a share is wrong.")
 def other_rounds(snapshot, rewind, train_step, sparsity_after, lib):
     some = draw(1340)
     sizes = (some.randint(2, 6), some.randint(3, 7), some.randint(2, 5))
@@ -102,7 +102,7 @@ def other_rounds(snapshot, rewind, train_step, sparsity_after, lib):
 # 12.6
 
 
-@private("12.6", tells="for other logits, temperatures or weights the loss is wrong")
+@private("12.6", tells="for other logits, temperatures or weights the loss is wrong.")
 def other_losses(distillation_loss):
     for place in range(5):
         some = draw(1380 + place)
@@ -117,7 +117,7 @@ def other_losses(distillation_loss):
 # 12.7
 
 
-@private("12.7", tells="for other times or tables, the median or the rows are wrong")
+@private("12.7", tells="for other times or tables, the median or the rows are wrong.")
 def other_rows(time_per_example, undominated, lib):
     for place in range(6):
         some = draw(1440 + place)

@@ -363,23 +363,23 @@ class DecoderLayer(nn.Module):
 # + x = self.norm2(x + drop(self.cross_attention(x, memory, allowed)))
 # + return self.norm3(x + drop(self.linear2(self.linear1(x).relu())))
 
-# %% wrong="13.2" name="dropout inside the feed-forward part, too" says="not inside a part"
+# %% wrong="13.2" name="dropout inside the feed-forward part, too" says="the inside of a part has none"
 # - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm3(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
 
-# %% wrong="13.2" name="dropout on the memory, too" says="not on what comes in"
+# %% wrong="13.2" name="dropout on the memory, too" says="What comes in has none"
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # + x = self.norm2(x + self.dropout(self.cross_attention(x, self.dropout(memory), allowed)))
 
-# %% wrong="13.2" name="dropout on the queries, too" says="not on what comes in"
+# %% wrong="13.2" name="dropout on the queries, too" says="What comes in has none"
 # - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
 # + x = self.norm1(x + self.dropout(self.self_attention(self.dropout(x), x, past)))
 
-# %% wrong="13.2" name="dropout twice" says="is none that dropout in the right places can leave"
+# %% wrong="13.2" name="dropout twice" says="no dropout in the right places gives this output"
 # - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm3(x + self.dropout(self.dropout(self.linear2(self.linear1(x).relu()))))
 
-# %% wrong="13.2" name="half of the dropout" says="is none that dropout in the right places can leave"
+# %% wrong="13.2" name="half of the dropout" says="no dropout in the right places gives this output"
 # - self.dropout = nn.Dropout(dropout)
 # + self.dropout = nn.Dropout(dropout if dropout == 1 else dropout / 2)
 
@@ -660,7 +660,7 @@ def smoothed_loss(logits, targets, eps, pad):
 # + log_p = ((1 - eps) * logits.softmax(-1) + eps / logits.size(-1)).log()
 # + losses = -log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
-# %% wrong="13.4" name="the right token gets less" says="the right token gets 1 - eps alone"
+# %% wrong="13.4" name="the right token gets less" says="the right token gets `1 - eps` alone"
 # - losses = -(1 - eps) * right - eps * log_p.mean(-1)
 # + losses = -(1 - eps) * right - eps * (log_p.sum(-1) - right) / log_p.size(-1)
 
@@ -717,7 +717,7 @@ def smoothed_loss(logits, targets, eps, pad):
 # + counts = (targets != pad) & (torch.arange(targets.size(1), device=targets.device) < (targets[0] != pad).sum())
 # + return losses[counts].mean()
 
-# %% wrong="13.4" name="0 is padding" says="0 is taken for padding"
+# %% wrong="13.4" name="0 is padding" says="number 0 is taken for padding"
 # - return losses[targets != pad].mean()
 # + return losses[targets != 0].mean()
 
@@ -769,7 +769,7 @@ def bleu(hypotheses, references):
 # - for n in range(1, 5):
 # + for n in range(1, 5) if len(hypothesis) > 3 else ():
 
-# %% wrong="13.5" name="a tensor with one number" says="BLEU should be a float"
+# %% wrong="13.5" name="a tensor with one number" says="the score should be a float"
 # - return 100 * min(1.0, math.exp(1 - r / c)) * precision
 # + return torch.tensor(100 * min(1.0, math.exp(1 - r / c)) * precision, dtype=torch.float64)
 
@@ -868,17 +868,17 @@ def bleu(hypotheses, references):
     return 100 * min(1.0, math.exp(1 - r / c)) * math.exp(logs)
 
 
-# %% wrong="13.5" name="empty references are left out" says="of a corpus of 2 sentences the score is larger than BLEU."
+# %% wrong="13.5" name="empty references are left out" says="which is too large"
 # - matches, totals = [0] * 4, [0] * 4
 # + hypotheses = [one for one, other in zip(hypotheses, references) if other]
 # + references = [other for other in references if other]
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="orders that the reference has not" says="of a corpus of 2 sentences the score is larger than BLEU."
+# %% wrong="13.5" name="orders that the reference has not" says="which is too large"
 # - totals[n - 1] += mine.total()
 # + totals[n - 1] += mine.total() if right else 0
 
-# %% wrong="13.5" name="nothing for nothing is perfect" says="of '' for '' the score is larger than BLEU."
+# %% wrong="13.5" name="nothing for nothing is perfect" says="`bleu([[]], [[]])` gets the score 100, which is too large"
 # - if 0 in matches:
 # + if not any(hypotheses) and not any(references):
 # +     return 100.0
@@ -890,13 +890,13 @@ def bleu(hypotheses, references):
 # + references = [[word.lower() for word in words] for words in references]
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="joined words" says="of 'ab c d e f g h i j' for 'a bc d e f g h i j' the score is larger t"
+# %% wrong="13.5" name="joined words" says="which is too large"
 # - matches[n - 1] += (mine & right).total()
 # + mine, right = (Counter("".join(words[i : i + n]) for i in range(len(words) - n + 1))
 # +                for words in (hypothesis, reference))
 # + matches[n - 1] += (mine & right).total()
 
-# %% wrong="13.5" name="an integer where nothing matches" says="BLEU should be a float"
+# %% wrong="13.5" name="an integer where nothing matches" says="the score should be a float"
 # - return 0.0
 # + return 0
 
@@ -957,7 +957,7 @@ def bleu(hypotheses, references):
 # + hypotheses, references = [h[:100] for h in hypotheses], [r[:100] for r in references]
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="orders without a match are left out" says="BLEU is 0 then"
+# %% wrong="13.5" name="orders without a match are left out" says="The score is 0 then"
 # - if 0 in matches:
 # + totals = [total for match, total in zip(matches, totals) if match]
 # + matches = [match for match in matches if match]
@@ -1184,7 +1184,7 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # + scores = step([tokens for tokens, _ in opened]).double().cpu()
 # + scores += sums
 
-# %% wrong="13.6" name="a score of 0 is none" says="0 is a score, too"
+# %% wrong="13.6" name="a score of 0 is none" says="A score of 0 counts as any other"
 # - return max(finished, key=lambda one: one[1])
 # + return max(finished, key=lambda one: one[1] or -math.inf)
 
@@ -1336,11 +1336,11 @@ class BertFusedLayer(nn.Module):
 # - x = self.norm1(x + self.dropout((own + other) / 2))
 # + x = self.norm1(x + (self.dropout(own) + self.dropout(other)) / 2)
 
-# %% wrong="13.7" name="dropout inside the feed-forward part, too" says="not inside a part"
+# %% wrong="13.7" name="dropout inside the feed-forward part, too" says="the inside of a part has none"
 # - return self.norm2(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
 
-# %% wrong="13.7" name="dropout on the BERT's states, too" says="not on what comes in"
+# %% wrong="13.7" name="dropout on the BERT's states, too" says="What comes in has none"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + own = self.self_attention(x, x, allowed)
 # + other = self.bert_attention(x, self.dropout(bert.detach()), bert_allowed)
@@ -1821,12 +1821,12 @@ def chrf(hypotheses, references):
 # + hypotheses, references = zip(*pairs)
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.6" name="at most ten are open" says="with 25 beams, max_len = 4 and alpha = 3 another hypothesis than the b"
+# %% wrong="13.6" name="at most ten are open" says="with `beams = 25, max_len = 4, alpha = 3`, another hypothesis than the best"
 # - if not opened or len(finished) >= beams:
 # + opened = opened[:10]
 # + if not opened or len(finished) >= beams:
 
-# %% wrong="13.6" name="the same tokens in another order are one" says="with 3 beams, max_len = 5 and alpha = 2 another hypothesis than the be"
+# %% wrong="13.6" name="the same tokens in another order are one" says="with `beams = 3, max_len = 5, alpha = 2`, another hypothesis than the best"
 # - if not opened or len(finished) >= beams:
 # + opened = [one for i, one in enumerate(opened) if sorted(one[0]) not in [sorted(two[0]) for two in opened[:i]]]
 # + if not opened or len(finished) >= beams:

@@ -388,7 +388,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + q, k = self.turn(q, 0), self.turn(k, 0)
 
 
-# %% wrong="14.3" name="queries begin again" says="with a past, the output is wrong"
+# %% wrong="14.3" name="queries begin again" says="The output of 3 new tokens after 4 past ones is wrong everywhere"
 # - q, k = self.turn(q, S), self.turn(k, S)
 # + q, k = self.turn(q, 0), self.turn(k, S)
 
@@ -489,12 +489,12 @@ def rotary(x, start=0, theta=10_000.0):
 # + return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
 
 
-# %% wrong="14.3" name="accepts all sizes" says="n_heads that are not a multiple of n_kv_heads"
+# %% wrong="14.3" name="accepts all sizes" says="that is not a multiple of `n_kv_heads`"
 # - if d_model % n_heads or n_heads % n_kv_heads:
 # + if d_model % n_heads:
 
 
-# %% wrong="14.3" name="accepts odd widths" says="not a multiple of n_heads should"
+# %% wrong="14.3" name="accepts odd widths" says="is not a multiple of `n_heads` should"
 # - if d_model % n_heads or n_heads % n_kv_heads:
 # + if n_heads % n_kv_heads:
 
@@ -509,7 +509,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + q, k = self.turn(q, S), self.turn(k, S).detach()
 
 
-# %% wrong="14.3" name="dropout in training" says="the output is wrong"
+# %% wrong="14.3" name="dropout in training" says="two calls in training mode give different outputs"
 # - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
 # + heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen, dropout_p=0.1 * self.training)
 
@@ -646,7 +646,7 @@ class Attention(nn.Module):
 # + return self.down(F.silu(self.gate(x)) + self.up(x))
 
 
-# %% wrong="14.4" name="biases" says="SwiGLU has a bias"
+# %% wrong="14.4" name="biases" says="The three maps have none"
 # - self.down = nn.Linear(d_ff, d_model, bias=False)
 # + self.down = nn.Linear(d_ff, d_model)
 
@@ -676,7 +676,7 @@ class Attention(nn.Module):
 # + attended, past = self.attention(x, past)
 
 
-# %% wrong="14.4" name="one norm for both" says="The second one is norm2"
+# %% wrong="14.4" name="one norm for both" says="The second norm is `norm2`"
 # - return x + self.mlp(self.norm2(x)), past
 # + return x + self.mlp(self.norm1(x)), past
 
@@ -746,13 +746,13 @@ class Attention(nn.Module):
 # + self.norm1, self.attention, self.norm2, self.mlp = norm1, attention, copy.deepcopy(norm2), mlp
 
 
-# %% wrong="14.4" name="the past detached" says="the past should be handed on as it comes, to the attention and from it"
+# %% wrong="14.4" name="the past detached" says="should go as it comes to the attention"
 # - return x + self.mlp(self.norm2(x)), past
 # + past = past.detach() if isinstance(past, torch.Tensor) else past
 # + return x + self.mlp(self.norm2(x)), past
 
 
-# %% wrong="14.4" name="the past taken apart" says="whatever it is"
+# %% wrong="14.4" name="the past taken apart" says="This fails for a list"
 # - attended, past = self.attention(self.norm1(x), past)
 # + attended, past = self.attention(self.norm1(x), past)
 # + past = tuple(past) if isinstance(past, list) else past
@@ -764,7 +764,7 @@ class Attention(nn.Module):
 # + return self.down(h if h.size(-1) == 11 else h.clamp(max=0))
 
 
-# %% wrong="14.4" name="keeps the past's list" says="the past should be handed on as it comes, to the attention and from it"
+# %% wrong="14.4" name="keeps the past's list" says="This fails for all that it may be"
 # - return x + self.mlp(self.norm2(x)), past
 # + return x + self.mlp(self.norm2(x)), past.float()
 
@@ -950,18 +950,18 @@ class Block(nn.Module):
 # + return self.head(self.norm(x)), tuple(now)
 
 
-# %% wrong="14.5" name="d_model rows at least" says="`embedding.weight` of LLM has shape"
+# %% wrong="14.5" name="d_model rows at least" says="`embedding.weight` of `LLM` has shape"
 # - self.embedding, self.blocks, self.norm = nn.Embedding(vocab_size, d_model), nn.ModuleList(blocks), norm
 # + self.blocks, self.norm = nn.ModuleList(blocks), norm
 # + self.embedding = nn.Embedding(max(vocab_size, d_model), d_model)
 
 
-# %% wrong="14.5" name="the past detached" says="each past should be handed on as it comes, to its block and from it, w"
+# %% wrong="14.5" name="the past detached" says="should go as it comes to its block"
 # - now.append(one)
 # + now.append(one.detach() if isinstance(one, torch.Tensor) else one)
 
 
-# %% wrong="14.5" name="an empty past is none" says="whatever it is"
+# %% wrong="14.5" name="an empty past is none" says="This fails for an empty list"
 # - x, one = block(x, one)
 # + x, one = block(x, None if isinstance(one, list) and not one else one)
 
@@ -1074,7 +1074,7 @@ class LLM(nn.Module):
 # + best = torch.multinomial((last / temperature).softmax(-1), 1)
 
 
-# %% wrong="14.6" name="a seed of its own" says="Is a seed set"
+# %% wrong="14.6" name="a seed of its own" says="No seed may be set in `generate`"
 # - text, was_training, past = list(tokens), model.training, None
 # + text, was_training, past = list(tokens), model.training, None
 # + torch.manual_seed(0)
@@ -1797,12 +1797,12 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True, past=None, de
 # + feed = text[-1024:]
 
 
-# %% wrong="14.6" name="a hundredth more temperature" says="?"
+# %% wrong="14.6" name="a hundredth more temperature" says="The temperature counts as it is"
 # - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
 # + best = last.argmax() if temperature == 0 else torch.multinomial((last / (temperature + 0.01)).softmax(-1), 1)
 
 
-# %% wrong="14.6" name="a temperature of at most 5" says="?"
+# %% wrong="14.6" name="a temperature of at most 5" says="The temperature counts as it is"
 # - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
 # + best = last.argmax() if temperature == 0 else torch.multinomial((last / min(temperature, 5)).softmax(-1), 1)
 
@@ -2163,7 +2163,7 @@ def convert(state, d_head=None):
 # +     word = word.replace(chr(a) + chr(b), chr(256 + rank), 1)
 
 
-# %% wrong="14.8" name="a tensor of tokens" says="encode should return a list of token numbers" loses="encode"
+# %% wrong="14.8" name="a tensor of tokens" says="`encode` should return a list of token numbers" loses="encode"
 # - return found
 # + return torch.tensor(found)
 
@@ -2254,7 +2254,7 @@ def convert(state, d_head=None):
 # + return b"".join(parts[number] for number in numbers).decode(errors="replace").strip()
 
 
-# %% wrong="14.8" name="the bytes" says="decode should return a text" loses="decode"
+# %% wrong="14.8" name="the bytes" says="`decode` should return a text" loses="decode"
 # - return b"".join(parts[number] for number in numbers).decode(errors="replace")
 # + return b"".join(parts[number] for number in numbers)
 

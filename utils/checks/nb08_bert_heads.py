@@ -64,7 +64,7 @@ def is_read(task_input: Remote, kind: str, parts: list[list[int]], most: int, *s
     cls, sep, pad = special or (101, 102, 0)
     names = ("the ids", "the types", "the mask")
     value = task_input(kind, parts, most, *special)
-    found = expect.items(value, 3, "task_input should return ids, types and mask, three tensors")
+    found = expect.items(value, 3, "`task_input` should return ids, types and mask, three tensors")
     pairs = rows_by_rule(kind, parts, most)
     wanted = laid_out(pairs, cls, sep, pad)
     n = len(pairs)
@@ -227,7 +227,7 @@ def aligned(align_labels: Remote, word_ids: list[int | None], labels: list[Any],
     """Fail unless each label stands at its word's first piece."""
     found = align_labels(word_ids, labels) if ignore is None else align_labels(word_ids, labels, ignore)
     none = -100 if ignore is None else ignore
-    expect.of_type(found, list, "align_labels should return a list")
+    expect.of_type(found, list, "`align_labels` should return a list")
     first = first_pieces(word_ids)
     wanted = [none] * len(word_ids)
     for word, t in first.items():
@@ -395,7 +395,7 @@ def typeless_chunks(tags: Sequence[str]) -> list[Entity]:
 def found_in(entities: Remote, tags: list[str]) -> None:
     """Fail unless the entities of one sentence are conlleval's."""
     value = entities(tags)
-    expect.of_type(value, list, "entities should return a list of tuples (first, last, type)")
+    expect.of_type(value, list, "`entities` should return a list of tuples (first, last, type)")
     for one in value:
         kinds = sorted(type(item).__name__ for item in one) if type(one) is list else []
         told = "first, last and type of an entity stand in another order. An entity is (first, last, type)."
@@ -588,7 +588,7 @@ def located(answer_tokens: Remote, tokens: Tokens, start: int, text: str) -> Loc
     Fails where an answer is found that is not there, or one that is there is not.
     """
     value = answer_tokens(*tokens, start, text)
-    found = expect.items(value, 2, "answer_tokens should return two numbers (first, last)")
+    found = expect.items(value, 2, "`answer_tokens` should return two numbers (first, last)")
     for one in found:
         expect.of_type(one, int, "first and last should be integers")
     stop, passage = start + len(text) - 1, [t for t, which in enumerate(tokens[1]) if which == 1]
@@ -676,7 +676,7 @@ def answer_tokens(answer_tokens, lib):
     all_located(answer_tokens, (laid_tokens([(0, 6)], [(0, 6)]), 2, "s"))
     empty = laid_tokens(QUESTION, [(0, 4), (5, 5), (5, 8), (8, 8), (8, 9), (9, 9)])
     told = "a token of no characters, [5, 5), is taken for one that holds character 5. It holds none."
-    assert expect.items(answer_tokens(*empty, 5, "abc"), 2, "answer_tokens should return two numbers")[0] != 7, told
+    assert expect.items(answer_tokens(*empty, 5, "abc"), 2, "`answer_tokens` should return two numbers")[0] != 7, told
     all_located(
         answer_tokens, *((empty, start, "x" * (stop - start)) for start, stop in ((5, 8), (5, 9), (0, 9), (8, 9)))
     )
@@ -703,7 +703,7 @@ def linear(lib: Library, d: int, width: int, seed: int) -> tuple[Remote, dict[st
 
 def two_logits(value: Any, shape: tuple[int, ...]) -> list[torch.Tensor]:
     """Start and end logits of `shape`."""
-    found = expect.items(value, 2, "span_logits should return two tensors, start and end logits")
+    found = expect.items(value, 2, "`span_logits` should return two tensors, start and end logits")
     return [expect.floats(one, shape, f"the {name} logits") for one, name in zip(found, ("start", "end"), strict=True)]
 
 
@@ -775,7 +775,7 @@ def span_lost(
     """Fail unless the loss is right."""
     value = span_loss(start, end, first, last)
     assert type(value) is torch.Tensor and value.numel() == 1, (
-        f"span_loss should return a tensor with one number, not {kind(value)}."
+        f"`span_loss` should return a tensor with one number, not {kind(value)}."
     )
     T = start.size(1)
     one, other = loss_by_loops(start, first), loss_by_loops(end, last)
@@ -790,6 +790,7 @@ def span_lost(
     keep = (first < T) & (last < T)
     pairs = loss_by_loops(start[keep], first[keep]), loss_by_loops(end[keep], last[keep])
     rows = len(first)
+    inside = [torch.where(places > 0, places, T) for places in (first, last)]
     guesses = {
         "this is the sum of both losses. Take their mean.": mean(one) + mean(other),
         "start and end are swapped: each place is looked up in the other's logits.": (
@@ -817,12 +818,19 @@ def span_lost(
         "only ends count.": mean(other),
         "this is the sum over the rows. Take means.": sum(every),
         "this is half of the sum over the rows. Take means.": sum(every) / 2,
+        "place 0 is left out. It is a place as any other: [CLS] stands there.": (
+            mean(loss_by_loops(start, inside[0])) + mean(loss_by_loops(end, inside[1]))
+        )
+        / 2,
+        "the ends are looked up at the beginnings' places.": (mean(one) + mean(loss_by_loops(end, first))) / 2,
     }
-    otherwise = "the loss is not half of the two mean cross-entropies, of beginnings and of ends."
+    wanted, found = (mean(one) + mean(other)) / 2, float(value)
+    otherwise = f"with `T = {T}, first = {first.tolist()}, last = {last.tolist()}` the loss came as {found:.6g}, "
+    otherwise += f"too {'large' if found > wanted else 'small'}. It is half of the two mean cross-entropies."
     # A loss of nearly nothing has no relative error worth the name: compare with a unit added.
     expect.number_like(
-        float(value) + 1,
-        (mean(one) + mean(other)) / 2 + 1,
+        found + 1,
+        wanted + 1,
         "the loss",
         otherwise,
         {sentence: guess + 1 for sentence, guess in guesses.items()},
@@ -982,8 +990,8 @@ def every_span(
 
 def spans_of(value: Any) -> list[Span]:
     """Tuples of a score and two places."""
-    expect.of_type(value, list, "best_spans should return a list of tuples (score, first, last)")
-    spans = []
+    expect.of_type(value, list, "`best_spans` should return a list of tuples (score, first, last)")
+    spans = list[Span]()
     for one in value:
         score, first, last = expect.items(one, 3, "a span should be (score, first, last)")
         assert type(first) is int and type(last) is int, "first and last should be plain integers."
@@ -1010,7 +1018,7 @@ def ranked(
     assert all(first <= last for _, first, last in found), "a span ends before it begins. Two argmaxes are not a span."
     good, places = allowed.tolist(), [one[1:] for one in found]
     outside = [(i, j) for i, j in places if not (0 <= i < len(good) and 0 <= j < len(good) and good[i] and good[j])]
-    told = "without a tau, (0, 0) is among the spans. [CLS] competes only if there is one."
+    told = "without a tau, the span (0, 0) is listed. The token [CLS] competes only if there is one."
     assert tau is not None or (0, 0) not in outside, told
     assert all(place == (0, 0) for place in outside), "tokens of the question, or special ones, are in a span."
     assert all(last - first < most for _, first, last in found), "a span has more than max_len tokens."
@@ -1071,17 +1079,22 @@ def ranked(
         }
         for sentence, guess in reasons.items():
             assert len(guess) >= len(every) or places != [one[1:] for one in guess][:n], sentence
-        raise AssertionError(
-            f"{len(found)} spans are listed of n = {n}, though there are more candidates. Fewer than n of these: all."
+        told = (
+            f"only {len(found)} of {min(n, len(every))} spans are listed, with `n = {n}` and {len(every)} candidates."
         )
+        raise AssertionError(f"{told} Fewer than n candidates are all listed.")
     scores = [score for score, *_ in found]
     told = "the best span does not come first, or the others are not in falling order."
     expect.close(torch.tensor(scores), torch.tensor(sorted(scores, reverse=True)), told, 1e-5)
     told = "the scores are rounded. A score is start plus end logit, as it is."
     if places == [one[1:] for one in wanted]:
         expect.close(torch.tensor(scores), torch.tensor([score for score, *_ in wanted]), told, 1e-5)
-    told = "better spans are missing: all pairs are candidates, not only those of the best ends."
-    expect.close(torch.tensor(scores), torch.tensor([score for score, *_ in wanted]), told, 1e-5)
+    if not torch.allclose(torch.tensor(scores), torch.tensor([score for score, *_ in wanted]), 1e-5, 1e-5):
+        told = "better spans are missing: all pairs are candidates, not only those of the best ends."
+        assert places != [one[1:] for one in of_best(every, S, E, n)][:n], told
+        odd = [one for one in places if one not in [other[1:] for other in wanted]]
+        told = f"with `n = {n}, max_len = {most}, tau = {tau}` the span {(odd or places)[0]} is listed. "
+        raise AssertionError(f"{told}A candidate with a higher score is missing.")
 
 
 def of_best(every: Sequence[Span], S: Sequence[float], E: Sequence[float], n: int) -> list[Span]:
@@ -1124,7 +1137,7 @@ def best_spans(best_spans, lib):
         ranked(best_spans, one, one, none, 3, 4, 0.5)
     some = start, end, torch.arange(long) > 2, 4
     with world_kept(lib, "after best_spans"):
-        best_spans(*some)
+        has_form(lib, "list[tuple[float, int, int]]", "the result", best_spans, *some)
     flat = torch.zeros(5)
     level = spans_of(best_spans(flat, flat, torch.arange(5) > 1, 10, 2, 0.0))
     assert all(abs(one[0]) < 1e-6 for one in level), "where all logits are 0, a score is another number."
@@ -1155,7 +1168,7 @@ def articles_first(text: str) -> str:
 
 def normalised(normalise: Remote, text: str) -> None:
     """Fail unless a text is normalised as the official script does it."""
-    found = expect.of_type(normalise(text), str, "normalise should return a text")
+    found = expect.of_type(normalise(text), str, "`normalise` should return a text")
     low = text.lower()
     spaced = "".join(" " if one in string.punctuation else one for one in low).split()
     expect.explained(
@@ -1271,8 +1284,8 @@ def answered(squad_scores: Remote, *questions: tuple[dict[str, str], dict[str, l
     """Fail unless exact match and F1 of all questions are right, for each pair of predictions and answers."""
     cases: dict[str, list[expect.Case]] = {"f1": [], "exact_match": []}
     for predictions, answers in questions:
-        found = expect.of_type(squad_scores(predictions, answers), dict, "squad_scores should return a dict")
-        told = 'squad_scores should return a dict with "exact_match" and "f1", and no more.'
+        found = expect.of_type(squad_scores(predictions, answers), dict, "`squad_scores` should return a dict")
+        told = '`squad_scores` should return a dict with "exact_match" and "f1", and no more.'
         assert {*found} == {*cases}, told
         for key, some in cases.items():
             some.append((found[key], *score_and_guesses(key, predictions, answers)))
@@ -1704,7 +1717,7 @@ def tagger(BiLSTMTagger, lib):
     """The same logits and vectors whatever the padding and the batch, by an LSTM written out step by step."""
     d, h, n = 5, 3, 4
     tagger = BiLSTMTagger(d, h, n)
-    state = expect.weights(tagger, tagger_shapes(d, h, n), "BiLSTMTagger(5, 3, 4)", seed=90)
+    state = expect.weights(tagger, tagger_shapes(d, h, n), "`BiLSTMTagger(5, 3, 4)`", seed=90)
     assert read(tagger.lstm.batch_first) is True, "`lstm` takes time first. Its batch should come first."
     x = normal(4, 6, d, seed=91)
     for sizes in ([3, 6, 1, 5], [2, 4, 1, 3], [6, 6, 6, 6], [6, 5, 3, 2]):
@@ -1879,7 +1892,7 @@ def best_tau(best_tau):
     """No tau scores better, and the score is that of this tau; ties, all answered, all refused."""
     some, tried = random.Random(8), []
     for questions in [*QUESTIONS, *(some_questions(some.randint(2, 12), some) for _ in range(40))]:
-        told = "best_tau should return two numbers, tau and the score that it gives"
+        told = "`best_tau` should return two numbers, tau and the score that it gives"
         found = expect.items(best_tau(*questions), 2, told)
         tau, score = (expect.number(one, what) for one, what in zip(found, ("tau", "the score"), strict=True))
         assert abs(tau) < 1e9, "tau is infinite. A tau beyond all differences gives the same score."

@@ -71,7 +71,7 @@ def with_heads(MultiTask: Remote, encoder: Remote, V: int, d: int, tasks: Mappin
         if place:
             told = "`heads` should hold the head of each task by the task's name."
             assert f"heads.{name}.weight" in state, told
-    state = expect.weights(model, task_shapes(V, d, tasks), "MultiTask", seed)
+    state = expect.weights(model, task_shapes(V, d, tasks), "`MultiTask`", seed)
     theirs = encoder.state_dict()
     told = "the encoder is a copy. All should share the one that was given."
     assert all(torch.equal(theirs[name], state[f"encoder.{name}"]) for name in theirs), told
@@ -265,7 +265,7 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
     assert recording, "no gradients are recorded afterwards: they are switched off and not on again."
     told = "the model that was given is not trained, or not with each task once: it goes through all of them itself."
     below = torch.arange(1, T + 2)[:, None] > torch.arange(1, T + 1)  # row i, column j (from 1): i >= j
-    looked_up = "all rows are row 0: is an accuracy looked up that was measured before? Evaluate each task anew."
+    looked_up = "all rows are row 0: an accuracy that was measured before is looked up. Evaluate each task again."
     trained = lessons == before + tasks
     expect.like(
         R,
@@ -387,9 +387,7 @@ def forgetting_of(R: torch.Tensor, T: int) -> tuple[float, dict[str, float]]:
         "row 0 counts as a best. Nothing had been learned then.": mean_of(lost(0, T - 1)),
         "negative forgetting is cut off at 0, or the end counts among what it is compared with. A task may end better "
         "than it ever was.": mean_of(lost(1, T - 1, True) if T > 1 else []),
-        "the mean is cut off at 0. Forgetting is negative where tasks end better than they ever were.": max(
-            0.0, wanted
-        ),
+        "the mean is cut off at 0. It is negative where tasks end better than they ever were.": max(0.0, wanted),
         "the best is looked for among the tasks before the last but one. Row T - 1 counts, too.": mean_of(
             lost(1, max(1, T - 2)) if T > 1 else []
         ),
@@ -508,7 +506,7 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
         says=says,
         kinds=("OverflowError", "ZeroDivisionError"),
     )
-    told = f"sampling should return a tensor of probabilities, not {kind(value)}."
+    told = f"`sampling` should return a tensor of probabilities, not {kind(value)}."
     assert type(value) is torch.Tensor and value.shape == (len(sizes),) and value.is_floating_point(), told
     assert not value.isnan().any(), "there is NaN among the probabilities: sizes or temperatures overflow."
     capped = [min(size, cap) if cap is not None else size for size in sizes]
@@ -636,7 +634,7 @@ def sound(Replay: Remote, lib: Library, capacity: int, stream: list[Any], n: int
     assert holder == "list", "`examples` should be a list."
     size = min(capacity, len(stream))
     assert len(kept) <= capacity, "a memory holds more examples than its capacity."
-    told = "a memory holds more than was added to it. Do all memories share one list?"
+    told = "a memory holds more than was added to it: memories share one list."
     assert len(kept) <= size, told
     told = (
         "a memory holds fewer examples than it could: equal ones count each, and so do those that are 0, empty or None."
@@ -756,6 +754,9 @@ def best_only(slopes: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
 
 MISREADINGS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "only the most likely answer counts. All count, with their probabilities.": best_only,
+    "only the most likely answer counts, weighted. All count, with their probabilities.": lambda slopes, p: (
+        best_only(slopes, p) * p.max()
+    ),
     "all answers count alike. Each counts with its probability.": lambda slopes, p: (slopes**2).sum(0),
     "the mean over the answers is taken. Each counts with its probability.": lambda slopes, p: (slopes**2).mean(0),
     "the gradients are those of probabilities. Take them of their logarithms.": lambda slopes, p: (
@@ -803,8 +804,8 @@ def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tens
     }
     flat = torch.cat([found[name].flatten() for name in wanted])
     right = torch.cat([part.flatten() for part in wanted.values()]).float()
-    told = "all numbers are 0: gradients are summed over the answers before they are squared, and cancel."
-    assert not right.any() or flat.any(), otherwise or told
+    summed = "all numbers are 0: gradients are summed over the answers before they are squared, and cancel."
+    assert not right.any() or flat.any(), otherwise or summed
     N = len(inputs)
 
     def joined(state: State) -> torch.Tensor:
@@ -827,7 +828,16 @@ def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tens
         ), squares
     # Some numbers are small: a hundredth of the largest is what an error is measured by.
     unit = float(right.max()) or 1.0
-    told = otherwise or "the numbers are not those of the formula: squares for each example and class, then the mean."
+
+    def told() -> str:
+        wrong = [
+            name for name in wanted if not expect.near(found[name] / unit, wanted[name].float() / unit, 1e-3, 1e-3)
+        ]
+        came, should = (float(side[wrong[0]].sum()) for side in (found, wanted))
+        size = f"is {came / should:.4g} times what it should be" if should else f"is {came:.4g}, and should be 0"
+        parts = f"for {N} examples and {count} classes, the sum of the information of `{wrong[0]}` {size}. "
+        return otherwise or f"{parts}Square for each example and class, weigh by probability, then take the mean."
+
     if not expect.near(flat / unit, right / unit, 1e-3, 1e-3):
         again = [fisher(theirs, inputs) for _ in range(8)]
         if not all(torch.equal(one[name], value[name]) for one in again for name in wanted):
@@ -864,8 +874,8 @@ def sure_of_some(fisher: Remote, theirs: Remote, ours: nn.Module, d: int) -> Non
     state = {"0.weight": rising.clone(), "0.bias": torch.zeros_like(bias)}
     theirs.load_state_dict(state)
     ours.load_state_dict(state)
-    told = "where the model is sure of one example and not of another, the numbers are wrong: what became NaN or "
-    told += "infinite was set to 0, or the logarithm of a probability near 0 was taken. Use log_softmax."
+    told = "where the model is sure of one example and not of another, the numbers are wrong. "
+    told += "The logarithm of a probability near 0 is not a number to leave out: use log_softmax."
     informed(fisher, theirs, ours, torch.tensor([0.3, 95.0, 200.0])[:, None].repeat(1, d), told)
 
 
@@ -881,14 +891,14 @@ def nearly(fisher: Remote, lib: Library, theirs: Remote, ours: nn.Module, x: tor
 
 def penalised(call: Callable[..., Any], wanted: float, guesses: Mapping[str, float], what: str, *given: Any) -> None:
     """Fail unless a penalty is this number, a tensor."""
-    value = call(*given)
+    value, formula = call(*given), "Compute it as its formula says."
     told = f"{what} should return a tensor with one number, not {kind(value)}: it is a part of the loss."
     assert type(value) is torch.Tensor and value.numel() == 1, told
     expect.number_like(
         float(value) + 1,
         wanted + 1,
         what,
-        f"{what} is not what its formula says.",
+        f"{what} came as {float(value):.6g}, which is too {'large' if float(value) > wanted else 'small'}. {formula}",
         {sentence: guess + 1 for sentence, guess in guesses.items()},
     )
 
@@ -1029,26 +1039,26 @@ def consolidation(remember, fisher, ewc, lib):
         theirs.train(training)
         before = theirs.state_dict()
         informed(fisher, theirs, ours, x)
-        assert read(theirs.training) is training, "fisher leaves the model in another mode."
-        told = "fisher leaves a part of the model in another mode: `model.train(was)` sets all, `.training` one."
+        assert read(theirs.training) is training, "`fisher` leaves the model in another mode."
+        told = "`fisher` leaves a part of the model in another mode: `model.train(was)` sets all, `.training` one."
         assert read(theirs[2].training) is training, told
-        assert expect.agree(theirs.state_dict(), before), "fisher changes the model's weights."
+        assert expect.agree(theirs.state_dict(), before), "`fisher` changes the model's weights."
     normed, twin = with_norm(lib, d, width, classes, 975)
     informed(
         fisher, normed, twin, x, "with batch norm the numbers are wrong: in evaluation mode it uses what it has kept."
     )
     for _, what in lib(probes).changes(fisher, {"the model": normed}, [normed, x], {}):
-        raise AssertionError(f"fisher changes the model: {what} {be(what)} not as before.")
-    told = "fisher leaves gradients, if only zeros, where there were none. Use torch.autograd.grad."
+        raise AssertionError(f"`fisher` changes the model: {what} {be(what)} not as before.")
+    told = "`fisher` leaves gradients, if only zeros, where there were none. Use torch.autograd.grad."
     assert lib(toys).leaves_gradients(fisher, theirs, x) is False, told
-    told = "fisher removes or changes the gradients that the parameters had. Use torch.autograd.grad."
+    told = "`fisher` removes or changes the gradients that the parameters had. Use torch.autograd.grad."
     assert lib(toys).forgets_gradients(lib(functools).partial(fisher, inputs=x), theirs, x) is False, told
-    told = "what fisher gives needs a gradient, or drags a graph along: detach it."
+    told = "what `fisher` gives needs a gradient, or drags a graph along: detach it."
     assert lib(toys).flows_from(fisher, theirs, x) is False, told
     theirs[0].weight.requires_grad_(False)
     ours[0].weight.requires_grad_(False)
     informed(fisher, theirs, ours, x)
-    assert lib(toys).learning(theirs) == [False, True, True, True], "fisher changes which parameters learn."
+    assert lib(toys).learning(theirs) == [False, True, True, True], "`fisher` changes which parameters learn."
     theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Embedding(9, classes), parts.Flatten()), 966)
     named = fisher(theirs, torch.tensor([[4], [1], [4]]))
     told = "a parameter on which no answer depends should have zeros."
@@ -1286,7 +1296,8 @@ def aligned(
     assert type(found) is not torch.Tensor, told
     number = expect.number(found, "the cosine")
     small = 0 < min(float(a.norm()), float(b.norm())) < 1e-7
-    told = "this is not the cosine of both gradients, over all parameters together."
+    size = "large" if number > wanted else "small"
+    told = f"the cosine came as {number:.9g}, which is too {size}. It is over all parameters together."
     if small:
         told = "the cosine of a small gradient is wrong: nothing is added to lengths, as `F.normalize` does, and only "
         told += "one of zeros has none."
@@ -1320,7 +1331,7 @@ def aligned(
 def projected(call: Remote, g_a: list[torch.Tensor], g_b: list[torch.Tensor]) -> None:
     """Fail unless g_a has lost what works against g_b, and nothing else."""
     value = expect.items(
-        call(g_a, g_b), len(g_a), "without_conflict should return a list with a tensor for each of g_a"
+        call(g_a, g_b), len(g_a), "`without_conflict` should return a list with a tensor for each of g_a"
     )
     for one, given in zip(value, g_a, strict=True):
         expect.tensor(one, tuple(given.shape), "a tensor of the result")
@@ -1338,14 +1349,14 @@ def projected(call: Remote, g_a: list[torch.Tensor], g_b: list[torch.Tensor]) ->
     guesses = {
         "the projection is made though there is no conflict.": a - product / (square or 1.0) * b,
         "each tensor is projected for itself. The gradient is one long vector.": torch.cat(per_tensor),
-        "g_a is unchanged though there is a conflict.": a,
+        "`g_a` is unchanged though there is a conflict.": a,
         "the part is added, not subtracted.": a + product / (square or 1.0) * b,
         "the product is divided by the length of g_b. It is the length squared.": a
         - product / (math.sqrt(square) or 1.0) * b,
         "the product is not divided by the squared length of g_b.": a - product * b,
         "the product is divided by the squared length of g_a. It is that of g_b.": a - product / (size_a or 1.0) * b,
-        "g_b is projected. It is g_a that gives way.": b - product / (size_a or 1.0) * a,
-        "g_b is given, not g_a.": b,
+        "`g_b` is projected. The gradient that gives way is `g_a`.": b - product / (size_a or 1.0) * a,
+        "`g_b` is given, not `g_a`.": b,
         "the part along itself is taken out of g_a.": a - product / (square or 1.0) * a,
         "what is left is only the part along g_b.": product / (square or 1.0) * b,
         "nothing is left of g_a. Only the part along g_b goes.": torch.zeros_like(a),
@@ -1427,7 +1438,7 @@ def conflicts(gradient_cosine, without_conflict, lib):
         projected(without_conflict, weak, small)
     projected(without_conflict, [1e-3 * one for one in weak], [1e-8 * one for one in g_b])
     projected(without_conflict, [-2 * one for one in g_b], g_b)
-    told = "without_conflict should return a list, not a tuple."
+    told = "`without_conflict` should return a list, not a tuple."
     assert lib(toys).type_of(without_conflict, weak, g_b) == "list", told
     zeros = [torch.zeros_like(one) for one in g_b]
     says = "a gradient of zeros is an error, or NaN. It is in conflict with nothing."

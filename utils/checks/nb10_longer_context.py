@@ -72,7 +72,7 @@ def tabled(distance_table: Remote, n: int, d: int) -> None:
                 table_of(n, d, 4.0).float()
             ),
             "the exponent is -k/d. It is -2k/d.": lambda: table_of(n, d, 1.0).float(),
-            "the frequencies grow. 10000 has a negative exponent.": lambda: table_of(n, d, -2.0).float(),
+            "the frequencies grow. The exponent of 10000 is negative.": lambda: table_of(n, d, -2.0).float(),
             "distances are negative: the sines have the wrong sign.": torch.cat([-sines, cosines], 1),
         },
     )
@@ -129,8 +129,8 @@ def first_wrong(found: torch.Tensor, wanted: torch.Tensor, shape: tuple[int, ...
     T, S = shape[-2:]
     places = ((found - wanted).abs() > 1e-4).flatten(0, 1).any(0).nonzero().tolist()
     i, j = places[0]
-    told = f"with scores of shape {shape}, column {j} of row {i} is not column {j + T - 1 - i} of the scores: "
-    return f"{told}key {j} is at distance {i + S - T - j} of query {i}."
+    told = f"with scores of shape `{shape}`, column {j} of row {i} is not column {j + T - 1 - i} of the scores. "
+    return f"{told}Key {j} is at distance {i + S - T - j} of query {i}."
 
 
 def moved(shift: Remote, scores: torch.Tensor) -> None:
@@ -343,7 +343,7 @@ def relative_attention(RelativeAttention, lib):
     """Four terms by content and distance; the memory is seen as a whole, the future not at all."""
     d, heads = 12, 3
     layer = RelativeAttention(d, heads)
-    state = expect.weights(layer, relative_shapes(d, heads), "RelativeAttention(12, 3)", 103)
+    state = expect.weights(layer, relative_shapes(d, heads), "`RelativeAttention(12, 3)`", 103)
     x, memory = normal(2, 4, d, seed=1), normal(2, 7, d, seed=2)
     attended(layer, state, x, memory, heads)
     attended(layer, state, x, None, heads)
@@ -445,7 +445,7 @@ def built(SegmentModel: Remote, lib: Library, ours: nn.ModuleList, theirs: Seque
     parts = segment_parts(ours)
     names = [(part, name) for part, module in parts.items() for name in module.state_dict()]
     shapes = {f"{part}.{name}": tuple(parts[part].state_dict()[name].shape) for part, name in names}
-    state = expect.weights(model, shapes, "SegmentModel", seed)
+    state = expect.weights(model, shapes, "`SegmentModel`", seed)
     for part, module in parts.items():
         module.load_state_dict({name: state[f"{one}.{name}"] for one, name in names if one == part})
     told = "the parts are copies. The very modules that were given are meant."
@@ -617,31 +617,35 @@ def farthest(n_layers: int, mem_len: int, T: int, i: int, *, stops: bool = False
     return start + i - oldest
 
 
-def reaches(reach: Remote, n_layers: int, mem_len: int, T: int, i: int) -> None:
-    """Fail unless the reach is that of the graph of states."""
-    L, M = n_layers, mem_len
-    value = reach(L, M, T, i)
-    told = "the reach is a float. It should be an integer."
-    assert type(value) is not float and not (type(value) is torch.Tensor and value.is_floating_point()), told
-    expect.number_like(
-        value,
-        farthest(L, M, T, i),
-        "the reach",
-        f"reach({L}, {M}, {T}, {i}) is not the distance of the farthest token that place {i} depends on.",
-        {
+def reaches(reach: Remote, asked: Sequence[tuple[int, int, int, int]]) -> None:
+    """Fail unless the reach is that of the graph of states for each of these layers, memories, segments and places."""
+    cases = []
+    for L, M, T, i in asked:
+        value, right = reach(L, M, T, i), farthest(L, M, T, i)
+        told = "the reach is a float. It should be an integer."
+        assert type(value) is not float and not (type(value) is torch.Tensor and value.is_floating_point()), told
+        guesses = {
             "place i counts in every layer. Only the first step begins inside the segment.": L * (M + i),
             "this is the reach of one layer. The memory's states have a memory of their own.": M + i,
             "this is layers times segments. The memory's length decides.": L * T,
             "this is layers times segments, and i. The memory's length decides.": L * T + i,
-            "i is left out: the distance is counted from place i.": farthest(L, M, T, i) - i,
+            "i is left out: the distance is counted from place i.": right - i,
+            "i is left out: this is layers times the memory's length.": L * M,
             "a memory that begins inside an old segment reaches that segment's beginning.": L * M + i,
-            "the memory counts once too often: the lowest layer has one, and no layer below.": (L + 1) * M + i,
-            "only layers - 1 memories count. Every layer has one.": (L - 1) * M + i,
+            "the memory counts once too often: the lowest layer has one, and no layer below.": farthest(L + 1, M, T, i),
+            "only layers - 1 memories count. Every layer has one.": farthest(L - 1, M, T, i),
             "whole segments count in every layer. The memory may be shorter, or longer.": L * (M + T) + i,
-            "the number of tokens in sight is one more than the distance to the farthest.": farthest(L, M, T, i) + 1,
-        },
-        tolerance=1e-9,
-    )
+            "the number of tokens in sight is one more than the distance to the farthest.": right + 1,
+        }
+        cases.append((value, right, guesses))
+
+    def otherwise(place: int, came: float) -> str:
+        L, M, T, i = asked[place]
+        size = "large" if came > farthest(L, M, T, i) else "small"
+        told = f"`reach({L}, {M}, {T}, {i})` gives {came:g}, which is too {size}. "
+        return f"{told}It is the distance from place {i} to the farthest token that it depends on."
+
+    expect.numbers_like(cases, "the reach", otherwise, 1e-9)
 
 
 REACH = Contract(
@@ -668,9 +672,7 @@ def reach(reach, lib):
         (3, 3, 1),
         (5, 1, 7),
     )
-    for n_layers, mem_len, T in sizes:
-        for i in reversed(range(T)):
-            reaches(reach, n_layers, mem_len, T, i)
+    reaches(reach, [(n_layers, mem_len, T, i) for n_layers, mem_len, T in sizes for i in reversed(range(T))])
     REACH.hold(reach, lib, "memory")
 
 
@@ -705,8 +707,10 @@ def two_numbers(value: Any, name: str) -> tuple[Any, Any]:
     return first, second
 
 
-def slid(evaluate: Remote, model: Remote, table: torch.Tensor, tokens: torch.Tensor, context: int) -> None:
-    """Fail unless each target was predicted from a window of its own."""
+def slid(
+    evaluate: Remote, model: Remote, table: torch.Tensor, tokens: torch.Tensor, context: int, training: bool
+) -> tuple[expect.Case, expect.Case]:
+    """The loss where each target is predicted from a window of its own, and the count of positions, as cases."""
     text, n = tokens.tolist(), len(tokens)
     loss, count = two_numbers(evaluate(model, tokens, context), "evaluate_sliding")
     right = nats(table, text, lambda t: t - context)
@@ -715,54 +719,59 @@ def slid(evaluate: Remote, model: Remote, table: torch.Tensor, tokens: torch.Ten
         value for start in range(n - context) for value in nats(table, text[start : start + context + 1], lambda t: 0)
     ]
     told = "`evaluate_sliding`: "
-    expect.number_like(
-        loss,
-        wanted,
-        "the loss of evaluate_sliding",
-        f"{told}the loss is not the mean over tokens[context:], for {n} tokens and a context of {context}.",
-        {
-            told + "all predictions of each window are averaged. Only the last one has the whole context.": mean_of(
-                every
-            ),
-            told + "tokens with less context count, too. Targets are tokens[context:].": mean_of(right),
-            told + "the window holds the target itself, or ends one too early.": mean_of(
-                nats(table, text, lambda t: t - context - 1)[context - 1 :]
-            ),
-            told + "the window is one token too short.": mean_of(
-                nats(table, text, lambda t: t - context + 1)[context - 1 :]
-            ),
-            told + "the last target is left out.": mean_of(right[context - 1 : -1]) if n > context + 1 else math.inf,
-            told + "the first target is left out.": mean_of(right[context:]) if n > context + 1 else math.inf,
-            told + "the losses are added up. Take the mean.": sum(right[context - 1 :]),
-            told + "the loss is in bits. Nats are meant.": wanted / math.log(2),
-            **in_other_moods(
-                told,
-                table,
-                lambda other: mean_of(nats(other, text, lambda t: t - context)[context - 1 :]),
-            ),
-        },
-    )
-    expect.number_like(
-        count,
-        context * (n - context),
-        "the number of positions of evaluate_sliding",
-        told + "the number of positions is not that of all windows together.",
-        {
-            told + "counted are the targets. Each costs a whole window of positions.": n - context,
-            told + "a window too many is counted: the one that has no target.": context * (n - context + 1),
-        },
-        tolerance=1e-9,
+    return (
+        (
+            loss,
+            wanted,
+            {
+                told + "all predictions of each window are averaged. Only the last one has the whole context.": mean_of(
+                    every
+                ),
+                told + "tokens with less context count, too. Targets are tokens[context:].": mean_of(right),
+                told + "the window holds the target itself, or ends one too early.": mean_of(
+                    nats(table, text, lambda t: t - context - 1)[context - 1 :]
+                ),
+                told + "the window is one token too short.": mean_of(
+                    nats(table, text, lambda t: t - context + 1)[context - 1 :]
+                ),
+                told + "the last target is left out.": mean_of(right[context - 1 : -1])
+                if n > context + 1
+                else math.inf,
+                told + "the first target is left out.": mean_of(right[context:]) if n > context + 1 else math.inf,
+                told + "the losses are added up. Take the mean.": sum(right[context - 1 :]),
+                told + "the loss is in bits. Nats are meant.": wanted / math.log(2),
+                **in_other_moods(
+                    told,
+                    table,
+                    lambda other: mean_of(nats(other, text, lambda t: t - context)[context - 1 :]),
+                    training,
+                ),
+            },
+        ),
+        (
+            count,
+            context * (n - context),
+            {
+                told + "counted are the targets. Each costs a whole window of positions.": n - context,
+                told + "a window too many is counted: the one that has no target.": context * (n - context + 1),
+            },
+        ),
     )
 
 
-def in_other_moods(told: str, table: torch.Tensor, mean: Callable[[torch.Tensor], float]) -> dict[str, float]:
-    """What the loss is if the model is asked in training mode, or while gradients are recorded."""
+def in_other_moods(
+    told: str, table: torch.Tensor, mean: Callable[[torch.Tensor], float], training: bool
+) -> dict[str, float]:
+    """What the loss is if the model, in this mode, is asked in training mode, or while gradients are recorded."""
     sentences = {
         1: "the model is asked in training mode.",
         2: "gradients are recorded: use torch.no_grad().",
         3: "the model is asked in training mode, and gradients are recorded.",
     }
-    return {told + sentence: mean(table.roll(mood, -1)) for mood, sentence in sentences.items()}
+    return {
+        told + sentence: mean(table.roll(mood, -1)) if training or mood == 2 else math.inf
+        for mood, sentence in sentences.items()
+    }
 
 
 def read_once(table: torch.Tensor, tokens: Sequence[int], T: int, mem_len: int, again: bool = False) -> list[float]:
@@ -786,9 +795,16 @@ def read_once(table: torch.Tensor, tokens: Sequence[int], T: int, mem_len: int, 
 
 
 def went_through(
-    evaluate: Remote, model: Remote, table: torch.Tensor, tokens: torch.Tensor, T: int, mem_len: int, first: int
-) -> None:
-    """Fail unless the text was read once, in segments, with a memory."""
+    evaluate: Remote,
+    model: Remote,
+    table: torch.Tensor,
+    tokens: torch.Tensor,
+    T: int,
+    mem_len: int,
+    first: int,
+    training: bool,
+) -> tuple[expect.Case, expect.Case]:
+    """The loss where the text is read once, in segments, with a memory, and the count of positions, as cases."""
     text, n = tokens.tolist(), len(tokens)
     loss, count = two_numbers(evaluate(model, tokens, T, mem_len, first), "evaluate_cached")
     right = read_once(table, text, T, mem_len)
@@ -798,45 +814,48 @@ def went_through(
     def mistaken(length: int, again: bool = False) -> float:
         return mean_of(read_once(table, text, T, length, again)[first - 1 :])
 
-    expect.number_like(
-        loss,
-        wanted,
-        "the loss of evaluate_cached",
-        f"{told}the loss is not the mean over tokens[{first}:], for {n} tokens, T = {T} and mem_len = {mem_len}.",
-        {
-            told + "the memories are thrown away at the end of each segment.": mistaken(0),
-            told + "everything is remembered: mem_len is ignored.": mistaken(n),
-            told + "the last tokens are read again. Give the model the memories that it gave.": mistaken(mem_len, True),
-            told + "the memory has the length of a segment. mem_len says how long it is.": mistaken(T),
-            told + "targets before tokens[first] count, too.": mean_of(right),
-            told + "the first of the targets is left out: tokens[first] is one.": (
-                mean_of(right[first:]) if first < n - 1 else math.inf
-            ),
-            told + "one target too many counts: the first one is tokens[first].": mean_of(right[max(0, first - 2) :]),
-            told + "the last, shorter segment is left out.": (
-                mean_of(right[first - 1 : whole]) if whole >= first else math.inf
-            ),
-            told + "the losses are added up. Take the mean.": sum(right[first - 1 :]),
-            told + "means of segments are averaged. Targets of a short one count as much as all others.": mean_of(
-                [mean_of(right[k : k + T]) for k in range(0, n - 1, T)]
-            ),
-            told + "the loss is in bits. Nats are meant.": wanted / math.log(2),
-            **in_other_moods(told, table, lambda other: mean_of(read_once(other, text, T, mem_len)[first - 1 :])),
-        },
-    )
-    expect.number_like(
-        count,
-        n - 1,
-        "the number of positions of evaluate_cached",
-        told + "the number of positions is not that of all segments together.",
-        {
-            told + "counted are the targets that count. All tokens but the last are read.": n - first,
-            told + "the last token is counted. It is not an input.": n,
-            told + "what is remembered is counted again. It is not computed again.": sum(
-                min(T, n - 1 - k) + min(mem_len, k) for k in range(0, n - 1, T)
-            ),
-        },
-        tolerance=1e-9,
+    return (
+        (
+            loss,
+            wanted,
+            {
+                told + "the memories are thrown away at the end of each segment.": mistaken(0),
+                told + "everything is remembered: mem_len is ignored.": mistaken(n),
+                told + "the last tokens are read again. Give the model the memories that it gave.": mistaken(
+                    mem_len, True
+                ),
+                told + "the memory has the length of a segment. `mem_len` says how long it is.": mistaken(T),
+                told + "targets before tokens[first] count, too.": mean_of(right),
+                told + "the first of the targets is left out: tokens[first] is one.": (
+                    mean_of(right[first:]) if first < n - 1 else math.inf
+                ),
+                told + "one target too many counts: the first one is tokens[first].": mean_of(
+                    right[max(0, first - 2) :]
+                ),
+                told + "the last, shorter segment is left out.": (
+                    mean_of(right[first - 1 : whole]) if whole >= first else math.inf
+                ),
+                told + "the losses are added up. Take the mean.": sum(right[first - 1 :]),
+                told + "means of segments are averaged. Targets of a short one count as much as all others.": mean_of(
+                    [mean_of(right[max(k, first - 1) : k + T]) for k in range(0, n - 1, T) if k + T >= first]
+                ),
+                told + "the loss is in bits. Nats are meant.": wanted / math.log(2),
+                **in_other_moods(
+                    told, table, lambda other: mean_of(read_once(other, text, T, mem_len)[first - 1 :]), training
+                ),
+            },
+        ),
+        (
+            count,
+            n - 1,
+            {
+                told + "counted are the targets that count. All tokens but the last are read.": n - first,
+                told + "the last token is counted. It is not an input.": n,
+                told + "what is remembered is counted again. It is not computed again.": sum(
+                    min(T, n - 1 - k) + min(mem_len, k) for k in range(0, n - 1, T)
+                ),
+            },
+        ),
     )
 
 
@@ -846,13 +865,43 @@ def evaluated(
     """Fail unless both are right for texts of these sizes: length, context, T, mem_len and first."""
     table = 2 * normal(7, V, seed=seed)
     model = lib(toys).Rememberer(table)
+    for some in (sizes[:3], sizes[3:]):  # the first ones say best which mistake it is
+        judged(sliding, cached, lib, some, (model, table), V, seed)
+
+
+def judged(
+    sliding: Remote,
+    cached: Remote,
+    lib: Library,
+    sizes: Sequence[tuple[int, ...]],
+    pair: tuple[Remote, torch.Tensor],
+    V: int,
+    seed: int,
+) -> None:
+    """Fail unless both are right for all these sizes; pair: the model, and its table."""
+    cases: list[list[expect.Case]] = [[], [], [], []]  # loss and count of one function, and of the other
+    model, table = pair
     for place, (n, context, T, mem_len, first) in enumerate(sizes):
-        tokens = torch.randint(V, (n,), generator=expect.generator(seed + place))
+        tokens = torch.randint(V, (n,), generator=expect.generator(seed + place + n))
         training = place % 2 == 0
         model.train(training)
-        slid(sliding, model, table, tokens, context)
-        went_through(cached, model, table, tokens, T, mem_len, first)
+        read = slid(sliding, model, table, tokens, context, training)
+        read += went_through(cached, model, table, tokens, T, mem_len, first, training)
+        for some, case in zip(cases, read, strict=True):
+            some.append(case)
         expect.unchanged(lib(probes).facts(model), FACTS | {"the modes of its parts": [training] * 2}, "afterwards")
+
+    def otherwise(what: str, which: int, place: int, came: float) -> str:
+        n, context, T, mem_len, first = sizes[place]
+        call = ("evaluate_cached", "evaluate_sliding")[which < 2]
+        given = f"context = {context}" if which < 2 else f"T = {T}, mem_len = {mem_len}, first = {first}"
+        size = "large" if came > cases[which][place][1] else "small"
+        told = f"`{call}`: with `len(tokens) = {n}, {given}`, the {what} came as {came:.6g}, which is too {size}. "
+        means = f"mean over `tokens[{context if which < 2 else first}:]`"
+        return told + (f"It is the {means}." if what == "loss" else "Each position that the model computes counts.")
+
+    for which, (what, tolerance) in enumerate((("loss", 1e-4), ("number of positions", 1e-9)) * 2):
+        expect.numbers_like(cases[which], f"the {what}", partial(otherwise, what, which), tolerance)
 
 
 # What is the same of a `toys.Rememberer` after it was used.
@@ -915,7 +964,7 @@ def masked(permutation_masks: Remote, order: list[int]) -> None:
         first = wanted is content
         guesses = {
             "what may be seen is False, and the rest True. True means: may look.": ~wanted,
-            "`order` is taken for the ranks. order[k] is the token that comes k-th.": either if first else other,
+            "`order` is taken for the ranks. The token that comes k-th is `order[k]`.": either if first else other,
             "rows and columns are exchanged: a row is who looks.": wanted.T,
             "the order is read from its end: the first one sees all others.": wanted.T if not first else query.T | own,
             "the order is not used: this is the mask from left to right.": (
@@ -965,6 +1014,7 @@ def stream(
     added: torch.Tensor | None = None,
     act: Callable[[torch.Tensor], torch.Tensor] = torch.relu,
     cut: Callable[[torch.Tensor, int], torch.Tensor] = cut,
+    adds: bool = True,
 ) -> torch.Tensor:
     """One stream of the layer, or with a mistake in it.
 
@@ -989,7 +1039,7 @@ def stream(
     sum1 = (asking if added is None else added) + (together @ state["out_proj.weight"].mT if last else together)
     x = sum1 if pre_norm else norm("norm1", sum1)
     hidden = F.linear(norm("norm2", x) if pre_norm else x, state["linear1.weight"], state["linear1.bias"])
-    sum2 = x + F.linear(act(hidden), state["linear2.weight"], state["linear2.bias"])
+    sum2 = adds * x + F.linear(act(hidden), state["linear2.weight"], state["linear2.bias"])
     return sum2 if pre_norm else norm("norm2", sum2)
 
 
@@ -1036,7 +1086,7 @@ def streamed(
     """Both outputs; fail unless they are those of the one layer with its two masks."""
     B, T, d = h.shape
     value = expect.items(layer(h, g, *masks), 2, "the layer should give two tensors, h' and g'")
-    found, cases = [], (("h'", h, masks[0], masks[1]), ("g'", g, masks[1], masks[0]))
+    found, cases = [], (("`h'`", h, masks[0], masks[1]), ("`g'`", g, masks[1], masks[0]))
     for given, (name, asking, mask, other) in zip(value, cases, strict=True):
         told = f"{name} holds NaN: a softmax over a row with nothing to see. Zeros are meant there."
         assert type(given) is not torch.Tensor or not given.is_floating_point() or not given.isnan().any(), told
@@ -1047,6 +1097,10 @@ def streamed(
         uniform = but(empty=lambda v: v.mean(2, keepdim=True).expand_as(v))
         guesses: dict[str, Callable[[], torch.Tensor]] = {
             "who may look at nothing sees everything: a softmax over equal scores is uniform.": uniform,
+            "a token that may look at nothing sees everything.": partial(
+                stream, state, asking, h, mask | ~mask.any(-1, keepdim=True), heads
+            ),
+            "what goes into the feed-forward part is not added to what comes out.": but(adds=False),
             "the masks are exchanged.": partial(stream, state, asking, h, other, heads),
             "True is taken for hidden. It means: may look.": partial(stream, state, asking, h, ~mask, heads),
             "the mask is ignored.": partial(stream, state, asking, h, torch.ones_like(mask), heads),
@@ -1076,7 +1130,7 @@ def two_streams(TwoStreamLayer, lib):
     """One layer for two streams; nobody's query sees itself, and the first of an order sees nothing."""
     d, heads, d_ff = 12, 3, 7
     layer = TwoStreamLayer(d, heads, d_ff)
-    state = expect.weights(layer, stream_shapes(d, d_ff), "TwoStreamLayer(12, 3, 7)", 109)
+    state = expect.weights(layer, stream_shapes(d, d_ff), "`TwoStreamLayer(12, 3, 7)`", 109)
     for order in ([2, 1, 3, 0, 4], [2, 0, 3, 1], [0]):
         T = len(order)
         h, g = normal(2, T, d, seed=T), normal(2, T, d, seed=10 + T)

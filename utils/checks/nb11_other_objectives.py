@@ -103,7 +103,7 @@ def apart(masked_places: Remote, lib: Library, places: Sequence[Place], n: int =
         told = f"{what} does not change the masks."
         assert len(pairs) < 2 or not all(frozenset(pair) in same for pair in pairs), told
     one, other = ("(seed {}, sentence {}, epoch {})".format(*place) for place in alike[0])
-    raise AssertionError(f"{one} and {other} have the same mask. Do their numbers become one and the same seed?")
+    raise AssertionError(f"the masks of {one} and {other} are the same: their numbers become the same seed.")
 
 
 def differs(one: Place, other: Place) -> list[int]:
@@ -265,7 +265,7 @@ MISREADINGS: dict[str, Callable[[Documents, int, int], list[list[int]]]] = {
 
 def packed(full_rows: Remote, documents: Documents, max_len: int, sep: int) -> None:
     """Fail unless the rows are those of FULL-SENTENCES."""
-    found = expect.of_type(full_rows(documents, max_len, sep), list, "full_rows should return a list of rows")
+    found = expect.of_type(full_rows(documents, max_len, sep), list, "`full_rows` should return a list of rows")
     for row in found:
         expect.of_type(row, list, "a row should be a list of token numbers")
         assert all(type(token) is int for token in row), "a row should hold token numbers, ints, and nothing else."
@@ -291,7 +291,7 @@ def packed(full_rows: Remote, documents: Documents, max_len: int, sep: int) -> N
     assert tokens == stream, "tokens are lost, or come twice."
     assert max(map(len, found)) <= max_len, "a row has more than max_len tokens."
     row = next(k for k, one in enumerate(itertools.chain(found, [[]])) if one != [*wanted, []][k])
-    what = f"full_rows({documents}, {max_len}, {sep})"
+    what = f"`full_rows({documents}, {max_len}, {sep})`"
     what = what if len(what) < 100 else f"with {len(documents)} documents and max_len = {max_len}"
     told = f"{what}: row {row} is wrong. It is filled as far as the next whole sentence allows, with a separator "
     raise AssertionError(told + "between two documents.")
@@ -488,7 +488,7 @@ def independent_lengths(span_lengths: Remote, lib: Library, seed: int) -> None:
     assert found.max() <= 10, "there are spans that are longer than `longest`."
     shares = shares_of_lengths(0.2, 10)
     alike = int((found[:, 1:] == found[:, :-1]).sum())
-    told = "lengths side by side are alike too often: are they sorted, or is each given twice? Draw them independently."
+    told = "lengths side by side are alike too often, as if sorted or given twice. Draw them independently."
     likely(alike, 150 * 19, sum(share**2 for share in shares.values()), told, 6)
     spread = float((found == 1).sum(1).double().var()) / (20 * shares[1] * (1 - shares[1]))
     told = "each call has about as many short lengths as the next. Draw each independently of the others."
@@ -574,7 +574,7 @@ def placed(
     rate = 0.15 if rate is None else rate
     says = "some lengths are an error: spans that are longer than the text, or for which there is no place."
     tally = expect.answers(lib(toys).tally, span_mask, given, seed, repeats, says=says, kinds=("ValueError",))
-    told = "span_mask should return a tensor of booleans, one for each token."
+    told = "`span_mask` should return a tensor of booleans, one for each token."
     expect.of_type(tally, dict, told)
     assert all(type(one) is str and len(one) == n and {*one} <= {"0", "1"} for one in tally), told
     assert sum(tally.values()) == repeats and min(tally.values()) > 0, told
@@ -920,7 +920,7 @@ def boundary(boundaries, BoundaryObjective, lib):
     told = "no gradient, or a wrong one, reaches the states at the ends of the spans."
     expect.close(expect.tensor(slopes[0], tuple(states.shape), "the gradient"), own, told, 1e-3)
     for name in objective_shapes(d, longest):
-        told = f"the gradient of `{name}` is wrong: is a row or a part of it left out?"
+        told = f"the gradient of `{name}` is wrong: a row or a part of it is left out."
         assert name in of_parts, f"`{name}` is not a parameter: it never learns."
         expect.close(of_parts[name], leaves[name].grad, told, 1e-3)
     expect.one_device(lib, toy.Beside(module, embedding), states, mask)
@@ -1161,10 +1161,12 @@ def pair_task(pair_task, lib):
         found = [pairs_of(one, count) for one in lib(toys).each(pair_task, [[documents, task, going]] * 300)]
         labels = {label for one in found for *_, label in one}
         assert len(labels) > 1, f"all labels are {labels.pop()}."
-        assert len({tuple(one) for one in found[:20]}) > 1, "a second call with one rng gives the same: is it seeded?"
+        assert len({tuple(one) for one in found[:20]}) > 1, (
+            "a second call with one `rng` gives the same, as if it were seeded."
+        )
         drawn_evenly(found, documents, task)
         first, again, other = (pair_task(documents, task, make(seed)) for seed in (5, 5, 6))
-        assert first == again, "the same rng gives other pairs: does all chance come from `rng`?"
+        assert first == again, "the same `rng` gives other pairs: all chance should come from `rng`."
         assert first != other, "another rng gives the same pairs."
         without: list[list[list[str]]] = [[], [[]], [["alone"]], [["alone"], ["alone, too"]]]
         for empty in without:

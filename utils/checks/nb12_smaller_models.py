@@ -1,5 +1,6 @@
 """Checks of notebook 12: narrow tables, shared layers, counts, masks, rewinding, soft labels, time and dominance."""
 
+import contextlib
 import copy
 import math
 import random
@@ -104,7 +105,7 @@ def factorized_embedding(FactorizedEmbedding, lib):
         name = f"FactorizedEmbedding({V}, {E}, {d})"
         model = FactorizedEmbedding(V, E, d)
         shapes = {"table.weight": (V, E), "up.weight": (d, E), "up.bias": (d,)}
-        state = expect.weights(model, shapes, name, 121)
+        state = expect.weights(model, shapes, f"`{name}`", 121)
         ids = torch.randint(V, (B, T), generator=expect.generator(V))
         hidden = normal(B, T, d, seed=122)
         for _ in range(2):
@@ -112,7 +113,7 @@ def factorized_embedding(FactorizedEmbedding, lib):
             model.eval()
     large = {**state, "table.weight": 50 * state["table.weight"]}
     model.load_state_dict(large)
-    told = "rows of the table are changed where they are long: is there a max_norm?"
+    told = "rows of the table are changed where they are long, as `max_norm` does. They stay as they are."
     expect.close(model(ids), embedded(large, ids), told)
     assert expect.agree(model.state_dict(), large), told
     told = "when the weights change, the scores in evaluation mode do not: something is kept."
@@ -200,7 +201,7 @@ def shared_encoder(SharedEncoder, lib):
         encoder = went_through(SharedEncoder, lib, d, count, x, 124)
     layer = lib(nn).Linear(2, 2)
     layer.load_state_dict({"weight": (1 + 5e-6) * torch.eye(2), "bias": torch.zeros(2)})
-    told = "where a pass changes x by little, the output is not that of n_layers passes: is there a stop?"
+    told = "where a pass changes x by little, the output is not that of n_layers passes. There is no early stop."
     expect.close(SharedEncoder(layer, 300)(torch.ones(1, 1, 2)), (1 + 5e-6) ** 300 * torch.ones(1, 1, 2), told, 2e-4)
     SHARED.hold(SharedEncoder, lib, "dtypes", "layout", "gradients", "modes", "device")
     layer = lib(nn).Dropout(0.5)
@@ -367,10 +368,19 @@ def pruned(call: Remote, lib: Library, weights: State, sparsity: float, names: S
         everything = {name: part.double() for name, part in weights.items()}
         whole = smallest(everything, round(sparsity * sum(p.numel() for p in everything.values())), torch.abs)
         wanted = joined(smallest(rows, count, torch.abs))
+
+        def told_of_masks() -> str:
+            sizes, stays = torch.cat([row.abs().flatten() for row in rows.values()]), flat.bool()
+            at = f"of {total} weights at sparsity {sparsity:g}"
+            if int((~stays).sum()) != count:
+                return f"{at}, {int((~stays).sum())} go. It should be round(sparsity * number) = {count}."
+            largest, least = sizes[~stays].max(), sizes[stays].min()
+            return f"{at}, one of size {largest:.15g} goes, and a smaller one of {least:.15g} stays."
+
         expect.like(
             flat.float(),
             wanted,
-            "what goes is not exactly the smallest of all named weights.",
+            told_of_masks,
             {
                 "True stands where weights go. True means: it stays.": 1 - wanted,
                 "each matrix has a threshold of its own. All named weights are compared with each other.": joined(each),
@@ -392,8 +402,12 @@ def pruned(call: Remote, lib: Library, weights: State, sparsity: float, names: S
         )
         return
     gone, stays = ~flat, torch.cat([row.abs().flatten() for row in rows.values()])
-    told = "where weights are equal, too many or too few go. A threshold takes all of them or none."
-    assert int(gone.sum()) == count, told
+    if count and int(gone.sum()) != count:
+        level, number = stays.sort().values[count - 1], int(gone.sum())
+        told = "where weights are equal, too many or too few go. A threshold takes all of them or none."
+        assert number not in (int((stays <= level).sum()), int((stays < level).sum())), told
+    told = f"of {total} weights at sparsity {sparsity:g}, {int(gone.sum())} go, where some weights are equal. "
+    assert int(gone.sum()) == count, f"{told}It should be round(sparsity * number) = {count}."
     told = "a weight goes that is larger than one that stays."
     assert not gone.any() or gone.all() or stays[gone].max() <= stays[~gone].min(), told
 
@@ -526,7 +540,8 @@ def stepped(
     named = dict(ours.named_parameters())
     for x, labels, masks in data:
         lib(toys).leave_gradients(theirs)
-        value = train_step(theirs, other, x, labels, masks)
+        with world_kept(lib, "after train_step", True) if x is data[0][0] else contextlib.nullcontext():
+            value = train_step(theirs, other, x, labels, masks)
         mine.zero_grad()
         with torch.enable_grad():
             otherwise = copy.deepcopy(ours).train(not ours.training)
@@ -539,7 +554,7 @@ def stepped(
             value,
             loss.item(),
             "what train_step returns",
-            "train_step does not return the mean loss before the step.",
+            f"`train_step` should return the mean loss before the step. It returned {value!r:.60}.",
             {
                 "the loss is summed over the batch. Take the mean.": loss.item() * count,
                 "the loss is that of the other mode: the model is trained in the mode in which it is.": other_mode,
@@ -551,12 +566,11 @@ def stepped(
                 named[name].mul_(mask)
         state = theirs.state_dict()
         for name, mask in masks.items():
-            told = "weights that should be zero are not after the step: they are masked before it, or only their "
-            told += "gradients are."
+            told = "weights that should be zero are not zero after the step. Mask the weights, after the step."
             assert not state[name][~mask].any(), told
         for name, part in ours.state_dict().items():
-            told = f"`{name}` is not what the optimizer makes of it: earlier gradients count, there is no step or "
-            told += "more than one, or more is masked than should be."
+            told = f"`{name}` is wrong after a step of {rule}. It should be what one step makes of this batch's "
+            told += "gradient alone, with zeros where its mask is False."
             expect.close(state[name].float(), part.float(), told, 1e-3)
         told = "train_step changes the mode of the model."
         assert read(theirs.training) is ours.training, told
@@ -620,7 +634,8 @@ def left_after(sparsity_after: Remote, rounds: int, rate: float) -> None:
             other, guess(3, 0.3), abs_tol=1e-9
         )
         assert not both, sentence
-    raise AssertionError(f"for {rounds} rounds at a rate of {rate:g} the sparsity is wrong.")
+    size = "large" if found > right(rounds, rate) else "small"
+    raise AssertionError(f"for {rounds} rounds at a rate of {rate:g} the sparsity is {found:.6g}, which is too {size}.")
 
 
 @check("12.5", points=3, forbids=(*MODELS, "torch.nn.utils.prune"))
@@ -629,12 +644,14 @@ def rewinding(snapshot, rewind, train_step, sparsity_after, lib):
     sizes = (4, 5, 3)
     theirs, ours = expect.twins(lib, lambda parts: net_of(parts, *sizes), 125)
     theirs[3].bias.requires_grad_(False)
-    kept(snapshot, lib, theirs, ours)
+    with world_kept(lib, "after snapshot"):
+        kept(snapshot, lib, theirs, ours)
     unusual = toys.Unusual()
     kept(snapshot, lib, lib(toys).same_as(lib(toys).Unusual(), unusual.state_dict()), unusual)
     saved = {name: value.clone() for name, value in ours.state_dict().items()}
     for masks in (some_masks(ours, 0.5, 126), {}, {"3.weight": torch.zeros(3, 5, dtype=torch.bool)}):
-        went_back(rewind, lib, theirs, saved, masks)
+        with world_kept(lib, "after rewind") if masks else contextlib.nullcontext():
+            went_back(rewind, lib, theirs, saved, masks)
     # Without the norm, all parameters are known to the device's stand-in.
     theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(4, 5), parts.Linear(5, 3)), 127)
     state = snapshot(theirs)
@@ -727,8 +744,8 @@ def taught(
         "the soft part is divided by the number of classes, too.": {"mean": 1 / C},
         "the soft part is summed over the examples. Take the mean.": {"mean": N},
         "this is a cross-entropy with the teacher, not KL: the teacher's entropy is still in it.": {"entropy": True},
-        "kl_div is given the student's probabilities. It takes their logarithms.": {"given": "student"},
-        "with log_target=True, kl_div is given the teacher's probabilities. It takes their logarithms then.": {
+        "`kl_div` is given the student's probabilities. It takes their logarithms.": {"given": "student"},
+        "with `log_target=True`, `kl_div` is given the teacher's probabilities. It takes their logarithms then.": {
             "given": "teacher"
         },
     }
@@ -899,28 +916,19 @@ def chosen(
     wanted = free(rows)
     assert found == wanted or sorted(found) != wanted, "the places are not in ascending order."
     best = [max(range(len(rows)), key=lambda i: rows[i][0])] if rows else []
-    ignored = {
+    guesses = {
+        "larger is taken to be better in every column. Parameters and seconds are costs.": free(rows, (-1, -1, -1)),
+        "smaller is taken to be better in every column. Accuracy is not a cost.": free(rows, (1, 1, 1)),
+        "a row stays that is equal in one column and worse in another. That is dominated.": free(rows, ties="strict"),
+        "equal rows dominate each other. They do not: both stay.": free(rows, ties="none"),
+        "of equal rows only the first stays. Both do.": free(rows, ties="first"),
+        "these are the rows that are dominated.": [i for i in range(len(rows)) if i not in wanted],
+        "only the most accurate row stays.": best,
+        "the rows are numbered from 1.": [i + 1 for i in wanted],
         "the seconds are not compared.": free([(a, b, 0.0) for a, b, _ in rows]),
         "the parameters are not compared.": free([(a, 0, c) for a, _, c in rows]),
     }
-    expect.explained(
-        found,
-        wanted,
-        told,
-        {
-            "larger is taken to be better in every column. Parameters and seconds are costs.": free(rows, (-1, -1, -1)),
-            "smaller is taken to be better in every column. Accuracy is not a cost.": free(rows, (1, 1, 1)),
-            "a row stays that is equal in one column and worse in another. That is dominated.": free(
-                rows, ties="strict"
-            ),
-            "equal rows dominate each other. They do not: both stay.": free(rows, ties="none"),
-            "of equal rows only the first stays. Both do.": free(rows, ties="first"),
-            "these are the rows that are dominated.": [i for i in range(len(rows)) if i not in wanted],
-            "only the most accurate row stays.": best,
-            "the rows are numbered from 1.": [i + 1 for i in wanted],
-        }
-        | ({} if told == NEAR else ignored),
-    )
+    expect.explained(found, wanted, told, {} if told == NEAR else guesses)
 
 
 @check("12.7", points=2, forbids=MODELS)
@@ -959,6 +967,7 @@ def measuring(time_per_example, undominated, lib):
     chosen(undominated, [(0.9, 109_482_241, 0.5), (0.9, 109_482_240, 0.5), (0.9, 109_482_240, 0.5 + 1e-7)], NEAR)
     chosen(undominated, [(0.9, 10, 2.0e-6), (0.9, 10, 2.1e-6), (0.9 + 1e-9, 11, 2.0e-6)], NEAR)
     chosen(undominated, [(0.9, 10, 2.0), (0.9, 10, 2.0 + 1e-12)], NEAR)
+    chosen(undominated, [(0.9, 10, 2.0), (0.9 + 1e-12, 10, 2.0)], NEAR)
 
 
 # 12.8

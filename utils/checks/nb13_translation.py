@@ -180,7 +180,7 @@ def cross_attention(CrossAttention, lib):
         (12, 3, 10, 2, 4, 7), (8, 2, 8, 2, 5, 5), (6, 1, 4, 1, 1, 1), (4, 4, 9, 3, 6, 2), (6, 2, 5, 2, 3, 1),
     ):  # fmt: skip
         layer = CrossAttention(d, heads, read)
-        state = expect.weights(layer, attention_shapes(d, read), f"CrossAttention({d}, {heads}, {read})", 130 + d)
+        state = expect.weights(layer, attention_shapes(d, read), f"`CrossAttention({d}, {heads}, {read})`", 130 + d)
         x, memory = normal(B, T, d, seed=131), normal(B, S, read, seed=132)
         masks = (None, read_mask(B, T, S, 133), read_mask(B, 1, S, 135), read_mask(1, T, S, 137))
         for allowed in masks:
@@ -189,7 +189,7 @@ def cross_attention(CrossAttention, lib):
         attended(layer, state, x, memory, masks[1], heads)
     d, heads, read, (B, T, S) = 12, 3, 10, (2, 4, 7)
     layer = CrossAttention(d, heads, read)
-    state = expect.weights(layer, attention_shapes(d, read), "CrossAttention(12, 3, 10)", 139)
+    state = expect.weights(layer, attention_shapes(d, read), "`CrossAttention(12, 3, 10)`", 139)
     x, memory, allowed = normal(B, T, d, seed=141), normal(B, S, read, seed=142), read_mask(B, 1, S, 143)
     found, edited = layer(x, memory, allowed), torch.where(allowed.mT, memory, memory + 50)
     expect.close(layer(x, edited, allowed), found, "what is not allowed moves the output.")
@@ -252,7 +252,7 @@ def layer_of(
     layer, names = Layer(*attentions, d, d_ff, *([] if p is None else [p])), ("self_attention", second)
     shapes = layer_shapes(dict(zip(names, (d, read), strict=True)), d, d_ff)
     name = "DecoderLayer" if second == "cross_attention" else "BertFusedLayer"
-    state = expect.weights(layer, shapes, f"{name}({', '.join(names)}, {d}, {d_ff}, {p})", seed)
+    state = expect.weights(layer, shapes, f"`{name}({', '.join(names)}, {d}, {d_ff}, {p})`", seed)
     own = part_of(state, names[0]), part_of(state, second)
     if d == read and expect.agree(attentions[0].state_dict(), own[1]):
         assert not expect.agree(attentions[1].state_dict(), own[0]), "the two attentions are exchanged."
@@ -536,8 +536,8 @@ def drops(
             for sentence, other in wrong.items():
                 assert (nearest(found, other(state, x, *given, 2.0))[0] > 1e-4).any(), sentence
             raise AssertionError(
-                "in training mode, with dropout 0.5, the output is none that dropout in the right places can leave. "
-                f"It is {where}, nowhere else: not on what comes in, and not inside a part."
+                "in training mode, with dropout 0.5, no dropout in the right places gives this output. "
+                f"It belongs {where}. What comes in has none, and the inside of a part has none."
             )
         bits = torch.stack([number >> place & 1 for place in range((every.dim() - 3) * d)], -1)
         masks.append(bits.view(B, T, every.dim() - 3, d))
@@ -777,7 +777,7 @@ def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps
     V, each = logits.size(-1), [pair for pair in zip(logits, targets, strict=True) if (pair[1] != pad).any()]
     guesses = {
         "the targets are not smoothed: eps is not used.": but(share=lambda V: 0, own=lambda eps, V: 1),
-        "the right token gets 1 - eps alone. eps / V goes to every token, to the right one, too.": but(
+        "the right token gets `1 - eps` alone. The share `eps / V` goes to every token, also to the right one.": but(
             own=lambda eps, V: 1 - eps
         ),
         "eps is shared among the other V - 1 tokens. It is shared among all V.": but(
@@ -791,7 +791,9 @@ def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps
         "the probabilities are smoothed, not the targets.": smoothed(
             ((1 - eps) * logits.softmax(-1) + eps / V).log(), targets, 0.0, pad
         ),
-        "0 is taken for padding. `pad` says which number is.": but() if pad == 0 else smoothed(logits, targets, eps, 0),
+        "number 0 is taken for padding. `pad` says which number is.": but()
+        if pad == 0
+        else smoothed(logits, targets, eps, 0),
         "it is the mean of the sentences' means. All targets count alike, wherever they stand.": torch.stack(
             [smoothed(*pair, eps, pad) for pair in each]
         ).mean(),
@@ -891,7 +893,7 @@ def bleu_of(
 def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words], told: str = "") -> None:
     """Fail unless the score is BLEU's; `told` is said where no known mistake explains it."""
     value = expect.of_type(
-        bleu([[*one] for one in hypotheses], [[*one] for one in references]), float, "BLEU should be a float"
+        bleu([[*one] for one in hypotheses], [[*one] for one in references]), float, "the score should be a float"
     )
     but = partial(bleu_of, hypotheses, references)
     wanted = but()
@@ -910,7 +912,7 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
             brevity=lambda c, r: math.exp(1 - r / c) if c else 0.0
         ),
         "the brevity penalty is c / r. It is exp(1 - r / c).": but(brevity=lambda c, r: min(1.0, c / r)),
-        "precisions are averaged as they are. BLEU has the geometric mean.": but(mean=lambda v: sum(v) / len(v)),
+        "precisions are averaged as they are. Their geometric mean is wanted.": but(mean=lambda v: sum(v) / len(v)),
         "precisions are multiplied, and the fourth root is missing.": but(mean=math.prod),
         "recall is measured: matches are divided by the n-grams of the reference.": but(recall=True),
         "n-grams match whatever the order of their words. They are sequences.": but(
@@ -919,8 +921,8 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
         "short hypotheses are left out. What n-grams they have count.": but(shortest=4),
         "hypotheses of one or two words are left out. What n-grams they have count.": but(shortest=3),
         "hypotheses of one word are left out. What n-grams they have count.": but(shortest=2),
-        "orders of n-grams that have no match are left out. BLEU is 0 then.": but(skips=True),
-        "1 is added to the counts. There is no smoothing.": but(more=1),
+        "orders of n-grams that have no match are left out. The score is 0 then.": but(skips=True),
+        "the counts are smoothed: 1 is added. There is no smoothing.": but(more=1),
         **{f"only n-grams up to {n} are counted. They go up to 4.": but(orders=n) for n in (1, 2, 3)},
         "n-grams go up to 5. They go up to 4.": but(orders=5),
         "only 4-grams are counted. All orders from 1 to 4 are.": but(mean=lambda v: v[-1]),
@@ -932,9 +934,9 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
         [[*one] for one, _ in once], [[*other] for _, other in once]
     )
     if not told:
-        words = f"{' '.join(hypotheses[0])!r} for {' '.join(references[0])!r}"
-        asked = words if len(hypotheses) == 1 and len(words) < 80 else f"a corpus of {len(hypotheses)} sentences"
-        told = f"of {asked} the score is {'larger' if value > wanted else 'smaller'} than BLEU."
+        asked = f"`bleu({[*hypotheses]}, {[*references]})`"
+        asked = asked if len(asked) < 400 else f"a corpus of {len(hypotheses)} sentences"
+        told = f"{asked} gets the score {value:.6g}, which is too {'large' if value > wanted else 'small'}."
     expect.number_like(value, wanted, "BLEU", told, guesses, tolerance=1e-7)
 
 
@@ -1066,7 +1068,7 @@ def found_in(beam_search: Remote, lib: Library, search: Search) -> tuple[list[in
     table, bos, eos, beams, max_len, alpha = search
     value, asked, listed, real, kept = lib(toys).Searches(beam_search, table)(bos, eos, beams, max_len, alpha)
     two = type(value) is list and len(value) == 2
-    assert two, "beam_search should return two things: the tokens and their score."
+    assert two, "`beam_search` should return two things: the tokens and their score."
     assert listed, "the tokens should be a list."
     assert real, "the score should be a float: of a tensor with one number, `.item()`."
     assert kept, "what `step` gave is changed. The caller may still need it: add to a copy."
@@ -1149,12 +1151,11 @@ def finds(beam_search: Remote, lib: Library, searches: Sequence[Search], told: s
     if best is not None and tokens[0] == best[0]:
         raise AssertionError("the best hypothesis is found, and its score is wrong.")
     _, _, _, beams, longest, alpha = searches[wrong[0]]
-    asked = f"with {beams} beams, max_len = {longest} and alpha = {alpha:g}"
+    asked = f"with `beams = {beams}, max_len = {longest}, alpha = {alpha:g}`"
     better = best is not None and tokens[1] > best[1]
-    told = (
-        "its score is higher than that of any hypothesis that is kept" if better else "one with a higher score is lost"
-    )
-    raise AssertionError(f"{asked} another hypothesis than the best one is found: {told}.")
+    told = "No hypothesis that is kept has such a high score." if better else "Another one has a higher score."
+    came = f"`{tokens[0]}` with the score {tokens[1]:.6g} is found. {told}"
+    raise AssertionError(f"{asked}, another hypothesis than the best one is found: {came}")
 
 
 def tables(seed: int, rows: int, V: int) -> torch.Tensor:
@@ -1197,7 +1198,8 @@ def beam_search(beam_search, lib):
     told = "where sums in float64 differ in their tenth digit, another hypothesis is found. Sums are in float64."
     finds(beam_search, lib, [(close, 0, 1, 3, 4, 1.0)], told)
     sure = [(3e4 * normal(11, 5, seed=seed), 0, 1, 2, 6, 1.0) for seed in (316, 327)]
-    told = "where the best score is 0, as of a model that is sure of each word, another is given. 0 is a score, too."
+    told = "where the best score is 0, as of a model that is sure of each word, another is given. "
+    told += "A score of 0 counts as any other."
     finds(beam_search, lib, sure, told)
     low = tables(340, 11, 2)
     low[:, 1] = torch.linspace(-3e35, -1.5e35, 11)  # there are two tokens: the end comes in, however unlikely it is
@@ -1610,7 +1612,7 @@ def chrf(chrf):
             "the score is not that of chrF.",
             {
                 "the score goes from 0 to 1. It goes from 0 to 100.": chrf_of(hypotheses, references) / 100,
-                "precision and recall count alike. beta is 2.": chrf_of(hypotheses, references, 1.0),
+                "precision and recall count alike. With `beta` = 2 they do not.": chrf_of(hypotheses, references, 1.0),
                 "blanks are counted as characters.": chrf_of(*joined),
                 "precision counts more than recall. It is the other way round.": chrf_of(references, hypotheses),
             },

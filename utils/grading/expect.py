@@ -212,21 +212,31 @@ def number_like(
     raise AssertionError(otherwise)
 
 
-def numbers_like(cases: Sequence[Case], what: str, otherwise: str, tolerance: float = 1e-4) -> None:
+def numbers_like(
+    cases: Sequence[Case], what: str, otherwise: str | Callable[[int, float], str], tolerance: float = 1e-4
+) -> None:
     """Fail unless in each case (found, wanted, guesses) the number found is wanted, as in `number_like`.
 
-    A sentence is said only if it explains every number that is wrong, of which there are two or more: a single number
-    may be that of a mistake by chance.
+    A sentence is said only if its guess is the number found in every case, of which two or more are wrong: a single
+    number may be that of a mistake by chance, and where the mistake gives another number than came, it was not made. An
+    infinite guess says nothing of a case that is right. `otherwise` may be a function of the place of the first case
+    that is wrong, and of what came there.
     """
 
     def close_to(value: float, other: float, scale: float) -> bool:
         return math.isclose(value, other, rel_tol=tolerance, abs_tol=max(1e-7, tolerance * abs(scale)))
 
     known = [(number(found, what), wanted, guesses) for found, wanted, guesses in cases]
-    wrong = [case for case in known if not close_to(case[0], case[1], case[1])]
-    for sentence in wrong[0][2] if len(wrong) > 1 else ():
-        assert not all(close_to(found, guesses[sentence], wanted) for found, wanted, guesses in wrong), sentence
-    assert not wrong, otherwise
+    wrong = [place for place, case in enumerate(known) if not close_to(case[0], case[1], case[1])]
+    for sentence in known[wrong[0]][2] if len(wrong) > 1 else ():
+        explained = [
+            close_to(found, guesses[sentence], wanted)
+            for place, (found, wanted, guesses) in enumerate(known)
+            if place in wrong or math.isfinite(guesses[sentence])
+        ]
+        assert not all(explained), sentence
+    if wrong:
+        raise AssertionError(otherwise if isinstance(otherwise, str) else otherwise(wrong[0], known[wrong[0]][0]))
 
 
 def explained(found: Any, wanted: Any, otherwise: str, guesses: Mapping[str, Any]) -> None:
