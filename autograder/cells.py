@@ -13,6 +13,7 @@ class CellRole(StrEnum):
     WRITTEN = "written"  # an answer that a person marks
     STRETCH = "stretch"  # the student's code for an exercise that nothing grades
     STRETCH_CHECK = "stretchcheck"  # below it
+    PREDICTION = "predict"  # above it or above an experiment: what a student expects, without points
     AFTER = "after"  # all else: after the exercise of this number, or at the start
 
 

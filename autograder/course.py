@@ -215,6 +215,12 @@ class Total(_Section):
         return next((self.weights[name] for name in (entry.name, entry.number) if name in self.weights), 1.0)
 
 
+class Report(_Section):
+    """What the class report shows besides what it always does."""
+
+    predictions: bool = False  # a table of what the class predicted, read from the cells that were handed in
+
+
 class NotebookEntry(_Section):
     """One notebook of the course."""
 
@@ -296,6 +302,7 @@ class Course(_Section):
     grading: Grading = Grading()
     late: Late = Late()
     total: Total = Total()
+    report: Report = Report()
     platforms: tuple[Platform, ...] = ()  # besides those that `autograder.intake.platforms` knows
     timezone: str = ""  # of the learning platform, whose downloads name none, such as Europe/Berlin
     tree: Path = FOLDER / ".course"

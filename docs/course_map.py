@@ -103,12 +103,14 @@ def tables(found: Map) -> str:
         lines.append(f"| {link} | {graded} | {points:g} | {hours:.1f} | {_experiment(entry)} | {due} |")
     lines += ["", "| notebook | what you build | what you measure |", "|---|---|---|"]
     lines += [f"| {entry.number} | {entry.builds} | {entry.measures} |" for entry in found]
-    lines += ["", "| exercise | title | points | minutes | uses |", "|---|---|---|---|---|"]
+    lines += ["", "| exercise | title | points | minutes | level | uses |", "|---|---|---|---|---|---|"]
     for some in found.values():
         for one in some:
             title = one.title or "a written question"
             minutes = one.minutes or ""
-            lines.append(f"| {one.number} | {title} | {one.points:g} | {minutes} | {', '.join(one.uses)} |")
+            lines.append(
+                f"| {one.number} | {title} | {one.points:g} | {minutes} | {one.level} | {', '.join(one.uses)} |"
+            )
     return "\n".join(lines) + "\n"
 
 

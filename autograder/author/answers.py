@@ -159,7 +159,8 @@ def reference_cases(course: Course, entry: NotebookEntry, stretch: bool = False)
 def preamble(notebook: NotebookNode) -> list[NotebookNode]:
     """The code cells before the first exercise: the imports that every exercise may count on."""
     first = next(index for index, cell in enumerate(notebook.cells) if role_of(cell.id) is CellRole.EXERCISE)
-    return [cell for cell in notebook.cells[:first] if cell.cell_type == "code" and cell.id != "setup"]
+    before = [cell for cell in notebook.cells[:first] if role_of(cell.id) is not CellRole.PREDICTION]
+    return [cell for cell in before if cell.cell_type == "code" and cell.id != "setup"]
 
 
 def at_home(notebook: NotebookNode, source: str, name: str) -> dict[str, Any]:

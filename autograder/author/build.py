@@ -8,6 +8,8 @@ An author writes percent cells and five markers::
     # %% [markdown] written="1.W1" points=2    a written answer, graded by hand
     # %% tags=["experiment"]                   a cell that grading does not run
 
+A cell that calls `predict` asks for a prediction, see `autograder.author.predictions`.
+
 The set-up cell is an empty one, tagged "setup"; `needs="adapters"` beside the tag names packages that Colab lacks.
 
 Every id, every piece of nbgrader metadata and the set-up cell are written here, and nowhere else.
@@ -23,10 +25,11 @@ from typing import TYPE_CHECKING
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.author import boxes
+from autograder.author import boxes, predictions
 from autograder.cells import NOT_RUN, CellRole, cell_id, exercise_of, is_stretch, role_of
 from autograder.course import CHECKS, FOLDER, Course, CourseError, NotebookEntry, folder_of
 from utils import block_diagrams, files
+from utils.predictions import ANSWERS, OWN_ANSWERS, Question, folder
 
 if TYPE_CHECKING:  # brings torch
     from utils.grading.check import Check
@@ -59,7 +62,7 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     Raises:
         CourseError: the source is missing, or its markers and the checks do not fit.
     """
-    source = FOLDER / entry.text if entry.text else folder_of(entry) / "notebook.py"
+    source = text_path(entry)
     if not source.is_file():
         needs = "`text` of course.local.toml names it" if entry.text else "a notebook needs its folder in solutions/"
         raise CourseError(f"{source} is missing: {needs}")
@@ -96,6 +99,9 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
                 cell.metadata.tags = [NOT_RUN]
             else:
                 cell.metadata.nbgrader = _graded(cell, role, exercise, worth, source)
+        elif asked := _asked(cell, source):
+            cell.id = cell_id(CellRole.PREDICTION, asked.question.number)
+            cell.source = asked.source
         else:  # numbered within its section, so that an insertion elsewhere moves no id
             cell.id = f"{cell_id(CellRole.AFTER, section)}_{count:02d}"
             count += 1
@@ -105,6 +111,10 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
         cell_id(role, number) for number in stretch_checks(entry) for role in (CellRole.STRETCH, CellRole.STRETCH_CHECK)
     }
     _must_fit(notebook, entry, wanted, source)
+    shown = (CellRole.PREDICTION, CellRole.CHECK, CellRole.STRETCH_CHECK)
+    predictions.must_fit(
+        [(exercise_of(cell.id) if role_of(cell.id) in shown else "", cell) for cell in notebook.cells], str(source)
+    )
     notebook.metadata = NotebookNode(
         {"kernelspec": KERNEL, "language_info": {"name": "python"}, "accelerator": "GPU", "colab": {"provenance": []}}
     )
@@ -133,6 +143,26 @@ def _show_diagrams(notebook: NotebookNode) -> None:
                 "`python -m utils.block_diagrams`"
             ) from missing
         cell.outputs = [nbformat.v4.new_output("display_data", picture.bundle)]
+
+
+def _asked(cell: NotebookNode, source: Path) -> predictions.Asked | None:
+    return predictions.asked(cell.source, str(source)) if cell.cell_type == "code" else None
+
+
+def questions(entry: NotebookEntry) -> list[Question]:
+    """What a notebook asks to predict, with the answers.
+
+    Raises:
+        CourseError: a question is not written as it must be.
+    """
+    source = text_path(entry)
+    found = (_asked(cell, source) for cell in read_percent(source.read_text()).cells)
+    return [asked.question for asked in found if asked is not None]
+
+
+def text_path(entry: NotebookEntry) -> Path:
+    """What the author of a notebook wrote: the file that `text` names, or notebook.py in its folder."""
+    return FOLDER / entry.text if entry.text else folder_of(entry) / "notebook.py"
 
 
 def _with_boxes(notebook: NotebookNode, entry: NotebookEntry) -> NotebookNode:
@@ -326,7 +356,30 @@ def build_notebooks(course: Course, check: bool = False) -> list[str]:
             stale.append(target.name)
             if not check:
                 files.write(target, text)
-    return stale
+    return stale + _write_answers(course, check)
+
+
+def _write_answers(course: Course, check: bool) -> list[str]:
+    """Write the answers of the questions to predict where sessions at home find them; as `build_notebooks`.
+
+    With own settings the file of the course stays, and those that differ get a file that git ignores.
+    """
+    asked = [question for entry in course.notebooks for question in questions(entry)]
+    texts = {ANSWERS: predictions.text_of(asked), OWN_ANSWERS: ""}
+    if course.local:
+        texts = {OWN_ANSWERS: predictions.text_of(predictions.differing(asked, folder() / ANSWERS))}
+    return [name for name, text in texts.items() if _write_or_remove(FOLDER / CHECKS / name, text, check)]
+
+
+def _write_or_remove(target: Path, text: str, check: bool) -> bool:
+    """Write a file that `build` makes, or with "" remove it, unless `check`; whether it was stale."""
+    if text == (target.read_text(encoding="utf-8") if target.is_file() else ""):
+        return False
+    if text and not check:
+        files.write(target, text)
+    elif not check:
+        target.unlink()
+    return True
 
 
 def _write_points(course: Course, check: bool) -> list[str]:
@@ -336,10 +389,4 @@ def _write_points(course: Course, check: bool) -> list[str]:
     target = FOLDER / CHECKS / POINTS
     points = {number: worth for entry in course.notebooks for number, worth in entry.points.items()}
     text = json.dumps(points, indent=1, sort_keys=True) + "\n" if points else ""
-    if text == (target.read_text() if target.is_file() else ""):
-        return []
-    if text and not check:
-        files.write(target, text)
-    elif not check:
-        target.unlink()
-    return [target.name]
+    return [target.name] if _write_or_remove(target, text, check) else []

@@ -18,7 +18,8 @@ from utils import files
 README = FOLDER / "README.md"
 BEGIN, END = "<!-- from course.toml, by autograder build -->", "<!-- end -->"
 TITLE = re.compile(r"## (\d+\.S?\d+) (.+)")
-MINUTES = re.compile(r"about (\d+) minutes")
+LEVELS = ("easy", "medium", "hard")  # how hard an exercise is, by its author's judgement: see docs/authors.md
+MINUTES = re.compile(rf"about\s+(\d+)\s+minutes(?:,\s+({'|'.join(LEVELS)}))?")
 NUMBER = re.compile(r"([\w.$]+)[ `]+(\d+\.\d+)\b")  # with the word before it
 NOTEBOOK = re.compile(r"\b[Nn]otebook (\d\d)\b")
 OTHERS = ("section", "table", "figure", "SQuAD", "version")  # what else has such numbers
@@ -32,6 +33,7 @@ class Exercise:
     title: str = ""
     points: float = 0.0
     minutes: int = 0
+    level: str = ""  # one of LEVELS; "" for a written question
     uses: list[str] = field(default_factory=list)  # earlier exercises, and earlier notebooks by their two digits
 
 
@@ -61,6 +63,7 @@ def exercises(course: Course, entry: NotebookEntry, known: Collection[str] = ())
             continue
         if stated := MINUTES.search(cell.source):
             row.minutes += int(stated[1])
+            row.level = row.level or stated[2] or ""
         mentioned = [made[name] for name in _names(cell) if name in made]
         mentioned += [number for word, number in NUMBER.findall(cell.source) if word not in OTHERS and number in known]
         mentioned += NOTEBOOK.findall(cell.source)

@@ -35,6 +35,7 @@ CURRENT = 4  # the notebook format that is read as it is
 MAGIC = re.compile(r"\s*[%!?]")  # how a line begins that is IPython's
 MAX_SHOWN = 1_500_000  # characters of all outputs that are kept for a person to look at
 MAX_SHOWN_TEXT = 10_000  # of one that is text
+MAX_PREDICTIONS, MAX_WRITTEN = 100, 100  # of one notebook; characters of one
 EACH = 200  # characters that an output costs besides its own, however short it is
 
 
@@ -93,12 +94,8 @@ def defines(sources: list[str]) -> list[list[str]]:
     """
     defined = []
     for source in sources:
-        try:
-            body = ast.parse("\n".join("" if MAGIC.match(line) else line for line in source.splitlines())).body
-        except (SyntaxError, ValueError, RecursionError):
-            body = []
         names = []
-        for node in body:
+        for node in _body(source):
             match node:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                     names.append(name)
@@ -108,6 +105,54 @@ def defines(sources: list[str]) -> list[list[str]]:
                     names.append(name)
         defined.append(names)
     return defined
+
+
+def _body(source: str) -> list[ast.stmt]:
+    """The statements of a cell, without the lines that are IPython's; none if it is not Python."""
+    try:
+        return ast.parse("\n".join("" if MAGIC.match(line) else line for line in source.splitlines())).body
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+
+
+def predictions(text: bytes) -> dict[str, str | None]:
+    """What a notebook file predicts: by question what the last call of `predict` states; None if it is not a constant.
+
+    Nothing is run. Only calls at the top level of a cell count, at most MAX_PREDICTIONS of them.
+
+    Raises:
+        Ungradable: the file is not a notebook, or too large.
+    """
+    found: dict[str, str | None] = {}
+    for kind, source, *_ in cells(text)[0]:
+        if kind == "code" and "predict" in source:
+            found |= _predicted(source)
+    return dict(list(found.items())[:MAX_PREDICTIONS])
+
+
+def _predicted(source: str) -> dict[str, str | None]:
+    found = {}
+    for node in _body(source):
+        match node:
+            case ast.Expr(ast.Call(func=ast.Name("predict"), args=[ast.Constant(str(question)), guess])):
+                found[_clean(question[:MAX_WRITTEN])] = _written(guess)
+    return found
+
+
+def _written(guess: ast.expr) -> str | None:
+    """A text or a number as text; None of everything else, also of an integer that Python refuses to print."""
+    match guess:
+        case ast.Constant(None):
+            return ""
+        case ast.Constant(str(text)):
+            return _clean(text[:MAX_WRITTEN])
+        case ast.Constant(value) if type(value) in (int, float):
+            with contextlib.suppress(ValueError):
+                return str(value)[:MAX_WRITTEN]
+        case ast.UnaryOp(ast.USub(), ast.Constant(value)) if type(value) in (int, float):
+            with contextlib.suppress(ValueError):
+                return f"-{value}"[:MAX_WRITTEN]
+    return None
 
 
 def remarks_in(sources: list[str]) -> list[str]:

@@ -31,6 +31,7 @@ PARSE_SECONDS = 5.0
 READ_MB = 1024
 ELSEWHERE = "# This answer is in another cell."
 CHECK = re.compile(r"\A\s*(checks\.\w+\()")
+PREDICTION = re.compile(r"\A(?:\s|#.*\n)*(predict\(\s*[\"'][\w.]+[\"'])")
 LABEL = re.compile(r"^#+ +.+$|^\*\*(?:Exercise|Question) [\w.]+\*\*", re.MULTILINE)
 AS_HANDED_IN = "(as handed in; grading did not run this cell)\n"
 
@@ -260,8 +261,9 @@ def _by_label(release: NotebookNode) -> dict[str, str]:
 
 
 def _labels(cell_type: str, source: str) -> list[str]:
-    """The headings of a text, and the exercises and questions that it asks; of code the check with which it begins."""
-    written = CHECK.findall(source)[:1] if cell_type == "code" else LABEL.findall(source)
+    """The headings of a text, and the exercises and questions that it asks; of code its check or prediction."""
+    of_code = CHECK.findall(source) or PREDICTION.findall(source)
+    written = of_code[:1] if cell_type == "code" else LABEL.findall(source)
     return list(dict.fromkeys("".join(label.split()) for label in written))
 
 

@@ -1,9 +1,9 @@
-"""How hard each exercise was for the class, and how well it tells the strong from the weak.
+"""What share of an exercise's points the class earned, and how well the exercise tells the strong from the weak.
 
-Difficulty is the share of the points that the class won. Discrimination is the correlation of an exercise's points
-with those of all other exercises; for points that are all or none it is the point-biserial correlation. The exercise
-itself is left out of the sum, or it would correlate with itself: Henrysson 1963, "Correction of item-total
-correlations in item analysis", Psychometrika 28, 211-218.
+Item analysis calls that share "difficulty", although it is high where an exercise is easy. Discrimination is the
+correlation of an exercise's points with those of all other exercises; for points that are all or none it is the
+point-biserial correlation. The exercise itself is left out of the sum, or it would correlate with itself: Henrysson
+1963, "Correction of item-total correlations in item analysis", Psychometrika 28, 211-218.
 """
 
 import statistics
@@ -13,8 +13,8 @@ FEWEST = 10  # submissions: of fewer, one student decides on the sign of a corre
 TOO_FEW, ALL_ALIKE = "too few", "all alike"
 
 
-def difficulty(scores: Sequence[float], points: float) -> float | None:
-    """The share of the points that were won, 0 to 1; None if nobody was graded or there are no points."""
+def share_earned(scores: Sequence[float], points: float) -> float | None:
+    """The share of the points that the class earned, 0 to 1; None if nobody was graded or there are no points."""
     return statistics.fmean(scores) / points if scores and points else None
 
 

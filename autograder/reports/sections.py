@@ -17,7 +17,7 @@ from autograder.gradebook import course_tree, extensions, marks, teams
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading.cache import cached
 from autograder.grading.grading_record import GRADED, Record, load_record, students_of
-from autograder.reports import charts, items, progress
+from autograder.reports import charts, items, predicted, progress
 from utils.grading.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def section(
         "students": students,
         "exercises": _exercises(complete, points),
         "said": _said(records, points, names),
+        "predicted": predicted.of_notebook(course, entry, [record.student for record in complete]),
         "written": _written(course, entry, {record.student: record.score for record in complete}),
         "late": late,
         "lost": sum(record.penalty for record in late),
@@ -95,7 +96,7 @@ def _is_excused(
 
 
 def _exercises(complete: list[Record], points: dict[str, float]) -> list[dict[str, Any]]:
-    """A row for each exercise: how many passed, how hard it was, how well it tells."""
+    """A row for each exercise: how many passed, what share of the points was earned, how well it tells."""
     rows = []
     for number, most in points.items():
         pairs = [(record, verdict) for record in complete for verdict in record.verdicts if verdict.exercise == number]
@@ -103,7 +104,7 @@ def _exercises(complete: list[Record], points: dict[str, float]) -> list[dict[st
         rows.append(
             {
                 "number": number,
-                "difficulty": items.difficulty(scores, most),
+                "earned": items.share_earned(scores, most),
                 "discrimination": items.discrimination(
                     scores, [record.score - verdict.score for record, verdict in pairs]
                 ),

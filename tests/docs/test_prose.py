@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 from autograder import course
-from autograder.author import build
+from autograder.author import build, overview
 from autograder.cells import CellRole, exercise_of, role_of
 
 COURSE = course.load()
@@ -18,11 +18,12 @@ CODE = re.compile(r"```.*?```|`[^`]*`", re.S)
 # What needs no proof: exercise numbers, prices, years of papers, references to sections and equations, small counts.
 REFERENCE = r"[A-Z]?\.?\d[\d.]*"
 PLAIN = re.compile(
-    r"\((?:\d+ points?|not graded), about \d+ minutes\)|\b(?:19|20)\d\d\b|SQuAD \d\.\d"
+    r"\((?:\d+ points?|not graded), about \d+ minutes, (?:easy|medium|hard)\)|\b(?:19|20)\d\d\b|SQuAD \d\.\d"
     r"|(?:sections?|equations?|notebooks?|hint|page|chapter|tables?|figures?|appendix|appendices) "
     rf"{REFERENCE}(?:(?:,| and| to) {REFERENCE})*|[A-Za-z]\w*[-_.]?\d[\w.]*",
     re.I,
 )
+LEVEL = f"(?:{'|'.join(overview.LEVELS)})"
 UNIT = re.compile(r"\s(?:nats|points|BLEU|times|million|GB)\b")  # after a number that is not the number of an exercise
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?%?(?![\w])")
 
@@ -49,7 +50,7 @@ def test_code_cells_are_short(entry):
 def test_the_first_exercise_comes_early(entry):
     before = []
     for cell in cells(entry)[1:]:  # the badge is not a cell that anyone reads
-        if role_of(cell.id) is CellRole.EXERCISE:
+        if role_of(cell.id) in (CellRole.EXERCISE, CellRole.PREDICTION):  # where a student begins to work
             break
         before.append(cell)
     assert len([cell for cell in before if cell.id != "setup"]) <= 5
@@ -104,7 +105,7 @@ def numbers(text, exercises):
         ("of 7.4 points, and 7.4 says why", ["7.4"]),
         ("BLEU is 82, and with few 43 (table 5, sections 3.1 and 3.2).", ["82", "43"]),
         ("SQuAD 2.0 gains 0.4 points, MNLI loses 0.3", ["0.4", "0.3"]),
-        ("`x = 12`, $y = 13$, 3 rows, 2019, notebook 03, (2 points, about 15 minutes), Qwen2.5", []),
+        ("`x = 12`, $y = 13$, 3 rows, 2019, notebook 03, (2 points, about 15 minutes, easy), Qwen2.5", []),
     ],
 )
 def test_numbers_that_state_something_are_found(text, found):
@@ -172,7 +173,9 @@ def test_every_exercise_has_hints_and_a_prediction(entry):
         elif role_of(cell.id) in (CellRole.EXERCISE, CellRole.STRETCH):
             price = "not graded" if role_of(cell.id) is CellRole.STRETCH else r"\d+ points?"
             assert before.count("<details><summary>Hint") >= 2, cell.id
-            assert "**Predict first.**" in before and re.search(rf"\({price}, about \d+ minutes\)", before), cell.id
+            assert "**Predict first.**" in before and re.search(rf"\({price}, about \d+ minutes, {LEVEL}\)", before), (
+                cell.id
+            )
             before = ""
     assert "<details open" not in "".join(cell.source for cell in cells(entry))
 
@@ -180,7 +183,7 @@ def test_every_exercise_has_hints_and_a_prediction(entry):
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_times_add_up(entry):
     text = " ".join(" ".join(cell.source.split()) for cell in cells(entry) if cell.cell_type == "markdown")
-    minutes = sum(map(int, re.findall(r"\(\d+ points?, about (\d+) minutes\)", text)))
+    minutes = sum(map(int, re.findall(rf"\(\d+ points?, about (\d+) minutes, {LEVEL}\)", text)))
     said = re.search(r"take about (an|two|three)(?: hour)?(?: and (a half|three quarters))?", text)
     assert said, "no sentence says how long the exercises take"
     stated = 60 * ("an", "two", "three").index(said[1]) + 60 + {"a half": 30, "three quarters": 45}.get(said[2], 0)

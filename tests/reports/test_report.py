@@ -159,10 +159,10 @@ def test_a_message_that_lists_names_does_not_become_a_list_of_codes(school):
     assert "said [a student], of [a student], to Studentin" in text
 
 
-def test_it_says_how_hard_each_exercise_is_and_what_most_were_told(school):
+def test_it_says_what_share_of_the_points_was_earned_and_what_most_were_told(school):
     soup = soup_of(school)
     found = rows(soup, "exercises")
-    assert found[0][:3] == ["exercise", "difficulty", "discrimination"]
+    assert found[0][:3] == ["exercise", "points earned", "discrimination"]
     failed = [sum(number // 2 > index for number in range(11)) for index in range(len(found) - 1)]
     assert failed[:5] == [9, 7, 5, 3, 1]
     for row, many in zip(found[1:], failed, strict=True):
@@ -264,7 +264,7 @@ def test_discrimination_leaves_the_exercise_itself_out():
     assert items.discrimination(won, rest) == pytest.approx(numpy.corrcoef(won, rest)[0, 1])
     assert items.discrimination(won[:9], rest[:9]) == items.TOO_FEW
     assert items.discrimination([1] * 10, rest) == items.discrimination(won, [3] * 10) == items.ALL_ALIKE
-    assert items.difficulty([0, 2, 2, 0], 2) == 0.5 and items.difficulty([], 2) is None
+    assert items.share_earned([0, 2, 2, 0], 2) == 0.5 and items.share_earned([], 2) is None
     with pytest.raises(ValueError):
         items.discrimination(won, rest[1:])
 

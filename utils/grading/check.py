@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from utils import setup, variants
+from utils import predictions, setup, variants
 from utils.grading import dispatch, forbidden, parts, side_by_side
 from utils.grading.remote import PACKAGES, Ask, ForbiddenUsed, Remote, libraries, named, unusual_refused
 from utils.grading.verdict import Outcome, Ungraded, Verdict, legible, sentence, summed
@@ -86,6 +86,7 @@ class Check:
             side_by_side.show(said, notebook=shell() is not None)
             raise CheckFailed(self.latest.sentence())
         print(self.latest.sentence())
+        predictions.reveal(self.exercise)
 
     def verdict(self, ask: Ask, cells: Sequence[forbidden.Cell], whose: Sequence[str] = ()) -> Verdict:
         """Reach the verdict by asking through `ask`; `cells` are those that ran in the student's kernel so far.
@@ -322,13 +323,14 @@ def source_of(item: Any) -> str:
 class Scoreboard:
     """A table of all exercises of a notebook: number, points, and the verdict if there is one.
 
-    The stretch exercises stand below it, without points.
+    Below it are the stretch exercises, without points, and how many predictions of the session were right.
     """
 
     def __init__(
         self, rows: Iterable[tuple[str, float, Verdict | None]], stretches: Iterable[tuple[str, Verdict | None]] = ()
     ):
         self.rows, self.stretches = list(rows), list(stretches)
+        self.predicted = predictions.summary()
 
     def __repr__(self) -> str:
         lines = [f"{number:>5}  {self._state(latest):18}  {points:g}" for number, points, latest in self.rows]
@@ -351,7 +353,8 @@ class Scoreboard:
         return "check not run yet" if latest is None else latest.state
 
     def _not_graded(self) -> list[str]:
-        return [f"stretch exercise {number}, not graded: {self._state(latest)}" for number, latest in self.stretches]
+        lines = [f"stretch exercise {number}, not graded: {self._state(latest)}" for number, latest in self.stretches]
+        return lines + ([self.predicted] if self.predicted else [])
 
     def _total(self) -> str:
         won = sum(latest.score for _, _, latest in self.rows if latest)
