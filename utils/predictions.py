@@ -81,7 +81,7 @@ class _Noted:
         return f"you predicted {predicted}. What came: {came}.{near}"
 
 
-_session: dict[str, _Noted] = {}
+SESSION: dict[str, _Noted] = {}
 
 
 def predict(question: object = "", guess: object = "", /, *more: object, within: object = 0, **choices: object) -> None:
@@ -106,10 +106,10 @@ def predict(question: object = "", guess: object = "", /, *more: object, within:
         return
     text = "" if guess is None else _as_text(guess)
     if not text.strip():
-        if number in _session and not _session[number].is_answered:
-            del _session[number]
+        if number in SESSION and not SESSION[number].is_answered:
+            del SESSION[number]
         return
-    noted = _session.setdefault(number, _Noted(known[number]))
+    noted = SESSION.setdefault(number, _Noted(known[number]))
     value = noted.question.guess(text)
     if value is None:
         noted.guess = noted.guess if noted.is_answered else None
@@ -138,10 +138,10 @@ def _as_text(guess: object) -> str:
 
 def reveal(question: str) -> None:
     """Print what was predicted and what came; nothing for a question that was not asked or not answered."""
-    noted = _session.get(question)
+    noted = SESSION.get(question)
     if noted is None:
         if (known := questions().get(question)) is not None:
-            _session[question] = _Noted(known, is_answered=True)
+            SESSION[question] = _Noted(known, is_answered=True)
         return
     noted.is_answered = True
     if noted.guess is not None:
@@ -150,7 +150,7 @@ def reveal(question: str) -> None:
 
 def summary() -> str:
     """How many predictions of this session were right, for the scoreboard; "" before the first answer."""
-    right = [one.question.is_right(one.guess) for one in _session.values() if one.is_answered and one.guess is not None]
+    right = [one.question.is_right(one.guess) for one in SESSION.values() if one.is_answered and one.guess is not None]
     if not right:
         return ""
     return f"{sum(right)} of {len(right)} prediction{'s' * (len(right) > 1)} right, without points"

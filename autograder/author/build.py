@@ -18,6 +18,7 @@ Every id, every piece of nbgrader metadata and the set-up cell are written here,
 import copy
 import json
 import re
+from collections.abc import Collection
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,15 +107,7 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
             cell.id = f"{cell_id(CellRole.AFTER, section)}_{count:02d}"
             count += 1
         cell.metadata.id = cell.id  # Colab keeps this one and drops the other
-    wanted = {cell_id(role, number) for number in worth for role in (CellRole.EXERCISE, CellRole.CHECK)}
-    wanted |= {
-        cell_id(role, number) for number in stretch_checks(entry) for role in (CellRole.STRETCH, CellRole.STRETCH_CHECK)
-    }
-    _must_fit(notebook, entry, wanted, source)
-    shown = (CellRole.PREDICTION, CellRole.CHECK, CellRole.STRETCH_CHECK)
-    predictions.must_fit(
-        [(exercise_of(cell.id) if role_of(cell.id) in shown else "", cell) for cell in notebook.cells], str(source)
-    )
+    _must_fit(notebook, entry, worth, stretch_checks(entry), source)
     notebook.metadata = NotebookNode(
         {"kernelspec": KERNEL, "language_info": {"name": "python"}, "accelerator": "GPU", "colab": {"provenance": []}}
     )
@@ -156,8 +149,8 @@ def questions(entry: NotebookEntry) -> list[Question]:
         CourseError: a question is not written as it must be.
     """
     source = text_path(entry)
-    found = (_asked(cell, source) for cell in read_percent(source.read_text()).cells)
-    return [asked.question for asked in found if asked is not None]
+    cells = read_percent(source.read_text()).cells
+    return [asked.question for cell in cells if (asked := _asked(cell, source)) is not None]
 
 
 def text_path(entry: NotebookEntry) -> Path:
@@ -326,7 +319,12 @@ def _order(number: str) -> list[tuple[bool, int]]:
     return [(part.startswith("W"), int(part.strip("WS") or 0)) for part in number.split(".")]
 
 
-def _must_fit(notebook: NotebookNode, entry: NotebookEntry, wanted: set[str], source: Path) -> None:
+def _must_fit(
+    notebook: NotebookNode, entry: NotebookEntry, worth: Collection[str], stretches: Collection[str], source: Path
+) -> None:
+    """See that each exercise and each stretch exercise has its cells, and each question to predict its answer."""
+    wanted = {cell_id(role, number) for number in worth for role in (CellRole.EXERCISE, CellRole.CHECK)}
+    wanted |= {cell_id(role, number) for number in stretches for role in (CellRole.STRETCH, CellRole.STRETCH_CHECK)}
     ids = [cell.id for cell in notebook.cells]
     for cell in notebook.cells:
         answered = role_of(cell.id) is CellRole.STRETCH or cell.metadata.get("nbgrader", {}).get("solution")
@@ -340,6 +338,10 @@ def _must_fit(notebook: NotebookNode, entry: NotebookEntry, wanted: set[str], so
         raise CourseError(
             f"{source} and utils/checks/nb{entry.name}.py differ: missing {missing}, twice {sorted(twice)}"
         )
+    numbered = (CellRole.PREDICTION, CellRole.CHECK, CellRole.STRETCH_CHECK)
+    predictions.must_fit(
+        [(exercise_of(cell.id) if role_of(cell.id) in numbered else "", cell) for cell in notebook.cells], str(source)
+    )
 
 
 def notebook_path(entry: NotebookEntry, local: bool = False) -> Path:
@@ -356,10 +358,10 @@ def build_notebooks(course: Course, check: bool = False) -> list[str]:
             stale.append(target.name)
             if not check:
                 files.write(target, text)
-    return stale + _write_answers(course, check)
+    return stale + write_answers(course, check)
 
 
-def _write_answers(course: Course, check: bool) -> list[str]:
+def write_answers(course: Course, check: bool = False) -> list[str]:
     """Write the answers of the questions to predict where sessions at home find them; as `build_notebooks`.
 
     With own settings the file of the course stays, and those that differ get a file that git ignores.

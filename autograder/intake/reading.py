@@ -123,20 +123,20 @@ def predictions(text: bytes) -> dict[str, str | None]:
     Raises:
         Ungradable: the file is not a notebook, or too large.
     """
-    found: dict[str, str | None] = {}
+    guesses: dict[str, str | None] = {}
     for kind, source, *_ in cells(text)[0]:
         if kind == "code" and "predict" in source:
-            found |= _predicted(source)
-    return dict(list(found.items())[:MAX_PREDICTIONS])
+            guesses |= _predicted(source)
+    return dict(list(guesses.items())[:MAX_PREDICTIONS])
 
 
 def _predicted(source: str) -> dict[str, str | None]:
-    found = {}
+    guesses = {}
     for node in _body(source):
         match node:
             case ast.Expr(ast.Call(func=ast.Name("predict"), args=[ast.Constant(str(question)), guess])):
-                found[_clean(question[:MAX_WRITTEN])] = _written(guess)
-    return found
+                guesses[_clean(question[:MAX_WRITTEN])] = _written(guess)
+    return guesses
 
 
 def _written(guess: ast.expr) -> str | None:

@@ -67,18 +67,18 @@ def _read(course: Course, entry: NotebookEntry, students: Sequence[str]) -> list
     """What each submission predicts; the tree keeps it by the submission's digest, since parsing takes a while."""
     name, version = f"{entry.name}-predictions", "1"
     known: dict[str, Written] = recall(course, name, version) or {}
-    found = {}
+    by_student = {}
     for student in students:
         text = course_tree.place(course, "submitted", entry, student).read_bytes()
         digest = hashlib.sha256(text).hexdigest()
-        found[student] = digest, known[digest] if digest in known else _predictions(text)
-    fresh = dict(found.values())
+        by_student[student] = digest, known[digest] if digest in known else predictions_in(text)
+    fresh = dict(by_student.values())
     if fresh != known:
         keep(course, name, version, fresh)
-    return [written for _, written in found.values()]
+    return [written for _, written in by_student.values()]
 
 
-def _predictions(text: bytes) -> Written:
+def predictions_in(text: bytes) -> Written:
     """What a submission predicts; nothing if it cannot be read: that it is refused, the report says elsewhere."""
     try:
         written: dict[str, Any] = limited.call(reading.predictions, text, seconds=READ_SECONDS, memory_mb=READ_MB)

@@ -50,6 +50,7 @@ from utils.grading import toys
 from utils.grading.check import scoreboard
 from utils.interactive import interactive
 from utils.positions import add_positions
+from utils.predictions import predict
 
 SPECIAL = ["<sos>", "<pad>", "<eos>", "<unk>"]
 SOS, PAD, EOS, UNK = range(4)
@@ -99,10 +100,10 @@ plots.heatmaps(
 # the softmax still hesitates, and still learns. Leave $M$ for the next exercise: here it is just
 # something to add.
 #
-# **Predict first.** Multiply every query by ten. Do the rows of weights become flatter
+# **Predict first.** Multiply every query by ten. Do the weights become flatter
 # or sharper?
 #
-# **Exercise 1.1** (2 points, about 15 minutes). Write `attention`. Not allowed:
+# **Exercise 1.1** (2 points, about 15 minutes, easy). Write `attention`. Not allowed:
 # `scaled_dot_product_attention`, `MultiheadAttention`, `flex_attention`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -123,8 +124,12 @@ plots.heatmaps(
 # </details>
 
 
+# %%
+predict("1.1", "b", a="flatter", b="sharper", c="as before: the softmax divides it out")
+
+
 # %% exercise="1.1"
-def attention(q, k, v, mask=None):
+def attention(q, k, v, mask=None):  # (..., T, d), (..., S, d), (..., S, d_v) -> (..., T, d_v), (..., T, S)
     """Scaled dot-product attention. Leading dimensions (batch, heads), none or many, stay as they are.
 
     Args:
@@ -177,7 +182,7 @@ plots.heatmaps(
 # **Predict first.** For four tokens, how many entries of $M$ are $-\infty$? Which row
 # of the attention matrix will have only one non-zero entry?
 #
-# **Exercise 1.2** (2 points, about 10 minutes). Write `causal_mask`. One line is enough. Not allowed:
+# **Exercise 1.2** (2 points, about 10 minutes, easy). Write `causal_mask`. One line is enough. Not allowed:
 # `generate_square_subsequent_mask` and the masks of `torch.nn.attention.bias`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -197,8 +202,14 @@ plots.heatmaps(
 # </details>
 
 
+# %%
+predict(
+    "1.2", "b", a="4 entries, and the last row", b="6 entries, and the first row", c="10 entries, and the first row"
+)
+
+
 # %% exercise="1.2"
-def causal_mask(T):
+def causal_mask(T):  # -> (T, T)
     """Return the additive mask that stops each position from reading later ones.
 
     Args:
@@ -248,7 +259,7 @@ plots.heatmaps(
 #
 # **Predict first.** Which has more parameters, a layer with two heads or one with six?
 #
-# **Exercise 1.3** (3 points, about 20 minutes). Write `MultiHeadAttention`. Not allowed:
+# **Exercise 1.3** (3 points, about 20 minutes, medium). Write `MultiHeadAttention`. Not allowed:
 # `nn.MultiheadAttention`, `F.multi_head_attention_forward`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -271,6 +282,10 @@ plots.heatmaps(
 # </details>
 
 
+# %%
+predict("1.3", "c", a="the one with two heads", b="the one with six heads", c="neither")
+
+
 # %% exercise="1.3"
 class MultiHeadAttention(nn.Module):
     """Self-attention in `n_heads` slices of the width.
@@ -290,7 +305,7 @@ class MultiHeadAttention(nn.Module):
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
         ### END SOLUTION
 
-    def forward(self, x, mask=None):
+    def forward(self, x, mask=None):  # (B, T, d_model), (T, T) -> (B, T, d_model)
         """From x (B, T, d_model) to the same shape; `mask` is None or (T, T), any numbers to add to the scores."""
         ### BEGIN SOLUTION
         q, k, v = (
@@ -336,7 +351,7 @@ block_diagrams.show("layer")
 # **Predict first.** What are the mean and the standard deviation of each output vector
 # of a fresh layer?
 #
-# **Exercise 1.4** (3 points, about 20 minutes). Write `TransformerLayer`. Not allowed: torch's own
+# **Exercise 1.4** (3 points, about 20 minutes, medium). Write `TransformerLayer`. Not allowed: torch's own
 # layers and Transformers.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -358,6 +373,10 @@ block_diagrams.show("layer")
 # </details>
 
 
+# %%
+predict("1.4", "a", a="0 and 1", b="those of the input", c="0 and the root of d_model")
+
+
 # %% exercise="1.4"
 class TransformerLayer(nn.Module):
     """A post-norm encoder layer with ReLU, (B, T, d_model) -> (B, T, d_model).
@@ -375,7 +394,7 @@ class TransformerLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
         ### END SOLUTION
 
-    def forward(self, x, mask=None):
+    def forward(self, x, mask=None):  # (B, T, d_model), (T, T) -> (B, T, d_model)
         """`mask` is None or additive, (T, T)."""
         ### BEGIN SOLUTION
         attended, _ = self.self_attn(x, x, x, attn_mask=mask)
@@ -418,7 +437,7 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 #
 # **Predict first.** A row is cut. What is its last target: `<eos>`, or a word?
 #
-# **Exercise 1.5** (3 points, about 25 minutes). Write `Vocabulary` and `make_batch`.
+# **Exercise 1.5** (3 points, about 25 minutes, medium). Write `Vocabulary` and `make_batch`.
 # Words are what `sentence.split()` gives, as they are written;
 # `SPECIAL`, `SOS`, `PAD`, `EOS` and `UNK` are defined above.
 #
@@ -439,6 +458,10 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 # for each sentence, row = SOS, numbers, EOS; its input is all but the last, its target
 # all but the first; cut both to max_len; pad both to the longest.
 # </details>
+
+
+# %%
+predict("1.5", "b", a="<eos>", b="a word", c="<pad>")
 
 
 # %% exercise="1.5"
@@ -494,7 +517,7 @@ for name, rows in zip(("input ", "target"), make_batch(sentences, vocab, max_len
 # %% [markdown]
 # ## 1.6 The language model
 #
-# Embed, add positions, run the layers, and give every word a score.
+# Embed, add positions, run layers, and give every word a score.
 # `add_positions` marks each position with a fixed random pattern, with entries of size one; notebook 02
 # builds better ones. Embeddings should be as large, or one drowns the other. Stored so large they
 # would hardly learn: Adam moves all weights by similar steps, and those of a linear map are about
@@ -508,7 +531,7 @@ for name, rows in zip(("input ", "target"), make_batch(sentences, vocab, max_len
 #
 # **Predict first.** Someone edits the third of six tokens. Which logits change?
 #
-# **Exercise 1.6** (3 points, about 20 minutes). Write `LanguageModel`. Its head has a bias, each
+# **Exercise 1.6** (3 points, about 20 minutes, medium). Write `LanguageModel`. Its head has a bias, each
 # layer weights of its own.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -527,6 +550,10 @@ for name, rows in zip(("input ", "target"), make_batch(sentences, vocab, max_len
 # x = add_positions(embedding(tokens) times the root of d_model); for each layer,
 # x = layer(x, mask); return head(x).
 # </details>
+
+
+# %%
+predict("1.6", "c", a="those of the third token alone", b="all six", c="those of the third token and of all after it")
 
 
 # %% exercise="1.6"
@@ -550,7 +577,7 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(d_model, vocab_size)
         ### END SOLUTION
 
-    def forward(self, tokens):
+    def forward(self, tokens):  # (B, T) -> (B, T, vocab_size)
         ### BEGIN SOLUTION
         mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
@@ -600,7 +627,7 @@ print(f"{sum(part.numel() for part in lab.parameters()):,} parameters")
 # **Predict first.** A model that gives all $V$ words the same probability: what is its
 # perplexity?
 #
-# **Exercise 1.7** (2 points, about 15 minutes). Write `lm_loss` and `perplexity`. Not allowed:
+# **Exercise 1.7** (2 points, about 15 minutes, medium). Write `lm_loss` and `perplexity`. Not allowed:
 # torch's cross-entropy.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -621,8 +648,12 @@ print(f"{sum(part.numel() for part in lab.parameters()):,} parameters")
 # </details>
 
 
+# %%
+predict("1.7", "c", a="1", b="log V", c="V")
+
+
 # %% exercise="1.7"
-def lm_loss(logits, targets, pad_id):
+def lm_loss(logits, targets, pad_id):  # (B, T, V), (B, T) -> ()
     """The mean negative log-likelihood, in nats, over the targets that are not `pad_id`.
 
     Args:
@@ -672,7 +703,7 @@ for bonus in (0, 2, 4, 8):
 # **Predict first.** A model sees one letter and guesses the next in `a b a c a b a c ...`.
 # Will its loss reach zero?
 #
-# **Exercise 1.8** (2 points, about 15 minutes). Write `train_epoch`. It may use its
+# **Exercise 1.8** (2 points, about 15 minutes, medium). Write `train_epoch`. It may use its
 # arguments and nothing else of the notebook.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -691,6 +722,10 @@ for bonus in (0, 2, 4, 8):
 # train mode; for each batch: loss, zero_grad, backward, clip, step, and remember
 # loss times number of real tokens; return the sum divided by all real tokens.
 # </details>
+
+
+# %%
+predict("1.8", "b", a="yes", b="no, however long it trains", c="yes, with more layers")
 
 
 # %% exercise="1.8"
@@ -754,7 +789,7 @@ plots.curves(
 # **Predict first.** What does a very high temperature do to the choice among the $k$
 # best?
 #
-# **Exercise 1.9** (2 points, about 20 minutes). Write `generate`.
+# **Exercise 1.9** (2 points, about 20 minutes, medium). Write `generate`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -773,6 +808,10 @@ plots.curves(
 # repeat max_new times: logits of the last position; keep the k best; if the temperature
 # is 0 take the first, else draw; append; stop after eos_id.
 # </details>
+
+
+# %%
+predict("1.9", "b", a="the best one always wins", b="all k become equally likely", c="the worst one wins")
 
 
 # %% exercise="1.9"
@@ -862,7 +901,7 @@ interactive(
 #
 # **Predict first.** What does the bigram model say after a token that it has never seen?
 #
-# **Exercise 1.10** (3 points, about 25 minutes). Write `unigram` and `bigram`.
+# **Exercise 1.10** (3 points, about 25 minutes, hard). Write `unigram` and `bigram`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -881,6 +920,16 @@ interactive(
 # counts of input times V plus target, V by V; add a times the unigram's shares to each row, divide by the
 # sum of the row plus a; logarithm.
 # </details>
+
+
+# %%
+predict(
+    "1.10",
+    "c",
+    a="nothing: every token has probability 0",
+    b="that all tokens are equally likely",
+    c="what the unigram model says",
+)
 
 
 # %% exercise="1.10"

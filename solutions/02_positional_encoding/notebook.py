@@ -46,6 +46,7 @@ from utils.experiments.seed_table import SeedTable, across
 from utils.grading import toys
 from utils.grading.check import scoreboard
 from utils.interactive import interactive
+from utils.predictions import predict, reveal
 
 # %% [markdown]
 # ## 2.1 A clock with many hands
@@ -62,7 +63,7 @@ from utils.interactive import interactive
 #
 # **Predict first.** What is row 0? Which columns change most from row to row?
 #
-# **Exercise 2.1** (2 points, about 15 minutes). Write `sinusoidal_table`.
+# **Exercise 2.1** (2 points, about 15 minutes, easy). Write `sinusoidal_table`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -82,8 +83,18 @@ from utils.interactive import interactive
 # </details>
 
 
+# %%
+predict(
+    "2.1",
+    "a",
+    a="0, 1, 0, 1 and so on; the left columns",
+    b="all zeros; the left columns",
+    c="0, 1, 0, 1 and so on; the right columns",
+)
+
+
 # %% exercise="2.1"
-def sinusoidal_table(max_len, d_model):
+def sinusoidal_table(max_len, d_model):  # -> (max_len, d_model)
     """Return the table of sines and cosines, a plain float32 tensor (max_len, d_model).
 
     Raises:
@@ -130,7 +141,7 @@ plots.heatmaps(
 #
 # **Predict first.** How many parameters does this module add?
 #
-# **Exercise 2.2** (2 points, about 10 minutes). Write `FixedPositions`.
+# **Exercise 2.2** (2 points, about 10 minutes, easy). Write `FixedPositions`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -150,6 +161,10 @@ plots.heatmaps(
 # </details>
 
 
+# %%
+predict("2.2", 0)
+
+
 # %% exercise="2.2"
 class FixedPositions(nn.Module):
     """Add a fixed table to x. The table is a buffer that `state_dict()` leaves out."""
@@ -161,7 +176,7 @@ class FixedPositions(nn.Module):
         self.register_buffer("table", make_table(max_len, d_model), persistent=False)
         ### END SOLUTION
 
-    def forward(self, x):
+    def forward(self, x):  # (B, T, d_model) -> (B, T, d_model)
         """From x (B, T, d_model) to the same shape and device. Raises ValueError if T is larger than max_len."""
         ### BEGIN SOLUTION
         if x.size(1) > self.table.size(0):
@@ -197,7 +212,7 @@ print("after .double():", fixed.double()(torch.zeros(1, 2, 6, dtype=torch.float6
 # **Predict first.** Which encoder layers have a gap: a bare one, one behind a table, one
 # with a causal mask?
 #
-# **Exercise 2.3** (2 points, about 15 minutes). Write `equivariance_gap`.
+# **Exercise 2.3** (2 points, about 15 minutes, medium). Write `equivariance_gap`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -216,6 +231,17 @@ print("after .double():", fixed.double()(torch.zeros(1, 2, 6, dtype=torch.float6
 # remember the mode; eval; without gradients: module of shuffled x, minus shuffled module
 # of x; largest absolute value; put the mode back.
 # </details>
+
+
+# %%
+predict(
+    "2.3",
+    "c",
+    a="the bare one",
+    b="the one behind a table",
+    c="the one behind a table and the one with a mask",
+    d="all three",
+)
 
 
 # %% exercise="2.3"
@@ -265,7 +291,7 @@ for name, module in {"bare": bare, "with a table": marked, "with a causal mask":
 # **Predict first.** How many entries of $R(k)$ can differ from zero? What is
 # $R(k)\,R(k)^\top$?
 #
-# **Exercise 2.4** (2 points, about 15 minutes). Write `shift_matrix`.
+# **Exercise 2.4** (2 points, about 15 minutes, medium). Write `shift_matrix`.
 #
 # <details><summary>Hint 1: a formula to look up</summary>
 #
@@ -286,8 +312,12 @@ for name, module in {"bare": bare, "with a table": marked, "with a causal mask":
 # </details>
 
 
+# %%
+predict("2.4", "b", a="d", b="2 d", c="d squared")
+
+
 # %% exercise="2.4"
-def shift_matrix(k, d_model):
+def shift_matrix(k, d_model):  # -> (d_model, d_model)
     """The matrix R, a plain float32 tensor (d_model, d_model), with table[t + k] == R @ table[t] for every t.
 
     Args:
@@ -335,7 +365,7 @@ plots.heatmaps(
 # **Predict first.** Before training, are neighbouring rows more alike than distant ones?
 # In the sinusoidal table they are.
 #
-# **Exercise 2.5** (2 points, about 10 minutes). Write `LearnedPositions`.
+# **Exercise 2.5** (2 points, about 10 minutes, easy). Write `LearnedPositions`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -357,6 +387,10 @@ plots.heatmaps(
 # </details>
 
 
+# %%
+predict("2.5", "b", a="yes", b="no", c="no, they are less alike")
+
+
 # %% exercise="2.5"
 class LearnedPositions(nn.Module):
     """Add a learned row at each position of x. One part: `positions`, an nn.Embedding that starts as N(0, 0.02^2)."""
@@ -368,7 +402,7 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.positions.weight, std=0.02)
         ### END SOLUTION
 
-    def forward(self, x):
+    def forward(self, x):  # (B, T, d_model) -> (B, T, d_model)
         """From x (B, T, d_model) to the same shape and device. Raises ValueError if T is larger than max_len."""
         ### BEGIN SOLUTION
         if x.size(1) > self.positions.num_embeddings:
@@ -413,7 +447,7 @@ plots.heatmaps(
 # **Predict first.** Move query and key by the same number of positions. What happens to their
 # score?
 #
-# **Exercise 2.6** (3 points, about 20 minutes). Write `rotary`.
+# **Exercise 2.6** (3 points, about 20 minutes, medium). Write `rotary`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -435,8 +469,12 @@ plots.heatmaps(
 # </details>
 
 
+# %%
+predict("2.6", "a", a="it stays", b="it grows", c="it changes its sign")
+
+
 # %% exercise="2.6"
-def rotary(x, start=0):
+def rotary(x, start=0):  # (..., T, d) -> (..., T, d)
     """Turn each pair of columns of x by an angle that grows with the position.
 
     Args:
@@ -511,7 +549,7 @@ interactive(turned, query_position=range(6), key_position=range(6), start={"quer
 # **Predict first.** If all scores are equal, what are the weights in head 1, and in the
 # last head?
 #
-# **Exercise 2.7** (2 points, about 15 minutes). Write `alibi_bias`.
+# **Exercise 2.7** (2 points, about 15 minutes, easy). Write `alibi_bias`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -532,8 +570,18 @@ interactive(turned, query_position=range(6), key_position=range(6), start={"quer
 # </details>
 
 
+# %%
+predict(
+    "2.7",
+    "b",
+    a="equal, in both",
+    b="head 1 reads only near tokens, the last head all nearly alike",
+    c="the last head reads only near tokens, head 1 all nearly alike",
+)
+
+
 # %% exercise="2.7"
-def alibi_bias(n_heads, T):
+def alibi_bias(n_heads, T):  # -> (n_heads, T, T)
     """The bias to add to causal attention scores, a plain float tensor (n_heads, T, T). Rows are queries, columns keys.
 
     Raises:
@@ -650,8 +698,11 @@ print("here, the shortest texts:", {kind: f"{1000 * row['seconds']:.1f} ms" for 
 # <!-- box: size gpu -->
 #
 # **Predict first.** Order the five by their loss at length 32, and again at 128. Which
-# will get worse when they see more? The learned table has rows for 128 positions here, of which
-# training touches the first 32.
+# will get worse when they see more, and which one least? The learned table has rows for 128 positions
+# here, of which training touches the first 32.
+
+# %% tags=["experiment"]
+predict("2.E1", "c", a="none", b="rotary", c="ALiBi", d="the learned table")
 
 # %% tags=["experiment"]
 schemes = {
@@ -699,6 +750,9 @@ extrapolation.picture(
 # %% tags=["experiment"]
 print(f"knowing how frequent each character is, and nothing else: {extrapolation.baseline():.2f} nats")
 across(measured, extrapolation.METRICS)
+
+# %% tags=["experiment"]
+reveal("2.E1")
 
 # %% [markdown]
 # Look at length 32 first. Any sense of order beats none, and rotary is best. Then move

@@ -301,7 +301,7 @@ class FixedPositions(nn.Module):
 
 # %% wrong="2.2" name="detached" says="no gradient reaches x"
 # + @torch.no_grad()
-#   def forward(self, x):
+#   def forward(self, x):  # (B, T, d_model) -> (B, T, d_model)
 
 # - if x.size(1) > self.table.size(0):
 # + if x.size(1) > len(self.table):

@@ -44,6 +44,7 @@ from utils.checks import nb03_parameter_counting as checks
 from utils.experiments import profiles, training
 from utils.grading.check import scoreboard
 from utils.interactive import interactive
+from utils.predictions import predict
 
 # %% [markdown]
 # In exercise 3.12 everybody counts another model. Its sizes follow from your name: write the one under which you hand
@@ -69,7 +70,7 @@ own = variants.MODEL.numbers(STUDENT)
 # **Predict first.** Which of these are parameters: sinusoidal positions, learned ones, mean and
 # standard deviation?
 #
-# **Exercise 3.1** (2 points, about 10 minutes). Write `embedding`, `linear` and `norm`. A kind that
+# **Exercise 3.1** (2 points, about 10 minutes, easy). Write `embedding`, `linear` and `norm`. A kind that
 # `norm` does not know is a typo and must be refused.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -88,6 +89,10 @@ own = variants.MODEL.numbers(STUDENT)
 # rows of tokens plus rows of positions, times the width; rows times columns, and rows once more if
 # there is a bias; two vectors or one, an unknown kind raises.
 # </details>
+
+
+# %%
+predict("3.1", "b", a="all three", b="the learned positions", c="the learned positions, mean and standard deviation")
 
 
 # %% exercise="3.1"
@@ -146,7 +151,7 @@ print(f"lab, all norms of its layers:   {2 * 4 * norm(200):10,}")
 # **Predict first.** You double the number of heads: what happens to the number of parameters? And
 # for $F = D$ a layer holds $a D^2 + b D$: what are $a$ and $b$?
 #
-# **Exercise 3.2** (3 points, about 15 minutes). Write `attention` and `transformer_layer`, without
+# **Exercise 3.2** (3 points, about 15 minutes, easy). Write `attention` and `transformer_layer`, without
 # calling your answers to 3.1: an error there should cost you nothing here.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -166,6 +171,10 @@ print(f"lab, all norms of its layers:   {2 * 4 * norm(200):10,}")
 # attention: four times a matrix from D to D, and four times a bias of D if there is one. Layer:
 # attention, a map from D to F and one back with their biases, two norms.
 # </details>
+
+
+# %%
+predict("3.2", "b", a="it doubles", b="it stays", c="it is halved")
 
 
 # %% exercise="3.2"
@@ -211,7 +220,7 @@ for name, D, F in (("lab", 200, 200), ("BERT-base", 768, 4 * 768)):
 # **Predict first.** 8 heads of queries share 2 of keys and values. What share of the cache is left,
 # and what share of the attention's parameters?
 #
-# **Exercise 3.3** (3 points, about 15 minutes). Write `grouped_attention` and `kv_cache`.
+# **Exercise 3.3** (3 points, about 15 minutes, medium). Write `grouped_attention` and `kv_cache`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -230,6 +239,16 @@ for name, D, F in (("lab", 200, 200), ("BERT-base", 768, 4 * 768)):
 # d = D // H; maps from D to D, from D to G d, from D to G d, from D to D; a bias as long as each
 # output. Cache: keys and values, each a number for every text, token, layer and column of G d.
 # </details>
+
+
+# %%
+predict(
+    "3.3",
+    "c",
+    a="a quarter of both",
+    b="half of the cache, and all parameters",
+    c="a quarter of the cache, and five eighths of the parameters",
+)
 
 
 # %% exercise="3.3"
@@ -288,7 +307,7 @@ plots.curves(
 #
 # **Predict first.** Which share of the lab's language model sits in its four layers?
 #
-# **Exercise 3.4** (2 points, about 10 minutes). Write `language_model`.
+# **Exercise 3.4** (2 points, about 10 minutes, easy). Write `language_model`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -305,6 +324,10 @@ plots.curves(
 #
 # tables (one if tied, else two) of V times D; L layers; a bias of V.
 # </details>
+
+
+# %%
+predict("3.4", "a", a="about 5 percent", b="about 50 percent", c="about 95 percent")
 
 
 # %% exercise="3.4"
@@ -359,7 +382,7 @@ interactive(where_they_are, start={"width": 512, "layers": 6, "vocabulary": 10_0
 # **Predict first.** For $V = 100$ and two classes: which is larger, the language model or
 # the classifier?
 #
-# **Exercise 3.5** (2 points, about 10 minutes). Write `classifier`.
+# **Exercise 3.5** (2 points, about 10 minutes, easy). Write `classifier`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -376,6 +399,10 @@ interactive(where_they_are, start={"width": 512, "layers": 6, "vocabulary": 10_0
 # embedding; L layers; head_layers - 1 maps from D to D; one map from D to C. All maps
 # have biases.
 # </details>
+
+
+# %%
+predict("3.5", "a", a="the language model", b="the classifier", c="neither")
 
 
 # %% exercise="3.5"
@@ -415,7 +442,7 @@ for V in (50_001, 100):
 #
 # **Predict first.** How many times BERT-base is BERT-large: two, three, or four?
 #
-# **Exercise 3.6** (3 points, about 15 minutes). Write `bert`, and `bert_large`.
+# **Exercise 3.6** (3 points, about 15 minutes, medium). Write `bert`, and `bert_large`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -432,6 +459,10 @@ for V in (50_001, 100):
 # rows of the three tables times D; a norm; L layers; if there is a pooler, a map from D
 # to D.
 # </details>
+
+
+# %%
+predict("3.6", 3)
 
 
 # %% exercise="3.6"
@@ -479,7 +510,7 @@ print(f"BERT-large {bert(30_522, bert_large()['D'], bert_large()['L'], 12_596_22
 #
 # **Predict first.** All but the head is frozen. What is left, with $V$ outputs, and with 2?
 #
-# **Exercise 3.7** (3 points, about 15 minutes). Write `trainable`.
+# **Exercise 3.7** (3 points, about 15 minutes, medium). Write `trainable`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -496,6 +527,16 @@ print(f"BERT-large {bert(30_522, bert_large()['D'], bert_large()['L'], 12_596_22
 # a parameter is inside a part if it has that name, or begins with it and a dot; raise if
 # a part holds none; add up the products of the shapes of those that are in no part.
 # </details>
+
+
+# %%
+predict(
+    "3.7",
+    "b",
+    a="next to nothing, in both",
+    b="half of the model, and a few hundred numbers",
+    c="half of the model, in both",
+)
 
 
 # %% exercise="3.7"
@@ -547,7 +588,7 @@ for title, C in (("language model", None), ("two classes", 2)):
 #
 # **Predict first.** Which share of BERT-base is one `seq_bn` adapter with reduction 16?
 #
-# **Exercise 3.8** (2 points, about 10 minutes). Write `adapter`.
+# **Exercise 3.8** (2 points, about 10 minutes, easy). Write `adapter`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -564,6 +605,10 @@ for title, C in (("language model", None), ("two classes", 2)):
 # r; matrix down and its bias; matrix up and its bias; times adapters in a layer, times
 # layers.
 # </details>
+
+
+# %%
+predict("3.8", "a", a="less than 1 percent", b="about 6 percent", c="about 25 percent")
 
 
 # %% exercise="3.8"
@@ -603,7 +648,7 @@ for reduction in (2, 16, 64):
 #
 # **Predict first.** Is the fusion of three adapters larger or smaller than the adapters?
 #
-# **Exercise 3.9** (2 points, about 10 minutes). Write `fusion`: what fusion adds to a
+# **Exercise 3.9** (2 points, about 10 minutes, easy). Write `fusion`: what fusion adds to a
 # model whose `n` adapters are there already.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -620,6 +665,10 @@ for reduction in (2, 16, 64):
 #
 # three matrices and two biases, in each layer.
 # </details>
+
+
+# %%
+predict("3.9", "c", a="smaller", b="about as large", c="several times as large")
 
 
 # %% exercise="3.9"
@@ -658,7 +707,7 @@ for n in (2, 3, 8):
 #
 # **Predict first.** Per sequence, which terms grow faster than its length $T$?
 #
-# **Exercise 3.10** (3 points, about 25 minutes). Write `training_memory`, for 2 of the
+# **Exercise 3.10** (3 points, about 25 minutes, hard). Write `training_memory`, for 2 of the
 # points, and `flops_per_token`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -678,6 +727,10 @@ for n in (2, 3, 8):
 # bytes: 4 times (weights + 3 times trained + B T L times the sum of the table). FLOPs: 2
 # times (L times (matrices of the layer + keys + values) + head).
 # </details>
+
+
+# %%
+predict("3.10", "b", a="the inputs of the maps", b="those of attention", c="Adam's states")
 
 
 # %% exercise="3.10"
@@ -738,7 +791,7 @@ for T in (32, 256, 2048):
 # **Predict first.** 95% of the lab's language model are two tables. Is $6N$ too large or too
 # small for it?
 #
-# **Exercise 3.11** (2 points, about 15 minutes). Write `training_flops`, the rule with both
+# **Exercise 3.11** (2 points, about 15 minutes, medium). Write `training_flops`, the rule with both
 # corrections, and `even_length`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -757,6 +810,10 @@ for T in (32, 256, 2048):
 # 6 times what is multiplied, plus, in each layer, 6 times what a query meets: T keys and T values, D wide. For
 # `even_length`, set this equal to 6 times the matrices of a layer and solve for T.
 # </details>
+
+
+# %%
+predict("3.11", "a", a="too large", b="too small", c="right")
 
 
 # %% exercise="3.11"
@@ -823,8 +880,8 @@ plots.curves(
 #
 # **Predict first.** A number takes 2 bytes. What is larger: the weights, or the cache of one text of $T$ tokens?
 #
-# **Exercise 3.12** (1 point, about 10 minutes). Write `own_parameters` and `own_cache` for your sizes, by hand or with
-# Python.
+# **Exercise 3.12** (1 point, about 10 minutes, medium). Write `own_parameters` and `own_cache` for your sizes, by hand
+# or with Python.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -838,6 +895,10 @@ plots.curves(
 
 # %%
 print("STUDENT, at the top, is blank" if own is None else variants.stated(own))
+
+
+# %%
+predict("3.12", "a", a="the weights", b="the cache")
 
 
 # %% exercise="3.12"

@@ -45,6 +45,7 @@ from utils.experiments.seed_table import SeedTable
 from utils.grading import toys
 from utils.grading.check import scoreboard
 from utils.interactive import interactive
+from utils.predictions import predict
 
 # %% [markdown]
 # ## 4.1 A head without opinions
@@ -60,7 +61,7 @@ from utils.interactive import interactive
 # **Predict first.** A fresh head with $C$ classes: what is its cross-entropy? And if $W$
 # is zero, does any gradient reach it?
 #
-# **Exercise 4.1** (2 points, about 10 minutes). Write `ClassificationHead`.
+# **Exercise 4.1** (2 points, about 10 minutes, easy). Write `ClassificationHead`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -77,6 +78,10 @@ from utils.interactive import interactive
 # in `__init__`: a dropout, a linear layer, zeros into its weight and bias; in `forward`:
 # linear(dropout(states)).
 # </details>
+
+
+# %%
+predict("4.1", "b", a="0, and yes", b="log C, and yes", c="log C, and no")
 
 
 # %% exercise="4.1"
@@ -96,7 +101,7 @@ class ClassificationHead(nn.Module):
         nn.init.zeros_(self.linear.bias)
         ### END SOLUTION
 
-    def forward(self, states):
+    def forward(self, states):  # (..., d_model) -> (..., n_classes)
         ### BEGIN SOLUTION
         return self.linear(self.dropout(states))
         ### END SOLUTION
@@ -150,7 +155,7 @@ interactive(first_opinions, weights_of_size=[0.0, 0.02, 0.1, 0.3, 1.0], seed=ran
 # **Predict first.** Two classifiers share a base. You train one, base and all. Does the
 # other change its mind?
 #
-# **Exercise 4.2** (2 points, about 10 minutes). Write `Model`.
+# **Exercise 4.2** (2 points, about 10 minutes, easy). Write `Model`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -169,6 +174,10 @@ interactive(first_opinions, weights_of_size=[0.0, 0.02, 0.1, 0.3, 1.0], seed=ran
 # </details>
 
 
+# %%
+predict("4.2", "a", a="yes", b="no", c="only if its head is trained, too")
+
+
 # %% exercise="4.2"
 class Model(nn.Module):
     """A base and a head; with a `pool` between them, a classifier.
@@ -185,7 +194,7 @@ class Model(nn.Module):
         self.base, self.head, self.pool = base, head, pool
         ### END SOLUTION
 
-    def forward(self, tokens, mask):
+    def forward(self, tokens, mask):  # (B, T), (B, T) -> (B, T, V) or (B, C)
         """Logits: (B, T, V) without a pool, (B, C) with one. The mask is true at real tokens."""
         ### BEGIN SOLUTION
         states = self.base(tokens, mask)
@@ -222,7 +231,7 @@ for name, model in {"language model": writer, "classifier": judge}.items():
 #
 # **Predict first.** Not one weight was loaded. What does the loss of the first epoch show?
 #
-# **Exercise 4.3** (3 points, about 20 minutes). Write `load_base`.
+# **Exercise 4.3** (3 points, about 20 minutes, hard). Write `load_base`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -242,6 +251,10 @@ for name, model in {"language model": writer, "classifier": judge}.items():
 # whose name is in own, with the same shape; missing = own without fits; unexpected =
 # offered without fits; if there are any and strict, raise; load own updated by fits.
 # </details>
+
+
+# %%
+predict("4.3", "c", a="it is NaN", b="it is far above that of a new model", c="it is that of any new model")
 
 
 # %% exercise="4.3"
@@ -299,7 +312,7 @@ print(load_base(toys.Reader(50, 8), renamed, strict=False))
 # **Predict first.** A classifier reads the last position. A text is judged alone, then next to a
 # longer one, then next to a shorter one. Which verdict can differ?
 #
-# **Exercise 4.4** (3 points, about 15 minutes). Write `last_real`.
+# **Exercise 4.4** (3 points, about 15 minutes, medium). Write `last_real`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -319,8 +332,12 @@ print(load_base(toys.Reader(50, 8), renamed, strict=False))
 # </details>
 
 
+# %%
+predict("4.4", "b", a="none", b="next to the longer one", c="next to the shorter one")
+
+
 # %% exercise="4.4"
-def last_real(states, mask):
+def last_real(states, mask):  # (B, T, d), (B, T) -> (B, d)
     """The state of the last real token of each row.
 
     Args:
@@ -373,7 +390,7 @@ plots.curves(drift, x=range(13), xlabel="padding after the text", ylabel="logit"
 # **Predict first.** Texts longer than `max_len` lose their end. Of a film review, which end
 # would you rather lose?
 #
-# **Exercise 4.5** (2 points, about 15 minutes). Write `collate`.
+# **Exercise 4.5** (2 points, about 15 minutes, medium). Write `collate`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -446,7 +463,7 @@ plots.heatmaps(
 # **Predict first.** Fifty models toss coins on a hundred test examples. How good does
 # the best of them look?
 #
-# **Exercise 4.6** (3 points, about 20 minutes). Write `accuracy` and `select`.
+# **Exercise 4.6** (3 points, about 20 minutes, medium). Write `accuracy` and `select`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -465,6 +482,10 @@ plots.heatmaps(
 # repeat: train an epoch, append its validation accuracy, and if it is larger than all before,
 # remember epoch and weights. Put the weights back, test, report.
 # </details>
+
+
+# %%
+predict("4.6", "b", a="right half of the time", b="right about six times in ten", c="right about eight times in ten")
 
 
 # %% exercise="4.6"
@@ -534,7 +555,7 @@ print(f"chosen on validation, its test accuracy: {test.gather(1, chosen).mean():
 #
 # **Predict first.** What share of a model with 135 million parameters does a probe train?
 #
-# **Exercise 4.7** (3 points, about 15 minutes). Write `freeze`, `unfreeze` and `features`.
+# **Exercise 4.7** (3 points, about 15 minutes, medium). Write `freeze`, `unfreeze` and `features`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -552,6 +573,10 @@ print(f"chosen on validation, its test accuracy: {test.gather(1, chosen).mean():
 # freeze: each parameter needs no gradient and forgets the one it has. features: evaluation
 # mode; no gradients; for each batch pool(base(tokens, mask), mask); join all.
 # </details>
+
+
+# %%
+predict("4.7", "a", a="less than a hundredth of a percent", b="about 1 percent", c="about 10 percent")
 
 
 # %% exercise="4.7"

@@ -46,6 +46,7 @@ from utils.experiments.seed_table import SeedTable, compare
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
 from utils.interactive import interactive
+from utils.predictions import predict
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 5.11 follow from your name, so nobody
@@ -73,7 +74,7 @@ student.sign(STUDENT, KEY)
 # **Predict first.** Sentences of nine and six tokens must fit into twelve positions. How
 # many of each stay?
 #
-# **Exercise 5.1** (2 points, about 15 minutes). Write `encode_pair`.
+# **Exercise 5.1** (2 points, about 15 minutes, medium). Write `encode_pair`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -91,6 +92,10 @@ student.sign(STUDENT, KEY)
 # one loses its last token, and if both are equally long, the one that was not longer to begin
 # with does (a, if neither was). Then put it together.
 # </details>
+
+
+# %%
+predict("5.1", "b", a="6 and 3", b="5 and 4", c="4 and 5")
 
 
 # %% exercise="5.1"
@@ -147,7 +152,7 @@ for max_len in (18, 15, 12, 9, 3):
 # **Predict first.** All three share one generator, and the head gets a third class. What
 # happens to the order of the examples?
 #
-# **Exercise 5.2** (2 points, about 15 minutes). Write `streams`.
+# **Exercise 5.2** (2 points, about 15 minutes, medium). Write `streams`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -165,6 +170,10 @@ for max_len in (18, 15, 12, 9, 3):
 # refuse unknown names; for each part, numbered 0, 1, 2: its seed is 3 times (seed if the part
 # varies, else 0), plus its number.
 # </details>
+
+
+# %%
+predict("5.2", "b", a="nothing", b="it becomes another one", c="only the last batch changes")
 
 
 # %% exercise="5.2"
@@ -228,7 +237,7 @@ for varies, classes in ((["head"], 2), (["order"], 2), (["order"], 3)):
 #
 # **Predict first.** Which share of a run's steps has at least half the peak rate?
 #
-# **Exercise 5.3** (3 points, about 20 minutes). Write `schedule` and `make_optimizer`.
+# **Exercise 5.3** (3 points, about 20 minutes, medium). Write `schedule` and `make_optimizer`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -246,6 +255,10 @@ for varies, classes in ((["head"], 2), (["order"], 2), (["order"], 3)):
 # schedule: refuse a warm-up that is negative or does not end before total; rising before
 # warmup; falling after, but never below zero. make_optimizer: two groups, by `ndim`.
 # </details>
+
+
+# %%
+predict("5.3", "b", a="a quarter", b="half", c="three quarters")
 
 
 # %% exercise="5.3"
@@ -312,7 +325,7 @@ plots.curves(rates, x=steps, xlabel="step", ylabel="learning rate", alt=alt)
 # **Predict first.** One prediction was lost, and `zip` pairs the rest with the labels. Does
 # anything complain?
 #
-# **Exercise 5.4** (2 points, about 10 minutes). Write `accuracy` and `majority`.
+# **Exercise 5.4** (2 points, about 10 minutes, easy). Write `accuracy` and `majority`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -330,6 +343,10 @@ plots.curves(rates, x=steps, xlabel="step", ylabel="learning rate", alt=alt)
 # refuse empty lists and different lengths; count the pairs that are equal; divide. Count each
 # class; take the largest count; divide.
 # </details>
+
+
+# %%
+predict("5.4", "c", a="yes, zip", b="yes, the accuracy is above 1", c="no")
 
 
 # %% exercise="5.4"
@@ -397,7 +414,7 @@ for start, values in scores.items():
 #
 # **Predict first.** `numpy`, `torch` and `pandas` all have `std`. Do they agree?
 #
-# **Exercise 5.5** (2 points, about 10 minutes). Write `mean_and_sd` and `in_points`.
+# **Exercise 5.5** (2 points, about 10 minutes, easy). Write `mean_and_sd` and `in_points`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -415,6 +432,10 @@ for start, values in scores.items():
 # refuse fewer than two, and values outside 0 to 1; mean; root of the sum of squared
 # differences over n - 1. In points, both times 100.
 # </details>
+
+
+# %%
+predict("5.5", "a", a="no, numpy differs", b="no, torch differs", c="no, pandas differs", d="yes")
 
 
 # %% exercise="5.5"
@@ -469,7 +490,7 @@ print(f"five runs: numpy {np.std(five):.5f}, torch {torch.tensor(five).std():.5f
 #
 # **Predict first.** Twenty seeds instead of five: which of the two bars shrinks?
 #
-# **Exercise 5.6** (3 points, about 20 minutes). Write the three functions, a point each.
+# **Exercise 5.6** (3 points, about 20 minutes, medium). Write the three functions, a point each.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -487,6 +508,10 @@ print(f"five runs: numpy {np.std(five):.5f}, torch {torch.tensor(five).std():.5f
 # t: half = t(n - 1 degrees) times sd over root n; mean minus and plus half. bootstrap: resamples
 # rows of n draws; mean of each row; quantiles at tail and 1 - tail, tail = (1 - level) / 2.
 # </details>
+
+
+# %%
+predict("5.6", "a", a="the one over seeds", b="the one over examples", c="both")
 
 
 # %% exercise="5.6"
@@ -599,7 +624,7 @@ print(f"the bootstrap interval has {widths['bootstrap'] / widths['t']:.0%} of th
 #
 # **Predict first.** Ten runs on three hundred examples: how many independent observations is that?
 #
-# **Exercise 5.7** (3 points, about 20 minutes). Write `by_seed` and `by_example`.
+# **Exercise 5.7** (3 points, about 20 minutes, hard). Write `by_seed` and `by_example`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -616,6 +641,10 @@ print(f"the bootstrap interval has {widths['bootstrap'] / widths['t']:.0%} of th
 # by_seed: refuse unless the seeds are the same; b - a for each seed; mean and interval.
 # by_example: refuse unless the examples are as many; mean over runs of b, minus that of a.
 # </details>
+
+
+# %%
+predict("5.7", "b", a="3,000", b="10 or 300, as you ask", c="310")
 
 
 # %% exercise="5.7"
@@ -708,7 +737,7 @@ print(*SeedTable(recorded).comparisons(), sep="\n\n")
 #
 # **Predict first.** A run has exactly the majority's accuracy. Is it degenerate?
 #
-# **Exercise 5.8** (2 points, about 10 minutes). Write `health`.
+# **Exercise 5.8** (2 points, about 10 minutes, easy). Write `health`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -726,6 +755,10 @@ print(*SeedTable(recorded).comparisons(), sep="\n\n")
 # refuse no runs; bad = seeds whose predictions are all one class; accuracy of each seed; mean
 # of all; mean of those not in bad, None if there are none.
 # </details>
+
+
+# %%
+predict("5.8", "c", a="yes", b="no", c="not necessarily")
 
 
 # %% exercise="5.8"
@@ -801,7 +834,7 @@ for rate in sorted({row["rate"] for row in rte.searched("pretrained")}):
 # **Predict first.** The differences scatter by two points and the gain is one. Five seeds, twenty or
 # a hundred?
 #
-# **Exercise 5.9** (2 points, about 15 minutes). Write `seeds_needed`.
+# **Exercise 5.9** (2 points, about 15 minutes, medium). Write `seeds_needed`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -817,6 +850,10 @@ for rate in sorted({row["rate"] for row in rte.searched("pretrained")}):
 #
 # refuse a difference that is not positive; n = 2; as long as the inequality fails, one more.
 # </details>
+
+
+# %%
+predict("5.9", 34, within=10)
 
 
 # %% exercise="5.9"
@@ -888,7 +925,7 @@ for n in (2, 3, 5, 10):
 #
 # **Predict first.** What is $E_1$? Can $E_n$ pass the best run that you have?
 #
-# **Exercise 5.10** (2 points, about 10 minutes). Write `expected_best`.
+# **Exercise 5.10** (2 points, about 10 minutes, easy). Write `expected_best`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -904,6 +941,10 @@ for n in (2, 3, 5, 10):
 #
 # refuse n below 1 and an empty list; sort, the worst first; add up value times bracket.
 # </details>
+
+
+# %%
+predict("5.10", "a", a="the mean of the runs; no", b="the best run; no", c="the mean of the runs; yes")
 
 
 # %% exercise="5.10"
@@ -975,8 +1016,8 @@ results = results_folder(say=True)
 #
 # **Predict first.** For each start: its mean, and its spread over five seeds. Write them down.
 #
-# **Exercise 5.11** (4 points, about 5 minutes). That is your time. One core of a CPU needs about 20 minutes a start,
-# and some for MNLI before the third. Write `run_all`. Interrupt whenever you like: finished seeds
+# **Exercise 5.11** (4 points, about 5 minutes, easy). That is your time. One core of a CPU needs about 20 minutes a
+# start, and some for MNLI before the third. Write `run_all`. Interrupt whenever you like: finished seeds
 # are kept, and the next call goes on with the missing ones.
 #
 # <details><summary>Hint 1: a function to look up</summary>

@@ -48,6 +48,7 @@ from utils.experiments.seed_table import SeedTable
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
 from utils.interactive import interactive
+from utils.predictions import predict
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 6.7 follow from your name, so nobody
@@ -74,7 +75,7 @@ student.sign(STUDENT, KEY)
 # **Predict first.** If *both* matrices started at zero, the model would be exactly BERT. What
 # would training do?
 #
-# **Exercise 6.1** (2 points, about 15 minutes). Write `BottleneckAdapter`.
+# **Exercise 6.1** (2 points, about 15 minutes, medium). Write `BottleneckAdapter`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -92,6 +93,10 @@ student.sign(STUDENT, KEY)
 # r = d // reduction, at least 1; down: d to r; up: r to d; forward: residual (or states) plus
 # up(relu(down(states))).
 # </details>
+
+
+# %%
+predict("6.1", "b", a="nothing at all", b="move one shift for all tokens, and nothing else", c="learn as usual")
 
 
 # %% exercise="6.1"
@@ -177,7 +182,7 @@ plots.curves(drift, xlabel="fresh adapters passed", ylabel="change of the state"
 # **Predict first.** You train an adapter, then choose another one. The optimizer holds all
 # parameters, with weight decay. What can still move the first?
 #
-# **Exercise 6.2** (2 points, about 15 minutes). Write `train_only`.
+# **Exercise 6.2** (2 points, about 15 minutes, medium). Write `train_only`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -194,6 +199,10 @@ plots.curves(drift, xlabel="fresh adapters passed", ylabel="change of the state"
 # chosen = each parameter of each part, once; if one is not among the model's, raise; for every
 # parameter of the model: it learns if it is chosen, else its gradient is None.
 # </details>
+
+
+# %%
+predict("6.2", "b", a="nothing", b="weight decay, if an old gradient is left", c="the gradient of the second one")
 
 
 # %% exercise="6.2"
@@ -254,7 +263,7 @@ print(f"{sum(part.numel() for part in learns)} of {sum(part.numel() for part in 
 #
 # **Predict first.** What does a fresh fusion of three adapters compute, nearly?
 #
-# **Exercise 6.3** (3 points, about 25 minutes). Write `AdapterFusion`.
+# **Exercise 6.3** (3 points, about 25 minutes, hard). Write `AdapterFusion`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -271,6 +280,10 @@ print(f"{sum(part.numel() for part in learns)} of {sum(part.numel() for part in 
 # scores = query(states) times key(outputs), summed over d; weights = softmax(dropout(scores));
 # fused = residual + sum over adapters of weights times value(outputs); return fused, weights.
 # </details>
+
+
+# %%
+predict("6.3", "c", a="the mean of the three", b="one of the three", c="the one or the other: it depends on the width")
 
 
 # %% exercise="6.3"
@@ -293,7 +306,7 @@ class AdapterFusion(nn.Module):
         nn.init.eye_(self.value.weight)
         ### END SOLUTION
 
-    def forward(self, states, outputs, residual):
+    def forward(self, states, outputs, residual):  # (B, T, d), (B, T, n, d), (B, T, d) -> (B, T, d), (B, T, n)
         """From (B, T, d), (B, T, n, d), (B, T, d) to fused (B, T, d), weights (B, T, n). Another n: ValueError."""
         ### BEGIN SOLUTION
         if outputs.size(2) != self.n:
@@ -358,7 +371,7 @@ interactive(listened_to, width=[8, 16, 32, 64, 128, 256, 512, 768], seed=range(1
 # **Predict first.** You add the fusion and forget to activate it. What does the model
 # compute? Would the loss tell?
 #
-# **Exercise 6.4** (3 points, about 20 minutes). Write `compose`.
+# **Exercise 6.4** (3 points, about 20 minutes, medium). Write `compose`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -378,6 +391,16 @@ interactive(listened_to, width=[8, 16, 32, 64, 128, 256, 512, 768], seed=range(1
 # load each folder under its name, without head; setup = Fuse of the names; add that fusion;
 # add the head; train that fusion.
 # </details>
+
+
+# %%
+predict(
+    "6.4",
+    "a",
+    a="plain BERT; no, it falls all the same",
+    b="plain BERT; yes, it stays where it is",
+    c="nothing: an error comes first",
+)
 
 
 # %% exercise="6.4"
@@ -436,7 +459,7 @@ print(model.active_adapters)
 #
 # **Predict first.** Which of the three makes accuracy look *better* than it should?
 #
-# **Exercise 6.5** (3 points, about 25 minutes). Write `pair_logits`, `sources` and `train_fusion`.
+# **Exercise 6.5** (3 points, about 25 minutes, hard). Write `pair_logits`, `sources` and `train_fusion`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -453,6 +476,10 @@ print(model.active_adapters)
 # train_fusion: freeze all but the fusion and the head; SGD; for each batch: cross-entropy of
 # pair_logits, plus the penalty; zero, backward, step; keep the loss as a number.
 # </details>
+
+
+# %%
+predict("6.5", "b", a="dropped token types", b="a leak", c="moving adapters")
 
 
 # %% exercise="6.5"
@@ -526,7 +553,7 @@ print(sources({"mnli": ["MNLI"], "rte": ["RTE"], "qnli": ["QNLI"], "sick": ["SIC
 # **Predict first.** The weights of a layer sum to one. Does a large weight mean that the adapter
 # changes much?
 #
-# **Exercise 6.6** (2 points, about 20 minutes). Write `fusion_weights`.
+# **Exercise 6.6** (2 points, about 20 minutes, hard). Write `fusion_weights`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -544,6 +571,10 @@ print(sources({"mnli": ["MNLI"], "rte": ["RTE"], "qnli": ["QNLI"], "sick": ["SIC
 # evaluation mode, no gradients; for each batch, layer and sentence: add up the rows of weights
 # where type is the sentence and mask is 1, and count them; divide; back to the old mode.
 # </details>
+
+
+# %%
+predict("6.6", "b", a="yes", b="no")
 
 
 # %% exercise="6.6"
@@ -640,7 +671,7 @@ SeedTable(runs)
 # runs, one of each, the second experiment is ahead; a tie counts half. At one half, a single run of each says nothing
 # about which is better. At 1 the worst run of one is better than the best run of the other. You write this number.
 #
-# **Exercise 6.7** (4 points, about 10 minutes). Half of the points are for your runs, which you hand in with the
+# **Exercise 6.7** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `share_ahead`.
 #
 # <details><summary>Hint 1: a function to look up</summary>

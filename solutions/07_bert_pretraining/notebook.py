@@ -47,6 +47,7 @@ from utils.experiments.seed_table import SeedTable, across
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
 from utils.interactive import interactive
+from utils.predictions import predict
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 7.10 follow from your name, so nobody
@@ -70,7 +71,7 @@ student.sign(STUDENT, KEY)
 #
 # **Predict first.** The vocabulary is `un`, `unabl`, `able`, `##able`, `##e`. What becomes of `unable`?
 #
-# **Exercise 7.1** (2 points, about 15 minutes). Write `wordpiece`.
+# **Exercise 7.1** (2 points, about 15 minutes, medium). Write `wordpiece`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -88,6 +89,10 @@ student.sign(STUDENT, KEY)
 # too long: [unk]. start = 0; while start is in the word: for each end, the last one first: is the stretch, with ## if
 # start is not 0, in the vocabulary? Then keep it and go on at end. If no end fits: [unk].
 # </details>
+
+
+# %%
+predict("7.1", "c", a="un ##able", b="[UNK]", c="unabl ##e")
 
 
 # %% exercise="7.1"
@@ -143,7 +148,7 @@ for word in ("unable", "able", "player", "replaying", "theanthropy", "playful"):
 # **Predict first.** How many tokens can a model read whose $P$ has $512$ rows? And how many can it read after you
 # made it longer, without training it?
 #
-# **Exercise 7.2** (2 points, about 15 minutes). Write `BertEmbeddings`.
+# **Exercise 7.2** (2 points, about 15 minutes, easy). Write `BertEmbeddings`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -160,6 +165,16 @@ for word in ("unable", "able", "player", "replaying", "theanthropy", "playful"):
 # refuse more than max_len tokens; without types all are 0; add the three rows (the row of places broadcasts over the
 # batch), norm, dropout.
 # </details>
+
+
+# %%
+predict(
+    "7.2",
+    "b",
+    a="512, and then all places equally well",
+    b="512, and the new places have rows that nobody trained",
+    c="any number, and any number",
+)
 
 
 # %% exercise="7.2"
@@ -181,7 +196,7 @@ class BertEmbeddings(nn.Module):
         self.norm, self.dropout = nn.LayerNorm(d_model, eps=1e-12), nn.Dropout(dropout)
         ### END SOLUTION
 
-    def forward(self, ids, types=None):
+    def forward(self, ids, types=None):  # (B, T), (B, T) -> (B, T, d)
         """The embeddings. More than max_len tokens in a row: ValueError."""
         ### BEGIN SOLUTION
         if ids.size(1) > self.position.num_embeddings:
@@ -235,7 +250,7 @@ plots.heatmaps(
 # **Predict first.** You first set 80% of the chosen ones to `[MASK]`, then draw again, among those that are left,
 # who becomes a random token. With which probability?
 #
-# **Exercise 7.3** (3 points, about 20 minutes). Write `mask_tokens`.
+# **Exercise 7.3** (3 points, about 20 minutes, medium). Write `mask_tokens`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -253,6 +268,10 @@ plots.heatmaps(
 # chosen = one number for each token below p, and not special; labels = ids where chosen, else -100. A second number
 # for each token: below split[0] it is masked; from there, as far as split[1] goes, random; else it stays.
 # </details>
+
+
+# %%
+predict("7.3", "c", a="10 percent", b="20 percent", c="50 percent")
 
 
 # %% exercise="7.3"
@@ -342,7 +361,7 @@ interactive(hidden, share=[0.0, 0.15, 0.3, 0.5, 0.7, 0.9], draw=range(1, 7), sta
 # **Predict first.** One mask hides 15% of the tokens. Which share is asked for at least once by ten of
 # them, which by forty?
 #
-# **Exercise 7.4** (2 points, about 15 minutes). Write `Masking`.
+# **Exercise 7.4** (2 points, about 15 minutes, medium). Write `Masking`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -359,6 +378,10 @@ interactive(hidden, share=[0.0, 0.15, 0.3, 0.5, 0.7, 0.9], draw=range(1, 7), sta
 # epoch e: the copy is e, or e modulo copies; a new generator, seeded with 1000 times the seed plus the copy; return
 # what mask gives with it.
 # </details>
+
+
+# %%
+predict("7.4", "b", a="15 percent by either", b="80 percent by ten, nearly all by forty", c="all by either")
 
 
 # %% exercise="7.4"
@@ -434,7 +457,7 @@ plots.curves(shares, xlabel="epochs", ylabel="tokens asked for so far", alt=alt)
 # **Predict first.** With a document of three sentences and one of three hundred: if you draw a document first,
 # then a sentence, how often does each sentence come?
 #
-# **Exercise 7.5** (2 points, about 15 minutes). Write `nsp_pairs`.
+# **Exercise 7.5** (2 points, about 15 minutes, medium). Write `nsp_pairs`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -451,6 +474,16 @@ plots.curves(shares, xlabel="epochs", ylabel="tokens asked for so far", alt=alt)
 # all places (d, i) with a next sentence; refuse if there is none, or if only one document has sentences. So many
 # times: draw a place; with one half, b is the next one; else draw b from all sentences of other documents.
 # </details>
+
+
+# %%
+predict(
+    "7.5",
+    "c",
+    a="equally often",
+    b="those of the long one a hundred times as often",
+    c="those of the short one a hundred times as often",
+)
 
 
 # %% exercise="7.5"
@@ -514,7 +547,8 @@ for a, b, label in nsp_pairs(documents, 6, random.Random(3)):
 #
 # **Predict first.** What is the loss of a model that knows nothing of $V$ pieces? Can a batch have no chosen token?
 #
-# **Exercise 7.6** (2 points, about 20 minutes). Write `blanks_nll`, by hand, then `masked_nll` and `pretraining_loss`.
+# **Exercise 7.6** (2 points, about 20 minutes, medium). Write `blanks_nll`, by hand, then `masked_nll` and
+# `pretraining_loss`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -534,6 +568,10 @@ for a, b, label in nsp_pairs(documents, 6, random.Random(3)):
 # </details>
 
 
+# %%
+predict("7.6", "b", a="1; no", b="log V; yes", c="V; yes")
+
+
 # %% exercise="7.6"
 def blanks_nll(predicted, answers):
     """The negative log-likelihood of a sentence's blanks, in nats: a number.
@@ -547,7 +585,7 @@ def blanks_nll(predicted, answers):
     ### END SOLUTION
 
 
-def masked_nll(logits, labels):
+def masked_nll(logits, labels):  # (B, T, V), (B, T) -> ()
     """The mean of -log softmax(logits)[label] over all places with a label, which are those that are not -100.
 
     logits (B, T, V), in any order in memory and however large; labels (B, T). Returns a tensor with one number, of the
@@ -598,7 +636,7 @@ for V in (2, 100, 30522):
 # **Predict first.** How many new numbers are that for BERT-base, with $d = 768$ and $V = 30{,}522$? How many without
 # tying?
 #
-# **Exercise 7.7** (2 points, about 15 minutes). Write `MLMHead`.
+# **Exercise 7.7** (2 points, about 15 minutes, medium). Write `MLMHead`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -615,6 +653,16 @@ for V in (2, 100, 30522):
 # keep the embedding; dense: d to d; norm over d with BERT's eps; bias: a parameter of V zeros; forward: dense, gelu,
 # norm, then linear with the embedding's weight and the bias.
 # </details>
+
+
+# %%
+predict(
+    "7.7",
+    "a",
+    a="about 600 thousand; with a table of its own about 24 million",
+    b="about 30 thousand; with a table of its own about 600 thousand",
+    c="about 24 million, tied or not",
+)
 
 
 # %% exercise="7.7"
@@ -677,7 +725,7 @@ for name, spread in (("BERT's start, 0.02", 0.02), ("torch's start, 1", 1.0)):
 #
 # **Predict first.** Two blanks are filled, each with its best piece. Is that the best pair?
 #
-# **Exercise 7.8** (2 points, about 15 minutes). Write `fill_mask`.
+# **Exercise 7.8** (2 points, about 15 minutes, medium). Write `fill_mask`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -695,6 +743,10 @@ for name, spread in (("BERT's start, 0.02", 0.02), ("torch's start, 1", 1.0)):
 # tokenize; remember the mode, eval; logits of the only row without gradients; mode as before; for each place that
 # holds the mask: softmax over all pieces, top k, ids to pieces.
 # </details>
+
+
+# %%
+predict("7.8", "b", a="yes", b="not necessarily")
 
 
 # %% exercise="7.8"
@@ -797,7 +849,8 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 #
 # **Predict first.** Of all tokens of a step, which share does the model see as `[MASK]`?
 #
-# **Exercise 7.9** (3 points, about 20 minutes). Write `decay_groups`, `step_facts` and `bert_facts`, with these keys:
+# **Exercise 7.9** (3 points, about 20 minutes, medium). Write `decay_groups`, `step_facts` and `bert_facts`, with these
+# keys:
 #
 # | key | the number | where |
 # |---|---|---|
@@ -825,6 +878,10 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 #
 # groups: those that learn, with more than one dimension; the others that learn. Facts: the products above; a dict.
 # </details>
+
+
+# %%
+predict("7.9", "b", a="8 percent", b="12 percent", c="15 percent", d="80 percent")
 
 
 # %% exercise="7.9"
@@ -935,7 +992,7 @@ across(rows, pretraining.METRICS)
 # lost where it was replaced by a random one. So its loss at random tokens is far above its loss at kept ones. A model
 # that doubts what it sees has a smaller gap. Let the table say which row copies most, in the mean over its seeds.
 #
-# **Exercise 7.10** (4 points, about 10 minutes). Half of the points are for your runs, which you hand in with the
+# **Exercise 7.10** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `copier`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -1159,7 +1216,7 @@ scoreboard(checks)
 #
 # **Predict first.** Choose single pieces, and then the whole word of each. Is the share still 15%?
 #
-# **Exercise 7.S1** (not graded, about 15 minutes). Write `choose_words`.
+# **Exercise 7.S1** (not graded, about 15 minutes, medium). Write `choose_words`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -1170,6 +1227,10 @@ scoreboard(checks)
 #
 # `draws[-1]` is the last draw and no error: a special token would share the fate of a word.
 # </details>
+
+
+# %%
+predict("7.S1", "c", a="yes", b="no, less", c="no, more")
 
 
 # %% stretch="7.S1"

@@ -45,6 +45,7 @@ from utils.experiments.seed_table import SeedTable, across
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
 from utils.interactive import interactive
+from utils.predictions import predict, reveal
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 8.10 follow from your name, so nobody
@@ -74,7 +75,7 @@ student.sign(STUDENT, KEY)
 #
 # **Predict first.** What goes wrong if a long question is cut like a pair? Can an answer still be found?
 #
-# **Exercise 8.1** (2 points, about 20 minutes). Write `task_input`.
+# **Exercise 8.1** (2 points, about 20 minutes, medium). Write `task_input`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -201,7 +202,7 @@ block_diagrams.show("bert")
 #
 # **Predict first.** Three words, the second invisible. What becomes of the third one's label if you count?
 #
-# **Exercise 8.2** (2 points, about 15 minutes). Write `align_labels` and `word_predictions`.
+# **Exercise 8.2** (2 points, about 15 minutes, medium). Write `align_labels` and `word_predictions`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -218,6 +219,10 @@ block_diagrams.show("bert")
 # align: for each piece: labels[word] if it has a word, another one than the piece before; else ignore. predictions: a
 # list of count times missing; go through the pieces from the back and write each one's prediction at its word.
 # </details>
+
+
+# %%
+predict("8.2", "b", a="it keeps its own", b="it gets the second one's", c="it gets none")
 
 
 # %% exercise="8.2"
@@ -277,7 +282,7 @@ for piece, word, label in zip(pieces, word_ids, align_labels(word_ids, labels, i
 #
 # **Predict first.** A model that tags everything `O`: its token accuracy, its $F_1$?
 #
-# **Exercise 8.3** (3 points, about 20 minutes). Write `entities` and `entity_f1`.
+# **Exercise 8.3** (3 points, about 20 minutes, hard). Write `entities` and `entity_f1`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -294,6 +299,10 @@ for piece, word, label in zip(pieces, word_ids, align_labels(word_ids, labels, i
 # for each tag: O: nothing is open. I of the open type: move its last. Else a new entity (t, t, type) is open.
 # F1: 2 right / (predicted + gold), which is the same; 0 where that is 0 / 0.
 # </details>
+
+
+# %%
+predict("8.3", "a", a="high, and 0", b="low, and 0", c="high, and about a half")
 
 
 # %% exercise="8.3"
@@ -370,7 +379,7 @@ plots.bars(shares, labels=list(outputs), ylabel="score", alt=alt)
 #
 # **Predict first.** The answer is `1990`, the token `1990s`. Which tokens?
 #
-# **Exercise 8.4** (2 points, about 15 minutes). Write `answer_tokens`.
+# **Exercise 8.4** (2 points, about 15 minutes, medium). Write `answer_tokens`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -387,6 +396,10 @@ plots.bars(shares, labels=list(outputs), ylabel="score", alt=alt)
 # no text: (0, 0). For the answer's first and last character, find the token of text 1 with begin <= character < end. If
 # both are found, they are the result; otherwise (0, 0).
 # </details>
+
+
+# %%
+predict("8.4", "b", a="none: [CLS] is the answer", b="the whole token 1990s", c="the token and the one after it")
 
 
 # %% exercise="8.4"
@@ -448,7 +461,7 @@ for answer in ("ada lovelace", "the first program", "1843", "a mach", "jupiter")
 #
 # **Predict first.** Does a row's loss change if you pad it with ten more tokens?
 #
-# **Exercise 8.5** (3 points, about 25 minutes). Write `span_logits`, `span_loss` and `choice_logits`,
+# **Exercise 8.5** (3 points, about 25 minutes, medium). Write `span_logits`, `span_loss` and `choice_logits`,
 # a point each.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -469,8 +482,12 @@ for answer in ("ada lovelace", "the first program", "1843", "a mach", "jupiter")
 # </details>
 
 
+# %%
+predict("8.5", "b", a="yes", b="no, if pads are masked", c="no, masked or not")
+
+
 # %% exercise="8.5"
-def span_logits(states, out, mask=None):
+def span_logits(states, out, mask=None):  # (B, T, d), a layer, (B, T) -> (B, T), (B, T)
     """States (B, T, d) -> logits of beginnings and of ends, each (B, T), in the order of out, an nn.Linear (d, 2).
 
     With a mask (B, T) of ones and zeros, of any dtype (booleans, too), the logits are minus infinity where it is 0, and
@@ -542,7 +559,7 @@ plots.curves(losses, x=range(31), xlabel="pads", ylabel="loss, nats", alt=alt)
 #
 # **Predict first.** You keep the five best beginnings and the five best ends, and pair those. What may be lost?
 #
-# **Exercise 8.6** (3 points, about 25 minutes). Write `best_spans`.
+# **Exercise 8.6** (3 points, about 25 minutes, hard). Write `best_spans`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -560,6 +577,10 @@ plots.curves(losses, x=range(31), xlabel="pads", ylabel="loss, nats", alt=alt)
 # candidates: all i <= j that are allowed and not too long, with start[i] + end[j]; with a tau also (0, 0). Sort by
 # falling score, then first, then last; keep n.
 # </details>
+
+
+# %%
+predict("8.6", "b", a="nothing", b="the best span", c="only spans that are not allowed")
 
 
 # %% exercise="8.6"
@@ -669,7 +690,7 @@ plots.curves(outcomes, x=range(6), xlabel="more at both ends of the answer", yla
 #
 # **Predict first.** Prediction: `the a.m. train`. Answer: `AM train`. Is it an exact match?
 #
-# **Exercise 8.7** (2 points, about 20 minutes). Write `normalise`, `token_f1` and `squad_scores`.
+# **Exercise 8.7** (2 points, about 20 minutes, medium). Write `normalise`, `token_f1` and `squad_scores`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -688,6 +709,10 @@ plots.curves(outcomes, x=range(6), xlabel="more at both ends of the answer", yla
 # if one of both is empty: 1 if both are, else 0. scores: for each question the largest over its answers; 100 times the
 # mean.
 # </details>
+
+
+# %%
+predict("8.7", "a", a="yes", b="no")
 
 
 # %% exercise="8.7"
@@ -770,7 +795,7 @@ plots.bars(scores, labels=labels, ylabel="score, percent", alt=alt)
 #
 # **Predict first.** BERT-base has how many states? And how wide are four of them, concatenated?
 #
-# **Exercise 8.8** (2 points, about 20 minutes). Write `layer_features`.
+# **Exercise 8.8** (2 points, about 20 minutes, medium). Write `layer_features`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -787,6 +812,10 @@ plots.bars(scores, labels=labels, ylabel="score, percent", alt=alt)
 # remember the mode, eval, states without gradients, mode as before. One of them, or four concatenated, or the weighted
 # sum of four or of all but the embeddings. Then each row at its real tokens.
 # </details>
+
+
+# %%
+predict("8.8", "b", a="12; 3,072", b="13; 3,072", c="13; 768")
 
 
 # %% exercise="8.8"
@@ -871,7 +900,7 @@ plots.heatmaps({"mean cosine": torch.tensor(alike)}, limits=None, xlabel="state"
 #
 # **Predict first.** How much has the reader from the right seen at the last token?
 #
-# **Exercise 8.9** (3 points, about 25 minutes). Write `BiLSTMTagger`.
+# **Exercise 8.9** (3 points, about 25 minutes, hard). Write `BiLSTMTagger`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -889,6 +918,10 @@ plots.heatmaps({"mean cosine": torch.tensor(alike)}, limits=None, xlabel="state"
 # read: pack, LSTM, unpack to T. forward: the linear map of its outputs. sentence_vector: the two last states, one
 # beside the other.
 # </details>
+
+
+# %%
+predict("8.9", "b", a="everything", b="one token", c="nothing")
 
 
 # %% exercise="8.9"
@@ -1001,6 +1034,9 @@ for words, tags in trainer.sentences(experiments[tagging.FINE_TUNED]):
 # The machine needs minutes on a GPU, about an hour without. Interrupt it whenever you like: finished seeds are kept.
 
 # %% tags=["experiment"]
+predict("8.E1", "b", a="the embeddings", b="one in the middle", c="the last one")
+
+# %% tags=["experiment"]
 runs = {name: run_seeds(one, tagging.seeds(), results) for name, one in experiments.items()}
 across(runs, tagging.METRICS)
 
@@ -1011,7 +1047,7 @@ across(runs, tagging.METRICS)
 # head which sentences are learned from, so states are compared **within a seed**. A state that is ahead of the best
 # one with some seed is a **rival**: with that seed alone you would have chosen it.
 #
-# **Exercise 8.10** (4 points, about 10 minutes). Half of the points are for your runs, which you hand in with the
+# **Exercise 8.10** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `best_state`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -1069,6 +1105,9 @@ print(*SeedTable(runs, tagging.METRICS[0]).compared(tagging.questions(runs)), se
 recorded = tagging.recorded()
 print(f"{sum(map(len, recorded.values()))} recorded runs came with this copy of the course")
 across(recorded, tagging.METRICS) if recorded else None
+
+# %% tags=["experiment"]
+reveal("8.E1")
 
 # %% tags=["experiment"]
 tagging.picture(recorded, "The recorded runs, as above.") if recorded else None
@@ -1320,10 +1359,10 @@ scoreboard(checks)
 # scores the $F_1$ of its span, and 0 if there is no answer. The paper takes the $\tau$ that is best on the
 # **validation** set (section 4.3).
 #
-# **Predict first.** What does a model score that refuses all questions, and what one that refuses none, and is right
+# **Predict first.** What does a model score that refuses all questions, and one that refuses none, and is right
 # wherever it can be?
 #
-# **Exercise 8.S1** (not graded, about 20 minutes). Write `best_tau`.
+# **Exercise 8.S1** (not graded, about 20 minutes, hard). Write `best_tau`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -1335,6 +1374,10 @@ scoreboard(checks)
 #
 # `if value` is false for None and for an F1 of 0, which are not the same: ask `value is None`.
 # </details>
+
+
+# %%
+predict("8.S1", "a", a="both 50", b="0 and 100", c="50 and 100")
 
 
 # %% stretch="8.S1"

@@ -43,6 +43,7 @@ from utils.experiments.seed_table import SeedTable, across
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
 from utils.interactive import interactive
+from utils.predictions import predict, reveal
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 9.10 follow from your name, so nobody
@@ -67,7 +68,7 @@ student.sign(STUDENT, KEY)
 #
 # **Predict first.** Training on B does not touch the head of A. Do the answers to A stay the same?
 #
-# **Exercise 9.1** (2 points, about 15 minutes). Write `MultiTask`.
+# **Exercise 9.1** (2 points, about 15 minutes, easy). Write `MultiTask`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -84,6 +85,10 @@ student.sign(STUDENT, KEY)
 # add_task: refuse a name that is there; make a linear map; bring it to where a parameter of the encoder is; keep it.
 # forward: the states at place 0 through the head of the task.
 # </details>
+
+
+# %%
+predict("9.1", "b", a="yes", b="no")
 
 
 # %% exercise="9.1"
@@ -168,7 +173,7 @@ plots.curves(moved, x=steps, xlabel="steps on task B", ylabel="distance from the
 #
 # **Predict first.** What stands above the diagonal if the tasks have nothing in common?
 #
-# **Exercise 9.2** (2 points, about 15 minutes). Write `accuracy_matrix`.
+# **Exercise 9.2** (2 points, about 15 minutes, medium). Write `accuracy_matrix`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -185,6 +190,10 @@ plots.curves(moved, x=steps, xlabel="steps on task B", ylabel="distance from the
 # a row of all tasks, not yet trained; then for each task: training mode, train, a row of all tasks. A row: evaluation
 # mode, no gradients, evaluate each task. Last: the mode that the model came with.
 # </details>
+
+
+# %%
+predict("9.2", "b", a="zeros", b="a coin's accuracy", c="what stands on the diagonal")
 
 
 # %% exercise="9.2"
@@ -269,7 +278,7 @@ plots.tables({"accuracy": R}, rows=rows, columns=list(directions), alt=alt, limi
 #
 # **Predict first.** Can backward transfer be positive? And is it always the opposite of forgetting?
 #
-# **Exercise 9.3** (2 points, about 20 minutes). Write the four functions.
+# **Exercise 9.3** (2 points, about 20 minutes, medium). Write the four functions.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -286,6 +295,10 @@ plots.tables({"accuracy": R}, rows=rows, columns=list(directions), alt=alt, limi
 # just learned: entries (1, 0), (2, 1), ...; before their turn: (1, 1), (2, 2), ...; the end: the last row. Each a mean
 # over the columns that take part; 0 if there are none.
 # </details>
+
+
+# %%
+predict("9.3", "c", a="no; yes", b="yes; yes", c="yes; no")
 
 
 # %% exercise="9.3"
@@ -361,7 +374,7 @@ plots.bars(numbers, labels=list(stories), ylabel="accuracy", alt=alt)
 #
 # **Predict first.** Which of the two helps more against one giant among many small tasks: a temperature or a cap?
 #
-# **Exercise 9.4** (2 points, about 15 minutes). Write `sampling`.
+# **Exercise 9.4** (2 points, about 15 minutes, medium). Write `sampling`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -377,6 +390,10 @@ plots.bars(numbers, labels=list(stories), ylabel="accuracy", alt=alt)
 #
 # sizes, each at most the cap; their logarithms in double precision, divided by the temperature; softmax.
 # </details>
+
+
+# %%
+predict("9.4", "b", a="a temperature", b="a cap", c="both alike")
 
 
 # %% exercise="9.4"
@@ -450,7 +467,7 @@ interactive(
 #
 # **Predict first.** Let each newcomer in with probability one half. Whom does the memory hold after a while?
 #
-# **Exercise 9.5** (2 points, about 20 minutes). Write `Replay`.
+# **Exercise 9.5** (2 points, about 20 minutes, medium). Write `Replay`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -467,6 +484,10 @@ interactive(
 # add: count it; if there is a place, append it; else draw a number below the count, and if it is the number of a place,
 # put the newcomer there. sample: so many different ones, or all.
 # </details>
+
+
+# %%
+predict("9.5", "c", a="all alike", b="the first ones", c="the latest ones")
 
 
 # %% exercise="9.5"
@@ -541,7 +562,7 @@ plots.curves(kept, x=stream, xlabel="number of the example", ylabel="share of me
 #
 # **Predict first.** What is the Fisher information of a weight if the model is quite sure of all its answers?
 #
-# **Exercise 9.6** (3 points, about 25 minutes). Write `remember`, `fisher` and `ewc`.
+# **Exercise 9.6** (3 points, about 25 minutes, hard). Write `remember`, `fisher` and `ewc`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -559,6 +580,10 @@ plots.curves(kept, x=stream, xlabel="number of the example", ylabel="share of me
 # its probability, added up; divide by the number of examples; the mode as before. ewc: a sum over the names of
 # `importance`.
 # </details>
+
+
+# %%
+predict("9.6", "a", a="nearly 0", b="nearly 1", c="larger and larger")
 
 
 # %% exercise="9.6"
@@ -649,7 +674,7 @@ plots.heatmaps(information, limits=None, xlabel="input", ylabel="class", alt=alt
 #
 # **Predict first.** With $\theta^0 = 0$ and $\alpha = \beta$, what is L2-SP?
 #
-# **Exercise 9.7** (2 points, about 15 minutes). Write `l2_sp`.
+# **Exercise 9.7** (2 points, about 15 minutes, medium). Write `l2_sp`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -666,6 +691,10 @@ plots.heatmaps(information, limits=None, xlabel="input", ylabel="class", alt=alt
 # for each parameter: if the anchor has one of its name and shape, the squares of the difference, times alpha; else its
 # own squares, times beta. Half of the sum.
 # </details>
+
+
+# %%
+predict("9.7", "b", a="EWC", b="weight decay", c="no penalty at all")
 
 
 # %% exercise="9.7"
@@ -739,7 +768,7 @@ plots.curves(lines, x=exponents, xlabel="strength, as a power of ten", ylabel="a
 #
 # **Predict first.** What is the cosine of $g_A'$ and $g_B$ after a conflict?
 #
-# **Exercise 9.8** (2 points, about 20 minutes). Write `gradient_cosine` and `without_conflict`.
+# **Exercise 9.8** (2 points, about 20 minutes, medium). Write `gradient_cosine` and `without_conflict`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -757,6 +786,10 @@ plots.curves(lines, x=exponents, xlabel="strength, as a power of ten", ylabel="a
 # their norms, 0 if that is 0. without_conflict: the sum of all products; below zero: subtract, tensor by tensor, that
 # sum over the squares of g_b, times g_b.
 # </details>
+
+
+# %%
+predict("9.8", 0)
 
 
 # %% exercise="9.8"
@@ -834,7 +867,7 @@ plots.curves(cosines, x=degrees, xlabel="angle between the tasks, degrees", ylab
 #
 # **Predict first.** With adapters, how large is forgetting? And forward transfer?
 #
-# **Exercise 9.9** (3 points, about 25 minutes). Write `learn` and `answer`.
+# **Exercise 9.9** (3 points, about 25 minutes, hard). Write `learn` and `answer`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -855,6 +888,10 @@ plots.curves(cosines, x=degrees, xlabel="angle between the tasks, degrees", ylab
 # batch: zero gradients, cross-entropy, backward, step. answer: evaluation mode, the task's adapter active, no
 # gradients, logits; the mode as before.
 # </details>
+
+
+# %%
+predict("9.9", "b", a="0, and positive", b="0, and 0", c="small, and positive")
 
 
 # %% exercise="9.9"
@@ -989,6 +1026,9 @@ for library, (sentence,) in trainer.sentences(experiments["in sequence"]).items(
 # The machine needs minutes. Interrupt it as you like: finished seeds are kept.
 
 # %% tags=["experiment"]
+predict("9.E1", "a", a="none", b="about half of them", c="nearly all")
+
+# %% tags=["experiment"]
 runs = {name: run_seeds(one, phases.seeds(), results) for name, one in experiments.items()}
 across(runs, phases.METRICS)
 
@@ -999,7 +1039,7 @@ across(runs, phases.METRICS)
 # phase. So the fair question is which share of the **gain** is left. Before the phase a model is at some accuracy,
 # after it at a higher one, and in the end somewhere between them, or below both.
 #
-# **Exercise 9.10** (4 points, about 10 minutes). Half of the points are for your runs, which you hand in with the
+# **Exercise 9.10** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `share_kept`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -1105,6 +1145,9 @@ phases.picture(recorded, "The recorded runs, as above.") if recorded else None
 
 # %% tags=["experiment"]
 plots.tables(mean_matrices(recorded), **names, alt="The recorded runs, one head.") if recorded else None
+
+# %% tags=["experiment"]
+reveal("9.E1")
 
 # %% tags=["experiment"]
 for metric in phases.METRICS:
@@ -1242,7 +1285,7 @@ scoreboard(checks)
 # **Predict first.** A model knew A, and learned B, which is like A, from forty examples. Half way between, what is left
 # of A, and how much of B is there?
 #
-# **Exercise 9.S1** (not graded, about 15 minutes). Write `between`.
+# **Exercise 9.S1** (not graded, about 15 minutes, medium). Write `between`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -1254,6 +1297,10 @@ scoreboard(checks)
 # A state dict holds the weights themselves. `before[name] += ...` moves the model, and an entry that is handed on as it
 # is moves with it.
 # </details>
+
+
+# %%
+predict("9.S1", "b", a="half of either", b="most of either", c="little of either")
 
 
 # %% stretch="9.S1"

@@ -44,6 +44,7 @@ from utils.experiments.seed_table import SeedTable, across
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
 from utils.interactive import interactive
+from utils.predictions import predict
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 10.10 follow from your name, so nobody
@@ -69,7 +70,7 @@ student.sign(STUDENT, KEY)
 #
 # **Predict first.** Which row of the table does not depend on $n$, and what does it hold?
 #
-# **Exercise 10.1** (1 point, about 10 minutes). Write `distance_table`.
+# **Exercise 10.1** (1 point, about 10 minutes, easy). Write `distance_table`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -82,8 +83,12 @@ student.sign(STUDENT, KEY)
 # </details>
 
 
+# %%
+predict("10.1", "c", a="the first one: zeros", b="the first one: ones, then zeros", c="the last one: zeros, then ones")
+
+
 # %% exercise="10.1"
-def distance_table(n, d):
+def distance_table(n, d):  # -> (n, d)
     """The rows of the distances n-1, n-2, ..., 0, in this order, a float32 tensor (n, d). n is 1 or more, d is even."""
     ### BEGIN SOLUTION
     angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
@@ -123,7 +128,7 @@ plots.curves({"with distance 0": similar}, x=range(60), xlabel="distance", ylabe
 #
 # **Predict first.** Which row does not move at all?
 #
-# **Exercise 10.2** (2 points, about 20 minutes). Write `shift`.
+# **Exercise 10.2** (2 points, about 20 minutes, medium). Write `shift`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -142,8 +147,12 @@ plots.curves({"with distance 0": similar}, x=range(60), xlabel="distance", ylabe
 # </details>
 
 
+# %%
+predict("10.2", "b", a="the first one", b="the last one", c="none")
+
+
 # %% exercise="10.2"
-def shift(scores):
+def shift(scores):  # (B, H, T, S) -> (B, H, T, S)
     """Scores by distance -> scores by key, in the same shape (B, H, T, S) and dtype, S at least T.
 
     Given: column c of every row is about distance S - 1 - c. Wanted: column j of row i is about the key j, at distance
@@ -187,7 +196,7 @@ plots.tables(panels, rows=[f"query {i}" for i in range(4)], columns=[*"mmm0123"]
 #
 # **Predict first.** Drawn as a matrix of queries and keys, what does each term look like?
 #
-# **Exercise 10.3** (4 points, about 40 minutes). Write `RelativeAttention`.
+# **Exercise 10.3** (4 points, about 40 minutes, hard). Write `RelativeAttention`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -227,7 +236,7 @@ class RelativeAttention(nn.Module):
         self.v = nn.Parameter(torch.zeros(n_heads, self.d_head))
         ### END SOLUTION
 
-    def forward(self, x, memory=None):
+    def forward(self, x, memory=None):  # (B, T, d_model), (B, M, d_model) -> (B, T, d_model)
         """x (B, T, d_model), memory (B, M, d_model) of the tokens right before it, or None -> (B, T, d_model).
 
         M may be any length, 0 too, which is the same as None. x has the dtype and device of the weights, float64 too.
@@ -289,7 +298,7 @@ print(f"the same words fifty places later: outputs differ by {(near - moved).abs
 #
 # **Predict first.** With segments of 4 and a memory of 6, which tokens does the third segment remember?
 #
-# **Exercise 10.4** (1 point, about 10 minutes). Write `next_memory`.
+# **Exercise 10.4** (1 point, about 10 minutes, easy). Write `next_memory`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -302,8 +311,14 @@ print(f"the same words fifty places later: outputs differ by {(near - moved).abs
 # </details>
 
 
+# %%
+predict(
+    "10.4", "b", a="tokens 4 to 7, counted from 0", b="tokens 2 to 7, counted from 0", c="tokens 0 to 7, counted from 0"
+)
+
+
 # %% exercise="10.4"
-def next_memory(memory, hidden, mem_len):
+def next_memory(memory, hidden, mem_len):  # (B, M, d), (B, T, d) -> (B, at most mem_len, d)
     """The last `mem_len` states of memory and segment, or all if there are fewer, without gradients.
 
     Args:
@@ -348,7 +363,7 @@ block_diagrams.show("memory")
 # %% [markdown]
 # **Predict first.** Does the equality hold in training, for gradients, too?
 #
-# **Exercise 10.5** (3 points, about 25 minutes). Write `SegmentModel`.
+# **Exercise 10.5** (3 points, about 25 minutes, hard). Write `SegmentModel`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -365,6 +380,10 @@ block_diagrams.show("memory")
 # x = embeddings; without memories, None for each layer. For each layer and its memory: keep the next memory of memory
 # and x; x = layer(x, memory). Then head(x) and what was kept.
 # </details>
+
+
+# %%
+predict("10.5", "b", a="yes", b="no")
 
 
 # %% exercise="10.5"
@@ -471,7 +490,7 @@ plots.curves(gaps, x=range(49), xlabel="length of memory", ylabel="difference fr
 # **Predict first.** With three layers, segments of 4 and a memory of 4, how far does place 1 see: more or less than
 # three times 5?
 #
-# **Exercise 10.6** (2 points, about 15 minutes). Write `reach`.
+# **Exercise 10.6** (2 points, about 15 minutes, medium). Write `reach`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -483,6 +502,10 @@ plots.curves(gaps, x=range(49), xlabel="length of memory", ylabel="difference fr
 # Place $i$ adds its steps to the segment's beginning only once. But a memory may begin inside an old segment, and that
 # has a beginning of its own.
 # </details>
+
+
+# %%
+predict("10.6", "b", a="more", b="less", c="exactly 15")
 
 
 # %% exercise="10.6"
@@ -551,7 +574,7 @@ interactive(reached, layers=range(1, 7), memory=[0, 1, 2, 4, 6, 8], start={"memo
 # **Predict first.** Read a thousand tokens with a context of a hundred: how many times more states does the window
 # compute?
 #
-# **Exercise 10.7** (2 points, about 25 minutes). Write `evaluate_sliding` and `evaluate_cached`.
+# **Exercise 10.7** (2 points, about 25 minutes, medium). Write `evaluate_sliding` and `evaluate_cached`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -568,6 +591,10 @@ interactive(reached, layers=range(1, 7), memory=[0, 1, 2, 4, 6, 8], start={"memo
 # sliding: for each target its window; of its logits only the last row counts. cached: inputs without the last token, in
 # segments of T; carry the memories along; collect the loss of each target; the mean of those from `first` on.
 # </details>
+
+
+# %%
+predict("10.7", "c", a="about twice", b="about ten times", c="about a hundred times")
 
 
 # %% exercise="10.7"
@@ -651,7 +678,7 @@ plots.curves(ratios, x=contexts, xlabel="context", ylabel="sliding / cached", al
 #
 # **Predict first.** Which order gives the mask of notebook 01? And which token of an order has nothing to see?
 #
-# **Exercise 10.8** (1 point, about 15 minutes). Write `permutation_masks`.
+# **Exercise 10.8** (1 point, about 15 minutes, easy). Write `permutation_masks`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -662,6 +689,16 @@ plots.curves(ratios, x=contexts, xlabel="context", ylabel="sliding / cached", al
 #
 # An order and its ranks are two lists: in `[2, 1, 3, 0]` token 2 comes first, and the rank of token 0 is 3.
 # </details>
+
+
+# %%
+predict(
+    "10.8",
+    "a",
+    a="from left to right; the first of the order",
+    b="from right to left; the first of the order",
+    c="from left to right; the last of the order",
+)
 
 
 # %% exercise="10.8"
@@ -720,7 +757,7 @@ block_diagrams.show("streams")
 # %% [markdown]
 # **Predict first.** A softmax over scores that are all the same large negative number: what are the weights?
 #
-# **Exercise 10.9** (3 points, about 30 minutes). Write `TwoStreamLayer`.
+# **Exercise 10.9** (3 points, about 30 minutes, hard). Write `TwoStreamLayer`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -737,6 +774,10 @@ block_diagrams.show("streams")
 # one function of (asking, h, mask): heads of q_proj(asking), k_proj(h), v_proj(h); scores; hidden ones filled; softmax;
 # hidden weights to zero; values; out_proj; norm1 of the sum with asking; norm2 of that and its feed-forward.
 # </details>
+
+
+# %%
+predict("10.9", "b", a="all zero", b="all equal", c="NaN")
 
 
 # %% exercise="10.9"
@@ -766,7 +807,7 @@ class TwoStreamLayer(nn.Module):
         return self.norm2(x + self.linear2(self.linear1(x).relu()))
         ### END SOLUTION
 
-    def forward(self, h, g, content, query):
+    def forward(self, h, g, content, query):  # 2 times (B, T, d_model), 2 times (T, T) -> 2 times (B, T, d_model)
         """Both streams (B, T, d_model), and the masks (T, T) of 10.8, True = may look -> h' and g', (B, T, d_model).
 
         Rows of either mask may be empty. No number is NaN then, nor is a gradient. Gradients flow back to h and g.
@@ -883,7 +924,7 @@ across(runs, reading.METRICS)
 # from the first place after which its mean loss never leaves the lower half. A single lucky place does not count, and
 # one seed does not speak for the others.
 #
-# **Exercise 10.10** (4 points, about 5 minutes). Half of the points are for your runs, which you hand in with the
+# **Exercise 10.10** (4 points, about 5 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `known_from`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -1101,7 +1142,7 @@ scoreboard(checks)
 # **Predict first.** A model was trained with a memory of 32, and is given 64 and more. Does the loss fall, stay, or
 # rise?
 #
-# **Exercise 10.S1** (not graded, about 10 minutes). Write `effective_length`.
+# **Exercise 10.S1** (not graded, about 10 minutes, medium). Write `effective_length`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #

@@ -42,6 +42,7 @@ from utils.experiments.runs import run_seeds
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
 from utils.interactive import interactive
+from utils.predictions import predict, reveal
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 11.8 follow from your name, so nobody
@@ -67,7 +68,7 @@ student.sign(STUDENT, KEY)
 #
 # **Predict first.** The generator is seeded with `seed + sentence + epoch`. Which masks do sentences 3 and 4 share?
 #
-# **Exercise 11.1** (2 points, about 15 minutes). Write `mask_number` and `masked_places`.
+# **Exercise 11.1** (2 points, about 15 minutes, medium). Write `mask_number` and `masked_places`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -87,6 +88,10 @@ student.sign(STUDENT, KEY)
 # a generator, seeded with the three numbers side by side; a random order of the n places; the first so many of them
 # are hidden.
 # </details>
+
+
+# %%
+predict("11.1", "c", a="none", b="every second one", c="nearly all, one epoch apart")
 
 
 # %% exercise="11.1"
@@ -156,7 +161,7 @@ print("sentence 4 in epoch 4:", sorted(other.tolist()))
 #
 # **Predict first.** Many documents of three sentences: which share of the places is left empty if rows end with them?
 #
-# **Exercise 11.2** (2 points, about 15 minutes). Write `full_rows`.
+# **Exercise 11.2** (2 points, about 15 minutes, medium). Write `full_rows`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -255,7 +260,7 @@ plots.heatmaps(panels, limits=(0, 24), xlabel="place", ylabel="row", alt=alt)
 # **Predict first.** One gradient is a hundred times too large. Are the steps after it larger or smaller than usual, and
 # for how long, with either $\beta_2$?
 #
-# **Exercise 11.3** (2 points, about 15 minutes). Write `adam`, without an optimizer.
+# **Exercise 11.3** (2 points, about 15 minutes, easy). Write `adam`, without an optimizer.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -272,6 +277,10 @@ plots.heatmaps(panels, limits=(0, 24), xlabel="place", ylabel="row", alt=alt)
 # m and v are zeros. For each t from 1: new m, new v; correct both; the update is minus lr times the one over the root
 # of the other plus eps.
 # </details>
+
+
+# %%
+predict("11.3", "a", a="first larger, then smaller", b="first smaller, then larger", c="larger all the time")
 
 
 # %% exercise="11.3"
@@ -367,7 +376,7 @@ for size in (1e-3, 1e-6, 1e-8):
 #
 # **Predict first.** If longer spans were cut to ten, would the mean be larger or smaller? By much?
 #
-# **Exercise 11.4** (3 points, about 20 minutes). Write `span_lengths` and `span_mask`.
+# **Exercise 11.4** (3 points, about 20 minutes, hard). Write `span_lengths` and `span_mask`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -384,6 +393,10 @@ for size in (1e-3, 1e-6, 1e-8):
 # lengths: weights of 1 to longest, draw. mask: left = budget; for each length: no longer than what is left; all starts
 # where it fits and covers nothing hidden; draw one of them, hide, subtract.
 # </details>
+
+
+# %%
+predict("11.4", "a", a="larger, by two thirds of a token", b="smaller, by two thirds of a token", c="nearly the same")
 
 
 # %% exercise="11.4"
@@ -464,7 +477,7 @@ plots.pieces(drawn, kinds=("hidden",), alt=alt)
 #
 # **Predict first.** The states of the hidden tokens themselves change. What happens to $y_i$?
 #
-# **Exercise 11.5** (3 points, about 20 minutes). Write `boundaries` and `BoundaryObjective`, with these parts:
+# **Exercise 11.5** (3 points, about 20 minutes, hard). Write `boundaries` and `BoundaryObjective`, with these parts:
 #
 # | part | what it is |
 # |---|---|
@@ -491,8 +504,12 @@ plots.pieces(drawn, kinds=("hidden",), alt=alt)
 # </details>
 
 
+# %%
+predict("11.5", "b", a="it changes, too", b="nothing", c="it changes at the next place")
+
+
 # %% exercise="11.5"
-def boundaries(mask):
+def boundaries(mask):  # (B, T) -> (B, T), (B, T), (B, T)
     """For each hidden token the visible places before and after its span, and its place in it: three int64 (B, T).
 
     mask: booleans (B, T), true where a token is hidden; hidden neighbours are one span. Places in a span count from 1.
@@ -521,7 +538,7 @@ class BoundaryObjective(nn.Module):
         self.second, self.second_norm = nn.Linear(d, d), nn.LayerNorm(d)
         ### END SOLUTION
 
-    def forward(self, states, mask):
+    def forward(self, states, mask):  # (B, T, d), (B, T) -> (K, V)
         """States (B, T, d), mask (B, T) -> logits (K, V) of the hidden tokens, row by row, from left to right.
 
         What goes in: the state before the span, the one after it, the row of the place, in this order.
@@ -573,7 +590,7 @@ plots.heatmaps({"moves": moved}, limits=None, xlabel="state that changes", ylabe
 #
 # **Predict first.** What is a row of the softmax if its token may look at nothing?
 #
-# **Exercise 11.6** (2 points, about 15 minutes). Write `tlm_batch` and `allowed`.
+# **Exercise 11.6** (2 points, about 15 minutes, medium). Write `tlm_batch` and `allowed`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -590,6 +607,10 @@ plots.heatmaps({"moves": moved}, limits=None, xlabel="state that changes", ylabe
 # each sentence: cls, tokens, sep; positions from 0, twice; language 0, then 1; pad all rows to the longest. allowed:
 # where both are real, and (unless tlm) of one language; or where i is j.
 # </details>
+
+
+# %%
+predict("11.6", "c", a="zeros", b="equal shares", c="not a number")
 
 
 # %% exercise="11.6"
@@ -616,7 +637,7 @@ def tlm_batch(pairs, cls, sep, pad):
     ### END SOLUTION
 
 
-def allowed(languages, tlm):
+def allowed(languages, tlm):  # (B, T) -> (B, T, T)
     """Which token i may look at which token j: booleans (B, T, T), true where it may.
 
     languages (B, T), -1 for pads. Nobody looks at a pad, but each pad at itself, so that no row of a softmax is empty.
@@ -665,7 +686,7 @@ plots.heatmaps(panels, alt=alt)
 #
 # **Predict first.** A model sees which words $a$ and $b$ share, and nothing else. Which of the two tasks can it solve?
 #
-# **Exercise 11.7** (3 points, about 15 minutes). Write `pair_task`.
+# **Exercise 11.7** (3 points, about 15 minutes, medium). Write `pair_task`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -682,6 +703,10 @@ plots.heatmaps(panels, alt=alt)
 # refuse other tasks, and "nsp" without a second document; for each document, each pair of neighbours: draw the label;
 # if it is 1, swap the two, or draw b from all sentences of the other documents.
 # </details>
+
+
+# %%
+predict("11.7", "a", a="NSP", b="SOP", c="both", d="neither")
 
 
 # %% exercise="11.7"
@@ -799,6 +824,9 @@ results = results_folder(say=True)
 # The machine needs minutes on a GPU, half an hour or more without. Interrupt it as you like: finished seeds are kept.
 
 # %% tags=["experiment"]
+predict("11.E1", "b", a="nearly always", b="about as often as a coin", c="nearly never")
+
+# %% tags=["experiment"]
 runs = {name: run_seeds(one, objectives.seeds(), results) for name, one in experiments.items()}
 
 # %% [markdown]
@@ -808,7 +836,7 @@ runs = {name: run_seeds(one, objectives.seeds(), results) for name, one in exper
 # it cost. Both are read off the mean over seeds: the **point** at which it is lowest, and the **rise** from there to
 # the last point.
 #
-# **Exercise 11.8** (4 points, about 10 minutes). Half of the points are for your runs, which you hand in with the
+# **Exercise 11.8** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `overfitted`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -880,6 +908,9 @@ objectives.learning(recorded, "The recorded runs, as above: with one mask the te
 objectives.crossed(
     recorded, "The recorded runs, as above: each head is good at its own task alone."
 ) if recorded else None
+
+# %% tags=["experiment"]
+reveal("11.E1")
 
 # %% tags=["experiment"]
 print(*objectives.compared(recorded), sep="\n\n")
@@ -979,7 +1010,7 @@ scoreboard(checks)
 #
 # **Predict first.** The small model gets better and better. What becomes of the second one's task?
 #
-# **Exercise 11.S1** (not graded, about 15 minutes). Write `replace` and `detection_loss`.
+# **Exercise 11.S1** (not graded, about 15 minutes, medium). Write `replace` and `detection_loss`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -990,6 +1021,10 @@ scoreboard(checks)
 #
 # "Was a blank" and "was replaced" are not the same: some blanks are filled with what stood there.
 # </details>
+
+
+# %%
+predict("11.S1", "c", a="it stays as hard", b="it becomes easier and easier", c="nothing is left to find")
 
 
 # %% stretch="11.S1"

@@ -47,6 +47,7 @@ from utils.experiments.seed_table import SeedTable, across
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
 from utils.interactive import interactive
+from utils.predictions import predict
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 12.8 follow from your name, so nobody
@@ -74,7 +75,7 @@ student.sign(STUDENT, KEY)
 # **Predict first.** ALBERT-base has 30,000 tokens, $d = 768$, $E = 128$. What share of the full table's numbers is
 # left?
 #
-# **Exercise 12.1** (2 points, about 15 minutes). Write `FactorizedEmbedding`.
+# **Exercise 12.1** (2 points, about 15 minutes, easy). Write `FactorizedEmbedding`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -85,6 +86,10 @@ student.sign(STUDENT, KEY)
 #
 # A new `nn.Linear` or `nn.Parameter` for the scores would be a second table. There is nothing to add.
 # </details>
+
+
+# %%
+predict("12.1", "b", a="about a half", b="about a sixth", c="about a hundredth")
 
 
 # %% exercise="12.1"
@@ -101,13 +106,13 @@ class FactorizedEmbedding(nn.Module):
         self.table, self.up = nn.Embedding(vocab_size, d_embed), nn.Linear(d_embed, d_model)
         ### END SOLUTION
 
-    def forward(self, ids):
+    def forward(self, ids):  # (B, T) -> (B, T, d_model)
         """Token numbers (B, T), int64, T of 0 or more -> (B, T, d_model)."""
         ### BEGIN SOLUTION
         return self.up(self.table(ids))
         ### END SOLUTION
 
-    def scores(self, hidden):
+    def scores(self, hidden):  # (B, T, d_model) -> (B, T, vocab_size)
         """Hidden states (B, T, d_model) -> a score for each token, (B, T, vocab_size), without biases."""
         ### BEGIN SOLUTION
         return hidden @ self.up.weight @ self.table.weight.T
@@ -149,7 +154,7 @@ plots.curves(series, x=widths, xlabel="E", ylabel="millions of numbers", alt=alt
 # **Predict first.** Twelve layers become one. What happens to the size of the file, to the time of a forward pass, and
 # to the memory that training needs?
 #
-# **Exercise 12.2** (2 points, about 10 minutes). Write `SharedEncoder`.
+# **Exercise 12.2** (2 points, about 10 minutes, easy). Write `SharedEncoder`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -160,6 +165,16 @@ plots.curves(series, x=widths, xlabel="E", ylabel="millions of numbers", alt=alt
 #
 # `nn.ModuleList([layer] * n)` shares, but a `state_dict()` names every weight n times, and `copy.deepcopy` does not
 # share. </details>
+
+
+# %%
+predict(
+    "12.2",
+    "a",
+    a="the file is a twelfth, the time stays, the memory falls a little",
+    b="all three fall to a twelfth",
+    c="the file stays, time and memory fall to a twelfth",
+)
 
 
 # %% exercise="12.2"
@@ -225,7 +240,7 @@ print(f"largest difference of gradients: {(one.linear1.weight.grad - summed).abs
 #
 # **Predict first.** ALBERT-xxlarge has fewer parameters than BERT-large. Which one is faster?
 #
-# **Exercise 12.3** (3 points, about 25 minutes). Write `encoder_size`.
+# **Exercise 12.3** (3 points, about 25 minutes, hard). Write `encoder_size`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -241,6 +256,10 @@ print(f"largest difference of gradients: {(one.linear1.weight.grad - summed).abs
 #
 # width = E or H. Parameters: (V + P + 2) width + 2 width, the map with its bias if there is one, one layer or L, the
 # pooler. Multiply-adds: the map, and L times the four maps, the two maps, and 2 T H. </details>
+
+
+# %%
+predict("12.3", "b", a="ALBERT-xxlarge", b="BERT-large", c="neither")
 
 
 # %% exercise="12.3"
@@ -317,7 +336,7 @@ print("E = 128, layers share", ", ".join(f"{what}: {score}" for what, score in a
 # **Predict first.** A layer's matrices begin with different scales. With one threshold for all, which of them lose
 # most?
 #
-# **Exercise 12.4** (2 points, about 20 minutes). Write `magnitude_masks`.
+# **Exercise 12.4** (2 points, about 20 minutes, medium). Write `magnitude_masks`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -333,6 +352,10 @@ print("E = 128, layers share", ", ".join(f"{what}: {score}" for what, score in a
 #
 # all magnitudes in one row; the places of the smallest; a row of True with False there; cut it into the shapes.
 # </details>
+
+
+# %%
+predict("12.4", "b", a="those with a large scale", b="those with a small scale", c="all alike")
 
 
 # %% exercise="12.4"
@@ -415,7 +438,7 @@ interactive(what_stays, sparsity=[0.0, 0.3, 0.5, 0.7, 0.9, 0.97], times_larger=[
 #
 # **Predict first.** A fifth is cut in each round. After how many is less than a tenth left?
 #
-# **Exercise 12.5** (3 points, about 25 minutes). Write all four.
+# **Exercise 12.5** (3 points, about 25 minutes, hard). Write all four.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -431,6 +454,10 @@ interactive(what_stays, sparsity=[0.0, 0.3, 0.5, 0.7, 0.9, 0.97], times_larger=[
 #
 # train_step: zero the gradients, loss, backward, step, then each named weight times its mask, without a gradient.
 # </details>
+
+
+# %%
+predict("12.5", 11)
 
 
 # %% exercise="12.5"
@@ -528,7 +555,7 @@ plots.curves(losses, xlabel="step", ylabel="loss", alt=alt)
 #
 # **Predict first.** What is the gradient of the first part for a logit of the student, when $T$ is very large?
 #
-# **Exercise 12.6** (3 points, about 20 minutes). Write `distillation_loss`.
+# **Exercise 12.6** (3 points, about 20 minutes, medium). Write `distillation_loss`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -541,8 +568,18 @@ plots.curves(losses, xlabel="step", ylabel="loss", alt=alt)
 # </details>
 
 
+# %%
+predict(
+    "12.6",
+    "b",
+    a="nearly 0",
+    b="the centred difference of the logits, over the number of classes",
+    c="larger and larger",
+)
+
+
 # %% exercise="12.6"
-def distillation_loss(student, teacher, labels, T, alpha):
+def distillation_loss(student, teacher, labels, T, alpha):  # (N, C), (N, C), (N,) -> ()
     """Hinton's loss, a tensor with one number; gradients flow to the student alone.
 
     student, teacher: logits (N, C), finite and of any size. labels: (N), int64. T: above 0. alpha: 0 to 1, the weight
@@ -593,7 +630,7 @@ plots.bars(slopes, labels=["cat", "lynx", "dog", "car"], ylabel="gradient", alt=
 # **Predict first.** Four models: six layers, six passes of one, two layers, and six with nine tenths of the weights
 # cut. Which are undominated in size and time?
 #
-# **Exercise 12.7** (2 points, about 20 minutes). Write `time_per_example` and `undominated`.
+# **Exercise 12.7** (2 points, about 20 minutes, medium). Write `time_per_example` and `undominated`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -604,6 +641,10 @@ plots.bars(slopes, labels=["cat", "lynx", "dog", "car"], ylabel="gradient", alt=
 #
 # Accuracy is better when larger, size and seconds when smaller. A row does not dominate its equal.
 # </details>
+
+
+# %%
+predict("12.7", "b", a="the two layers alone", b="the two layers, and one other", c="all four")
 
 
 # %% exercise="12.7"
@@ -751,7 +792,7 @@ across(runs, arms.METRICS)
 # lucky runs are counted. Their number of steps is unknown but larger than any that was seen, and a **median** can deal
 # with that: sort them to the end, and take the middle. If the middle is such a run, there is no number to give.
 #
-# **Exercise 12.8** (4 points, about 10 minutes). Half of the points are for your runs, which you hand in with the
+# **Exercise 12.8** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `typical_steps`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -924,7 +965,7 @@ scoreboard(checks)
 #
 # **Predict first.** One weight of a row is a hundred times as large as all others. What is left of these with 4 bits?
 #
-# **Exercise 12.S1** (not graded, about 10 minutes). Write `quantise`.
+# **Exercise 12.S1** (not graded, about 10 minutes, easy). Write `quantise`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -935,6 +976,10 @@ scoreboard(checks)
 #
 # A row of zeros has a scale of 0, and 0 / 0 is NaN. Give it any scale above 0.
 # </details>
+
+
+# %%
+predict("12.S1", "a", a="nothing", b="a quarter of them", c="all, less precise")
 
 
 # %% stretch="12.S1"

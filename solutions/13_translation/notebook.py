@@ -44,6 +44,7 @@ from utils.experiments.seed_table import SeedTable, across
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
 from utils.interactive import interactive
+from utils.predictions import predict
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 13.9 follow from your name, so nobody
@@ -68,8 +69,8 @@ student.sign(STUDENT, KEY)
 #
 # **Predict first.** $x$ has 4 tokens, the memory 7. Of which shape are the weights of a head, and of which the output?
 #
-# **Exercise 13.1** (2 points, about 20 minutes). Write `CrossAttention`, without torch's `MultiheadAttention` and its
-# function.
+# **Exercise 13.1** (2 points, about 20 minutes, medium). Write `CrossAttention`, without torch's `MultiheadAttention`
+# and its function.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -80,6 +81,16 @@ student.sign(STUDENT, KEY)
 #
 # `allowed` has no axis for the heads. Without one in the right place, it meets the batch.
 # </details>
+
+
+# %%
+predict(
+    "13.1",
+    "a",
+    a="4 rows and 7 columns; 4 tokens",
+    b="7 rows and 4 columns; 7 tokens",
+    c="4 rows and 4 columns; 4 tokens",
+)
 
 
 # %% exercise="13.1"
@@ -99,7 +110,7 @@ class CrossAttention(nn.Module):
         self.k_proj, self.v_proj = nn.Linear(d_memory, d_model), nn.Linear(d_memory, d_model)
         ### END SOLUTION
 
-    def forward(self, x, memory, allowed=None):
+    def forward(self, x, memory, allowed=None):  # (B, T, d_model), (B, S, d_memory) -> (B, T, d_model)
         """`allowed`: None, all may be read; or bool (B or 1, T or 1, S), True where x may read.
 
         In every row something may be read. The rest has no weight, whatever its score. Scores may lie ten thousand
@@ -155,7 +166,8 @@ block_diagrams.show("translator")
 # **Predict first.** What would happen in training without the causal mask, and what in translation, where the next
 # word is not there yet?
 #
-# **Exercise 13.2** (3 points, about 20 minutes). Write `DecoderLayer`. It is given two attentions like that of 13.1.
+# **Exercise 13.2** (3 points, about 20 minutes, medium). Write `DecoderLayer`. It is given two attentions like that of
+# 13.1.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -166,6 +178,16 @@ block_diagrams.show("translator")
 #
 # Two masks, two places: the causal one is (T, T) and needs an axis for the batch; `allowed` is of the memory.
 # </details>
+
+
+# %%
+predict(
+    "13.2",
+    "b",
+    a="the loss would rise; good translations",
+    b="the loss would fall to almost nothing; bad translations",
+    c="nothing; nothing",
+)
 
 
 # %% exercise="13.2"
@@ -188,7 +210,7 @@ class DecoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
         ### END SOLUTION
 
-    def forward(self, x, memory, allowed=None):
+    def forward(self, x, memory, allowed=None):  # (B, T, d_model), (B, S, d_memory) -> (B, T, d_model)
         """memory (B, S, any width); `allowed`: of the memory, None or bool (B or 1, T or 1, S), as in 13.1."""
         ### BEGIN SOLUTION
         past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
@@ -237,7 +259,7 @@ plots.heatmaps(moved, alt=alt, xlabel="what is changed", ylabel="output", limits
 #
 # **Predict first.** What does a model learn whose input is the target itself, not shifted?
 #
-# **Exercise 13.3** (1 point, about 10 minutes). Write `translation_batch`.
+# **Exercise 13.3** (1 point, about 10 minutes, easy). Write `translation_batch`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -249,6 +271,10 @@ plots.heatmaps(moved, alt=alt, xlabel="what is changed", ylabel="output", limits
 #
 # Padding first and shifting then puts EOS behind the padding.
 # </details>
+
+
+# %%
+predict("13.3", "c", a="to translate, only sooner", b="nothing", c="to copy")
 
 
 # %% exercise="13.3"
@@ -299,7 +325,7 @@ for english, other in parallel.load("cldr", "test", 5, LANGUAGE):
 #
 # **Predict first.** What is the lowest loss that a model can have, and where is it?
 #
-# **Exercise 13.4** (2 points, about 15 minutes). Write `smoothed_loss`, without torch's own loss functions.
+# **Exercise 13.4** (2 points, about 15 minutes, medium). Write `smoothed_loss`, without torch's own loss functions.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -312,8 +338,18 @@ for english, other in parallel.load("cldr", "test", 5, LANGUAGE):
 # </details>
 
 
+# %%
+predict(
+    "13.4",
+    "b",
+    a="0, where the right word has probability 1",
+    b="the entropy of q, where the probabilities are q",
+    c="log V, where all are equal",
+)
+
+
 # %% exercise="13.4"
-def smoothed_loss(logits, targets, eps, pad):
+def smoothed_loss(logits, targets, eps, pad):  # (B, T, V), (B, T) -> ()
     """The mean cross-entropy, in nats, with smoothed targets, over those that are not `pad`: a tensor with one number.
 
     logits (B, T, V), targets (B, T) int64, eps from 0 to 1. At least one target is not `pad`, which is itself one of
@@ -364,7 +400,7 @@ plots.curves(series, x=ahead.tolist(), xlabel="right logit, ahead of all others"
 #
 # **Predict first.** Can the BLEU of a corpus be higher than that of each of its sentences?
 #
-# **Exercise 13.5** (3 points, about 25 minutes). Write `bleu`.
+# **Exercise 13.5** (3 points, about 25 minutes, hard). Write `bleu`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -375,6 +411,10 @@ plots.curves(series, x=ahead.tolist(), xlabel="right logit, ahead of all others"
 #
 # The logarithm of 0, and a division by 0: where no n-gram of an order matches, BLEU is 0.
 # </details>
+
+
+# %%
+predict("13.5", "a", a="yes", b="no")
 
 
 # %% exercise="13.5"
@@ -443,7 +483,7 @@ print("corpus:", round(bleu(hypotheses, references), 1))
 #
 # **Predict first.** What becomes of the translations' length with many beams and $\alpha = 0$?
 #
-# **Exercise 13.6** (3 points, about 30 minutes). Write `beam_search`.
+# **Exercise 13.6** (3 points, about 30 minutes, hard). Write `beam_search`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -461,6 +501,10 @@ print("corpus:", round(bleu(hypotheses, references), 1))
 # open = [([bos], 0)]; for n in 1..max_len: scores = step(beginnings) + sums; take the best beams; EOS or n = max_len:
 # finished, with the penalty of n; else open; stop if none is open or enough have finished; the best of the finished.
 # </details>
+
+
+# %%
+predict("13.6", "b", a="longer", b="shorter", c="the same")
 
 
 # %% exercise="13.6"
@@ -563,7 +607,7 @@ block_diagrams.show("fused")
 # %% [markdown]
 # **Predict first.** With queries from BERT, how long would the output be?
 #
-# **Exercise 13.7** (3 points, about 20 minutes). Write `BertFusedLayer`.
+# **Exercise 13.7** (3 points, about 20 minutes, medium). Write `BertFusedLayer`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -574,6 +618,10 @@ block_diagrams.show("fused")
 #
 # Half of the sum of both attentions: the residual x is not halved.
 # </details>
+
+
+# %%
+predict("13.7", "b", a="as long as x", b="as long as BERT's row of pieces", c="as long as both together")
 
 
 # %% exercise="13.7"
@@ -595,7 +643,7 @@ class BertFusedLayer(nn.Module):
         self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
         ### END SOLUTION
 
-    def forward(self, x, bert, allowed=None, bert_allowed=None):
+    def forward(self, x, bert, allowed=None, bert_allowed=None):  # (B, T, d_model), (B, L, d_bert) -> (B, T, d_model)
         """bert (B, L, its width) stays as it is, its requires_grad, too, and no gradient flows to it.
 
         `allowed`, of x, is None or bool (B or 1, T or 1, T), and `bert_allowed`, of bert, None or (B or 1, T or 1, L).
@@ -636,7 +684,7 @@ print(f"pieces in another order: the output moves by {(layer(x, swapped) - layer
 #
 # **Predict first.** With $p = 1$, how often does training see what evaluation uses?
 #
-# **Exercise 13.8** (2 points, about 10 minutes). Write `drop_net`.
+# **Exercise 13.8** (2 points, about 10 minutes, easy). Write `drop_net`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -647,6 +695,10 @@ print(f"pieces in another order: the output moves by {(layer(x, swapped) - layer
 #
 # Two draws with p / 2 each can both hit. One draw has three parts.
 # </details>
+
+
+# %%
+predict("13.8", "a", a="never", b="half of the time", c="always")
 
 
 # %% exercise="13.8"
@@ -758,7 +810,7 @@ across(runs, arms.METRICS)
 # test** asks how often that many coins fall at least as one-sided: $p = 2 \cdot 2^{-n} \sum_{k \ge m} \binom{n}{k}$,
 # at most 1, where $m$ of $n$ seeds agree, the larger side. Seeds that tie say nothing and are left out.
 #
-# **Exercise 13.9** (4 points, about 10 minutes). Half of the points are for your runs, which you hand in with the
+# **Exercise 13.9** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `sign_test`. How small can $p$ be with five seeds?
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -966,7 +1018,7 @@ scoreboard(checks)
 #
 # **Predict first.** "three apple" for "three apples": what does BLEU say, and what chrF?
 #
-# **Exercise 13.S1** (not graded, about 15 minutes). Write `chrf`.
+# **Exercise 13.S1** (not graded, about 15 minutes, medium). Write `chrf`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -977,6 +1029,10 @@ scoreboard(checks)
 #
 # P and R are averaged first, and the F-score is taken of the averages; where both are 0, it is 0.
 # </details>
+
+
+# %%
+predict("13.S1", "a", a="BLEU 0, chrF a lot", b="both a lot", c="both 0")
 
 
 # %% stretch="13.S1"

@@ -44,6 +44,7 @@ from utils.checks import nb14_your_own_llm as checks
 from utils.experiments import llama, profiles
 from utils.grading.check import scoreboard
 from utils.interactive import interactive
+from utils.predictions import predict
 
 # %% tags=["experiment"]
 block_diagrams.show("blocks")
@@ -62,7 +63,7 @@ block_diagrams.show("blocks")
 #
 # **Predict first.** Add 5 to every entry of $x$. LayerNorm gives what it gave before. And RMSNorm?
 #
-# **Exercise 14.1** (2 points, about 10 minutes). Write `RMSNorm`.
+# **Exercise 14.1** (2 points, about 10 minutes, easy). Write `RMSNorm`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -81,6 +82,10 @@ block_diagrams.show("blocks")
 # </details>
 
 
+# %%
+predict("14.1", "b", a="what it gave before", b="something else", c="zeros")
+
+
 # %% exercise="14.1"
 class RMSNorm(nn.Module):
     """Divide each vector by its root mean square, and multiply by a weight.
@@ -95,7 +100,7 @@ class RMSNorm(nn.Module):
         self.weight, self.eps = nn.Parameter(torch.ones(d_model)), eps
         ### END SOLUTION
 
-    def forward(self, x):
+    def forward(self, x):  # (..., d_model) -> (..., d_model)
         """From x (..., d_model), of the dtype of the weight, to the same shape and dtype."""
         ### BEGIN SOLUTION
         wide = x.float()
@@ -140,7 +145,7 @@ plots.curves(
 # **Predict first.** You take the wrong pairs. Do the lengths of queries and keys change? Do scores still depend on
 # the distance alone?
 #
-# **Exercise 14.2** (2 points, about 15 minutes). Write `rotary`.
+# **Exercise 14.2** (2 points, about 15 minutes, easy). Write `rotary`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -159,8 +164,12 @@ plots.curves(
 # </details>
 
 
+# %%
+predict("14.2", "b", a="yes; yes", b="no; yes", c="no; no")
+
+
 # %% exercise="14.2"
-def rotary(x, start=0, theta=10_000.0):
+def rotary(x, start=0, theta=10_000.0):  # (..., T, d) -> (..., T, d)
     """Turn columns i and i + d/2 of x together, by an angle that grows with the position.
 
     Args:
@@ -215,7 +224,7 @@ plots.heatmaps(
 #
 # **Predict first.** Four tokens are kept, three come. How many of the scores are hidden?
 #
-# **Exercise 14.3** (4 points, about 35 minutes). Write `Attention`.
+# **Exercise 14.3** (4 points, about 35 minutes, hard). Write `Attention`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -233,6 +242,10 @@ plots.heatmaps(
 # project; cut into heads of d_head, (B, heads, T, d_head); turn q and k from S on; join the past before k and v along
 # the tokens; repeat heads; mask (T, S + T); attend; join the heads; project.
 # </details>
+
+
+# %%
+predict("14.3", 3)
 
 
 # %% exercise="14.3"
@@ -257,7 +270,7 @@ class Attention(nn.Module):
         self.out_proj = nn.Linear(n_heads * d_head, d_model, bias=False)
         ### END SOLUTION
 
-    def forward(self, x, past=None):
+    def forward(self, x, past=None):  # (B, T, d_model) -> (B, T, d_model), 2 times (B, n_kv_heads, S + T, d_head)
         """From the new tokens x (B, T, d_model) to an output of its shape and dtype, and a pair (keys, values) of all
         tokens, of that dtype. `past` is None or the pair of an earlier call, each (B, n_kv_heads, S, d_head), S of 0 or
         more. It stays as it is. Gradients flow to x and to the past, also from the pair, in both modes.
@@ -312,7 +325,7 @@ print(
 # **Predict first.** Through thirty fresh blocks, how does the size of what passes by change: with the norm before, and
 # with the norm after the sum?
 #
-# **Exercise 14.4** (2 points, about 15 minutes). Write `SwiGLU` and `Block`.
+# **Exercise 14.4** (2 points, about 15 minutes, medium). Write `SwiGLU` and `Block`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -330,6 +343,10 @@ print(
 # </details>
 
 
+# %%
+predict("14.4", "a", a="it grows; it stays", b="it stays; it grows", c="it grows in both")
+
+
 # %% exercise="14.4"
 class SwiGLU(nn.Module):
     """Keeps (..., d_model) and dtype. Parts, nn.Linear without bias: `gate`, `up` (to d_ff), `down` (from d_ff)."""
@@ -341,7 +358,7 @@ class SwiGLU(nn.Module):
         self.down = nn.Linear(d_ff, d_model, bias=False)
         ### END SOLUTION
 
-    def forward(self, x):
+    def forward(self, x):  # (..., d_model) -> (..., d_model)
         ### BEGIN SOLUTION
         return self.down(F.silu(self.gate(x)) * self.up(x))
         ### END SOLUTION
@@ -412,7 +429,7 @@ plots.curves(
 #
 # **Predict first.** A token at a time with the cache, or all of them at once: which logits differ?
 #
-# **Exercise 14.5** (3 points, about 20 minutes). Write `LLM`.
+# **Exercise 14.5** (3 points, about 20 minutes, medium). Write `LLM`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -429,6 +446,10 @@ plots.curves(
 # x = embedding(tokens); for each block and its own past: x, one = block(x, past of it), keep one in a new list; return
 # head(norm(x)) and the new list.
 # </details>
+
+
+# %%
+predict("14.5", "a", a="none", b="all but the first", c="the last")
 
 
 # %% exercise="14.5"
@@ -450,7 +471,7 @@ class LLM(nn.Module):
             self.head.weight = self.embedding.weight
         ### END SOLUTION
 
-    def forward(self, tokens, past=None):
+    def forward(self, tokens, past=None):  # (B, T) -> (B, T, vocab_size), the new past
         """`past` is None, or the list of an earlier call, one entry for each block. The list stays as it is.
 
         The logits have the dtype of the weights. Gradients flow to the weights and the past, in both modes.
@@ -529,7 +550,7 @@ plots.curves(
 #
 # **Predict first.** By which factor is the cache faster for a short text, and for a long one?
 #
-# **Exercise 14.6** (2 points, about 20 minutes). Write `generate`.
+# **Exercise 14.6** (2 points, about 20 minutes, medium). Write `generate`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -546,6 +567,10 @@ plots.curves(
 # feed = the prompt, past = None; max_new times: logits, past = model(feed, past); choose from the last logits; append;
 # feed = the new token, or without the cache all tokens and no past.
 # </details>
+
+
+# %%
+predict("14.6", "b", a="by the same", b="by little, and by more", c="by much, and by less")
 
 
 # %% exercise="14.6"
@@ -632,7 +657,7 @@ plots.curves(
 #
 # **Predict first.** Skip this reordering. Which error do you get?
 #
-# **Exercise 14.7** (3 points, about 30 minutes). Write `to_halves` and `convert`.
+# **Exercise 14.7** (3 points, about 30 minutes, hard). Write `to_halves` and `convert`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -650,6 +675,10 @@ plots.curves(
 # for each name: leave out, look up whole, or cut at the dots: number of the layer, and the rest, looked up; if there is
 # a d_head and it is q or k: to_halves. No head: the embedding.
 # </details>
+
+
+# %%
+predict("14.7", "c", a="a shape that does not fit", b="a missing name", c="none")
 
 
 # %% exercise="14.7"
@@ -963,7 +992,7 @@ scoreboard(checks)
 # %% [markdown]
 # ## 14.S1 Guess, and let the large one check
 #
-# For those who want more. A large model reads five tokens in hardly more time than one. So let a small **draft** guess
+# For those who want more. A large model reads five tokens in hardly more time than one. Let a small **draft** guess
 # the next $k$ tokens; the large model reads them in one call, and says for each place what it would have written. Its
 # own choice is taken up to and including the first place where the guess differs, or $k + 1$ tokens if none does. Every
 # call writes one token at least, and the text is exactly the greedy one of the large model.
@@ -971,7 +1000,7 @@ scoreboard(checks)
 #
 # **Predict first.** The draft is always wrong. How many calls of the large model do you need?
 #
-# **Exercise 14.S1** (not graded, about 20 minutes). Write `speculative`. No cache is needed.
+# **Exercise 14.S1** (not graded, about 20 minutes, hard). Write `speculative`. No cache is needed.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -982,6 +1011,10 @@ scoreboard(checks)
 #
 # The choice after the last accepted guess comes from the same call. Who calls once more for it wins nothing.
 # </details>
+
+
+# %%
+predict("14.S1", "b", a="one for k + 1 tokens", b="one for each token", c="it never ends")
 
 
 # %% stretch="14.S1"

@@ -880,7 +880,7 @@ class Block(nn.Module):
 
 
 # %% wrong="14.5" name="one list for all calls" says="A default list is"
-# - def forward(self, tokens, past=None):
+# - def forward(self, tokens, past=None):  # (B, T) -> (B, T, vocab_size), the new past
 # + def forward(self, tokens, past=[]):
 
 # - for block, one in zip(self.blocks, past or [None] * len(self.blocks), strict=True):

@@ -39,7 +39,7 @@ def asked(tmp_path, monkeypatch):
     """A session that knows three questions."""
     (tmp_path / home.ANSWERS).write_text(predictions.text_of([LETTER, NUMBER, MEASURED]))
     monkeypatch.setattr(home, "folder", lambda: tmp_path)
-    monkeypatch.setattr(home, "_session", {})
+    monkeypatch.setattr(home, "SESSION", {})
     return tmp_path
 
 
@@ -259,17 +259,17 @@ def test_own_texts_have_answers_of_their_own(tmp_path, monkeypatch):
     own = COURSE.model_copy(update={"notebooks": (ENTRY,), "local": tmp_path / "course.local.toml"})
     monkeypatch.setattr(build, "FOLDER", tmp_path)
     text = (folder_of(ENTRY) / "notebook.py").read_text()
-    assert build._write_answers(own, check=False) == [] and not [*tmp_path.iterdir()], "those of the course will do"
+    assert build.write_answers(own, check=False) == [] and not [*tmp_path.iterdir()], "those of the course will do"
     monkeypatch.setattr(build, "text_path", lambda entry: tmp_path / "mine.py")
     (tmp_path / "mine.py").write_text(
         text.replace('predict("1.1", "b", a="flatter"', 'predict("1.1", "a", a="flacher"')
     )
-    assert build._write_answers(own, check=True) == build._write_answers(own, check=False) == [home.OWN_ANSWERS]
+    assert build.write_answers(own, check=True) == build.write_answers(own, check=False) == [home.OWN_ANSWERS]
     (changed,) = home.read(tmp_path / "utils/checks" / home.OWN_ANSWERS).values()
     assert (changed.number, changed.answer, changed.choices["a"]) == ("1.1", "a", "flacher")
     whole = own.model_copy(update={"local": None})
-    assert build._write_answers(whole, check=False) == [home.ANSWERS, home.OWN_ANSWERS], "without own settings it goes"
-    assert build._write_answers(whole, check=True) == []
+    assert build.write_answers(whole, check=False) == [home.ANSWERS, home.OWN_ANSWERS], "without own settings it goes"
+    assert build.write_answers(whole, check=True) == []
 
 
 def best_of_coins(coins, tosses):
@@ -354,8 +354,15 @@ def test_no_verdict_depends_on_what_is_predicted(fresh):
         for number, cell in enumerate(notebook.cells):
             cell.id, cell.metadata = f"colab{number}", nbformat.NotebookNode()
 
+    def as_released_before(notebook):
+        notebook.cells = [cell for cell in notebook.cells if role_of(cell.id) is not CellRole.PREDICTION]
+        for cell in notebook.cells:
+            cell.source = cell.source.replace("from utils.predictions import predict\n", "")
+
     plain, verdicts, _ = graded(None)
     assert not plain.remarks
+    older, changed, _ = graded(as_released_before)
+    assert changed == verdicts and not older.remarks
     for change in (written, without_ids):
         _, changed, text = graded(change)
         assert changed == verdicts
@@ -421,7 +428,7 @@ def test_the_table_is_read_from_submissions_if_the_course_wants_it(built, tmp_pa
     assert (second.predicted, second.right, second.unreadable) == (1, 1, 1)
     assert {row.predicted for row in others} == {0}
     asked = []
-    monkeypatch.setattr(predicted, "_predictions", lambda text: asked.append(text) or {"1.1": "b"})
+    monkeypatch.setattr(predicted, "predictions_in", lambda text: asked.append(text) or {"1.1": "b"})
     course_tree.place(known, "submitted", ENTRY, "bo").write_bytes(notebook_with("1"))
     again = predicted.of_notebook(wanted, ENTRY, [*files])[0]
     assert len(asked) == 1 and (again.predicted, again.right) == (2, 1), "only what is new is read again"
