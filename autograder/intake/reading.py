@@ -146,12 +146,12 @@ def _written(guess: ast.expr) -> str | None:
             return ""
         case ast.Constant(str(text)):
             return _clean(text[:MAX_WRITTEN])
-        case ast.Constant(value) if type(value) in (int, float):
+        case ast.Constant(int() | float() as value) if not isinstance(value, bool):
             with contextlib.suppress(ValueError):
                 return str(value)[:MAX_WRITTEN]
-        case ast.UnaryOp(ast.USub(), ast.Constant(value)) if type(value) in (int, float):
+        case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)):
             with contextlib.suppress(ValueError):
-                return f"-{value}"[:MAX_WRITTEN]
+                return str(-value)[:MAX_WRITTEN]
     return None
 
 
