@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ANSWERS = "predictions.json"  # beside the modules of checks: the answers, written by `autograder build`
+ANSWERS = "predictions.json"  # beside the modules of checks: the answers, as the course was built
 OWN_ANSWERS = "predictions.local.json"  # those that the texts of course.local.toml change
 THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
 
@@ -26,6 +26,11 @@ class Question:
     answer: str | float  # a letter of `choices`, or the number
     choices: Mapping[str, str]
     within: float = 0.0  # how far from the number a guess may be
+
+    @property
+    def notebook(self) -> int:
+        """The number of the notebook that asks."""
+        return int(self.number.partition(".")[0])
 
     def guess(self, written: str) -> str | float | None:
         """The letter or the number that a student has `written`; None if it is neither."""
@@ -150,14 +155,15 @@ def reveal(question: str) -> None:
 
 def summary() -> str:
     """How many predictions of this session were right, for the scoreboard; "" before the first answer."""
-    right = [one.question.is_right(one.guess) for one in SESSION.values() if one.is_answered and one.guess is not None]
-    if not right:
-        return ""
-    return f"{sum(right)} of {len(right)} prediction{'s' * (len(right) > 1)} right, without points"
+    compared = [
+        one.question.is_right(one.guess) for one in SESSION.values() if one.is_answered and one.guess is not None
+    ]
+    many = "s" * (len(compared) > 1)
+    return f"{sum(compared)} of {len(compared)} prediction{many} right, without points" if compared else ""
 
 
 def questions() -> dict[str, Question]:
-    """All questions of the course by number, as `autograder build` wrote them; none where its files are missing."""
+    """All questions of the course by number; none where its files of answers are missing."""
     return read(folder() / ANSWERS) | read(folder() / OWN_ANSWERS)
 
 

@@ -30,7 +30,7 @@ from autograder.author import boxes, predictions
 from autograder.cells import NOT_RUN, CellRole, cell_id, exercise_of, is_stretch, role_of
 from autograder.course import CHECKS, FOLDER, Course, CourseError, NotebookEntry, folder_of
 from utils import block_diagrams, files
-from utils.predictions import ANSWERS, OWN_ANSWERS, Question, folder
+from utils.predictions import ANSWERS, OWN_ANSWERS, Question, folder, read
 
 if TYPE_CHECKING:  # brings torch
     from utils.grading.check import Check
@@ -364,10 +364,14 @@ def build_notebooks(course: Course, check: bool = False) -> list[str]:
 def write_answers(course: Course, check: bool = False) -> list[str]:
     """Write the answers of the questions to predict where sessions at home find them; as `build_notebooks`.
 
-    With own settings the file of the course stays, and those that differ get a file that git ignores.
+    The answers of notebooks that the course does not teach stay there. With own settings the file of the course stays
+    as it is, and answers that differ get a file that git ignores.
     """
     asked = [question for entry in course.notebooks for question in questions(entry)]
-    texts = {ANSWERS: predictions.text_of(asked), OWN_ANSWERS: ""}
+    numbers = {int(entry.number) for entry in course.notebooks}
+    others = [question for question in read(folder() / ANSWERS).values() if question.notebook not in numbers]
+    whole = sorted([*asked, *others], key=lambda question: question.notebook)
+    texts = {ANSWERS: predictions.text_of(whole), OWN_ANSWERS: ""}
     if course.local:
         texts = {OWN_ANSWERS: predictions.text_of(predictions.differing(asked, folder() / ANSWERS))}
     return [name for name, text in texts.items() if _write_or_remove(FOLDER / CHECKS / name, text, check)]
