@@ -944,8 +944,8 @@ if own is not None:
 #
 # **Predict first.** With three times the FLOPs, is the best size three times as large, or less?
 #
-# **Exercise 3.13** (2 points, about 15 minutes). Write `best_size`. Its result is a size, not a logarithm. It is not a
-# count, so it is a float.
+# **Exercise 3.13** (2 points, about 15 minutes, medium). Write `best_size`. Its result is a size, not a logarithm. It
+# is not a count, so it is a float.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #

@@ -600,8 +600,7 @@ def fisher(model, inputs):
     model: an nn.Module from inputs (N, ...), N of 1 or more, to logits (N, C), each row for itself. It is asked in
     evaluation mode and left as it was, with all its parts, which come in one mode: mode, weights, buffers, gradients.
     What does not learn is left out; what no answer depends on has zeros. No tensor has requires_grad or NaN, however
-    sure the model is.
-    """
+    sure the model is."""
     ### BEGIN SOLUTION
     was_training = model.training
     model.eval()

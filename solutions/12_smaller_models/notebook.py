@@ -469,10 +469,8 @@ def snapshot(model):
 
 
 def rewind(model, saved, masks):
-    """Set the model back, in place, to what `snapshot` gave, with zeros where a mask is False.
-
-    masks: a dict by name, bool; a shared matrix has one by each of its names, or by none. The model keeps its
-    parameters, other values in them; `saved` and `masks` stay as they are."""
+    """Set the model back, in place, to what `snapshot` gave, with zeros where a mask is False. It keeps its parameters.
+    masks: a dict by name, bool; a shared matrix has one by each of its names, or by none. `saved` and `masks` stay."""
     ### BEGIN SOLUTION
     model.load_state_dict(saved)
     with torch.no_grad():

@@ -750,11 +750,11 @@ with torch.no_grad():
 # $$\texttt{h u g} \to \texttt{hu g} \to \texttt{hug}.$$
 #
 # No token crosses the ends of `pieces`. In `aaa` the pair (a, a) stands twice; join from left to right: `aa`, `a`. To
-# encode, join the pair in a piece that was learned first, until none is left.
+# encode, join in each piece the pair learned first, until none is left.
 #
 # **Predict first.** ` strawberry` is one token of SmolLM2. What in its number says how many r it has?
 #
-# **Exercise 14.8** (3 points, about 30 minutes). Write `train_bpe`, `encode` and `decode`, a point each.
+# **Exercise 14.8** (3 points, about 30 minutes, hard). Write `train_bpe`, `encode` and `decode`, a point each.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -774,6 +774,10 @@ with torch.no_grad():
 # each pair of the merges; for each piece: while one of its pairs has a number, join the one with the smallest. decode:
 # the bytes of each token, from those of its two parts.
 # </details>
+
+
+# %%
+predict("14.8", "c", a="its size", b="the number of its merges", c="nothing")
 
 
 # %% exercise="14.8"
