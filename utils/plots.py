@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", "-.", ":")
 NOTEBOOK = 8.4  # inches of panels that a notebook on a laptop shows without making their titles smaller
+LETTER = 0.085  # inches of a letter of a label, at most
 WRITTEN_IN = 6  # rows and columns of a matrix whose cells have room for their values
 LOOK: dict[str, Any] = {
     "font.size": 10,
@@ -141,7 +142,7 @@ def images(
         image = ax.imshow(matrix, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="equal" if square else "auto")
         if write or max(matrix.shape) <= WRITTEN_IN:
             write_in(ax, matrix, *limits, writing(panels.values()))
-        ax.set(title=title)
+        ax.set(title=wrapped(title, int(figure.get_figwidth() / shape[1] / LETTER)))
         ax.spines[:].set_visible(False)
     for ax in grid.flat[len(matrices) :]:
         ax.set_visible(False)
@@ -285,7 +286,11 @@ def bars(
         series: name -> one value per label.
         errors: name -> half the length of each error bar.
     """
-    with drawing(6, 3.2) as figure:
+    texts = [str(label) for label in labels]
+    beside = 0.7 + (0.6 + LETTER * max(map(len, series)) if len(series) > 1 else 0)  # inches of axis and legend
+    word = LETTER * max((len(word) for text in texts for word in text.split()), default=1) + 0.08
+    wide = min(max(6, beside + word * len(texts)), NOTEBOOK)
+    with drawing(wide, 3.2) as figure:
         ax = figure.subplots()
         places, width = np.arange(len(labels)), 0.8 if stacked else 0.8 / len(series)
         base = np.zeros(len(labels))
@@ -304,8 +309,8 @@ def bars(
                 lw=0.5,
             )
             base = base + values
-        room = max(50 // max(len(labels), 1), 1)  # characters, beside the next label
-        ax.set_xticks(places, [wrapped(str(label), room) for label in labels])
+        room = max(int((wide - beside) / max(len(texts), 1) / LETTER), 1)  # characters, beside the next label
+        ax.set_xticks(places, [wrapped(text, room) for text in texts])
         ax.set(xlabel=xlabel, ylabel=ylabel)
         if len(series) > 1:
             ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))

@@ -243,3 +243,26 @@ def test_panels_are_in_the_order_of_the_text(number, words):
         assert "for name in sorted(terms)" in source and re.findall(r'"([a-d]): ', source) == ["b", "d", "a", "c"]
     else:
         assert re.findall(r'"(\w+) \(3, \d\)"', source) == ["values", "scores", "weights", "output"]
+
+
+def test_many_bars_beside_a_long_legend_have_labels_that_stay_apart():
+    """The eight ways of notebook 09, of which four numbers are shown each: the legend took the room of the labels."""
+    labels = ["in sequence", "replay", "L2-SP", "EWC", "adapters", "all together", "head alone", "each alone"]
+    names = ("one head", "own head", "fitted again", "fitted again, earlier phases")
+    drawn = plots.bars({name: range(8) for name in names}, labels=labels, ylabel="test sentences, %", alt="bars")
+    assert drawn.figure.get_figwidth() * drawn.figure.dpi < 1000
+    drawn.figure.draw_without_rendering()
+    boxes = [one.get_window_extent() for one in drawn.axes[0].get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
+def test_titles_of_panels_stay_apart():
+    titles = ["every token reads every token", "each token reads only its past, and nothing that follows it", "one"]
+    for labels in (["the", "cat", "sat", "down"], [*"abcdefghij"]):
+        size = len(labels)
+        drawn = plots.heatmaps({title: torch.eye(size) for title in titles}, labels=labels, alt="three")
+        drawn.figure.draw_without_rendering()
+        shown = [ax for ax in drawn.axes[:-1] if ax.get_visible()]
+        assert [ax.get_title().replace("\n", " ") for ax in shown] == titles
+        boxes = [ax.title.get_window_extent() for ax in shown]
+        assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
