@@ -240,6 +240,43 @@ def curves(
     return Picture(figure, alt)
 
 
+def fits(
+    series: Mapping[str, tuple[Any, Any]],
+    lines: Mapping[str, tuple[Any, Any]],
+    *,
+    xlabel: str,
+    ylabel: str,
+    alt: str,
+    forecasts: Mapping[str, tuple[float, tuple[float, float], float, tuple[float, float]]] | None = None,
+) -> Picture:
+    """Points of several series on one pair of axes, whose horizontal axis is logarithmic, and what was fitted to them.
+
+    Args:
+        series: label -> x and y of its points; each has a colour and a mark of its own.
+        lines: label -> x and y of the line that was fitted to the series of that label.
+        forecasts: label -> x and its interval, y and its interval: black crosses.
+    """
+    from matplotlib import ticker
+
+    with drawing(6, 3.8) as figure:
+        ax = figure.subplots()
+        for index, (label, (x, y)) in enumerate(series.items()):
+            color, mark = OKABE_ITO[index % len(OKABE_ITO)], "os^Dvp*h"[index % 8]
+            ax.plot(numbers(x), numbers(y), mark, color=color, ms=5, alpha=0.7, mew=0, label=label)
+            if label in lines:
+                ax.plot(*map(numbers, lines[label]), LINES[index % len(LINES)], color=color, lw=1.6)
+        for mark, (label, (x, (left, right), y, (low, high))) in zip("x+*", (forecasts or {}).items(), strict=False):
+            across, up = [[x - left], [right - x]], [[y - low], [high - y]]
+            ax.errorbar([x], [y], up, across, fmt=mark, color="black", ms=8, lw=1.2, capsize=3, label=label)
+        ax.set(xlabel=xlabel, ylabel=ylabel, xscale="log")
+        ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        ax.xaxis.set_minor_locator(ticker.NullLocator())
+        ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        ax.grid(alpha=0.3)
+        ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return Picture(figure, alt)
+
+
 def points(
     panels: Mapping[str, Mapping[str, tuple[float, float]]], *, ylabel: str, alt: str, log: bool = True
 ) -> Picture:

@@ -20,6 +20,7 @@ from utils.experiments import (
     pretraining,
     recurrence,
     rte,
+    scaling,
     tagging,
     transfer,
 )
@@ -288,7 +289,7 @@ def test_the_page_of_results_has_their_tables(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
     importlib.import_module("result_tables").write(tmp_path)
     page = (tmp_path / "results.md").read_text()
-    for module in (transfer, rte, pretraining, tagging, longer_context):
+    for module in (scaling, transfer, rte, pretraining, tagging, longer_context):
         for title, runs, metrics, asked in module.also_shown():
             part = page.split(f"#### {title}\n")[1].split("\n### ")[0]
             for metric in metrics:
@@ -298,7 +299,7 @@ def test_the_page_of_results_has_their_tables(tmp_path, monkeypatch):
                     for name, row in rows.iterrows()
                 )
                 assert all(f"- {one}" in part for one in SeedTable(runs, metric).compared(asked))
-    assert page.count("#### ") == 7 + 2  # and the controls of 09 and 13
+    assert page.count("#### ") == 8 + 2  # and the controls of 09 and 13
 
 
 # What trains them

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -31,10 +31,30 @@ SOS, PAD, EOS = range(3)
 READING_BATCH, READING_LR, READING_LENGTH = 128, 1e-3, 48
 
 
+class Shape(Protocol):
+    """What decides how large a `Base` is."""
+
+    @property
+    def width(self) -> int:
+        """The width, also of the feed-forward part."""
+
+    @property
+    def heads(self) -> int:
+        """Heads of each layer."""
+
+    @property
+    def layers(self) -> int:
+        """Layers."""
+
+    @property
+    def dropout(self) -> float:
+        """The share of what dropout sets to zero."""
+
+
 class Base(nn.Module):
     """The language model of notebook 01 without its head: tokens (B, T) -> states (B, T, width), causal."""
 
-    def __init__(self, one: Lab, size: int):
+    def __init__(self, one: Shape, size: int):
         super().__init__()
         self.width = one.width
         self.embedding = nn.Embedding(size, one.width)
