@@ -41,7 +41,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from utils import counting, plots, variants
 from utils.checks import nb03_parameter_counting as checks
-from utils.experiments import profiles, training
+from utils.experiments import profiles, scaling, training
 from utils.grading.check import scoreboard
 from utils.interactive import interactive
 from utils.predictions import predict
@@ -942,7 +942,7 @@ if own is not None:
 #
 # In each run the learning rate falls to zero exactly where the budget ends.
 #
-# **Predict first.** With three times the FLOPs, is the best size three times as large, or less?
+# **Predict first.** With three times the FLOPs, how large is the best size?
 #
 # **Exercise 3.13** (2 points, about 15 minutes, medium). Write `best_size`. Its result is a size, not a logarithm. It
 # is not a count, so it is a float.
@@ -962,6 +962,10 @@ if own is not None:
 # raise if there are fewer than three different sizes; fit; raise if a is not positive; the power with the logarithm's
 # base of minus b over two a.
 # </details>
+
+
+# %%
+predict("3.13", "b", a="as large as before", b="about twice as large", c="three times as large or more")
 
 
 # %% exercise="3.13"
@@ -987,6 +991,44 @@ def best_size(N, losses):
 
 # %% check="3.13"
 checks.best_size(best_size)
+
+# %% [markdown]
+# **What is such a fit worth?** The model of notebook 01 learned to guess the next character of the documentation, at
+# several widths and with five seeds each. By the count of 3.11 each run took 30, 90 or 270 GFLOP (billions of FLOPs).
+# The learning rate of each width was chosen by a search. Batches and schedule are the same, and no text was read twice.
+#
+# From these runs the best size for 810 GFLOP and its loss were predicted, before any model was trained there. A
+# straight line through the logarithms of the three best sizes gives the size. The loss was predicted twice: by such a
+# line, and by a curve that falls to a floor.
+#
+# **Predict first.** Which prediction of the loss is nearer? How much is lost with half and with twice the size?
+
+# %% tags=["experiment"]
+runs = scaling.recorded()
+for budget in (30, 90, 270):
+    print(f"{budget:3} GFLOP: the best size is {best_size(*scaling.points(runs, budget)):6,.0f}")
+alt = "Four rows of points, lower and further right with each budget, with a parabola through each. Of two crosses at "
+scaling.picture(
+    runs,
+    alt + "the last budget, that of the straight line is below its points, and that of the curve with a floor above.",
+)
+
+# %% tags=["experiment"]
+scaling.table(runs)
+
+# %% [markdown]
+# In the recorded runs the best size grows as the FLOPs to the power of 0.64, in an interval from 0.56 to 0.83. So three
+# times the FLOPs want about twice the size, not three times. Hoffmann et al. find nearly the square root, for tokens
+# and much larger models. The predicted size is good: the measured best size lies inside its interval. Half the
+# predicted size costs 0.022 nats, and twice the size 0.041. Both differences are shown, with three seeds. Both
+# predictions of the loss are wrong, and neither interval holds what was measured. The straight line is 0.097 nats too
+# low, the curve with a floor 0.032 too high.
+
+# %% [markdown]
+# The intervals answer how far other seeds would move the fit. They cannot tell that the loss follows another curve, and
+# they know nothing of choices that all runs share: in the search, twice the chosen learning rate cost more than half
+# the size did, at every width. A fit like this is worth something for the size, around which the loss is flat, and
+# less for the loss.
 
 # %% [markdown]
 # ## Measurements

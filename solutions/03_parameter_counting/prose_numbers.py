@@ -1,5 +1,7 @@
 """The numbers that the prose of notebook 03 prints, each computed from what the libraries really build."""
 
+import itertools
+import json
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -10,6 +12,9 @@ from torch import nn
 from utils import counting
 from utils.checks.nb03_parameter_counting import LARGE
 from utils.counting import numel
+from utils.experiments import scaling
+from utils.experiments.experiment import Run
+from utils.experiments.seed_table import SeedTable, t_interval
 
 LAB, SMALL = counting.LAB, counting.LAB | {"V": 100}
 
@@ -59,6 +64,47 @@ def bert(head_layers: int | None = None) -> str:
     return said(numel(counting.bert(**counting.BERT)) + head)
 
 
+# The scaling experiment
+
+
+@cache
+def runs() -> dict[str, list[Run]]:
+    """Its recorded runs."""
+    return scaling.recorded()
+
+
+@cache
+def fit() -> scaling.Fit:
+    """What the three budgets predict."""
+    return scaling.fit(runs())
+
+
+@cache
+def ends() -> dict[str, tuple[float, float]]:
+    """The intervals of the predictions."""
+    return scaling.intervals(runs())
+
+
+def losses(place: int) -> list[float]:
+    """The losses at the next budget: with the predicted width, with half of the size (1) or twice of it (2)."""
+    return [scaling.LOSS.of(run) for run in runs()[scaling.name_of(scaling.NEXT, scaling.NEXT_WIDTHS[place])]]
+
+
+def mean(place: int) -> float:
+    """Their mean."""
+    return sum(losses(place)) / len(losses(place))
+
+
+def measured_size() -> float:
+    """The size at the vertex of the parabola through the runs of the next budget."""
+    return scaling.vertices({scaling.NEXT: scaling.points(runs(), scaling.NEXT)})[scaling.NEXT][0]
+
+
+def between(value: float, ends: tuple[float, float]) -> bool:
+    """Whether a value is inside an interval."""
+    return ends[0] <= value <= ends[1]
+
+
 NUMBERS: dict[str, Callable[[], str]] = {
     # the lab's model, V = 50,001 and V = 100
     "50,001": lambda: said(LAB["V"]),
@@ -88,3 +134,82 @@ NUMBERS: dict[str, Callable[[], str]] = {
     # float32
     "32": lambda: str(torch.finfo(torch.float32).bits),
 }
+
+
+def measured_loss() -> float:
+    """The mean loss with the predicted size."""
+    return mean(0)
+
+
+def searched() -> dict[tuple[int, float], float]:
+    """The losses of the search, by width and rate."""
+    return {(row["width"], row["rate"]): row["loss"] for row in json.loads(scaling.SEARCH.read_text())}
+
+
+def twice_the_rate() -> list[float]:
+    """What twice the chosen rate cost in the search, for each width that was searched."""
+    losses = searched()
+    return [
+        losses[width, 2 * rate] - losses[width, rate]
+        for width, rate in scaling.RATES.items()
+        if (width, rate) in losses
+    ]
+
+
+def grows_slower() -> bool:
+    """Whether three times the FLOPs want about twice the size, and not three times."""
+    budgets = [*scaling.WIDTHS, scaling.NEXT]
+    assert {later / earlier for earlier, later in itertools.pairwise(budgets)} == {3}
+    return ends()["exponent"][1] < 1 and 1.8 < 3 ** fit().exponent < 2.2
+
+
+def neither_holds() -> bool:
+    """Whether both intervals of the predicted loss leave out the measured mean, and its whole interval."""
+    measured = t_interval(losses(0))
+    return not any(between(one, ends()[way]) for way in scaling.WAYS for one in (*measured, measured_loss()))
+
+
+def both_are_shown() -> bool:
+    """Whether half and twice the predicted size are shown to be worse, with three seeds each."""
+    found = SeedTable(
+        {name: some for name, some in runs().items() if name.startswith(str(scaling.NEXT))}, scaling.LOSS
+    ).compared(scaling.questions())
+    return len(found) == 2 and all(one.shown and one.difference > 0 and one.seeds == 3 for one in found)
+
+
+def three(value: float) -> str:
+    """A difference of losses as the prose prints it."""
+    return f"{value:.3f}"
+
+
+NUMBERS |= {
+    "30": lambda: str(min(scaling.WIDTHS)),
+    "90": lambda: str(sorted(scaling.WIDTHS)[1]),
+    "270": lambda: str(max(scaling.WIDTHS)),
+    "810": lambda: str(scaling.NEXT),
+    "0.64": lambda: f"{fit().exponent:.2f}",
+    "0.56": lambda: f"{ends()['exponent'][0]:.2f}",
+    "0.83": lambda: f"{ends()['exponent'][1]:.2f}",
+    "0.022": lambda: three(mean(1) - mean(0)),
+    "0.041": lambda: three(mean(2) - mean(0)),
+    "0.097": lambda: three(measured_loss() - fit().loss),
+    "0.032": lambda: three(fit().floored - measured_loss()),
+}
+CLAIMS: dict[str, Callable[[], bool]] = {
+    "the best size grows as the FLOPs to the power of 0.64, in an interval from 0.56 to 0.83": grows_slower,
+    "So three times the FLOPs want about twice the size, not three times": grows_slower,
+    "the measured best size lies inside its interval": lambda: between(measured_size(), ends()["size"]),
+    "Half the predicted size costs 0.022 nats, and twice the size 0.041": lambda: min(mean(1), mean(2)) > mean(0),
+    "neither interval holds what was measured": neither_holds,
+    "The straight line is 0.097 nats too low, the curve with a floor 0.032 too high": lambda: (
+        fit().loss < measured_loss() < fit().floored
+    ),
+    "Both differences are shown, with three seeds": both_are_shown,
+    "twice the chosen learning rate cost more than half the size did, at every width": lambda: (
+        len(twice_the_rate()) == len({width for width, _ in searched()})
+        and min(twice_the_rate()) > mean(1) - measured_loss()
+    ),
+    "no text was read twice": lambda: max(run.numbers["epochs"] for some in runs().values() for run in some) < 1,
+}
+# Sentences beside these that say nothing of what runs showed.
+EXPLAINS = ("Hoffmann et al. find",)

@@ -1,6 +1,7 @@
 """The scaling experiment of notebook 03: its steps, its fit, its recorded search, and its recorded runs."""
 
 import dataclasses
+import itertools
 import math
 from pathlib import Path
 
@@ -113,19 +114,11 @@ def test_the_fit_finds_the_power_law_that_made_the_losses():
     found = scaling.fit(runs)
     assert abs(found.exponent - 0.5) < 1e-3
     assert abs(found.size / (500 * scaling.NEXT**0.5) - 1) < 1e-3 and abs(found.loss - 3 * scaling.NEXT**-0.1) < 1e-4
-    floored = [2 + 0.4**step for step in range(4)]
-    flat = {
-        str(step): [run_with(budget, size, floored[step] + abs(size - 2)) for size in (1, 2, 3)]
-        for step, budget in enumerate(scaling.WIDTHS)
-    }
-    vertices = [scaling.fit(flat).losses[budget] - floored[step] for step, budget in enumerate(scaling.WIDTHS)]
-    assert abs(scaling.fit(flat).floored - floored[3] - vertices[0]) < 1e-6
-    assert [*found.sizes] == [*found.losses] == [*scaling.WIDTHS, scaling.NEXT]
-    again = scaling.resampled(runs, 200)
+    again = [scaling.fitted(one) for one in scaling.resampled(runs, resamples=200)]
     assert 0 < len(again) < 200  # four runs drawn of four have often fewer than three sizes
     for one in again:
         assert abs(one.size / found.size - 1) < 1e-3
-    low, high = scaling.interval([one.size for one in again])
+    low, high = scaling.intervals(runs)["size"]
     assert low <= found.size * 1.001 and high >= found.size * 0.999
     first = next(iter(runs))
     runs[first] = [run_with(scaling.GIGA, 1, 1.0)] + [
@@ -133,6 +126,13 @@ def test_the_fit_finds_the_power_law_that_made_the_losses():
     ]
     with pytest.raises(ValueError, match="downward"):
         scaling.fit(runs)
+
+
+def test_with_a_floor_what_is_above_it_shrinks_by_one_factor():
+    found = scaling.fitted({budget: (9.0, 2 + 0.4**step) for step, budget in enumerate(scaling.WIDTHS)})
+    assert abs(found.floored - (2 + 0.4**3)) < 1e-9 and found.loss < 2 + 0.4**3
+    budgets = [*scaling.WIDTHS, scaling.NEXT]
+    assert {later / earlier for earlier, later in itertools.pairwise(budgets)} == {3}
 
 
 def test_noise_widens_the_interval():
@@ -146,7 +146,7 @@ def test_noise_widens_the_interval():
             ]
             for budget in scaling.WIDTHS
         }
-        low, high = scaling.interval([one.size for one in scaling.resampled(runs, 100)])
+        low, high = scaling.intervals(runs)["size"]
         return high / low
 
     assert 1 <= widths(0.001) < widths(0.02)
@@ -209,19 +209,17 @@ def test_picture_and_table_show_every_budget():
     (ax,) = found.axes
     labels = ax.get_legend_handles_labels()[1]
     assert labels == [f"{budget} GFLOP" for budget in (*scaling.WIDTHS, scaling.NEXT)] + [
-        "predicted, straight line",
-        "predicted, with a floor",
+        f"{scaling.NEXT}, predicted: {how}" for how in ("straight line", "with a floor")
     ]
     drawn = {line.get_label(): len(line.get_xdata()) for line in ax.lines}
-    for budget in scaling.WIDTHS:
+    for budget in (*scaling.WIDTHS, scaling.NEXT):
         assert drawn[f"{budget} GFLOP"] == len(scaling.points(runs, budget)[0])
     assert ax.get_xscale() == "log" and ax.get_xlabel() and ax.get_ylabel()
     table = scaling.table(runs)
-    assert len(table) == 5 + len(scaling.NEXT_WIDTHS) and not table.isna().any().any()
-    assert [row.partition(", ")[2] for row in table.index if "predicted" in row] == [
-        "predicted",
-        "predicted with a floor",
-    ]
+    assert len(table) == 6 + len(scaling.NEXT_WIDTHS) and not table.isna().any().any()
+    page = (ROOT / "docs/results.md").read_text()
+    for name, cells in table.iterrows():
+        assert f"| {name} | {' | '.join(cells)} |" in page, name
 
 
 def test_students_make_no_runs_of_it():

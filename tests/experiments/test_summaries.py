@@ -177,6 +177,7 @@ def test_no_prediction_of_a_recorded_run_is_released_or_shown_to_a_kernel(releas
         assert {path.name for path in (tree / "data/results").iterdir() if path.is_dir()} == {
             "head_swapping",
             "positional_encoding",
+            "scaling",
         }
 
 

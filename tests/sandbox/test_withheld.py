@@ -245,7 +245,8 @@ def test_what_a_cell_finds_of_it(line, says, running):
 
 
 COMPUTES = {"log", "exp", "sqrt", "softmax", "log_softmax", "cross_entropy", "argmax", "argsort", "mean", "std", "var",
-            "quantile", "median", "cumsum", "cumprod", "outer", "einsum", "matmul"}  # fmt: skip
+            "quantile", "median", "cumsum", "cumprod", "outer", "einsum", "matmul",
+            "polyfit", "lstsq", "solve"}  # fmt: skip
 # Each was looked at: it sums up runs, or prepares text, and does nothing that an exercise asks for.
 LOOKED_AT = {
     *(

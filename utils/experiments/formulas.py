@@ -1,7 +1,7 @@
 """Formulas of the metrics by which runs are measured.
 
-Some of them are the answer to an exercise: F1 (8.3) and BLEU (13.5). So no kernel of a submission can
-read this module, see `utils.grading.forbidden`: modules of experiments take their formulas from here.
+Some of them are the answer to an exercise: F1 (8.3), BLEU (13.5) and the best size for a budget (3.13). So no kernel of
+a submission can read this module, see `utils.grading.forbidden`: modules of experiments take their formulas from here.
 """
 
 import numpy as np
@@ -47,7 +47,7 @@ def bleu(sums: np.ndarray) -> np.ndarray:
 
 
 def vertex(sizes: np.ndarray, losses: np.ndarray) -> tuple[float, float]:
-    """The size and the loss at the vertex of a parabola in log N, fitted to losses by least squares (exercise 3.13).
+    """The size and the loss at the vertex of a parabola in log N, fitted to losses by least squares.
 
     Raises:
         ValueError: it opens downward, so that its vertex is the worst size.
@@ -57,3 +57,21 @@ def vertex(sizes: np.ndarray, losses: np.ndarray) -> tuple[float, float]:
         raise ValueError("the parabola opens downward")
     place = -slope / (2 * square)
     return float(np.exp(place)), float(constant + place * slope / 2)
+
+
+def on_parabola(sizes: np.ndarray, losses: np.ndarray, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
+    """Points of the same parabola, from the smallest size to the largest."""
+    grid = np.geomspace(sizes.min(), sizes.max(), points)
+    return grid, np.polyval(np.polyfit(np.log(sizes), losses, 2), np.log(grid))
+
+
+def power_law(x: np.ndarray, values: np.ndarray, place: float) -> tuple[float, float]:
+    """What a straight line through the logarithms of values says at a place, and its slope, the exponent."""
+    slope, constant = np.polyfit(np.log(x), np.log(values), 1)
+    return float(np.exp(slope * np.log(place) + constant)), float(slope)
+
+
+def middle(values: np.ndarray, level: float = 0.95) -> tuple[float, float]:
+    """The ends of the middle of values that holds so large a share of them."""
+    low, high = np.quantile(values, ((1 - level) / 2, (1 + level) / 2))
+    return float(low), float(high)

@@ -10,8 +10,9 @@ predicts the next character of the documentation.
 Imports nothing heavy: graders read it, too. `utils.experiments.scaling.train` trains.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,76 +110,68 @@ def points(runs: Mapping[str, Sequence[Run]], budget: int) -> tuple[list[int], l
     return [int(run.numbers["parameters"]) for run in of_budget], [run.numbers["loss"] for run in of_budget]
 
 
+Vertex = tuple[float, float]  # the best size, and the loss there
+WAYS = {"loss": "straight line", "floored": "with a floor"}  # in which the loss is predicted, by the field of `Fit`
+
+
 @dataclass(frozen=True)
 class Fit:
-    """What follows from the runs of the three budgets, with what the next budget should have by it."""
+    """What three budgets predict for the next one."""
 
-    sizes: dict[int, float]  # the best one, by budget
-    losses: dict[int, float]  # at the best size
+    size: float  # the best one, if it lies on a straight line in logarithms
+    loss: float  # at the best size, if it lies on a straight line in logarithms
+    floored: float  # the same, if what is above a floor shrinks by one factor from each budget to the next
     exponent: float  # the best size grows as this power of the FLOPs
-    floored: (
-        float  # the loss at the next budget, if what is above a floor shrinks by the same factor from each to the next
-    )
-
-    @property
-    def size(self) -> float:
-        """The best size for the next budget."""
-        return self.sizes[NEXT]
-
-    @property
-    def loss(self) -> float:
-        """The loss that the best size has at the next budget, if it falls on a straight line in logarithms."""
-        return self.losses[NEXT]
 
 
-def fitted(found: Mapping[int, tuple[Any, Any]]) -> Fit:
-    """Parabolas of the budgets, and straight lines through their vertices; `found` are the `points` of each budget.
+def vertices(found: Mapping[int, tuple[Any, Any]]) -> dict[int, Vertex]:
+    """The best size of each budget and the loss there; `found` are the `points` of each.
 
     Raises:
         ValueError: a parabola opens downward.
     """
-    vertices = {budget: formulas.vertex(np.array(sizes), np.array(losses)) for budget, (sizes, losses) in found.items()}
-    flops = np.log([*vertices])
-    lines = [np.polyfit(flops, np.log(values), 1) for values in zip(*vertices.values(), strict=True)]
-    size, loss = (float(np.exp(np.polyval(line, np.log(NEXT)))) for line in lines)
-    first, second, third = (loss for _, loss in vertices.values())
-    return Fit(
-        {budget: size for budget, (size, _) in vertices.items()} | {NEXT: size},
-        {budget: loss for budget, (_, loss) in vertices.items()} | {NEXT: loss},
-        float(lines[0][0]),
-        third - (second - third) ** 2 / (first - second),
-    )
+    return {budget: formulas.vertex(np.array(sizes), np.array(losses)) for budget, (sizes, losses) in found.items()}
+
+
+def fitted(found: Mapping[int, Vertex]) -> Fit:
+    """What follows from the vertices of three budgets, each as many times the one before as the next is of the last."""
+    sizes, losses = (np.array(side) for side in zip(*found.values(), strict=True))
+    (size, exponent), (loss, _) = (formulas.power_law(np.array([*found]), side, NEXT) for side in (sizes, losses))
+    first, second, third = losses.tolist()
+    return Fit(size, loss, third - (second - third) ** 2 / (first - second), exponent)
 
 
 def fit(runs: Mapping[str, Sequence[Run]]) -> Fit:
     """The fit of all runs of the three budgets."""
-    return fitted({budget: points(runs, budget) for budget in WIDTHS})
+    return fitted(vertices({budget: points(runs, budget) for budget in WIDTHS}))
 
 
-def resampled(runs: Mapping[str, Sequence[Run]], resamples: int = 2000) -> list[Fit]:
-    """The fits of as many runs of each budget, drawn again with replacement.
+def resampled(
+    runs: Mapping[str, Sequence[Run]], budgets: Iterable[int] = tuple(WIDTHS), resamples: int = 2000
+) -> list[dict[int, Vertex]]:
+    """The vertices of as many runs of each budget, drawn again with replacement.
 
     Draws with a parabola that opens downward, or with fewer than three sizes at a budget, have no best size and are
     left out.
     """
     draw, found = np.random.default_rng(0), []
-    every = {budget: [np.array(side) for side in points(runs, budget)] for budget in WIDTHS}
+    every = {budget: [np.array(side) for side in points(runs, budget)] for budget in budgets}
     for _ in range(resamples):
         places = {budget: draw.integers(len(sizes), size=len(sizes)) for budget, (sizes, _) in every.items()}
         drawn = {budget: (sizes[places[budget]], losses[places[budget]]) for budget, (sizes, losses) in every.items()}
         if min(len({*sizes}) for sizes, _ in drawn.values()) < 3:
             continue
         try:
-            found.append(fitted(drawn))
+            found.append(vertices(drawn))
         except ValueError:
             continue
     return found
 
 
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """The middle 95% of values."""
-    low, high = np.quantile(values, (0.025, 0.975))
-    return float(low), float(high)
+def intervals(runs: Mapping[str, Sequence[Run]]) -> dict[str, tuple[float, float]]:
+    """The intervals of what a `Fit` has, by its fields, over runs that are drawn again."""
+    again = [fitted(some) for some in resampled(runs)]
+    return {one.name: formulas.middle(np.array([getattr(some, one.name) for some in again])) for one in fields(Fit)}
 
 
 def picture(runs: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
@@ -188,19 +181,15 @@ def picture(runs: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
     series, lines = {}, {}
     for budget in (*WIDTHS, NEXT):
         sizes, losses = (np.array(side) for side in points(runs, budget))
-        label = f"{budget} GFLOP"
-        series[label] = (sizes, losses)
-        if budget in WIDTHS:
-            grid = np.geomspace(sizes.min(), sizes.max(), 100)
-            lines[label] = (grid, np.polyval(np.polyfit(np.log(sizes), losses, 2), np.log(grid)))
-    whole, again = fit(runs), resampled(runs)
-    ends = {side: interval([getattr(one, side) for one in again]) for side in ("size", "loss", "floored")}
-    named = {"loss": "predicted, straight line", "floored": "predicted, with a floor"}
+        series[f"{budget} GFLOP"] = (sizes, losses)
+        lines[f"{budget} GFLOP"] = formulas.on_parabola(sizes, losses)
+    whole, ends = fit(runs), intervals(runs)
     return plots.fits(
         series,
         lines,
         forecasts={
-            label: (whole.size, ends["size"], getattr(whole, side), ends[side]) for side, label in named.items()
+            f"{NEXT}, predicted: {how}": (whole.size, ends["size"], getattr(whole, side), ends[side])
+            for side, how in WAYS.items()
         },
         xlabel="N, numbers in matrices",
         ylabel="validation loss, nats per character",
@@ -209,42 +198,32 @@ def picture(runs: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 
 
 def table(runs: Mapping[str, Sequence[Run]]) -> "DataFrame":
-    """A row for each budget: the best size with its interval, the loss there, and characters for each parameter."""
+    """Best sizes and the losses there, as fitted, as predicted and as measured, and the runs of the next budget."""
     import pandas as pd
 
     from utils.experiments.seed_table import t_interval
 
-    whole, again = fit(runs), resampled(runs)
-    rows = {}
-    for budget in (*WIDTHS, NEXT):
-        (low, high), (least, most) = (
-            interval([getattr(one, side)[budget] for one in again]) for side in ("sizes", "losses")
-        )
-        rows[f"{budget} GFLOP" + (", predicted" if budget == NEXT else "")] = {
-            "best N": f"{whole.sizes[budget]:,.0f}",
-            "95% interval of N": f"{low:,.0f} to {high:,.0f}",
-            "loss there": f"{whole.losses[budget]:.3f}",
-            "95% interval of the loss": f"{least:.3f} to {most:.3f}",
-        }
-    low, high = interval([one.floored for one in again])
-    rows[f"{NEXT} GFLOP, predicted with a floor"] = {
-        "best N": "",
-        "95% interval of N": "",
-        "loss there": f"{whole.floored:.3f}",
-        "95% interval of the loss": f"{low:.3f} to {high:.3f}",
-    }
-    for width in NEXT_WIDTHS:
+    def row(size: float, sizes: tuple[float, float] | None, loss: float, losses: tuple[float, float]) -> list[str]:
+        between = "" if sizes is None else "{:,.0f} to {:,.0f}".format(*sizes)
+        return [f"{size:,.0f}", between, f"{loss:.3f}", "{:.3f} to {:.3f}".format(*losses)]
+
+    rows: dict[str, list[str]] = {}
+    for budgets, what in ((tuple(WIDTHS), "best size"), ((NEXT,), "measured best size")):
+        found, again = vertices({budget: points(runs, budget) for budget in budgets}), resampled(runs, budgets)
+        for budget, (size, loss) in found.items():
+            sizes, losses = (formulas.middle(side) for side in np.array([some[budget] for some in again]).T)
+            rows[f"{budget} GFLOP, {what}"] = row(size, sizes, loss, losses)
+        whole, ends = fit(runs), intervals(runs)
+        for side, how in WAYS.items() if NEXT not in budgets else ():
+            predicted = row(whole.size, ends["size"], getattr(whole, side), ends[side])
+            rows[f"{NEXT} GFLOP, predicted: {how}"] = predicted
+    for width in sorted(NEXT_WIDTHS):
         some = runs[name_of(NEXT, width)]
-        if some:
-            values = [LOSS.of(run) for run in some]
-            low, high = t_interval(values)
-            rows[f"{NEXT} GFLOP, measured with width {width}, {len(some)} seeds"] = {
-                "best N": f"({int(some[0].numbers['parameters']):,})",
-                "95% interval of N": "",
-                "loss there": f"{np.mean(values):.3f}",
-                "95% interval of the loss": f"{low:.3f} to {high:.3f}",
-            }
-    return pd.DataFrame.from_dict(rows, orient="index")
+        values = [LOSS.of(run) for run in some]
+        name = f"{NEXT} GFLOP, width {width}, mean of {len(some)} seeds"
+        rows[name] = row(some[0].numbers["parameters"], None, statistics.fmean(values), t_interval(values))
+    columns = ["N", "95% interval of N", "loss", "95% interval of the loss"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
 def questions() -> list[tuple[str, str]]:
