@@ -734,6 +734,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
 
     Args:
         batches: any iterable of (inputs, targets), int64 (B, T), on the model's device; it can be read once.
+        optimizer: one of torch's, of all parameters of `model`.
         clip: the largest norm that the gradient of all parameters together may have.
         pad_id: the target that does not count.
     """

@@ -228,11 +228,8 @@ def other_models(LanguageModel, lib):
     width = 2 * rng.randint(3, 5)
     for number, (layers, B, T) in enumerate(
         (
-            (1, 3, rng.randint(2, 8)),
-            (3, 2, 1),
-            (rng.randint(4, 5), 2, rng.randint(2, 8)),
+            (rng.randint(3, 5), 2, rng.randint(2, 8)),
             (1, 1, width),  # T as wide as d_model
-            (1, 1, rng.randint(65, 99)),
         )
     ):
         V, heads, d_ff = rng.randint(5, 30), rng.choice([1, 2]), rng.randint(3, 12)

@@ -742,7 +742,7 @@ def make_batch(sentences, vocab, max_len):
     return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
 
 
-# %% wrong="1.5" name="special words not counted" says="max_size counts all entries"
+# %% wrong="1.5" name="special words not counted" says="`max_size` counts all entries"
 # - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
 # + self.words = SPECIAL + [word for word, _ in counts.most_common(max_size)]
 
@@ -974,7 +974,7 @@ def make_batch(sentences, vocab, max_len):
 # - return self.head(x)
 # + return self.head(x).log_softmax(-1)
 
-# %% wrong="1.6" name="pads are hidden from everyone" says="the gradient that reaches `embedding.weight` from the logits is wrong"
+# %% wrong="1.6" name="two layers at most" says="other sizes, lengths or numbers of layers" private=true
 # - for layer in self.layers:
 # -     x = layer(x, src_mask=mask if self.causal else None)
 # + for layer in self.layers[:2]:
@@ -1433,6 +1433,11 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # + drawn = torch.multinomial(best.softmax(-1), 1) if temperature else 0
 
 
+# %% wrong="1.9" of="in short" name="zero is a low temperature" says="temperature 0 does not always take the best token"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = torch.multinomial((best / (temperature or 0.01)).softmax(-1), 1)
+
+
 # %% wrong="1.9" of="in short" name="temperature multiplies" says="multiplied by the temperature. Divide"
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # + drawn = torch.multinomial((best * temperature).softmax(-1), 1) if temperature else 0
@@ -1526,7 +1531,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     return prompt + written
 
 
-# %% wrong="1.9" name="draws with the standard library" says="writes another text"
+# %% wrong="1.9" name="draws with the standard library" says="another text is written"
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     import random
 
@@ -1569,7 +1574,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     return numbers
 
 
-# %% wrong="1.9" name="quota kept between texts" says="writes another text"
+# %% wrong="1.9" name="quota kept between texts" says="another text is written"
 OWED = {}
 
 
@@ -1670,7 +1675,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # + drawn = torch.multinomial((best / temperature).softmax(-1), 1, generator=own) if temperature else 0
 
 
-# %% wrong="1.9" name="draws with NumPy" says="writes another text"
+# %% wrong="1.9" name="draws with NumPy" says="another text is written"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
@@ -1912,7 +1917,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + return ((pairs + 1) / (pairs.sum(1, keepdim=True) + vocab_size)).log()
 
 
-# %% wrong="1.10" of="in short" name="shares not smoothed" says="p(w) is not smoothed"
+# %% wrong="1.10" of="in short" name="shares not smoothed" says="`p(w)` is not smoothed"
 # - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
 # + shares = pairs.sum(0) / pairs.sum()
 
@@ -1943,7 +1948,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + return ((pairs + a * shares) / (pairs.sum() + a)).log()
 
 
-# %% wrong="1.10" of="in short" name="inputs before padding" says="c(v) counts inputs whose target is padding"
+# %% wrong="1.10" of="in short" name="inputs before padding" says="`c(v)` counts inputs whose target is padding"
 # - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
 # - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
 # + shares = unigram(batches, vocab_size, pad_id).exp()

@@ -345,7 +345,7 @@ def last_real(states, mask):  # (B, T, d), (B, T) -> (B, d)
         mask: (B, T), true (or 1, a number) at real tokens; padding may be on either side, on both, and in between.
 
     Returns:
-        (B, d), of the type and on the device of `states`; gradients flow back to the states that were picked.
+        A new tensor (B, d), of the type and on the device of `states`; gradients reach the states that were picked.
 
     Raises:
         ValueError: a row has no real token.

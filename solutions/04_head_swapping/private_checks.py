@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from autograder.author.checks import private, swept
 from utils.checks import nb04_head_swapping as seen
 from utils.checks import nb04_toys as toys
-from utils.grading import expect
+from utils.grading import expect, probes
 from utils.grading.expect import draw, normal
 from utils.grading.remote import Library, Remote, read
 
@@ -271,6 +271,16 @@ def padding_on_both_sides(last_real):
     for kind in (torch.bool, torch.int64, torch.float32):
         result = expect.floats(last_real(states, mask.to(kind)), (len(rows), d), "the result")
         expect.close(result, wanted, "wrong")
+
+
+@private("4.4", tells="the result shares the memory of `states`: writing into it changes them.")
+def result_is_new(last_real, lib):
+    numbers = draw(245)
+    for B in (1, numbers.randint(2, 4)):
+        T, d = numbers.randint(2, 6), numbers.randint(1, 5)
+        states, mask = normal(B, T, d, seed=245 + B), seen.places(T, [numbers.randint(1, T)] * B)
+        _, (given, _) = lib(probes).again_after_writing(last_real, [states, mask], {})
+        assert expect.same(given, states), f"{B} rows"
 
 
 @private("4.4", tells="a row without a real token must raise ValueError, wherever it stands.")

@@ -1407,11 +1407,11 @@ def select(model, train_epoch, evaluate, epochs):
 # - model.train(was_training)
 # + model.train()
 
-# %% wrong="4.6" name="a state dict is not a copy" says="a state_dict is not a copy"
+# %% wrong="4.6" name="a state dict is not a copy" says="put a copy of the best weights back"
 # - best = epoch, copy.deepcopy(model.state_dict())
 # + best = epoch, model.state_dict()
 
-# %% wrong="4.6" name="a shallow copy" says="a state_dict is not a copy"
+# %% wrong="4.6" name="a shallow copy" says="put a copy of the best weights back"
 # - best = epoch, copy.deepcopy(model.state_dict())
 # + best = epoch, dict(model.state_dict())
 
@@ -1458,7 +1458,7 @@ def select(model, train_epoch, evaluate, epochs):
 # - for epoch in range(1, epochs + 1):
 # + for epoch in range(1, epochs):
 
-# %% wrong="4.6" name="judges before it trains" says="in order"
+# %% wrong="4.6" name="judges before it trains" says="where the accuracies on validation after each epoch are"
 # + curve.append(evaluate(model, "valid"))
 #   train_epoch(model)
 # - curve.append(evaluate(model, "valid"))
@@ -1773,7 +1773,7 @@ def features(base, pool, batches):
 # - model.train(was_training)
 # + model.training = was_training
 
-# %% wrong="4.6" name="half precision" says="the accuracy is not"
+# %% wrong="4.6" name="half precision" says="are not the shares of examples"
 # - return torch.cat(hits).float().mean().item()
 # + return torch.cat(hits).half().mean().item()
 
@@ -2113,3 +2113,33 @@ def features(base, pool, batches):
 # %% wrong="4.3" name="all learn afterwards" says="`requires_grad` should stay as it is"
 #   base.load_state_dict(own | fits)
 # + base.requires_grad_(True)
+
+
+# %% wrong="4.4" name="a view for a batch of one" says="shares the memory of `states`" private=true
+# - return states[torch.arange(len(states), device=states.device), last]
+# + if len(states) == 1:
+# +     return states[:, last.item()]
+# + return states[torch.arange(len(states), device=states.device), last]
+
+# %% wrong="4.4" name="a view where all rows end at one place" says="it depends on earlier calls or other objects" private=true
+# - return states[torch.arange(len(states), device=states.device), last]
+# + if (last == last[0]).all():
+# +     return states[:, last[0].item()]
+# + return states[torch.arange(len(states), device=states.device), last]
+
+
+# %% wrong="4.6" name="the mask is the wrong way round" says="the mask is the wrong way round where the model gets it"
+# - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+# + hits = [model(tokens, ~mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+
+# %% wrong="4.6" name="no token is real" says="false everywhere"
+# - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+# + hits = [model(tokens, mask & False).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+
+# %% wrong="4.6" name="every token is real" says="or is always true"
+# - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+# + hits = [model(tokens, mask | True).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+
+# %% wrong="4.6" name="the last gain over the epoch before" says="is not the earliest of the best"
+# - if best is None or curve[-1] > curve[best[0] - 1]:
+# + if best is None or curve[-1] > curve[-2]:

@@ -40,7 +40,7 @@ def other_special_tokens(encode_pair):
             assert found == seen.tokenized(made, a, b, max_len), "wrong"
 
 
-@private("5.1", tells="the types are wrong if a token of the text has the number of a special token.")
+@private("5.1", tells="a pair is wrong where a token of the text has the number of a special token.")
 def special_numbers_in_the_text(encode_pair):
     some = draw(512)
     cls_id, sep_id = some.sample(range(50, 98), 2)
@@ -116,8 +116,13 @@ def two_vary(streams, lib):
         assert one[held] == two[held] == seen.drawn(streams, lib, c, [])[held], "the held part moves"
         assert all(one[part] != two[part] for part in varies), "a varying part is held"
         assert all(one[part] == seen.drawn(streams, lib, a)[part] for part in varies), "depends on what else varies"
+
+
+@private("5.2", tells="a part that is none of the three is accepted, alone or beside others.")
+def unknown_parts(streams):
+    some = draw(525)
     for wrong in (["head", "weights"], [some.choice(["Order", "heads", "drop", "seed"])], ["dropout", ""]):
-        seen.refuses(streams, a, wrong, says="no error")
+        seen.refuses(streams, some.randrange(10**6), wrong, says="no error")
 
 
 # 5.3

@@ -90,10 +90,9 @@ def lesson(seed: int, d: int, classes: int = 3) -> tuple[torch.Tensor, torch.Ten
     return normal(count, d, seed=seed + 2), labels, some.uniform(0.1, 0.2)
 
 
-@private("6.2", tells="parts within parts, or weights that two layers share, are not chosen as they should be.")
-def tied_and_deep(train_only, lib):
-    toy, some = lib(tiny_bert), draw(200)
-    d = some.randint(4, 7)
+@private("6.2", tells="a weight that two chosen layers share is not handled as one: it is listed twice, or frozen.")
+def tied(train_only, lib):
+    toy, d = lib(tiny_bert), draw(200).randint(4, 7)
     x, labels, lr = lesson(201, d)
     theirs, ours = toy.tied(d, 3), tiny_bert.tied(d, 3)
     state = {name: normal(*value.shape, seed=205 + i) for i, (name, value) in enumerate(ours.state_dict().items())}
@@ -105,6 +104,14 @@ def tied_and_deep(train_only, lib):
     toys.descend(ours, [ours[0].weight, ours[0].bias, ours[2].bias], x, labels, lr, seen.DECAY)
     seen.chosen(theirs.state_dict(), ours, start, "02", "3")
     seen.returned(sizes, [d, d, d * d], -1)
+
+
+@private(
+    "6.2", tells="parts within parts, or parameters directly on the model, are not frozen or chosen as they should."
+)
+def deep(train_only, lib):
+    toy, d = lib(tiny_bert), draw(202).randint(4, 7)
+    x, labels, lr = lesson(203, d)
     theirs, ours = lib(deep_toys).Deep(d, 3), deep_toys.Deep(d, 3)
     start = expect.same_weights(theirs, ours, 230)
     sizes = toy.trained(train_only, theirs, [theirs.inner[1][1]], x, labels, lr)
@@ -124,11 +131,8 @@ def tied_and_deep(train_only, lib):
     seen.returned(sizes, [d, d, d * d, d * d], -1)
 
 
-@private(
-    "6.2",
-    tells="a weight that another part shares, or a deep gradient of what does not learn, is handled wrongly.",
-)
-def shared_outside_and_deep_gradients(train_only, lib):
+@private("6.2", tells="a weight of a chosen part that another part shares does not learn.")
+def shared_outside(train_only, lib):
     toy, d = lib(tiny_bert), draw(210).randint(4, 7)
     x, labels, lr = lesson(211, d)
     theirs, ours = toy.tied(d, 3), tiny_bert.tied(d, 3)
@@ -141,6 +145,12 @@ def shared_outside_and_deep_gradients(train_only, lib):
     for name, value in ours.state_dict().items():
         expect.close(theirs.state_dict()[name], value, f"{name} is wrong", 1e-4)
     seen.returned(sizes, [d, d * d], -1)
+
+
+@private("6.2", tells="an old gradient deep inside of the model moves a weight that was not chosen.")
+def deep_gradients(train_only, lib):
+    toy, d = lib(tiny_bert), draw(212).randint(4, 7)
+    x, labels, lr = lesson(213, d)
     theirs, ours = lib(deep_toys).Deep(d, 3), deep_toys.Deep(d, 3)
     start = expect.same_weights(theirs, ours, 235)
     lib(toys).leave_gradients(theirs)
@@ -230,7 +240,9 @@ def starts_fresh(AdapterFusion):
     assert (first["value.weight"] - torch.eye(d)).abs().max() < 1e-4, "not the identity"
 
 
-@private("6.3", tells="the penalty is wrong in double precision or for new weights, or not zero at the start.")
+@private(
+    "6.3", tells="the penalty is not computed in double precision, or not from the weights that the fusion has now."
+)
 def exact_penalty(AdapterFusion):
     some = draw(360)
     d = some.randint(5, 9)
@@ -327,7 +339,7 @@ def whatever_learned_before(train_fusion, lib):
     seen.taught(train_fusion, warm, state, sizes, names, batches[1:], some.uniform(0.5, 0.7))
 
 
-@private("6.5", tells="it sets a seed, or dropout does not act in all parts, whatever modes they were in.")
+@private("6.5", tells="dropout does not act in every part while training, or `train_fusion` sets a seed.")
 def whatever_mode(train_fusion, lib):
     some, toy = draw(530), lib(tiny_bert)
     (batch,) = tiny_bert.pairs(2, [(9, 6)], 20, seed_of(some))

@@ -348,7 +348,7 @@ def train_only(model, parts):
     return list(chosen.values())
 
 
-# %% wrong="6.2" name="a tied weight twice" says="weights that two layers share" private=true
+# %% wrong="6.2" name="a tied weight twice" says="A weight that two chosen layers share is not handled as one: it is listed twice, or frozen" private=true
 def train_only(model, parts):
     learns = [parameter for part in parts for parameter in part.parameters()]
     known = {id(parameter) for parameter in model.parameters()}
@@ -583,7 +583,7 @@ def train_only(model, parts):
 # - self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
 # + self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, n * d), nn.Linear(d, d, bias=False)
 
-# %% wrong="6.3" name="a penalty without gradient" says="it gives what can learn" private=true
+# %% wrong="6.3" name="a penalty without gradient" says="the gradients are wrong, or do not arrive" private=true
 # - weight = self.value.weight
 # + weight = self.value.weight.detach()
 
@@ -773,7 +773,7 @@ class AdapterFusion(nn.Module):
 # - model.add_adapter_fusion(fusion)
 # + model.add_adapter_fusion(fusion, config="static")
 
-# %% wrong="6.4" name="fuses the first two" says="not one of all the adapters"
+# %% wrong="6.4" name="fuses the first two" says="not of the adapters in the order of `folders`"
 # - fusion = Fuse(*folders)
 # + fusion = Fuse(*list(folders)[:2])
 
@@ -1659,7 +1659,7 @@ class AdapterFusion(nn.Module):
 # + for p in (p for child in model.children() for p in child.parameters()):
 
 
-# %% wrong="6.2" of="in short" name="clears the gradients of one level" says="a deep gradient" private=true
+# %% wrong="6.2" of="in short" name="clears the gradients of one level" says="an old gradient deep inside of the model moves a weight that was not chosen" private=true
 #   for p in model.parameters():
 #       p.requires_grad = id(p) in chosen
 # -     if id(p) not in chosen:

@@ -392,7 +392,7 @@ class Masking:
         mask: called as mask(ids, generator=generator), with a torch.Generator that lies where ids lie; it gives inputs
             and labels, as `mask_tokens` of 7.3 does once its other arguments are fixed: new tensors, ids stay.
         copies: None is dynamic. Less than 1: ValueError when a Masking is made.
-        seed: from 0 to 999. No two seeds, and no two copies, draw the same numbers.
+        seed: from 0 to 999. No two seeds, whatever `copies` is, and no two copies draw the same numbers.
     """
 
     def __init__(self, ids, mask, copies=None, seed=0):

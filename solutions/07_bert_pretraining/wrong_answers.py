@@ -312,7 +312,7 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # - self.norm, self.dropout = nn.LayerNorm(d_model, eps=1e-12), nn.Dropout(dropout)
 # + self.norm, self.dropout = nn.LayerNorm(d_model, eps=1e-12), nn.Dropout(0.1)
 
-# %% wrong="7.2" name="dropout in evaluation" says="are not the norm of the sum"
+# %% wrong="7.2" name="dropout in evaluation" says="dropout should rest in evaluation mode"
 # - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
 # + return F.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)), 0.1)
 
@@ -2166,3 +2166,9 @@ def _cut(word, vocab, unk, max_chars):
 # - learns = [part for part in model.parameters() if part.requires_grad]
 # + model.zero_grad()
 # + learns = [part for part in model.parameters() if part.requires_grad]
+
+
+# %% wrong="7.4" name="the seed times the copies" says="with copies = 1 is epoch"
+# - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
+# + number = (self.copies or 1000) * self.seed + copy
+# + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(number))

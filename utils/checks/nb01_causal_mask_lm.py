@@ -4,7 +4,7 @@ import builtins
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -168,8 +168,7 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 def torch_heads(state: dict[str, torch.Tensor], x, n_heads: int, mask=None) -> torch.Tensor:
     """What torch's multi-head attention gives with these weights."""
-    width = x.size(-1)
-    layer = nn.MultiheadAttention(width, n_heads, batch_first=True, dtype=x.dtype)
+    layer = bare_heads(x.size(-1), n_heads)
     weights = {
         "in_proj_weight": torch.cat([state[f"{name}.weight"] for name in PROJECTIONS[:3]]),
         "in_proj_bias": torch.cat([state[f"{name}.bias"] for name in PROJECTIONS[:3]]),
@@ -177,6 +176,12 @@ def torch_heads(state: dict[str, torch.Tensor], x, n_heads: int, mask=None) -> t
         "out_proj.bias": state["out_proj.bias"],
     }
     return functional_call(layer, weights, (x, x, x), {"attn_mask": mask})[0]
+
+
+@cache
+def bare_heads(width: int, n_heads: int) -> nn.MultiheadAttention:
+    """Torch's multi-head attention without weights: `functional_call` brings them."""
+    return nn.MultiheadAttention(width, n_heads, batch_first=True, device="meta")
 
 
 def heads_shapes(width: int) -> dict[str, tuple[int, ...]]:
@@ -303,9 +308,15 @@ def multi_head_attention(MultiHeadAttention, lib):
 # 1.4
 
 
+@cache
+def bare_layer(width: int, heads: int, d_ff: int, dropout: float = 0.0) -> nn.TransformerEncoderLayer:
+    """Torch's encoder layer without weights: `functional_call` brings them."""
+    return nn.TransformerEncoderLayer(width, heads, d_ff, dropout, batch_first=True, device="meta")
+
+
 def layer_shapes(width: int, d_ff: int) -> dict[str, tuple[int, ...]]:
     """The parts of a Transformer layer."""
-    layer = nn.TransformerEncoderLayer(width, 1, d_ff)
+    layer = bare_layer(width, 1, d_ff)
     return {name: tuple(value.shape) for name, value in layer.state_dict().items()}
 
 
@@ -374,8 +385,7 @@ def drops_as_told(make: Callable[[], Remote], width: int, rate: float) -> None:
 
 def layer_of_torch(state: dict[str, torch.Tensor], width: int, heads: int, d_ff: int, dropout: float, x, mask):
     """What torch's encoder layer gives with these weights, without dropout."""
-    layer = nn.TransformerEncoderLayer(width, heads, d_ff, dropout, batch_first=True, dtype=x.dtype)
-    return functional_call(layer, state, (x, mask))
+    return functional_call(bare_layer(width, heads, d_ff, dropout), state, (x, mask))
 
 
 LAYER = Contract(
@@ -635,13 +645,16 @@ def torch_logits(
 
 def model_of_torch(state, V: int, width: int, heads: int, d_ff: int, layers: int, dropout: float, tokens):
     """The logits of a language model of torch's own layers with these weights."""
-    model = Reference({name: value.detach() for name, value in state.items()}, heads).double()
-    return functional_call(model, state, (tokens,))
+    x = add_positions(F.embedding(tokens, state["embedding.weight"]) * width**0.5)
+    for index in range(layers):
+        inner = inner_state(state, index)
+        x = functional_call(bare_layer(width, heads, d_ff), inner, (x, hidden(tokens.size(1)).to(x.dtype)))
+    return F.linear(x, state["head.weight"], state["head.bias"])
 
 
 MODEL = Contract(
     "LanguageModel(V, 2 * w * H, H, f, n, 0.0)(tokens)",
-    sizes={"V": (2, 30), "w": (2, 3), "H": (1, 3), "f": (1, 9), "n": (1, 3), "B": (1, 5), "T": (1, 9, 130)},
+    sizes={"V": (2, 30), "w": (2, 3), "H": (1, 3), "f": (1, 9), "n": (1, 2), "B": (1, 5), "T": (1, 9, 130)},
     tokens="ids (B, T) below V",
     gives="the logits: float (B, T, V)",
     weights=lambda V, width, heads, d_ff, layers, dropout: model_shapes(V, width, d_ff, layers),
@@ -654,7 +667,7 @@ MODEL = Contract(
 @check("1.6", points=3)
 def language_model(LanguageModel, lib):
     """Embedding, positions, layers and head: torch's logits, no look at the future, dropout as told."""
-    V, width, heads, d_ff, tokens = 23, 12, 3, 7, torch.tensor([[4, 9, 22, 0, 7], [3, 3, 8, 15, 1]])
+    V, width, heads, d_ff, tokens = 23, 12, 3, 7, torch.tensor([[4, 9, 22, 0, 7], [3, 1, 8, 15, 1]])
     model = LanguageModel(V, width, heads, d_ff, 2, 0.5)
     state = model.state_dict()
     names = list(state) if type(state) is dict else []
@@ -934,7 +947,9 @@ def train_epoch(train_epoch, lib):
         new = softmax_regression(table, bias, batches, **({"lr": lr, "clip": clip} | mistakes))
         return torch.cat([new[0].flatten(), new[1]])
 
-    assert not torch.equal(got, torch.cat([table.flatten(), bias])), "the weights are as they were: no step was made."
+    assert not torch.equal(got, torch.cat([table.flatten(), bias])), (
+        "the weights are the same after the epoch: no step was made, or every gradient was zero."
+    )
     expect.like(
         got,
         after(),
@@ -1042,7 +1057,7 @@ def numbers_of(result: Any, prompt: list[int]) -> list[int]:
     """What the student's model wrote: a list of numbers that begins with the prompt."""
     expect.of_type(result, list, "`generate` should return a list of token numbers")
     strange = next((item for item in result if type(item) is not int), None)
-    assert strange is None, f"the list that generate returns should hold numbers, not {kind(strange)}."
+    assert strange is None, f"the list that `generate` returns should hold numbers, not {kind(strange)}."
     assert result[: len(prompt)] == prompt, "the result should begin with the prompt."
     return result
 
@@ -1074,7 +1089,9 @@ def texts(
     written = lib(toys).in_turn(generate, seed, turns, options)
     found = [numbers_of(text, prompt)[len(prompt) :] for text in written]
     for text, length in zip(found, lengths, strict=True):
-        assert len(text) == length, f"asked for {length} new tokens, generate wrote {len(text)}."
+        assert len(text) == length, (
+            f"asked for {length} new tokens, with an `eos_id` that no token has, `generate` wrote {len(text)}."
+        )
     return found
 
 
@@ -1103,7 +1120,7 @@ def seeded(generate: Remote, lib: Library, logits: list[float], seeds: tuple[int
         "the best token is always taken. With a temperature, tokens are drawn."
     )
     assert first == again, (
-        "after the same `torch.manual_seed` generate writes another text. Draw with torch's generator alone (Python's "
+        "after the same `torch.manual_seed` another text is written. Draw with torch's generator alone (Python's "
         "`random` and NumPy have others), and keep nothing between calls."
     )
     assert first[0] != other[0], (
@@ -1164,7 +1181,7 @@ def generate(generate, lib):
     model.train()
     with world_kept(lib, "after generate", draws=True):
         first = numbers_of(generate(model, prompt, 6, temperature=0), prompt)
-    assert len(first) - 3 <= 6, f"asked for at most 6 new tokens, generate wrote {len(first) - 3}."
+    assert len(first) - 3 <= 6, f"asked for at most 6 new tokens, `generate` wrote {len(first) - 3}."
     assert len(first) - 3 == 6, f"`generate` wrote {len(first) - 3} new tokens. It should write 6: no eos_id comes."
     wanted = greedy(table, prompt, 6, 2)
     for sentence, guess in {
@@ -1187,6 +1204,10 @@ def generate(generate, lib):
     again = numbers_of(generate(model, prompt, 6, temperature=0), prompt)
     assert first == again, "temperature 0 should take the best token. Two runs differ, so something is drawn."
     assert first == wanted, "temperature 0 does not take the best token after the text so far."
+
+    close = lib(toys).TableModel([[0.001, 0.0, 0.002, 0.0015]])
+    told = "with logits that are 0.001 apart, temperature 0 does not always take the best token: something is drawn."
+    assert numbers_of(generate(close, [0], 12, temperature=0, eos_id=9), [0]) == [0, *[2] * 12], told
 
     ends = table.clone()
     ends[sum(wanted[:5]) % 9, 2] = 9.0

@@ -726,9 +726,9 @@ def share_of_hits(model: nn.Module, batches: list[list[torch.Tensor]]) -> float:
     """The accuracy by its definition, hit by hit."""
     model.eval()
     hits = [
-        int(best) == int(label)
+        best == label
         for tokens, mask, labels in batches
-        for best, label in zip(model(tokens, mask).argmax(-1), labels, strict=True)
+        for best, label in zip(model(tokens, mask).argmax(-1).tolist(), labels.tolist(), strict=True)
     ]
     return sum(hits) / len(hits)
 
@@ -749,15 +749,71 @@ ACCURACY = Contract(
 @check("4.6", points=3)
 def select(accuracy, select, lib):
     """Accuracy over examples; the best epoch on validation, its weights, and one look at the test."""
-    table, batches = voting(12, [(7, 5), (4, 3)], 4, 11, [5, 0])
-    model = lib(toys).Voter(table)
-    model.train()
-    share = accuracy(model, batches)
-    records_again(lib, "accuracy")
-    assert type(share) is not torch.Tensor, "the accuracy is a tensor. It should be a number: `.item()` gives it."
+    cases = []
+    for seed, shapes, classes, hits in (
+        (12, [(7, 5), (4, 3)], 4, [5, 0]),
+        (13, [(9, 4), (5, 6), (2, 3)], 5, [2, 4, 1]),
+        (14, [(3, 5), (14, 2)], 5, [1, 10]),
+    ):
+        table, batches = voting(seed, shapes, classes, 11, hits)
+        model = lib(toys).Voter(table)
+        model.train()
+        share = accuracy(model, batches)
+        records_again(lib, "accuracy")
+        assert type(share) is not torch.Tensor, "the accuracy is a tensor. It should be a number: `.item()` gives it."
+        cases.append((share, sum(hits) / sum(B for B, _ in shapes), wrong_shares(table, batches)))
+    told = (
+        f"the accuracies of three models, {', '.join(str(share) for share, _, _ in cases)}, are not the shares of "
+        "examples whose best class is the label."
+    )
+    expect.numbers_like(cases, "the accuracy", told)
+    assert read(model.training) is True, "the model was training before it was judged, and is not any more."
+    model.eval()
+    accuracy(model, batches)
+    assert read(model.training) is False, "judging a model in evaluation mode leaves it in training mode."
+    stays_there(lib, accuracy, model, batches)
+    ACCURACY.hold(accuracy, lib, "memory")
+
+    valid, test = [0.5, 0.75, 0.625, 0.75, 0.25], [0.1, 0.2, 0.9, 0.3, 0.4]
+    model, report = selected(select, lib, valid, test, 5)
+    state = model.state_dict()
+    both = [float(state[name]) for name in ("counter", "seen")]
+    assert report["curve"] == valid, (
+        f"`curve` is `{report['curve']}`, where the accuracies on validation after each epoch are `{valid}`."
+    )
+    others = [0.125, 0.5, 0.75, 0.25, 0.75, 0.375, 0.625], [0.3, 0.4, 0.1, 0.6, 0.2, 0.9, 0.5]
+    _, second = selected(select, lib, *others, 7)
+    named_epoch([report["epoch"], second["epoch"]], [(valid, test), others])
+    result = report["test"]
+    assert both != [2, 2] or result != test[-1], (
+        "the test is looked at before the best weights are put back: its accuracy is that of the last epoch."
+    )
+    for sentence, guess in {
+        "the test accuracy is that of the last epoch. Put a copy of the best weights back.": test[-1],
+        "the test set was looked at more than once.": None,
+        "the test accuracy is a validation accuracy.": max(valid),
+        "the test accuracy is that of weights that never were: keep the whole state, buffers too.": -1.0,
+    }.items():
+        assert result != guess if guess is not None else result < 1, sentence
+    expect.close(result, test[1], "the test accuracy is not that of the weights that were best on validation.")
+    assert both == [2, 2], "after `select` the model should hold the weights of the best epoch."
+    toy = lib(toys)
+    assert toy.replaces_parameters(select, toy.Climb(valid, test), toy.climb, toy.look, 5) is False, (
+        "after `select` the model has other parameters: an optimizer, or a model that shares them, still holds the old "
+        "ones. Copy the best weights into its own."
+    )
+
+
+def wrong_shares(table: torch.Tensor, batches: list) -> dict[str, float]:
+    """What mistakes give as the accuracy of a `toys.Voter` in training mode, by the sentence that names each."""
     right = votes(table, batches)
     flat = [item for batch in right for item in batch]
-    guesses = {
+
+    def share_of(*given: Any, **options: Any) -> float:
+        found = [item for batch in votes(*given, **options) for item in batch]
+        return sum(found) / len(found)
+
+    return {
         "the accuracy is a number of examples. It should be their share, from 0 to 1.": sum(flat),
         "the accuracy is a percentage. It should be a share, from 0 to 1.": 100 * sum(flat) / len(flat),
         "the accuracy is the mean over batches. A batch with more examples should count more.": sum(
@@ -772,49 +828,17 @@ def select(accuracy, select, lib):
             sum(sure) for sure in surely(table, batches)
         )
         / len(flat),
+        "the model is judged in training mode. Dropout would act.": share_of(table, batches, 1),
+        "gradients are recorded while the model is judged: memory for nothing.": share_of(table, batches, 2),
+        "the model is judged in training mode, and gradients are recorded.": share_of(table, batches, 3),
+        "the mask is not handed to the model, or is always true.": share_of(table, batches, masked=False),
+        "the mask is the wrong way round where the model gets it.": share_of(
+            table, [[tokens, ~mask, labels] for tokens, mask, labels in batches]
+        ),
+        "the mask that the model gets is false everywhere.": share_of(
+            table, [[tokens, mask & False, labels] for tokens, mask, labels in batches]
+        ),
     }
-    for shift, sentence in (
-        (1, "the model is judged in training mode. Dropout would act."),
-        (2, "gradients are recorded while the model is judged: memory for nothing."),
-        (3, "the model is judged in training mode, and gradients are recorded."),
-    ):
-        moved = [item for batch in votes(table, batches, shift) for item in batch]
-        guesses[sentence] = sum(moved) / len(moved)
-    told = "the accuracy is not the share of examples whose best class is the label."
-    expect.number_like(share, sum(flat) / len(flat), "the accuracy", told, guesses)
-    assert read(model.training) is True, "the model was training before it was judged, and is not any more."
-    model.eval()
-    accuracy(model, batches)
-    assert read(model.training) is False, "judging a model in evaluation mode leaves it in training mode."
-    stays_there(lib, accuracy, model, batches)
-    ACCURACY.hold(accuracy, lib, "memory")
-
-    valid, test = [0.5, 0.75, 0.625, 0.75, 0.25], [0.1, 0.2, 0.9, 0.3, 0.4]
-    model, report = selected(select, lib, valid, test, 5)
-    state = model.state_dict()
-    both = [float(state[name]) for name in ("counter", "seen")]
-    assert report["curve"] == valid, "`curve` should hold the validation accuracy after each epoch, in order."
-    others = [0.125, 0.5, 0.75, 0.25, 0.75, 0.625, 0.375], [0.3, 0.4, 0.1, 0.6, 0.2, 0.9, 0.5]
-    _, second = selected(select, lib, *others, 7)
-    named_epoch([report["epoch"], second["epoch"]], [(valid, test), others])
-    result = report["test"]
-    assert both != [2, 2] or result != test[-1], (
-        "the test is looked at before the best weights are put back: its accuracy is that of the last epoch."
-    )
-    for sentence, guess in {
-        "the test accuracy is that of the last epoch. Copy the best weights; a state_dict is not a copy.": test[-1],
-        "the test set was looked at more than once.": None,
-        "the test accuracy is a validation accuracy.": max(valid),
-        "the test accuracy is that of weights that never were: keep the whole state, buffers too.": -1.0,
-    }.items():
-        assert result != guess if guess is not None else result < 1, sentence
-    expect.close(result, test[1], "the test accuracy is not that of the weights that were best on validation.")
-    assert both == [2, 2], "after `select` the model should hold the weights of the best epoch."
-    toy = lib(toys)
-    assert toy.replaces_parameters(select, toy.Climb(valid, test), toy.climb, toy.look, 5) is False, (
-        "after `select` the model has other parameters: an optimizer, or a model that shares them, still holds the old "
-        "ones. Copy the best weights into its own."
-    )
 
 
 def surely(table: torch.Tensor, batches: list) -> list[list[bool]]:
@@ -836,8 +860,8 @@ def named_epoch(epochs: list[Any], curves: list[tuple[list[float], list[float]]]
     expect.explained(
         epochs,
         wanted,
-        f"`epoch` is {epochs[0]} for the validation accuracies {curves[0][0]}, and {epochs[1]} for {curves[1][0]}: it "
-        "is not the earliest of the best.",
+        f"`epoch` is {epochs[0]} for the validation accuracies `{curves[0][0]}`, and {epochs[1]} for "
+        f"`{curves[1][0]}`: it is not the earliest of the best.",
         {
             "epoch 0 was chosen, the model before all training. Only trained epochs are candidates.": [0, 0],
             "the epoch was chosen by the test set. That is what validation is for.": [

@@ -141,7 +141,7 @@ def drawn(
         generator = found[name]
         told = f"`{name}` should be a torch.Generator, not {kind(generator)}."
         assert type(generator) is Remote and "Generator" in repr(generator), told
-        numbers[name] = expect.drawn_by(lib, generator, 3)
+        numbers[name] = expect.answers(expect.drawn_by, lib, generator, 3, says=told, kinds=("AttributeError",))
     return numbers
 
 
@@ -195,6 +195,7 @@ def streams(streams, lib):
     assert nothing == drawn(streams, lib, 6, []), "with nothing in `varies`, two seeds should give the same run."
     sentence = "a part that is none of the three, such as a misspelled one, should raise ValueError."
     refuses(streams, 1, ["heads"], says=sentence)
+    refuses(streams, 1, ["head", "weights"], says=sentence)
 
 
 def beginnings(streams: Remote, lib: Library, seeds: Sequence[int]) -> tuple[list[tuple[float, ...]], list[int]]:
@@ -685,8 +686,8 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
         expect.close(torch.tensor([low, high]), torch.tensor([0.5, 0.7]), sentence, 1e-5)
         low, high = two_numbers(bootstrap_interval(three, 0.8), "bootstrap_interval")
         assert abs(low - 0.5) > 1e-5 or abs(high - 0.7) > 1e-5, (
-            "the level does not change the bootstrap interval, or single runs are drawn, or medians taken: take means "
-            "of resamples."
+            f"the bootstrap interval of `{three}` is 0.5 to 0.7 at the level 0.95, and at 0.8. The means of resamples "
+            "give a narrower one at 0.8."
         )
         expect.close(torch.tensor([low, high]), ends, cut, 1e-5)
         many = [0.5 + 0.2 * random.Random(place).random() for place in range(20)]
@@ -780,11 +781,11 @@ BY_SEED = Contract(
     sizes={"_N": (2, 9, 400), "_level": (1, 8)},
     a=lambda toys, seed, _N: runs_of(_N, seed),
     b=lambda toys, seed, _N: runs_of(_N, seed, second=True),
-    stranger=lambda toys, seed, _N: runs_of(_N, seed + 500),
+    with_other_seeds=lambda toys, seed, _N: runs_of(_N, seed + 500),
     level="= 1 - 0.5 ** _level",
     gives="the effect: number; the lower end: number; the upper end: number",
     right=lambda a, b, level: by_seed_wanted(a, b, level),
-    refuses=("by_seed(a, stranger, level)",),
+    refuses=("by_seed(a, with_other_seeds, level)",),
     tolerance=1e-5,
 )
 BY_EXAMPLE = Contract(
@@ -841,6 +842,17 @@ def two_groups(a: list[float], b: list[float], level: float = 0.95) -> list[Effe
     return around(statistics.mean(b) - statistics.mean(a), *found)
 
 
+def what_is_off(found: Effect, wanted: Effect) -> str:
+    """What came, and what is wrong with it: the effect, its place in the interval, or the interval's length."""
+    effect, low, high = found
+    came = f"gives the effect {effect:.4g} and the interval from {low:.4g} to {high:.4g}."
+    if not math.isclose(effect, wanted[0], rel_tol=1e-5, abs_tol=1e-7):
+        return f"{came} The effect is too {'large' if effect > wanted[0] else 'small'}: it is the mean of B minus A."
+    if not math.isclose(low + high, 2 * effect, rel_tol=1e-4, abs_tol=1e-7):
+        return f"{came} The effect is not in the middle of the interval."
+    return f"{came} The interval is too {'long' if high - low > wanted[2] - wanted[1] else 'short'}."
+
+
 def whatever_tail(differences: list[float], level: float = 0.95) -> list[Effect]:
     """The interval of these differences by t, and by the normal quantile."""
     effect, low, high = paired(differences, level)
@@ -860,7 +872,7 @@ def comparison(by_seed, by_example):
     explained(
         found,
         wanted,
-        "`by_seed` is not the mean of the differences with their t interval.",
+        f"`by_seed` {what_is_off(found, wanted)}",
         {
             "runs are paired by their place in the dict. Pair them by seed.": whatever_tail(
                 [right - left for left, right in zip(a, b, strict=True)]
@@ -886,17 +898,23 @@ def comparison(by_seed, by_example):
                 effect, half * quantile(0.9, n) / quantile(0.95, n)
             ),
             "the interval is not divided by the root of n.": around(effect, 2 * half),
+            "the interval is divided by n, not by its root.": around(effect, half / n**0.5),
+            "the interval is half as wide as it should be.": around(effect, half / 2),
             "the differences lose their sign before they are averaged.": whatever_tail(
                 [abs(SEEDS_B[seed] - SEEDS_A[seed]) for seed in SEEDS_A]
             ),
         },
     )
+    low, high = three_numbers(by_seed(SEEDS_A, SEEDS_B, 0.9), "by_seed")[1:]
+    assert abs(high - low - 2 * half) > 1e-9, "`by_seed` gives the same interval at the levels 0.95 and 0.9."
     sentence = "a seed that only one experiment has should raise ValueError: dropping runs in silence is not allowed."
     refuses(by_seed, SEEDS_A | {9: 0.6}, SEEDS_B, says=sentence)
     refuses(by_seed, SEEDS_A, SEEDS_B | {9: 0.6}, says=sentence)
 
     for right_a, right_b in ((hits(1, 3, 40), hits(2, 5, 40, 0.15)), (hits(3, 4, 30), hits(4, 4, 30, 0.1))):
-        of_examples(three_numbers(by_example(right_a, right_b), "by_example"), right_a, right_b)
+        told = f"`by_example` stops for {len(right_a)} and {len(right_b)} runs on the same examples."
+        found = expect.answers(by_example, right_a, right_b, says=told)
+        of_examples(three_numbers(found, "by_example"), right_a, right_b)
     sentence = "different numbers of examples should raise ValueError: both must have been asked the same ones."
     for first, second in ((40, 39), (1, 30), (30, 1)):  # one example could be compared with all by broadcasting
         refuses(by_example, hits(1, 3, first), hits(2, 3, second), says=sentence)
@@ -923,7 +941,7 @@ def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
     explained(
         found,
         wanted,
-        "`by_example` is not the mean difference over examples with its t interval.",
+        f"`by_example`, for {len(a)} and {len(b)} runs on {n} examples, {what_is_off(found, wanted)}",
         {
             "examples are compared as if the two experiments had been asked different ones.": two_groups(per_a, per_b)
             + around(effect, t * ((statistics.variance(per_a) + statistics.variance(per_b)) / n) ** 0.5),
@@ -1090,7 +1108,11 @@ def seeds_are(found: Any, difference: float, sd: float, level: float = 0.95, pow
         "this is one seed too many: it should be the smallest number that is enough.": wanted + 1,
     }.items():
         assert found == wanted or found != guess, sentence
-    assert found == wanted, "the number of seeds is wrong."
+    told = (
+        f"the answer {found} is too {'large' if found > wanted else 'small'} for a difference of {difference:g}, a "
+        f"standard deviation of {sd:g}, the level {level:g} and the power {power:g}."
+    )
+    assert found == wanted, told
     return found
 
 
@@ -1177,8 +1199,12 @@ def expected_best(expected_best):
             "this is the largest value, whatever n is.": max(values),
             "this is the mean: n is not used.": single,
         }
-        sentence = "`expected_best` is not the mean over all ways to draw n runs."
-        expect.number_like(expected_best(values, n), best_wanted(values, n), "expected_best", sentence, guesses, 1e-6)
+        found = expect.number(expected_best(values, n), "what `expected_best` returns")
+        sentence = (
+            f"`expected_best` of `{values}` is {found:.5g} at n = {n}. That is too "
+            f"{'large' if found > best_wanted(values, n) else 'small'} for the mean over all ways to draw n runs."
+        )
+        expect.number_like(found, best_wanted(values, n), "expected_best", sentence, guesses, 1e-6)
     for n in (2, 5):
         found = expect.number(expected_best(tied, n), "expected_best")
         assert abs(found - best_wanted({*tied}, n)) > 1e-6, "equal values count once. Each run counts, equal or not."

@@ -178,6 +178,8 @@ def chosen(theirs: State, ours: nn.Module, start: State, parts: Sequence[str], b
         assert not expect.agree(theirs, start, part), (
             "a part that was chosen did not move after one step of SGD: no gradient reaches it."
         )
+        still = [name for name in wanted if name.startswith(part) and expect.agree(theirs, start, name)]
+        assert not still, f"`{still[0]}` is in a chosen part and did not move. All parameters of the part should learn."
         assert expect.agree(theirs, wanted, part), (
             "a chosen part moves, but not as its gradient says. The gradient must flow through what is frozen."
         )
@@ -328,6 +330,8 @@ def adapter_fusion(AdapterFusion, lib):
     module.eval()
     states, outputs, residual = normal(B, T, d, seed=41), normal(B, T, n, d, seed=42), normal(B, T, d, seed=43)
     fused, weights = fused_pair(module(states, outputs, residual), B, T, n, d)
+    told = "in evaluation mode two calls give different weights: dropout should rest there."
+    assert torch.equal(fused_pair(module(states, outputs, residual), B, T, n, d)[1], weights), told
     weighed(state, states, outputs, residual, fused, weights)
     with model_kept(lib, module, "after a call of the fusion"):
         module(states, outputs, residual)
@@ -629,9 +633,10 @@ def composed(compose: Remote, lib: Library, sizes: Sizes, folders: dict, seed: i
     assert any("adapter_fusion_layer" in name for name in every), (
         "there is no fusion layer. Naming the adapters side by side does not add one."
     )
-    assert any(f"adapter_fusion_layer.{','.join(names)}." in name for name in every), (
-        "the fusion is not one of all the adapters, in the order of `folders`."
-    )
+    fused = {name.partition("adapter_fusion_layer.")[2].partition(".")[0] for name in every} - {""}
+    given = "`, and one of `".join(sorted(fused))
+    told = f"the fusion is one of `{given}`, not of the adapters in the order of `folders`."
+    assert ",".join(names) in fused, told
     assert any(name.startswith(f"heads.{head}.") for name in every), f"there is no classification head `{head}`."
     extra = [
         name.split(".")[1] for name in every if name.startswith("heads.") and not name.startswith(f"heads.{head}.")

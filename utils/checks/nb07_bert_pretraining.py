@@ -184,8 +184,11 @@ def embeds(
     def normed(x: torch.Tensor) -> torch.Tensor:
         return F.layer_norm(x, (d,), norm["weight"], norm["bias"], 1e-12)
 
+    found = expect.floats(module(*given), (B, T, d), "the embeddings")
+    told = "two calls with the same tokens give different embeddings: dropout should rest in evaluation mode."
+    assert torch.equal(expect.floats(module(*given), (B, T, d), "the embeddings"), found), told
     expect.like(
-        expect.floats(module(*given), (B, T, d), "the embeddings"),
+        found,
         embedded(state, ids, types),
         "the embeddings are not the norm of the sum of the three rows.",
         {
@@ -627,6 +630,11 @@ def masking(Masking, lib):
             assert old[1] != epoch or old[0] == seed, "the seed does not change the masks."
             told = f"epoch {epoch} of seed {seed} is epoch {old[1]} of seed {old[0]}: two runs would share their masks."
             assert old == (seed, epoch), told
+    for copies, seed in ((1, 10), (1, 11), (10, 1), (10, 11), (3, 6), (4, 7)):
+        for epoch, numbers in enumerate(drawn(Masking(ids, mask, copies, seed), range(copies), ids)):
+            other, time = known.setdefault(tuple(numbers), (seed, epoch))
+            told = f"epoch {epoch} of seed {seed} with copies = {copies} is epoch {time} of seed {other} with others."
+            assert other == seed, told
     static = [drawn(Masking(ids, mask, 4, seed), range(4), ids) for seed in (3, 4)]
     assert static[0] != static[1], "with copies, the seed does not change the masks."
     for copies in (None, 3):

@@ -173,6 +173,11 @@ class Contract:
         """Whether the exercise is a module, which is made before it is called."""
         return self._inner is not None
 
+    @property
+    def has_optional(self) -> bool:
+        """Whether an argument may be None."""
+        return any(isinstance(spec, str) and "or None" in spec for spec in self.arguments.values())
+
     def tells(self, kind: str) -> str:
         """What a student reads where a private check of this kind fails: no arguments, and no expected value."""
         bounds = [
@@ -189,7 +194,9 @@ class Contract:
             "dtypes": "for another dtype than float32 the result has the wrong dtype, or too little precision.",
             "layout": "for tensors that are not contiguous in memory it is wrong, or an error.",
             "device": "on another device (a GPU) it would stop, or answer elsewhere.",
-            "gradients": "the gradients are wrong, or do not arrive." if self.learns else "it gives what can learn.",
+            "gradients": "the gradients are wrong, or do not arrive."
+            if self.learns or self.is_module
+            else "its result needs a gradient, and nothing here learns.",
             "refusals": f"it accepts what it should refuse: {', '.join(f'`{one}`' for one in self.refuses)}.",
             "memory": "it depends on earlier calls or other objects, or a call changes something for later.",
             "modes": "in training and in evaluation mode it gives different results.",
@@ -211,7 +218,6 @@ class Contract:
 
         A contract of more than four sizes has fewer cases: two sizes are at their smallest at a time.
         """
-        optional = any(isinstance(spec, str) and "or None" in spec for spec in self.arguments.values())
         many = len(self.sizes) > 4
         for seed in (1,) if many else (1, 2):
             yield self.ordinary(seed)
@@ -224,9 +230,9 @@ class Contract:
             sizes = {name: min(max(value, size[0]), size[1]) for name, size in self.sizes.items()}
             equal = replace(self.ordinary(seed), sizes=sizes, lead=(value,) * (seed % 3), words="equal sizes")
             yield equal
-            if optional:
+            if self.has_optional:
                 yield replace(equal, without=True)
-        if optional:
+        if self.has_optional:
             yield replace(self.ordinary(3), without=True)
         if self.empty:
             yield replace(self.ordinary(4), lead=(0, 2), words="an empty batch")
@@ -266,12 +272,18 @@ class Contract:
         parts = [one.elts if isinstance(one, (ast.Tuple, ast.List)) else [one] for one in given]
         return [ast.unparse(one) for some in parts for one in some]
 
-    def asked(self, answer: Remote, lib: Library, case: Case) -> "Call":
-        """What is called in a case, with which arguments, and what is right."""
+    def asked(self, answer: Remote, lib: Library, case: Case, made: "Call | None" = None) -> "Call":
+        """What is called in a case, with which arguments, and what is right.
+
+        `made` is a call whose module is called again, with the sizes of this case: making one costs the most.
+        """
         there, here = (self._environment(case, source) for source in (lib, _here))
         args, options = _arguments(self._outer, there)
         target, module, front, weights, state = answer, answer, [], [], {}
-        if self._inner is not None:
+        if made is not None:
+            target, module = made.target, made.module
+            front, weights = made.right.args[: made.right.front], []
+        elif self._inner is not None:
             own, front = _arguments(self._inner, there), [*_arguments(self._inner, here)[0]]
             if self.weights is not None:
                 state = expect.drawn_weights(self.weights(*front), case.seed, self.tied)
@@ -293,6 +305,8 @@ class Contract:
             self.split,
         )
         objects = {name: (there[name], here[name]) for name in self.arguments}
+        if made is not None:
+            objects |= {name: made.objects[name] for name in _names(self._inner or self._outer) if name in objects}
         return Call(self, case, target, args, options, right, inputs, objects, module)
 
     def _made(self, answer: Remote, lib: Library, case: Case, own: Any, state: dict[str, torch.Tensor]) -> Remote:
@@ -479,7 +493,8 @@ def _words(name: str, value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"{name}.shape = {tuple(value.shape)}"
     if isinstance(value, (list, tuple, dict)):
-        return f"{name} = {value}" if len(repr(value)) < 80 else f"len({name}) = {len(value)}"
+        short = len(value) < 40 and len(repr(value)) < 80
+        return f"{name} = {value}" if short else f"len({name}) = {len(value)}"
     return f"{name} = {value!r}" if isinstance(value, (int, float, str)) or value is None else ""
 
 
@@ -885,8 +900,12 @@ def _large(contract: Contract, answer: Remote, lib: Library) -> None:
 
 
 def _values(contract: Contract, answer: Remote, lib: Library) -> None:
+    made = None
     for seed, values in enumerate(VALUES, 50):
-        contract.case_is_right(answer, lib, replace(contract.ordinary(seed), values=values, words=f"{values} numbers"))
+        case = replace(made.case, seed=seed) if made is not None else contract.ordinary(seed)
+        call = contract.asked(answer, lib, replace(case, values=values, words=f"{values} numbers"), made)
+        call.must_be(call.came(), contract.tolerance)
+        made = call if contract.is_module else None
 
 
 def _dtypes(contract: Contract, answer: Remote, lib: Library) -> None:
@@ -910,7 +929,9 @@ def _layout(contract: Contract, answer: Remote, lib: Library) -> None:
         came = expect.answers(lib(probes).in_layouts, call.target, layouts, call.args, call.options, says=says)
         for how, found in zip(layouts, expect.items(came, len(layouts), says), strict=True):
             call.must_be(found, contract.tolerance, f"for an input that is not contiguous ({how}) {{}} {{be}} wrong.")
-    call = contract.asked(answer, lib, replace(contract.ordinary(72), values="repeated"))
+    made = call if contract.is_module else None
+    case = contract.ordinary(72) if made is None else replace(made.case, seed=72)
+    call = contract.asked(answer, lib, replace(case, values="repeated"), made)
     says = call.says("for an input that is expanded (its rows are one row in memory) it is an error.")
     (found,) = expect.answers(lib(probes).in_layouts, call.target, ["expanded"], call.args, call.options, says=says)
     call.must_be(
@@ -919,9 +940,12 @@ def _layout(contract: Contract, answer: Remote, lib: Library) -> None:
 
 
 def _device(contract: Contract, answer: Remote, lib: Library) -> None:
-    for case in (contract.ordinary(75), replace(contract.ordinary(76), without=True)):
-        call = contract.asked(answer, lib, case)
+    made = None
+    for without in (False, True)[: 2 if contract.has_optional else 1]:
+        case = replace(contract.ordinary(75), without=without)
+        call = contract.asked(answer, lib, case, made)
         expect.one_device(lib, call.target, *call.args, **call.options)
+        made = call if contract.is_module else None
 
 
 def _gradients(contract: Contract, answer: Remote, lib: Library) -> None:
@@ -976,7 +1000,7 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
         raise AssertionError(call.says(f"a call changes `{name}`: {what} {be} not as before."))
     result = contract.results[0]
     number = len(contract.results) == 1 and result.dims is None and result.dtype not in ("list", "dict")
-    for one in [] if contract.shares or number else calls[1:]:  # a number cannot be overwritten
+    for one in [] if contract.shares or number else calls[2:]:  # a number cannot be overwritten
         again, given = expect.items(lib(probes).again_after_writing(one.target, one.args, one.options), 2, "")
         one.must_be(
             again,
