@@ -1261,7 +1261,7 @@ def fusion(D, L, n):
     return L * 3 * D * D
 
 
-# %% wrong="3.9" name="an output projection" says="an output projection is counted. Fusion"
+# %% wrong="3.9" name="an output projection" says="an output projection is counted"
 def fusion(D, L, n):
     return L * (4 * D * D + 3 * D)
 
