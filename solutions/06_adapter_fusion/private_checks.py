@@ -1,6 +1,7 @@
 """Cases of notebook 06 that students never see: other sizes, other seeds, edges, drawn for each submission."""
 
 import random
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,7 +13,7 @@ from utils.checks import nb06_toys as deep_toys
 from utils.grading import expect, toys
 from utils.grading.contract import sets_no_seed
 from utils.grading.expect import draw, generator, normal
-from utils.grading.remote import read
+from utils.grading.remote import Library, Remote, read
 from utils.tiny_bert import Sizes
 
 
@@ -339,21 +340,35 @@ def whatever_learned_before(train_fusion, lib):
     seen.taught(train_fusion, warm, state, sizes, names, batches[1:], some.uniform(0.5, 0.7))
 
 
-@private("6.5", tells="dropout does not act in every part while training, or `train_fusion` sets a seed.")
-def whatever_mode(train_fusion, lib):
-    some, toy = draw(530), lib(tiny_bert)
+def idle_fusion(lib: Library, seed: int) -> tuple[Remote, list[Any]]:
+    """A fusion model with dropout below the heads, and a batch for it."""
+    some = draw(seed)
     (batch,) = tiny_bert.pairs(2, [(9, 6)], 20, seed_of(some))
-    idle = toy.fused([word(some), word(some)], vars(sizes_of(some, dropout=0.5)), seed_of(some))
+    idle = lib(tiny_bert).fused([word(some), word(some)], vars(sizes_of(some, dropout=0.5)), seed_of(some))
     lib(deep_toys).without_dropout(idle.heads)
+    return idle, [batch]
 
-    def train(mode):
+
+@private("6.5", tells="dropout does not act in every part while training, whatever modes they were in before.")
+def whatever_mode(train_fusion, lib):
+    idle, batch = idle_fusion(lib, 530)
+    for mode in (False, True):
         idle.train(mode)
         idle.bert.eval()
-        losses = train_fusion(idle, [batch] * 6, 0.0)
-        assert len(losses) == 6, "not all batches"
+        losses = train_fusion(idle, batch * 3, 0.0)
         assert len({round(float(loss), 5) for loss in losses}) > 1, "no dropout after evaluation"
 
-    sets_no_seed(lib, "train_fusion", lambda: train(False), lambda: train(True))
+
+@private("6.5", tells="of many batches some are left out: there is not one loss for each.")
+def many_batches(train_fusion, lib):
+    idle, batch = idle_fusion(lib, 531)
+    assert len(train_fusion(idle, batch * draw(532).randint(7, 9), 0.0)) >= 7, "not all batches"
+
+
+@private("6.5", tells="`train_fusion` sets a seed: the same numbers would be drawn in every run.")
+def no_seed(train_fusion, lib):
+    idle, batch = idle_fusion(lib, 533)
+    sets_no_seed(lib, "train_fusion", *[lambda: train_fusion(idle, batch, 0.0)] * 2)
 
 
 # 6.6

@@ -1761,7 +1761,7 @@ def train_only(model, parts):
 # + fusion = Fuse(*sorted(folders))
 
 
-# %% wrong="6.5" name="training mode where the model as a whole is in evaluation" says="dropout does not act in all parts" private=true
+# %% wrong="6.5" name="training mode where the model as a whole is in evaluation" says="dropout does not act in every part" private=true
 # - rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
 # + rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
 # + for part, mode in modes:
@@ -1773,14 +1773,14 @@ def train_only(model, parts):
 # + modes = [(part, part.training) for part in model.modules()]
 # + model.train_adapter_fusion(model.active_adapters)
 
-# %% wrong="6.5" name="the mode that it came in" says="dropout does not act in all parts" private=true
+# %% wrong="6.5" name="the mode that it came in" says="dropout does not act in every part" private=true
 # - model.train_adapter_fusion(model.active_adapters)
 # + modes = [(part, part.training) for part in model.modules()]
 # + model.train_adapter_fusion(model.active_adapters)
 # + for part, mode in modes:
 # +     part.training = mode
 
-# %% wrong="6.5" name="five batches at most" says="dropout does not act in all parts" private=true
+# %% wrong="6.5" name="five batches at most" says="of many batches some are left out" private=true
 # - for batch in batches:
 # + for batch in batches[:5]:
 
@@ -1817,7 +1817,7 @@ def train_only(model, parts):
 # + fusion = Fuse(*folders)
 # + torch.manual_seed(0)
 
-# %% wrong="6.5" name="a seed is set" says="it sets a seed" private=true
+# %% wrong="6.5" name="a seed is set" says="sets a seed" private=true
 # - rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
 # + rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
 # + torch.manual_seed(0)

@@ -279,7 +279,8 @@ class Contract:
         """
         there, here = (self._environment(case, source) for source in (lib, _here))
         args, options = _arguments(self._outer, there)
-        target, module, front, weights, state = answer, answer, [], [], {}
+        target, module, state = answer, answer, dict[str, torch.Tensor]()
+        front, weights = list[Any](), list[Any]()
         if made is not None:
             target, module = made.target, made.module
             front, weights = made.right.args[: made.right.front], []
