@@ -7,6 +7,7 @@ A diagram has no background of its own. All text is on a light plate, and lines 
 and on dark pages, so that one file serves both. It is as wide as a phone can show without making text too small.
 """
 
+import hashlib
 import io
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ CORNER = 9  # radius where a line turns
 HEAD = 13  # size of an arrow's head
 SHARP = 2  # points of a file for each pixel
 COLOURS = 160  # of a file: plates, lines, and the soft edges of letters
+DIGEST = "diagram"  # the name of the text in a file that holds the diagram's digest
 PADDING = 4  # between a text and the edge of its box
 
 
@@ -222,13 +224,21 @@ def _towards(corner: tuple[float, float], other: tuple[float, float]) -> tuple[f
     return corner[0] + share * (other[0] - corner[0]), corner[1] + share * (other[1] - corner[1])
 
 
+def digest(diagram: Diagram) -> str:
+    """A digest of all that decides how a diagram looks, which its file carries: a stale file is found by it."""
+    look = (PLATES, LINES, INK, TEXT, CORNER, HEAD, SHARP, COLOURS)
+    return hashlib.sha256(repr((diagram, look)).encode()).hexdigest()[:16]
+
+
 def png(diagram: Diagram) -> bytes:
     """The bytes of a PNG file without a background, with `SHARP` points a pixel and as many colours as it needs."""
     from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
 
-    wide, file = io.BytesIO(), io.BytesIO()
+    wide, file, info = io.BytesIO(), io.BytesIO(), PngInfo()
+    info.add_text(DIGEST, digest(diagram))
     drawn(diagram).savefig(wide, format="png", transparent=True, dpi=100 * SHARP)
-    Image.open(wide).quantize(COLOURS, Image.Quantize.FASTOCTREE).save(file, format="png", optimize=True)
+    Image.open(wide).quantize(COLOURS, Image.Quantize.FASTOCTREE).save(file, format="png", optimize=True, pnginfo=info)
     return file.getvalue()
 
 

@@ -33,7 +33,9 @@ def test_texts_stay_in_their_boxes_and_nothing_overlaps_or_crosses(name):
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_the_file_is_what_is_described(name):
-    """Up to the soft edges of letters, which another version of the library may draw otherwise."""
+    """By its digest, and as a picture up to the soft edges of letters, which another library may move."""
+    with Image.open(io.BytesIO(block_diagrams.show(name).png)) as file:
+        assert file.text == {diagrams.DIGEST: diagrams.digest(block_diagrams.PICTURES[name])}, "it is stale"
     drawn, kept = (
         np.asarray(Image.open(io.BytesIO(file)).convert("RGBA"), float)
         for file in (diagrams.png(block_diagrams.PICTURES[name]), block_diagrams.show(name).png)
@@ -41,6 +43,17 @@ def test_the_file_is_what_is_described(name):
     assert drawn.shape == kept.shape, "run `python -m utils.block_diagrams`"
     assert abs(drawn - kept).mean() < 2, "run `python -m utils.block_diagrams`"
     assert kept[0, 0, 3] == 0 and kept[..., 3].max() == 255  # the page is seen between the boxes
+
+
+def test_whatever_is_seen_decides_the_digest(monkeypatch):
+    changed = [
+        GOOD,
+        dataclasses.replace(GOOD, lines=[]),
+        dataclasses.replace(GOOD, boxes=BOXES | {"a": Box(80, 40, "1st")}),
+    ]
+    found = {diagrams.digest(diagram) for diagram in changed}
+    monkeypatch.setattr(diagrams, "TEXT", 20)
+    assert len(found | {diagrams.digest(GOOD)}) == 4
 
 
 def test_a_diagram_is_drawn_the_same_each_time():
