@@ -2177,3 +2177,17 @@ def best_size(N, losses):
     if a <= 0:
         raise ValueError("this is a hill")
     return np.exp(middle - b / (2 * a))
+
+
+# %% right="3.13" name="single precision around the mean"
+def best_size(N, losses):
+    x, y = torch.tensor(N, dtype=torch.float64).log(), torch.tensor(losses)
+    if len(set(N)) < 3:
+        raise ValueError("three sizes at least")
+    middle = x.mean()
+    x = (x - middle).float()
+    columns = torch.stack([x * x, x, torch.ones_like(x)], 1)
+    a, b, _ = torch.linalg.lstsq(columns, y[:, None]).solution[:, 0]
+    if a <= 0:
+        raise ValueError("it opens downward")
+    return (middle - b / a / 2).exp()
