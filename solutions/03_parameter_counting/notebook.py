@@ -44,7 +44,7 @@ from utils.checks import nb03_parameter_counting as checks
 from utils.experiments import profiles, scaling, training
 from utils.grading.check import scoreboard
 from utils.interactive import interactive
-from utils.predictions import predict
+from utils.predictions import predict, reveal
 
 # %% [markdown]
 # In exercise 3.12 everybody counts another model. Its sizes follow from your name: write the one under which you hand
@@ -1004,6 +1004,9 @@ checks.best_size(best_size)
 # **Predict first.** Which prediction of the loss is nearer? How much is lost with half and with twice the size?
 
 # %% tags=["experiment"]
+predict("3.E1", "b", a="the straight line", b="the curve with a floor")
+
+# %% tags=["experiment"]
 runs = scaling.recorded()
 for budget in (30, 90, 270):
     print(f"{budget:3} GFLOP: the best size is {best_size(*scaling.points(runs, budget)):6,.0f}")
@@ -1015,6 +1018,9 @@ scaling.picture(
 
 # %% tags=["experiment"]
 scaling.table(runs)
+
+# %% tags=["experiment"]
+reveal("3.E1")
 
 # %% [markdown]
 # In the recorded runs the best size grows as the FLOPs to the power of 0.64, in an interval from 0.56 to 0.83. So three

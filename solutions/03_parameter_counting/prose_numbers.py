@@ -202,7 +202,7 @@ CLAIMS: dict[str, Callable[[], bool]] = {
     "Half the predicted size costs 0.022 nats, and twice the size 0.041": lambda: min(mean(1), mean(2)) > mean(0),
     "neither interval holds what was measured": neither_holds,
     "The straight line is 0.097 nats too low, the curve with a floor 0.032 too high": lambda: (
-        fit().loss < measured_loss() < fit().floored
+        fit().loss < measured_loss() < fit().floored and fit().floored - measured_loss() < measured_loss() - fit().loss
     ),
     "Both differences are shown, with three seeds": both_are_shown,
     "twice the chosen learning rate cost more than half the size did, at every width": lambda: (
