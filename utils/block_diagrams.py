@@ -315,6 +315,44 @@ BLOCKS = Diagram(
     "keys, cache, is added; then one with RMSNorm, silu(gate) times up, ×, and down.",
 )
 
+LAYERS = {  # of 6.1, from bottom to top, as adapters add to them
+    "BERT's layer": ["attention", "skip, norm", "feed-forward", "skip, norm"],
+    "one adapter": ["attention", "skip, norm", "feed-forward", "skip, norm", "adapter", "skip, norm"],
+    "three, fused": [
+        "attention", "skip, norm", "feed-forward", "skip, norm", "three adapters", "fusion", "skip, norm",
+    ],
+}  # fmt: skip
+
+
+def adapter_columns() -> tuple[dict[str, Box], list[Line]]:
+    """Boxes and lines of the picture `adapters`, a column beside the other."""
+    boxes, lines = {}, []
+    for x, (name, parts) in zip((70, 234, 398), LAYERS.items(), strict=True):
+        ways = [57 + 58 * place for place in range(len(parts) + 1)]  # below each part, and above the last one
+        boxes[name] = title(x, 18, name, 136)
+        names = [f"{name} {place}" for place in range(len(parts))]
+        for place, part in enumerate(parts):
+            new = "new" if part in ("adapter", "three adapters", "fusion") else "part"
+            boxes[names[place]] = Box(x, 86 + 58 * place, part, 134, 32, new)
+        lines += [flow((x, 40), names[0]), *map(flow, names, names[1:]), flow(names[-1], (x, ways[-1] + 8))]
+        beside, last = x + 77, len(parts) - 1
+        lines.append(flow((x, ways[0]), (beside, ways[0]), (beside, 86 + 58), names[1]))
+        lines.append(flow((x, ways[2]), (beside, ways[2]), (beside, 86 + 58 * last), names[-1]))
+        if last > 3:
+            lines.append(flow((beside, 86 + 58 * 3), names[3]))
+            lines.append(residual((x, ways[3]), (x - 77, ways[3]), (x - 77, ways[last]), (x, ways[last])))
+    return boxes, lines
+
+
+ADAPTERS = Diagram(
+    482,
+    *adapter_columns(),
+    alt="Three layers side by side, each from bottom to top. BERT's layer: attention, skip, norm, feed-forward, "
+    "skip, norm. With one adapter: the same, then an adapter and skip, norm again. With three, fused: three "
+    "adapters and fusion are in the place of the adapter. A residual leaves before the norm that follows the "
+    "feed-forward part, and passes by what is new.",
+)
+
 PICTURES = {
     "layer": LAYER,
     "bert": BERT,
@@ -323,6 +361,7 @@ PICTURES = {
     "translator": TRANSLATOR,
     "fused": FUSED,
     "blocks": BLOCKS,
+    "adapters": ADAPTERS,
 }
 
 

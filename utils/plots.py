@@ -360,39 +360,6 @@ def wrapped(label: str, room: int) -> str:
     return "\n".join(part for line in lines for part in line)
 
 
-def flow(
-    columns: Mapping[str, Sequence[str]], *, alt: str, skips: Mapping[str, Sequence[tuple[float, float]]] | None = None
-) -> Picture:
-    """Columns of boxes that are passed from bottom to top, one column per title.
-
-    A box whose name begins with `*` is drawn in colour, the others in grey.
-
-    Args:
-        skips: title -> what passes by, as (from, to). Box k is at height k; k + 0.5 is the way to the next one. A
-            skip that ends between boxes is drawn in colour.
-    """
-    tallest = max(len(boxes) for boxes in columns.values())
-    with drawing(2.3 * len(columns), 0.55 * tallest + 0.8) as figure:
-        ax = figure.subplots()
-        for x, (title, boxes) in enumerate(columns.items()):
-            ax.annotate("", (x, len(boxes) - 0.15), (x, -0.75), arrowprops={"arrowstyle": "->", "lw": 1.2}, zorder=1)
-            for start, end in (skips or {}).get(title, ()):
-                new = end != int(end)
-                side, edge, ink = (-0.42, 0.0, OKABE_ITO[1]) if new else (0.42, 0.19, "#777777")
-                ax.plot([x, x + side, x + side], [start, start, end], color=ink, lw=1.2, zorder=1)
-                head = {"arrowstyle": "->", "lw": 1.2, "color": ink, "shrinkA": 0, "shrinkB": 0}
-                ax.annotate("", (x + edge, end), (x + side, end), arrowprops=head, zorder=1)
-            for y, name in enumerate(boxes):
-                new = name.startswith("*")
-                style: dict[str, Any] = {"boxstyle": "round,pad=0.35", "fc": "#FBE3D3" if new else "#EEEEEE"}
-                style |= {"ec": OKABE_ITO[1] if new else "#777777", "lw": 1.6 if new else 0.9}
-                ax.text(x, y, name.removeprefix("*"), ha="center", va="center", fontsize=9, bbox=style, zorder=2)
-            ax.text(x, -1.0, title, ha="center", va="top", fontsize=10)
-        ax.set(xlim=(-0.6, len(columns) - 0.4), ylim=(-1.5, tallest))
-        ax.set_axis_off()
-    return Picture(figure, alt)
-
-
 def tables(
     panels: Mapping[str, Any],
     *,

@@ -39,7 +39,7 @@ from scipy import stats
 from torch import nn
 from torch.nn import functional as F
 
-from utils import plots, tiny_bert
+from utils import block_diagrams, plots, tiny_bert
 from utils.checks import nb06_adapter_fusion as checks
 from utils.experiments import rte, student
 from utils.experiments.experiment import results_folder
@@ -129,23 +129,8 @@ class BottleneckAdapter(nn.Module):
 # %% check="6.1"
 checks.bottleneck_adapter(BottleneckAdapter)
 
-# %%
-layer = ["attention", "skip, norm", "feed-forward", "skip, norm"]
-around = [(-0.5, 1), (1.5, 3)]
-plots.flow(
-    {
-        "BERT's layer": layer,
-        "with an adapter": [*layer, "*adapter", "skip, norm"],
-        "with three, fused": [*layer, "*three adapters", "*fusion", "skip, norm"],
-    },
-    skips={
-        "BERT's layer": around,
-        "with an adapter": [*around, (1.5, 5), (2.5, 4.5)],
-        "with three, fused": [*around, (1.5, 6), (2.5, 5.5)],
-    },
-    alt="Three columns of boxes: a layer of BERT, the same with an adapter, and with three adapters and their fusion. "
-    "A residual leaves before the norm and passes by what is new.",
-)
+# %% tags=["experiment"]
+block_diagrams.show("adapters")
 
 # %%
 x = torch.randn(50, 768, generator=torch.Generator().manual_seed(1))

@@ -138,6 +138,7 @@ def test_notebooks_hold_the_pictures_so_that_nothing_need_run():
         found.setdefault(number, []).append(name)
     assert found == {
         "01": ["layer"],
+        "06": ["adapters"],
         "08": ["bert"],
         "10": ["memory", "streams"],
         "13": ["translator", "fused"],
