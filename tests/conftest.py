@@ -41,7 +41,7 @@ SLOW = {
     *("test_objectives", "test_own_code", "test_pairs", "test_pretraining", "test_recorded", "test_replay"),
     *("test_runs", "test_sandbox", "test_semester", "test_setup", "test_slow", "test_smaller_models"),
     *("test_stretch", "test_summaries", "test_tagging", "test_transfer_data", "test_translation", "test_watch"),
-    *("test_browser", "test_colab", "test_release", "test_variants", "test_withheld"),
+    *("test_browser", "test_colab", "test_release", "test_variants", "test_withheld", "test_instruction_tuning"),
 }
 # Files whose tests read the demonstration.
 DEMONSTRATION = tuple(path.stem for path in Path(__file__).parent.rglob("test_*.py") if "demo_run" in path.read_text())

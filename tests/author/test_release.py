@@ -27,6 +27,7 @@ IDIOMS = {
     "model.load_state_dict(saved)",
     "return Sizes(",
     "return counts",
+    "return layer",
     "return loss.item()",
     "draw = random.Random(seed)",
     "for name, shape in shapes.items():",

@@ -1,0 +1,292 @@
+"""Small models and helpers of notebook 15's checks, and the shared ones. Checks build them in the student's process."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from utils.grading.toys import *
+
+
+def filled(module: nn.Module, seed: int) -> nn.Module:
+    """The module with normal numbers for its parameters, the same for the same seed."""
+    numbers = seeded(seed)
+    with torch.no_grad():
+        for part in module.parameters():
+            part.copy_(torch.randn(part.shape, generator=numbers))
+    return module
+
+
+def linear(n: int, m: int, bias: bool = True, seed: int = 0, dtype: str = "float32") -> nn.Module:
+    """A linear map from n to m with known weights."""
+    return filled(nn.Linear(n, m, bias=bool(bias)), seed).to(getattr(torch, dtype))
+
+
+# 15.1
+
+
+def learning_names(module: nn.Module) -> list[str]:
+    """The names of the parameters that learn."""
+    return [name for name, part in module.named_parameters() if part.requires_grad]
+
+
+def facts_of(module: Any) -> list[Any]:
+    """The scale of a LoRALinear as a float, and what `merged` is at first."""
+    return [float(module.scale), module.merged]
+
+
+def while_merged(module: Any, x: torch.Tensor) -> list[torch.Tensor]:
+    """What it gives while `merged` is True, and after it is False again."""
+    found = []
+    for merged in (True, False):
+        module.merged = merged
+        found.append(module(x).detach())
+    return found
+
+
+def born_with(make: Callable[..., Any], dtype: str, device: str) -> list[str]:
+    """The dtypes of A and B, then their devices, for a linear map of this dtype on this device."""
+    base = nn.Linear(6, 4, device=device, dtype=getattr(torch, dtype))
+    made = make(base, 2, 4.0)
+    return [str(made.A.dtype)[6:], str(made.B.dtype)[6:], made.A.device.type, made.B.device.type]
+
+
+# 15.2
+
+
+class Low(nn.Module):
+    """Stands for a LoRALinear: a frozen linear map, A, B, the scale, and whether it is merged."""
+
+    def __init__(self, n: int, m: int, rank: int, scale: float, bias: bool, seed: int, dtype: str):
+        super().__init__()
+        self.linear, self.scale, self.merged = nn.Linear(n, m, bias=bool(bias)), scale, False
+        self.A, self.B = nn.Parameter(torch.zeros(rank, n)), nn.Parameter(torch.zeros(m, rank))
+        filled(self, seed).to(getattr(torch, dtype))
+        for frozen in (self.linear.weight, self.linear.bias) if bias else (self.linear.weight,):
+            frozen.requires_grad = False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """From (..., n) to (..., m)."""
+        base = self.linear(x)
+        return base if self.merged else base + self.scale * (x @ self.A.T) @ self.B.T
+
+
+def effects(calls: Sequence[Callable[..., Any]], layer: Low, x: torch.Tensor) -> list[dict[str, Any]]:
+    """What is so after each of these calls with the layer, the first one before any."""
+    parts, found, returned = dict(layer.named_parameters()), list[dict[str, Any]](), True
+    for call in (None, *calls):
+        if call is not None:
+            returned = call(layer) is layer
+        now = dict(layer.named_parameters())
+        found.append(
+            {
+                "returned": returned,
+                "merged": layer.merged,
+                "same": now.keys() == parts.keys() and all(now[name] is part for name, part in parts.items()),
+                "learns": learning_names(layer),
+                "gradients": any(part.grad is not None for part in parts.values()),
+                "plain": layer.linear.weight.is_leaf,
+                "dtype": str(layer.linear.weight.dtype)[6:],
+                "state": {name: part.detach().clone() for name, part in layer.state_dict().items()},
+                "output": layer(x).detach() if layer.linear.weight.dtype is x.dtype else x,
+            }
+        )
+    return found
+
+
+class Merges(nn.Module):
+    """A layer that is merged when it is called: it is copied and moved as the layer is."""
+
+    def __init__(self, calls: list[Callable[..., Any]], layer: nn.Module):
+        super().__init__()
+        self.calls, self.layer = calls, layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The calls in turn, then the layer."""
+        for call in self.calls:
+            call(self.layer)
+        return self.layer.forward(x)
+
+
+def twins_share(merge: Callable[..., Any]) -> bool:
+    """Whether a weight that two layers share is still one parameter after one of them was merged."""
+    layer, other = Low(3, 4, 2, 0.5, True, 1, "float32"), nn.Linear(3, 4)
+    other.weight = layer.linear.weight
+    merge(layer)
+    return other.weight is layer.linear.weight
+
+
+# 15.3
+
+
+class Beside(nn.Module):
+    """Stands for a LoRALinear: it has a frozen part, parts of its own that learn, and linear maps inside."""
+
+    def __init__(self, linear: nn.Linear):
+        super().__init__()
+        self.linear, self.A = linear, nn.Parameter(torch.zeros(1))
+        self.up, self.q_proj = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
+        self.q_proj.requires_grad_(False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """As the linear map."""
+        return self.linear.forward(x)
+
+
+def plain(linear: nn.Linear) -> nn.Module:
+    """The linear map in a sequence of one: stands for a LoRALinear, and draws no numbers."""
+    return nn.Sequential(linear)
+
+
+class Branch(nn.Module):
+    """A block of the tree: linear maps of several names, and others that look like them."""
+
+    def __init__(self, d: int):
+        super().__init__()
+        self.attention = nn.ModuleDict({name: nn.Linear(d, d) for name in ("q_proj", "k_proj", "v_proj", "q_proj_2")})
+        self.mlp = nn.Sequential()
+        for name in ("up", "down", "upper"):
+            self.mlp.add_module(name, nn.Linear(d, d, bias=False))
+        self.gate, self.norm = nn.LayerNorm(d), nn.LayerNorm(d)
+
+
+class Tree(nn.Module):
+    """A model whose layers are found by their last names."""
+
+    def __init__(self, count: int, d: int):
+        super().__init__()
+        self.embedding = nn.Embedding(5, d)
+        self.blocks = nn.ModuleList(Branch(d) for _ in range(count))
+        self.down, self.head = nn.Linear(d, d), nn.Linear(d, 5, bias=False)
+
+
+def inserted(call: Callable[..., Any], model: nn.Module, names: list[str]) -> dict[str, Any]:
+    """What `call(model, names, wrap)` returns and leaves, and what it asked `wrap` for."""
+    before, given = dict(model.named_modules()), list[str]()
+    weights = {name: part.detach().clone() for name, part in model.state_dict().items()}
+    whose = {id(part): name for name, part in before.items()}
+
+    def wrap(linear: nn.Linear) -> nn.Module:
+        given.append(whose.get(id(linear), "?"))
+        return Beside(linear)
+
+    returned = call(model, names, wrap)
+    after = dict(model.named_modules())
+    held = model.state_dict()
+    kept = {
+        name: next(
+            (one for one in (name, f"{name.rpartition('.')[0]}.linear.{name.rpartition('.')[2]}") if one in held), ""
+        )
+        for name in weights
+    }
+    return {
+        "returned": returned,
+        "given": given,
+        "replaced": [name for name, part in after.items() if isinstance(part, Beside)],
+        "original": [
+            name for name, part in after.items() if isinstance(part, Beside) and part.linear is before.get(name)
+        ],
+        "others": all(after.get(name) is part for name, part in before.items() if name not in given),
+        "learns": learning_names(model),
+        "weights": all(one and torch.equal(held[one], weights[name]) for name, one in kept.items()),
+        "modes": len({part.training for part in before.values()}) == 1,
+    }
+
+
+def left_alone(call: Callable[..., Any], model: nn.Module, names: list[str]) -> list[bool]:
+    """Whether a call is refused, and whether it leaves the modules as they are, and what learns."""
+    before, learns = dict(model.named_modules()), learning_names(model)
+    refused = False
+    try:
+        call(model, names, Beside)
+    except ValueError:
+        refused = True
+    after = dict(model.named_modules())
+    same = after.keys() == before.keys() and all(after[name] is part for name, part in before.items())
+    return [refused, same, learning_names(model) == learns]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a model of notebook 14."""
+
+    d_model: int
+    n_layers: int
+    n_heads: int
+    n_kv_heads: int
+    d_ff: int
+
+
+# 15.4
+
+
+def pieces(text: str) -> list[int]:
+    """Stands for a tokenizer: a number for each letter, and a last one that depends on the whole piece."""
+    return [*(ord(one) % 251 for one in text), 1000 + sum(place * ord(one) for place, one in enumerate(text, 1)) % 997]
+
+
+# 15.6
+
+
+class Guesser(nn.Module):
+    """A small model of tokens: logits for each place from its token and all before, and something else.
+
+    `asked` notes the tokens of each call, and whether it was in training mode.
+    """
+
+    def __init__(self, V: int, d: int, seed: int):
+        super().__init__()
+        self.table, self.head = nn.Embedding(V, d), nn.Linear(d, V)
+        filled(self, seed)
+        self.spare = nn.Linear(2, 2)  # gets no gradient
+        self.asked: list[Any] = []
+
+    def forward(self, tokens: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
+        """From token numbers (B, T) to logits (B, T, V), and something else."""
+        self.asked.append([tokens.tolist(), self.training])
+        x = self.table(tokens)
+        counts = torch.arange(1, x.size(1) + 1, device=x.device)[:, None]
+        return self.head(x + x.cumsum(1) / counts), [7]
+
+
+def stepped(
+    call: Callable[..., Any], model: Guesser, batches: list[Any], clip: float, lr: float, frozen: bool = False
+) -> dict[str, Any]:
+    """What a step by `call` returns and leaves, with plain gradient descent; gradients of ones are there before.
+
+    With `frozen`, the optimizer has the head alone.
+    """
+    parts = model.head.parameters() if frozen else model.parameters()
+    rule = torch.optim.SGD(parts, lr=lr)
+    for slot in [*model.parameters()]:
+        slot.grad = torch.ones_like(slot)
+    model.eval()
+    taken = list[int]()
+    rule.register_step_post_hook(lambda *_: taken.append(1))
+    value = call(model, rule, [tuple(one) for one in batches], clip)
+    return {
+        "value": value,
+        "state": {name: part.detach().clone() for name, part in model.state_dict().items()},
+        "asked": model.asked,
+        "training": all(part.training for part in model.modules()),
+        "steps": len(taken),
+    }
+
+
+def refused_step(call: Callable[..., Any], model: Guesser, batches: list[Any]) -> list[bool]:
+    """Whether a step is refused with ValueError, and whether the model is as it was and was not called."""
+    before = {name: part.clone() for name, part in model.state_dict().items()}
+    rule = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9)
+    for slot in [*model.parameters()]:
+        slot.grad = torch.ones_like(slot)
+    model.eval()
+    refused = False
+    try:
+        call(model, rule, [tuple(one) for one in batches], 1.0)
+    except ValueError:
+        refused = True
+    same = all(torch.equal(before[name], part) for name, part in model.state_dict().items())
+    kept = all(part.grad is not None and bool((part.grad == 1).all()) for part in model.parameters())
+    return [refused, same and kept and not model.training, not model.asked]
