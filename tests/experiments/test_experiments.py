@@ -247,7 +247,7 @@ def test_the_function_that_reads_results_has_points_of_its_own(answer, score):
         assert verdict.score == score * worth and [part.name for part in verdict.parts] == ["the runs", "doubled"]
         assert verdict.in_parts == (score == 1) and ("doubled: " in verdict.sentence()) == (score == 1)
     assert (
-        "this is not the double." in check.with_reading(check.reading.verdict(asked(READ["wrong"][0]), [])).sentence()
+        "his is not the double." in check.with_reading(check.reading.verdict(asked(READ["wrong"][0]), [])).sentence()
     )
 
 
@@ -262,7 +262,7 @@ def test_at_home_results_are_read_after_the_runs(tmp_path, monkeypatch):
     verdict = check.verdict(right, [])
     assert (verdict.outcome, verdict.points, verdict.message[:4]) == (Outcome.PASSED, 0, "Runs"), verdict
     verdict = check.verdict(wrong, [])
-    assert (verdict.outcome, verdict.score) == (Outcome.WRONG, 0) and "this is not the double." in verdict.sentence()
+    assert (verdict.outcome, verdict.score) == (Outcome.WRONG, 0) and "his is not the double." in verdict.sentence()
     monkeypatch.setenv("COURSE_PROFILE", "cpu")
     assert [check.verdict(ask, []).score for ask in (right, wrong)] == [4, 2]
     for path in (tmp_path / "results").rglob("seed_*.json"):
