@@ -1686,7 +1686,7 @@ def vectors_of(state: Mapping[str, torch.Tensor], x: torch.Tensor, lengths: torc
 
 VECTORS = Contract(
     "BiLSTMTagger(d, d_hidden, n_tags).sentence_vector(x, lengths)",
-    sizes={"B": (1, 5), "T": (1, 7, 700), "d": (1, 6), "d_hidden": (1, 5), "n_tags": (1, 4)},
+    sizes={"B": (1, 5), "T": (1, 7, 530), "d": (1, 6), "d_hidden": (1, 5), "n_tags": (1, 4)},
     x="floats (B, T, d)",
     _sizes="ids (B) below T",
     lengths="= _sizes + 1",
@@ -1698,7 +1698,7 @@ VECTORS = Contract(
 )
 LOGITS = Contract(
     "BiLSTMTagger(d, d_hidden, n_tags)(x, lengths)",
-    sizes={"B": (1, 5), "T": (1, 7, 700), "d": (1, 6), "d_hidden": (1, 5), "n_tags": (1, 4)},
+    sizes={"B": (1, 5), "T": (1, 7, 530), "d": (1, 6), "d_hidden": (1, 5), "n_tags": (1, 4)},
     x="floats (B, T, d)",
     _sizes="ids (B) below T",
     lengths="= _sizes * 0 + T",
