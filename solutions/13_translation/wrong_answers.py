@@ -518,6 +518,11 @@ def translation_batch(pairs, bos, eos, pad):
     ]
 
 
+# %% wrong="13.3" name="what is global is changed" says="the global random generator of torch is not as before"
+# - return padded(sources), padded(inputs), padded(targets)
+# + torch.manual_seed(0)
+# + return padded(sources), padded(inputs), padded(targets)
+
 # %% wrong="13.3" name="no token 0 in targets" says="the decoder's input has shape (2, 2), not (2, 3): as many places as it"
 # - inputs = [[bos, *target] for _, target in pairs]
 # - targets = [[*target, eos] for _, target in pairs]
@@ -753,6 +758,11 @@ def bleu(hypotheses, references):
         c, r = c + len(one), r + len(other)
     return 100 * math.exp(logs + min(0, 1 - r / c))
 
+
+# %% wrong="13.5" name="what is global is changed" says="the recording of gradients is not as before"
+# - return 100 * min(1.0, math.exp(1 - r / c)) * precision
+# + torch.set_grad_enabled(False)
+# + return 100 * min(1.0, math.exp(1 - r / c)) * precision
 
 # %% wrong="13.5" name="punctuation is left out" says="words that are punctuation alone are left out"
 # - for hypothesis, reference in zip(hypotheses, references):
@@ -1022,6 +1032,11 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
     best = max(done)
     return best[1], best[0]
 
+
+# %% wrong="13.6" name="what is global is changed" says="the recording of gradients is not as before"
+# - return max(finished, key=lambda one: one[1])
+# + torch.set_grad_enabled(False)
+# + return max(finished, key=lambda one: one[1])
 
 # %% wrong="13.6" name="greedy" says="the search is greedy"
 # - values, places = scores.flatten().topk(min(beams, scores.numel()))

@@ -307,12 +307,13 @@ def some_documents(some: random.Random, count: int, longest: int, sentences: int
 
 
 @check("11.2", points=2, forbids=MODELS)
-def full_rows(full_rows):
+def full_rows(full_rows, lib):
     """Whole sentences, in order, nothing lost; separators between documents of one row, which have their place."""
     simple = [[[1, 2, 3], [4, 5]], [[6, 7, 8], [9]], [[10, 11]], [[12, 13, 14, 15], [16]]]
     for max_len in (6, 9, 8, 5, 7, 30, 4, 2, 1, 3):
         packed(full_rows, simple, max_len, 0)
-    packed(full_rows, [[[1, 2, 3]], [[4, 5]]], 5, 0)
+    with world_kept(lib, "after full_rows"):
+        packed(full_rows, [[[1, 2, 3]], [[4, 5]]], 5, 0)
     packed(full_rows, [[[1, 2, 3]], [[4, 5]]], 6, 0)
     packed(full_rows, [[[1, 2]], [], [[], [3]], [[]], [[4]]], 9, 0)
     packed(full_rows, [[[5, 6, 7, 8, 9, 10, 11], [12]]], 3, -1)

@@ -16,7 +16,7 @@ from utils.checks import nb13_toys as toys
 from utils.experiments import translation
 from utils.grading import expect, remote
 from utils.grading.check import check, stretch
-from utils.grading.contract import Contract
+from utils.grading.contract import Contract, world_kept
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import Library, Remote
@@ -715,6 +715,8 @@ def batched(translation_batch: Remote, pairs: Sequence[tuple[list[int], list[int
 @check("13.3", points=1, forbids=MODELS)
 def translation_batch(translation_batch, lib):
     """Sources that end, decoder inputs that begin, targets that end; each padded to its own longest."""
+    with world_kept(lib, "after translation_batch"):
+        translation_batch([([5, 6], [7])], 1, 2, 0)
     for pairs, bos, eos, pad in (
         ([([5, 6, 7, 8], [9, 10]), ([11], [12, 13, 14])], 1, 2, 0),
         ([([4], [5, 6, 7]), ([8, 9], [4]), ([10, 3, 12], [7, 7])], 0, 1, 2),
@@ -957,7 +959,7 @@ SPELLINGS = (
 
 
 @check("13.5", points=3, forbids=("sacrebleu", "nltk", "torchtext", "bleu_score", *MODELS))
-def bleu(bleu):
+def bleu(bleu, lib):
     """Clipped precisions of four orders, summed over the corpus, their geometric mean, and a penalty for brevity."""
     pairs = [(one.split(), other.split()) for one, other in CORPUS]
     corpora: list[list[tuple[Words, Words]]] = [
@@ -981,6 +983,8 @@ def bleu(bleu):
     ]
     for corpus in corpora:
         scored(bleu, [one for one, _ in corpus], [other for _, other in corpus])
+    with world_kept(lib, "after bleu"):
+        scored(bleu, [pairs[0][0]], [pairs[0][1]])
     long, right = [*60 * list("abcdefghij"), *"wxyz"], 60 * list("abcdefghij")
     told = "of a long sentence only a part is counted."
     expect.number_like(bleu([long], [right]), bleu_of([long], [right]), "BLEU", told)
@@ -1176,6 +1180,8 @@ TELLING = (
 @check("13.6", points=3, forbids=("generate", *MODELS))
 def beam_search(beam_search, lib):
     """Greedy with one beam, exhaustive with as many as there are sentences, and as told between these."""
+    with world_kept(lib, "after beam_search"):
+        found_in(beam_search, lib, (tables(180, 11, 4), 0, 1, 1, 5, 0.0))
     searches: list[Search] = []
     for seed, (V, beams, max_len, alpha) in enumerate(
         [
