@@ -2120,7 +2120,7 @@ def best_tau(spans, nulls, f1):
 # - return self.out(states)
 # + return self.out(torch.cat([states[:, :512], states[:, 512:] * 0], dim=1))
 
-# %% wrong="8.9" name="logits kept by lengths" says="depends on earlier calls" private=true
+# %% wrong="8.9" name="logits kept by lengths" says="for an input that is expanded (its rows are one row in memory) the logits are wrong"
 # - return self.out(states)
 # + known = self.__dict__.setdefault("known", {})
 # + key = x.shape, str(lengths.tolist()), x.requires_grad, x.dtype, self.out.weight._version

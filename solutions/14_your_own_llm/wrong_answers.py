@@ -1649,7 +1649,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
 
 
-# %% wrong="14.3" name="the mask of the first call" says="for an input that is expanded (its rows are one row in memory) the out"
+# %% wrong="14.3" name="the mask of the first call" says="queries read what comes after them"
 # - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
 # + kept = vars(Attention.forward)
 # + if (S + T, str(x.device)) not in kept:
@@ -2046,7 +2046,7 @@ def convert(state, d_head=None):
 # + while len(learned) < merges - 1:
 
 
-# %% wrong="14.8" name="one merge too many" says="and there are 4" loses="train_bpe"
+# %% wrong="14.8" name="one merge too many" says="there are 4" loses="train_bpe"
 # - while len(learned) < merges:
 # + while len(learned) <= merges:
 

@@ -480,7 +480,7 @@ def where_wrong(output: torch.Tensor, wanted: torch.Tensor, S: int) -> str:
 def continued(module: Remote, state: State, n: int, m: int) -> None:
     """Fail unless new tokens after a past are what they should be, several or one, and other calls leave no trace."""
     d = state["q_proj.weight"].size(0)
-    for seed, (S, T) in enumerate(((4, 3), (7, 1), (3, 3), (0, 2))):
+    for seed, (S, T) in enumerate(((4, 3), (7, 1), (3, 3), (0, 2), (1, 6))):  # 1 + 6 is 4 + 3
         past = [normal(2, m, S, d // n, seed=30 + 2 * seed + one) for one in range(2)]
         after_past(module, state, normal(2, T, d, seed=40 + seed), past, n, m)
     x = normal(1, 4, d, seed=49)
