@@ -246,9 +246,7 @@ def test_the_function_that_reads_results_has_points_of_its_own(answer, score):
         verdict = priced.with_reading(priced.reading.verdict(asked(answer), []))
         assert verdict.score == score * worth and [part.name for part in verdict.parts] == ["the runs", "doubled"]
         assert verdict.in_parts == (score == 1) and ("doubled: " in verdict.sentence()) == (score == 1)
-    assert (
-        "his is not the double." in check.with_reading(check.reading.verdict(asked(READ["wrong"][0]), [])).sentence()
-    )
+    assert "his is not the double." in check.with_reading(check.reading.verdict(asked(READ["wrong"][0]), [])).sentence()
 
 
 def test_at_home_results_are_read_after_the_runs(tmp_path, monkeypatch):
