@@ -757,7 +757,8 @@ plots.tables(
 # %% [markdown]
 # It listens to MNLI's adapter in the first four layers, which is the source that does best alone, and to all three
 # in the last. Nobody told it so: it learned that from RTE's pairs. Weights differ from seed to seed, and a
-# weight is not a benefit, as you saw in 6.6.
+# weight is not a benefit, as you saw in 6.6. The control for it would be a fusion whose weights stay equal. It has not
+# been run for this course.
 #
 # A second target: **SICK**, three classes, plain sentences, and only a few of its training pairs, 500. SICK's own
 # adapter has seen the target, so that your `sources` leaves it out: the fusion is of MNLI's and QNLI's.

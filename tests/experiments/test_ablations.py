@@ -21,8 +21,10 @@ from utils.experiments import (
     recurrence,
     rte,
     scaling,
+    smaller,
     tagging,
     transfer,
+    translation,
 )
 from utils.experiments.choices import train as choices_trainer
 from utils.experiments.lab import train as lab_trainer
@@ -183,6 +185,17 @@ def test_the_recorded_models_from_nothing_show_what_notebook_07_says_of_them():
     assert sum(loss > 5 for loss in last) == 2 and "two of the five models with eight layers had hardly" in text
     assert pretraining.TABLE_6[6, 768, 12][0] < pretraining.TABLE_6[6, 768, 3][0]
     assert {made.lr for made in pretraining.longer().values()} == {1e-3} and "with one rate for all" in text
+
+
+def test_what_the_results_page_says_is_not_measured_is_not_recorded():
+    """Of a run that is recorded later, the page has to be told."""
+    text = read("docs/results.md").partition("What was not measured")[2].partition("On a GPU")[0]
+    assert "In 07 all sizes have one rate" in text and {one.lr for one in pretraining.longer().values()} == {1e-3}
+    assert "five seeds of an encoder that knows the task" in text and translation.NOT_RECORDED == (translation.BETTER,)
+    every = {**rte.controls(), **rte.on_sick(), **rte.experiments(rte.ADAPTER_FUSION, "cpu")}
+    assert "whether the weights that a fusion learns are better than equal ones (06)" in text
+    assert not any("equal" in name for name in every)
+    assert "ALBERT's tables 3 and 4" in text and not (smaller.RECORDED.parent / "sharing").exists()
 
 
 def test_the_recorded_sentences_show_what_notebook_05_says_of_them():
