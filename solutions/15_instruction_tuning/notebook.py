@@ -39,6 +39,7 @@ from utils.checks import nb15_instruction_tuning as checks
 from utils.experiments import llama
 from utils.grading.check import scoreboard
 from utils.interactive import interactive
+from utils.predictions import predict
 
 # %% [markdown]
 # ## 15.1 A small change beside a large matrix
@@ -65,6 +66,10 @@ from utils.interactive import interactive
 #
 # With zeros in both matrices, neither ever gets a gradient. Keep the linear layer that you are given, not a copy.
 # </details>
+
+
+# %%
+predict("15.1", "c", a="both", b="A", c="B")
 
 
 # %% exercise="15.1"
@@ -163,6 +168,10 @@ interactive(best, rank=[1, 2, 3, 4, 8])
 # </details>
 
 
+# %%
+predict("15.2", "b", a="yes", b="no")
+
+
 # %% exercise="15.2"
 def merge(layer):
     """Add the change to `layer.linear.weight`, in place, and set `layer.merged` to True; nothing if it is True already.
@@ -240,6 +249,10 @@ for name, (gap, moved) in gaps.items():
 # Who freezes last freezes $A$ and $B$, too. And a model that is changed while you walk through it shows you the new
 # layers: make a list first.
 # </details>
+
+
+# %%
+predict("15.3", "a", a="about a third of a percent", b="about 3 percent", c="about 10 percent")
 
 
 # %% exercise="15.3"
@@ -432,6 +445,10 @@ print("".join(chr(token) if label != -100 else "." for token, label in zip(token
 # </details>
 
 
+# %%
+predict("15.5", 19)
+
+
 # %% exercise="15.5"
 def pack(examples):
     """Put dialogues into one row. `examples` is a list of pairs (tokens, labels) of equally long lists, not empty.
@@ -518,6 +535,10 @@ with torch.no_grad():
 #
 # Labels are shifted: the first label of a row never counts, so it is not part of the count.
 # </details>
+
+
+# %%
+predict("15.6", "b", a="about 10 times as much", b="99 times as much", c="as much as each of the others")
 
 
 # %% exercise="15.6"
@@ -616,6 +637,10 @@ plots.curves(
 # `math.comb(100_000, 50_000)` is a whole number that no float can hold. If fewer than k answers are wrong, one factor
 # of the product is zero.
 # </details>
+
+
+# %%
+predict("15.7", 0.5)
 
 
 # %% exercise="15.7"
@@ -816,6 +841,10 @@ scoreboard(checks)
 #
 # The reference does not learn: no gradient reaches its log-probabilities.
 # </details>
+
+
+# %%
+predict("15.S1", "b", a="0", b="log 2", c="it depends on the answers")
 
 
 # %% stretch="15.S1"

@@ -300,6 +300,11 @@ def test_answers_that_can_be_computed_are():
     assert stated("10.7") == "about a hundred times" and (1000 - 100) * 100 / 1000 == 90
     assert round((30_000 * 128 + 129 * 768) / (30_000 * 768), 2) == 0.17 and stated("12.1") == "about a sixth"
     assert answers["12.5"] == next(n for n in range(99) if 0.8**n < 0.1)
+    adapted = 30 * 8 * ((576 + 576) + (576 + 192))
+    assert round(100 * adapted / 134.5e6, 2) == 0.34 and stated("15.3") == "about a third of a percent"
+    assert answers["15.5"] == sum(length * (length + 1) // 2 for length in (2, 3, 4))
+    assert stated("15.6") == f"{round((1 / 2) / (1 / 2 / 99))} times as much"
+    assert answers["15.7"] == 1 - math.comb(9, 5) / math.comb(10, 5)
     assert answers["14.3"] == sum(key > 4 + query for query in range(3) for key in range(7))
 
 
