@@ -100,7 +100,7 @@ def predict(question: object = "", guess: object = "", /, *more: object, within:
         within: how far from the right number a guess may be, for the reader of the cell.
     """
     known, number = questions(), str(question)
-    if not known:  # as in grading, which needs no answers: the cell runs there, and says nothing
+    if not known:  # the files of answers are missing; in grading a stand-in has this name, and says nothing either
         return
     if number not in known or more:
         shown = number if number in known else "1.1"

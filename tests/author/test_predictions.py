@@ -374,6 +374,7 @@ def test_no_verdict_depends_on_what_is_predicted(fresh):
         cells = {cell.id: cell for cell in nbformat.reads(text, as_version=4).cells}
         assert {f"predict_{number.replace('.', '_')}" for number in ("1.1", "1.10")} < {*cells}, "found again"
         assert "Prediction" not in str([cell.get("outputs") for cell in cells.values()]), "grading knows no answer"
+        assert not cells["predict_1_1"].outputs, "a cell as it was meant runs there, and says nothing"
 
 
 def notebook_with(*sources):

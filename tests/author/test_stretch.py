@@ -122,7 +122,7 @@ def module():
 
 def test_at_home_it_says_passed_or_the_sentence_and_gives_no_points(module, capsys):
     assert [*checks_of(module)] == ["9.1"] and [*stretches_of(module)] == ["9.S1"]
-    with pytest.raises(CheckFailed, match=r"^Exercise 9\.S1: f does not give 2\."):
+    with pytest.raises(CheckFailed, match=r"^Exercise 9\.S1: F does not give 2\."):
         module.more(lambda: 1)
     below = "stretch exercise 9.S1, not graded: {}"
     assert repr(scoreboard(module)).splitlines()[-1] == below.format("wrong")
