@@ -250,7 +250,7 @@ def unmerge(layer):
     return layer
 
 
-# %% wrong="15.2" name="unmerges what is not merged" says="unmerge subtracts from a layer that is not merged"
+# %% wrong="15.2" name="unmerges what is not merged" says="subtracts from a layer that is not merged"
 # - if layer.merged:
 # -     with torch.no_grad():
 # -         layer.linear.weight.sub_(layer.scale * (layer.B @ layer.A))
@@ -275,13 +275,13 @@ def unmerge(layer):
 # + layer.linear.weight.requires_grad_(True)
 
 
-# %% wrong="15.2" name="empties B" says="merge changes `B`"
+# %% wrong="15.2" name="empties B" says="changes `B`"
 # - layer.merged = True
 # + layer.merged = True
 # + nn.init.zeros_(layer.B)
 
 
-# %% wrong="15.2" name="unmerge adds" says="unmerge adds the change once more"
+# %% wrong="15.2" name="unmerge adds" says="adds the change once more"
 # - layer.linear.weight.sub_(layer.scale * (layer.B @ layer.A))
 # + layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
 
@@ -1161,7 +1161,7 @@ def train_step(model, optimizer, batches, clip):
 # + return mean, mean + half, mean - half
 
 
-# %% wrong="15.7" name="one task will do" says="an interval needs two"
+# %% wrong="15.7" name="one task will do" says="an interval needs two tasks"
 # - if len(right) < 2:
 # -     raise ValueError("an interval needs two tasks")
 # - values = [pass_at_k(n, c, k) for c in right]

@@ -143,7 +143,7 @@ def lora_linear(LoRALinear, lib):
     frozen_and_fresh(LoRALinear, lib, 400, 3, 16, 9)
     sets_no_seed(
         lib,
-        "LoRALinear",
+        "`LoRALinear`",
         *[lambda: LoRALinear(lib(toys).linear(n, m, True, 1), r, alpha)] * 2,
     )
     born = expect.items(lib(toys).born_with(LoRALinear, "bfloat16", "cpu"), 4, "")
@@ -177,7 +177,8 @@ def merges(
     before, *found = expect.items(lib(toys).effects(calls, layer, x), len(calls) + 1, "")
     state = before["state"]
     W, change = state["linear.weight"].double(), scale * (state["B"].double() @ state["A"].double())
-    names = ["unmerge, before any merge", "merge", "a second merge", "unmerge", "a second unmerge", "merge", "unmerge"]
+    names = ["`unmerge`, before any merge", "`merge`", "a second merge", "`unmerge`", "a second unmerge"]
+    names += ["`merge`", "`unmerge`"]
     size = float(W.abs().max() + change.abs().max())
     for place, (name, now) in enumerate(zip(names, found, strict=True)):
         merged = place in (1, 2, 5)
@@ -193,11 +194,11 @@ def merges(
         guesses = {
             1: plain,
             2: {"a second merge adds the change again. It should do nothing.": W + 2 * change},
-            0: {"unmerge subtracts from a layer that is not merged. It should do nothing.": W - change},
+            0: {"`unmerge` subtracts from a layer that is not merged. It should do nothing.": W - change},
             3: {
-                "unmerge does nothing.": W + change,
-                "unmerge adds the change once more.": W + 2 * change,
-                "unmerge subtracts the change without its scale.": W + change - change / scale,
+                "`unmerge` does nothing.": W + change,
+                "`unmerge` adds the change once more.": W + 2 * change,
+                "`unmerge` subtracts the change without its scale.": W + change - change / scale,
             },
             4: {"a second unmerge subtracts the change again. It should do nothing.": W - change},
         }.get(place, {})
@@ -206,11 +207,11 @@ def merges(
         scaled = {sentence: guess / size for sentence, guess in guesses.items()}
         expect.like(weight.double() / size, wanted / size, told, scaled, close / 10 if dtype != "bfloat16" else close)
         assert now["merged"] is merged, f"after {name} `merged` is {now['merged']}. It should be {merged}."
-        assert now["returned"] is True, f"{name.split(',')[0].removeprefix('a second ')} should return the layer."
+        assert now["returned"] is True, f"`{'unmerge' if 'unmerge' in name else 'merge'}` should return the layer."
         told = f"after {name} a parameter is another one. Change the weight in place: it stays the same parameter."
         assert now["same"] and now["plain"], told
         assert now["learns"] == before["learns"], f"after {name} other parameters learn than before."
-        assert not now["gradients"], f"{name} leaves gradients."
+        assert not now["gradients"], f"after {name} there are gradients that were not there before."
         for part in state.keys() - {"linear.weight"}:
             assert torch.equal(now["state"][part], state[part]), (
                 f"{name} changes `{part}`. It changes the weight alone."
@@ -275,7 +276,7 @@ def inserts(add_lora: Remote, lib: Library, count: int, names: list[str], mode: 
     assert not others, told
     assert found["others"] and found["weights"], "other modules or weights than those that are replaced have changed."
     assert found["modes"], "the modes of the model's parts have changed."
-    returned = expect.of_type(found["returned"], list, "add_lora should return a list of names")
+    returned = expect.of_type(found["returned"], list, "`add_lora` should return a list of names")
     if returned != wanted:
         assert sorted(map(str, returned)) != sorted(wanted), "the names are not in the order of `named_modules()`."
         told = "the list has last names. It should have the full ones, such as `blocks.3.attention.q_proj`."
@@ -311,7 +312,7 @@ def counts(lora_count: Remote, lib: Library) -> None:
     c = toys.Shape(24, 5, 6, 2, 40)
     theirs = lib(toys).Shape(24, 5, 6, 2, 40)
     for name in LAYERS:
-        found = expect.of_type(lora_count(theirs, [name], 3), int, "lora_count should return an int")
+        found = expect.of_type(lora_count(theirs, [name], 3), int, "`lora_count` should return an int")
         wanted, d, few = counted(c, [name], 3), 24, 8
         guesses = {
             "the layers are not counted: each of the blocks has its own.": wanted // 5,
@@ -346,8 +347,10 @@ def inserting(add_lora, lora_count, lib):
     inserts(add_lora, lib, 1, [])
     for names in (["q_proj", "gate"], ["proj"], ["blocks.0.attention.q_proj"], ["q_proj", "up_proj"]):
         refused, same, learns = expect.items(lib(toys).left_alone(add_lora, lib(toys).Tree(2, 3), names), 3, "")
-        assert refused is True, f"{names}: a name that no nn.Linear has as its last one must raise ValueError."
-        told = f"{names}: a call that is refused has changed the model. Look at all names first."
+        assert refused is True, (
+            f"`add_lora` must raise ValueError for `{names}`: one of them is the last name of no nn.Linear."
+        )
+        told = f"For `{names}` a call that is refused has changed the model. Look at all names first."
         assert same is True and learns is True, told
     counts(lora_count, lib)
 
@@ -614,7 +617,7 @@ PACK = Contract(
 def packing(pack, lib):
     """Tokens in a row, positions anew, nothing seen of other dialogues, no label at a start."""
     examples = [([5, 9, 2], [5, 9, 2]), ([7, 8], [-100, 8]), ([4, 8, 6, 3], [-100, -100, 6, 3]), ([1], [1])]
-    row = expect.items(pack(examples), 4, "pack should return tokens, labels, positions and `seen`")
+    row = expect.items(pack(examples), 4, "`pack` should return tokens, labels, positions and `seen`")
     wanted = in_a_row(examples)
     names = ("the tokens", "the labels", "the positions", "`seen`")
     whole = torch.tensor([[label for _, some in examples for label in some]])
@@ -761,7 +764,7 @@ def steps_right(
     state, lr = expect.state(model, "the model"), 0.5
     report = lib(toys).stepped(train_step, model, batches, clip, lr, how.get("frozen", False))
     value = report["value"]
-    assert type(value) is float, f"train_step should return a float, not {kind(value)}."
+    assert type(value) is float, f"`train_step` should return a float, not {kind(value)}."
     known = partial(after_step, state, V, d, batches, lr=lr, **how)
     wanted, now = known(clip)
     told = "the model is not in training mode after the call."
@@ -900,9 +903,9 @@ RIGHT = Contract(
 def passing(pass_at_k, over_tasks, lib):
     """The unbiased estimate without overflow, and an interval over tasks."""
     cases = [(10, 1, 5), (10, 3, 2), (5, 5, 2), (7, 0, 3), (6, 4, 3), (9, 2, 1), (4, 1, 4), (200, 3, 100)]
-    found = [expect.of_type(pass_at_k(*case), float, "pass_at_k should return a float") for case in cases]
+    found = [expect.of_type(pass_at_k(*case), float, "`pass_at_k` should return a float") for case in cases]
     rules: dict[str, Callable[[int, int, int], float]] = {
-        "1 - (1 - c/n)^k is too low on average: draw without putting back.": lambda n, c, k: 1 - (1 - c / n) ** k,
+        "`1 - (1 - c/n)^k` is too low on average: draw without putting back.": lambda n, c, k: 1 - (1 - c / n) ** k,
         "it is the share of right answers, whatever k is.": lambda n, c, k: c / n,
         "it is the chance that all k are wrong. Take it from 1.": lambda n, c, k: 1 - chance_of_one(n, c, k),
         "it is the chance that all k are right. One is enough.": lambda n, c, k: math.comb(c, k) / math.comb(n, k),
@@ -919,7 +922,9 @@ def passing(pass_at_k, over_tasks, lib):
         if case[0] - case[1] < case[2]:
             told = "where fewer than k answers are wrong, it should be 1: one of the k is right for certain."
             assert abs(one - 1) < 1e-9, told
-        assert abs(one - chance_of_one(*case)) < 1e-9, "pass_at_k is not the share of choices that hold a right answer."
+        assert abs(one - chance_of_one(*case)) < 1e-9, (
+            "`pass_at_k` is not the share of choices that hold a right answer."
+        )
     for n, c, k in ((100_000, 3, 50_000), (100_000, 60_000, 20), (100_000, 1, 99_999)):
         told = "for 100,000 answers it is wrong, or an error: use the product, not binomials or factorials."
         one = expect.answers(pass_at_k, n, c, k, says=told)
@@ -930,27 +935,31 @@ def passing(pass_at_k, over_tasks, lib):
         )
         assert type(one) is float and abs(one - wanted) < 1e-7, told
     for n, c, k in ((5, 6, 1), (5, 2, 6), (5, 2, 0), (5, -1, 1), (0, 0, 0)):
-        expect.refuses(pass_at_k, n, c, k, says=f"pass_at_k({n}, {c}, {k}) must raise ValueError.")
+        expect.refuses(pass_at_k, n, c, k, says=f"`pass_at_k({n}, {c}, {k})` must raise ValueError.")
     spreads(over_tasks, [1, 0, 0, 2, 0, 7, 0, 10, 0, 1], 10, 5)
     spreads(over_tasks, [3, 8], 8, 1)
     spreads(over_tasks, [0, 0, 0], 4, 2)
     spreads(over_tasks, [0, 4, 0, 4, 4], 4, 1)
     for right in ([3], []):
         expect.refuses(
-            over_tasks, right, 5, 2, says=f"{len(right)} tasks must raise ValueError: an interval needs two."
+            over_tasks,
+            right,
+            5,
+            2,
+            says=f"`over_tasks` must raise ValueError for `{right}`: an interval needs two tasks.",
         )
     RIGHT.hold(over_tasks, lib, "memory")
 
 
 def spreads(over_tasks: Remote, right: list[int], n: int, k: int) -> None:
     """Fail unless mean and interval of these tasks are right."""
-    found = expect.items(over_tasks(right, n, k), 3, "over_tasks should return mean, low and high")
+    found = expect.items(over_tasks(right, n, k), 3, "`over_tasks` should return mean, low and high")
     mean, low, high = (expect.number(one, name) for one, name in zip(found, ("mean", "low", "high"), strict=True))
     wanted, least, most = tasks_of(right, n, k)
     count, half = len(right), (most - least) / 2
     pooled = chance_of_one(n * count, sum(right), k)
     guesses = {
-        "all answers are thrown together. pass@k is of a task: take the mean over tasks.": pooled,
+        "all answers are thrown together. Take pass@k of each task, then the mean over tasks.": pooled,
         "it is the share of right answers, whatever k is.": sum(right) / n / count,
         "the values are summed. Take their mean.": wanted * count,
     }
