@@ -117,7 +117,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "cpu": {"steps": 24, "batch": 8, "test": 20, "windows": 24, "window": 64, "most": 16},
     "gpu": {"steps": 128, "batch": 8, "test": 20, "windows": 200, "window": 128, "most": 16},
 }
-RATES = {LORA: 2e-3, FULL: 5e-5}  # see `solutions/15_instruction_tuning/search.py`
+RATES = {LORA: 2e-3, FULL: 5e-5}  # data/README.md says how they were chosen
 LORA_OPTIONS: dict[str, Any] = {"rank": 8, "alpha": 16.0, "layers": ("q_proj", "v_proj")}
 
 
