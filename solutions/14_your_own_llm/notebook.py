@@ -1000,7 +1000,7 @@ scoreboard(checks)
 # the next $k$ tokens; the large model reads them in one call, and says for each place what it would have written. Its
 # own choice is taken up to and including the first place where the guess differs, or $k + 1$ tokens if none does. Every
 # call writes one token at least, and the text is exactly the greedy one of the large model.
-# ([Leviathan and others](https://arxiv.org/abs/2211.17192), here without chance.)
+# ([Leviathan and others](https://arxiv.org/abs/2211.17192); 14.S2 adds chance.)
 #
 # **Predict first.** The draft is always wrong. How many calls of the large model do you need?
 #
@@ -1074,3 +1074,96 @@ plots.curves(
 # %% [markdown]
 # A draft that is always right gives $k + 1$ tokens a call, one that is always wrong still gives one. More guesses at a
 # time help a good draft only.
+
+# %% [markdown]
+# ## 14.S2 Without the tail
+#
+# Another one for those who want more. Thousands of unlikely tokens are likely together, and one of them spoils a text.
+# To keep the $k$ best, as in 1.9, is too many where the model is sure and too few where it is not. **Top-p** keeps the
+# likeliest tokens until their sum is $p$ or more, **min-p** those that have at least so many times the probability of
+# the likeliest one ([Holtzman and others](https://arxiv.org/abs/1904.09751),
+# [Nguyen and others](https://arxiv.org/abs/2407.01082)):
+#
+# $$p_i \ge \mathrm{min\_p} \cdot \max_j p_j.$$
+#
+# **Predict first.** All tokens are equally likely. Which share of them is left by a top-p of a half, and by a min-p
+# of a half?
+#
+# **Exercise 14.S2** (not graded, about 20 minutes). Write `shares` and `draw`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `Tensor.sort` with `descending` and `stable`, `Tensor.cumsum`, and `Tensor.scatter`, which brings a sorted mask back.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A token counts if the sum of those **before** it is less than $p$: so the likeliest one always does. A sum may round
+# to 1 before its end.
+# </details>
+
+
+# %% stretch="14.S2"
+def shares(logits, top_p=1.0, min_p=0.0):
+    """The probabilities with which tokens are drawn: of the shape and dtype of logits (..., V), each row by itself.
+
+    Args:
+        top_p: above 0; the likeliest tokens stay, of equal ones those with smaller numbers. 1 keeps all.
+        min_p: 0 to 1; 0 keeps all.
+
+    Both look at softmax(logits). A token that one of them leaves out has probability 0; the others sum to 1.
+    """
+    ### BEGIN SOLUTION
+    p = logits.softmax(-1)
+    ordered, order = p.sort(dim=-1, descending=True, stable=True)
+    kept = (ordered.cumsum(-1) - ordered < top_p) | (top_p >= 1)
+    kept = torch.zeros_like(kept).scatter(-1, order, kept) & (p >= min_p * p.amax(-1, keepdim=True))
+    p = p.masked_fill(~kept, 0)
+    return p / p.sum(-1, keepdim=True)
+    ### END SOLUTION
+
+
+def draw(logits, generator, top_p=1.0, min_p=0.0):
+    """A token for each row of logits (B, V), int64 (B,), each drawn by itself with these shares from the generator."""
+    ### BEGIN SOLUTION
+    return torch.multinomial(shares(logits, top_p, min_p), 1, generator=generator).squeeze(1)
+    ### END SOLUTION
+
+
+# %% check="14.S2"
+checks.sampling(shares, draw)
+
+# %% [markdown]
+# Equally likely tokens all pass min-p, and half of them top-p. Now chance comes to 14.S1. A guess $x$ of the draft,
+# drawn with $q(x)$, is taken with probability $\min(1, p(x)/q(x))$; otherwise the token is drawn from what $p$ has more
+# than $q$, and the guesses end. Both $p$ and $q$ are what `shares` gives. So a guess is taken with probability
+# $\sum_x \min(p(x), q(x))$, and every token comes with $p(x)$, whatever the draft:
+
+# %% tags=["experiment"]
+with torch.no_grad():
+    tokens = torch.randint(200, (20, 30), generator=torch.Generator().manual_seed(2))
+    draft.load_state_dict({name: part + 0.1 * noise[name] for name, part in large.state_dict().items()})
+    logits = [3 * model(tokens)[0][:, -1] for model in (large, draft)]
+options, taken = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0), {}
+for name in ("top_p", "min_p"):
+    taken[name] = []
+    for option in options:
+        p, q = (shares(some.double(), **{name: option}) for some in logits)
+        both = torch.minimum(p, q)
+        rest = 1 - both.sum(-1, keepdim=True)
+        more = (p - both) / (p - both).sum(-1, keepdim=True).clamp(min=1e-12)
+        assert (both + rest * more - p).abs().max() < 1e-9
+        taken[name].append(both.sum(-1).mean().item())
+
+# %% tags=["experiment"]
+plots.curves(
+    taken,
+    x=options,
+    xlabel="top_p or min_p",
+    ylabel="probability that a guess is taken",
+    alt="How likely a guess of the draft is taken, by top_p and by min_p.",
+)
+
+# %% [markdown]
+# A guess is taken most often where nothing is left out. The fewer tokens are left, the more depends on whether both
+# models keep the same ones.

@@ -2476,3 +2476,141 @@ def decode(numbers, merges):
         a, b = merges[number]
         text = text.replace(chr(256 + number), chr(a) + chr(b))
     return text.encode("latin-1").decode("utf-8", errors="replace")
+
+
+# %% [markdown]
+# ## 14.S2
+
+# %% wrong="14.S2" name="without the token that reaches it" says="the token with which the sum reaches"
+# - kept = (ordered.cumsum(-1) - ordered < top_p) | (top_p >= 1)
+# + kept = (ordered.cumsum(-1) < top_p) | (top_p >= 1)
+
+
+# %% wrong="14.S2" name="one token too many" says="a token too many is kept"
+# - kept = (ordered.cumsum(-1) - ordered < top_p) | (top_p >= 1)
+# + kept = (ordered.cumsum(-1) - ordered < top_p).roll(1, dims=-1) | (ordered.cumsum(-1) - ordered < top_p) | (top_p >= 1)
+
+
+# %% wrong="14.S2" name="not divided" says="do not sum to 1"
+# - return p / p.sum(-1, keepdim=True)
+# + return p
+
+
+# %% wrong="14.S2" name="an absolute bound" says="compared with the probabilities"
+# - kept = torch.zeros_like(kept).scatter(-1, order, kept) & (p >= min_p * p.amax(-1, keepdim=True))
+# + kept = torch.zeros_like(kept).scatter(-1, order, kept) & (p >= min_p)
+
+
+# %% wrong="14.S2" name="larger numbers of equals" says="those with larger numbers stay"
+# - ordered, order = p.sort(dim=-1, descending=True, stable=True)
+# + order = p.size(-1) - 1 - p.flip(-1).argsort(dim=-1, descending=True, stable=True)
+# + ordered = p.gather(-1, order)
+
+
+# %% wrong="14.S2" name="the order of the first row" says="keep the tokens of the first one"
+# - ordered, order = p.sort(dim=-1, descending=True, stable=True)
+# - kept = (ordered.cumsum(-1) - ordered < top_p) | (top_p >= 1)
+# + order = p.reshape(-1, p.size(-1))[0].sort(descending=True, stable=True)[1].expand(p.shape)
+# + ordered = p.gather(-1, order)
+# + kept = (ordered.cumsum(-1) - ordered < top_p) | (top_p >= 1)
+
+
+# %% wrong="14.S2" name="the mask is not brought back" says="are wrong"
+# - kept = torch.zeros_like(kept).scatter(-1, order, kept) & (p >= min_p * p.amax(-1, keepdim=True))
+# + kept = kept & (p >= min_p * p.amax(-1, keepdim=True))
+
+
+# %% wrong="14.S2" name="nothing where p is tiny" says="the likeliest one always is"
+# - kept = (ordered.cumsum(-1) - ordered < top_p) | (top_p >= 1)
+# + kept = (ordered.cumsum(-1) - ordered + 1e-4 < top_p) | (top_p >= 1)
+
+
+# %% wrong="14.S2" name="a sum that rounds to 1" says="the sum rounds to 1"
+# - kept = (ordered.cumsum(-1) - ordered < top_p) | (top_p >= 1)
+# + kept = ordered.cumsum(-1) - ordered < top_p
+
+
+# %% wrong="14.S2" name="top_p after min_p" says="Both look at softmax(logits)"
+# - p = logits.softmax(-1)
+# + p = logits.softmax(-1)
+# + p = p.masked_fill(p < min_p * p.amax(-1, keepdim=True), 0)
+# + p = p / p.sum(-1, keepdim=True)
+
+
+# %% wrong="14.S2" name="min_p alone" says="othing is left out"
+# - kept = torch.zeros_like(kept).scatter(-1, order, kept) & (p >= min_p * p.amax(-1, keepdim=True))
+# + kept = p >= min_p * p.amax(-1, keepdim=True)
+
+
+# %% wrong="14.S2" name="in float32" says="float32, not of the dtype of logits"
+# - p = logits.softmax(-1)
+# + p = logits.float().softmax(-1)
+
+
+# %% wrong="14.S2" name="changes the logits" says="your code changes"
+# - p = logits.softmax(-1)
+# + logits -= logits.amax(-1, keepdim=True)
+# + p = logits.softmax(-1)
+
+
+# %% wrong="14.S2" name="one draw for all rows" says="with the shares of their own row"
+# - return torch.multinomial(shares(logits, top_p, min_p), 1, generator=generator).squeeze(1)
+# + tokens = torch.multinomial(shares(logits, top_p, min_p)[:1], len(logits), replacement=True, generator=generator)
+# + return tokens.flatten()
+
+
+# %% wrong="14.S2" name="one number for all rows" says="two rows depend on each other"
+# - return torch.multinomial(shares(logits, top_p, min_p), 1, generator=generator).squeeze(1)
+# + p = shares(logits, top_p, min_p)
+# + if len(p) > 100:
+# +     return torch.multinomial(p, 1, generator=generator).squeeze(1)
+# + return (p.cumsum(-1) < torch.rand(1, generator=generator, dtype=p.dtype, device=p.device)).sum(-1).clamp(max=p.size(-1) - 1)
+
+
+# %% wrong="14.S2" name="the global generator" says="the state of the global random generator of torch"
+# - return torch.multinomial(shares(logits, top_p, min_p), 1, generator=generator).squeeze(1)
+# + return torch.multinomial(shares(logits, top_p, min_p), 1).squeeze(1)
+
+
+# %% wrong="14.S2" name="draws from all tokens" says="with the shares of their own row"
+# - return torch.multinomial(shares(logits, top_p, min_p), 1, generator=generator).squeeze(1)
+# + return torch.multinomial(shares(logits), 1, generator=generator).squeeze(1)
+
+
+# %% right="14.S2" name="token by token"
+def shares(logits, top_p=1.0, min_p=0.0):
+    if logits.dim() > 1:
+        if len(logits) == 0:
+            return logits.clone()
+        return torch.stack([shares(row, top_p, min_p) for row in logits])
+    p = logits.softmax(0)
+    best, total, kept = p.max(), 0.0, torch.zeros_like(p)
+    for token in p.argsort(descending=True, stable=True).tolist():
+        if total < top_p or top_p == 1:
+            kept[token] = p[token] if p[token] >= min_p * best else 0
+        total += p[token].item()
+    return kept / kept.sum()
+
+
+def draw(logits, generator, top_p=1.0, min_p=0.0):
+    p = shares(logits, top_p, min_p)
+    noise = torch.rand(p.shape, generator=generator, dtype=p.dtype, device=p.device)
+    return (p / -noise.log()).argmax(-1)
+
+
+# %% right="14.S2" name="by a bound on the sorted logits"
+def shares(logits, top_p=1.0, min_p=0.0):
+    best, order = torch.sort(logits, dim=-1, descending=True, stable=True)
+    p = best.softmax(-1)
+    out = p < min_p * p[..., :1]
+    if top_p < 1:
+        before = torch.cat([torch.zeros_like(p[..., :1]), p.cumsum(-1)[..., :-1]], dim=-1)
+        out = out | (before >= top_p)
+    best = best.masked_fill(out, -torch.inf).softmax(-1)
+    return torch.empty_like(best).scatter_(-1, order, best)
+
+
+def draw(logits, generator, top_p=1.0, min_p=0.0):
+    p = shares(logits, top_p, min_p).cumsum(-1)
+    numbers = torch.rand(len(p), 1, generator=generator, dtype=p.dtype, device=p.device) * p[:, -1:]
+    return torch.searchsorted(p, numbers, right=True).squeeze(1)

@@ -97,7 +97,7 @@ def test_the_greedy_text_is_the_librarys_with_cache_and_without(pair, own):
 def test_guesses_of_a_draft_change_nothing(pair, own):
     mine, _ = pair
     notebook = build.solution_notebook(COURSE, ENTRY)
-    (cell,) = [cell for cell in notebook.cells if role_of(cell.id) is CellRole.STRETCH]
+    cell = next(cell for cell in notebook.cells if role_of(cell.id) is CellRole.STRETCH)
     space = {"torch": torch}
     exec(cell.source, space)
     draft, prompt = loaded(own, llama.tiny(seed=2)), IDS[1, :4].tolist()

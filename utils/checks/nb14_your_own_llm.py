@@ -19,7 +19,7 @@ from utils.grading.contract import Contract, world_kept
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.parts import part
-from utils.grading.remote import Library, Remote, kind, read
+from utils.grading.remote import NAN, Library, Remote, kind, promised, read
 from utils.subwords import PIECES, ByteLevel
 
 State = Mapping[str, torch.Tensor]
@@ -1621,3 +1621,139 @@ def speculative(speculative, lib):
         )
         assert len(fed) <= needed, told
         assert len(fed) >= needed, "the large model is called less often than it can be: some tokens are not its own."
+
+
+# 14.S2
+
+
+def kept_shares(
+    logits: torch.Tensor,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+    *,
+    whole: bool = False,
+    more: int = 0,
+    tie: int = 1,
+    divided: bool = True,
+    together: bool = False,
+    after: bool = False,
+) -> torch.Tensor:
+    """The shares of tokens, token by token; with mistakes on request.
+
+    `whole` compares min_p with probabilities themselves; `more` tokens are kept beyond those of top_p; `tie` is -1 if
+    larger numbers come first; `divided` says whether the shares are divided by their sum, `together` whether all rows
+    have the order of the first one, `after` whether top_p looks at what min_p left.
+    """
+    rows = []
+    first = logits.reshape(-1, logits.size(-1))[:1].double().softmax(-1)
+    for row in logits.reshape(-1, logits.size(-1)):
+        p = row.double().softmax(-1)
+        bound = min_p if whole else min_p * float(p.max())
+        by_min = [token for token in range(len(p)) if p[token] >= bound]
+        summed = p / p[by_min].sum() if after else p
+        base = first[0] if together else p
+        order = sorted(by_min if after else range(len(p)), key=lambda token: (-float(base[token]), tie * token))
+        total, kept = 0.0, list[int]()
+        for token in order:
+            if total >= top_p and top_p < 1:
+                break
+            kept.append(token)
+            total += float(summed[token])
+        kept = order[: max(len(kept) + more, 0)] if top_p < 1 else kept
+        found = torch.zeros_like(p)
+        stays = [token for token in kept if token in by_min]
+        found[stays] = p[stays]
+        rows.append(found / found.sum() if divided else found)
+    return torch.stack(rows).reshape(logits.shape).to(logits.dtype)
+
+
+SHARES = Contract(
+    "shares(logits, top_p, min_p)",
+    sizes={"V": (1, 9, 600), "_p": (1, 9), "_m": (0, 9)},
+    logits="floats (..., V)",
+    top_p="= _p / 10 + 0.0123",
+    min_p="= _m / 20 + 0.0041",
+    gives="the shares: as logits (..., V)",
+    right=kept_shares,
+    low=False,
+)
+
+
+def outside(tokens: torch.Tensor, logits: torch.Tensor, generator: torch.Generator, top_p: float, min_p: float) -> str:
+    """What is wrong with tokens that were drawn: one that is left out, or "" if there is none."""
+    p = kept_shares(logits, top_p, min_p)
+    left_out = bool((p.gather(-1, tokens.unsqueeze(-1)) == 0).any())
+    return "a token is drawn that is left out." if left_out else ""
+
+
+DRAWS_OF = Contract(
+    "draw(logits, generator, top_p, min_p)",
+    sizes={"B": (2, 5), "V": (5, 9), "_p": (8, 9), "_m": (0, 1)},
+    logits="floats (B, V)",
+    generator="generator",
+    top_p="= _p / 10 + 0.0123",
+    min_p="= _m / 20 + 0.0041",
+    gives="the tokens: int64 (B)",
+    fits=outside,
+    pairs={"the tokens of two rows depend on each other.": lambda tokens, *given: [(int(tokens[0]), int(tokens[1]))]},
+)
+
+
+def keeps_these(shares: Remote, logits: torch.Tensor, **how: float) -> None:
+    """Fail unless these are the shares for these options."""
+    wanted = kept_shares(logits, **how)
+    guesses: dict[str, Callable[[], torch.Tensor]] = {
+        "nothing is left out.": lambda: logits.softmax(-1),
+        "`top_p` looks at what `min_p` left. Both look at softmax(logits).": lambda: kept_shares(
+            logits, **how, after=True
+        ),
+        "the shares that are left do not sum to 1.": lambda: kept_shares(logits, **how, divided=False),
+        "the token with which the sum reaches `top_p` is left out. It stays.": lambda: kept_shares(
+            logits, **how, more=-1
+        ),
+        "a token too many is kept: the sum before it is `top_p` already.": lambda: kept_shares(logits, **how, more=1),
+        "of equally likely tokens those with larger numbers stay. Keep the smaller ones.": lambda: kept_shares(
+            logits, **how, tie=-1
+        ),
+        "`min_p` is compared with the probabilities. Compare them with `min_p` times the largest one.": lambda: (
+            kept_shares(logits, **how, whole=True)
+        ),
+        "all rows keep the tokens of the first one. Each row has its own.": lambda: kept_shares(
+            logits, **how, together=True
+        ),
+        "`min_p` is not used.": lambda: kept_shares(logits, **{**how, "min_p": 0.0}),
+        "`top_p` is not used.": lambda: kept_shares(logits, **{**how, "top_p": 1.0}),
+    }
+    known = {told: guess for told, guess in guesses.items() if not bool((guess() - wanted).abs().max() < 1e-6)}
+    told = f"the shares for {', '.join(f'{name} = {value:g}' for name, value in how.items())} are wrong."
+    expect.like(expect.floats(shares(logits, **how), tuple(logits.shape), "the shares"), wanted, told, known, 1e-5)
+
+
+@stretch("14.S2", forbids=MODELS)
+def sampling(shares, draw, lib):
+    """Top-p and min-p, row by row, ties by number, never nothing left; draws with these shares, each by itself."""
+    promised(NAN)
+    p = torch.tensor([[0.05, 0.4, 0.1, 0.25, 0.2], [0.3, 0.05, 0.15, 0.1, 0.4]])
+    for how in ({"top_p": 0.6}, {"min_p": 0.28}, {"top_p": 0.8, "min_p": 0.56}, {"top_p": 0.72, "min_p": 0.45}):
+        keeps_these(shares, p.log(), **how)
+    keeps_these(shares, p.log()[0], top_p=0.6)
+    keeps_these(shares, torch.zeros(3, 8), top_p=0.45)
+    keeps_these(shares, torch.zeros(3, 8), min_p=1.0)
+    told = "with a tiny `top_p` no token is left. The likeliest one always is."
+    tiny = shares(p.log(), top_p=1e-6)
+    assert not tiny.isnan().any() and bool(tiny.any()), told
+    keeps_these(shares, p.log(), top_p=1e-6)
+    tail = torch.cat([torch.zeros(1), torch.full((4,), -19.0)])
+    told = "with `top_p` = 1 unlikely tokens are left out: the sum rounds to 1 before its end. 1 keeps all."
+    assert bool(shares(tail, top_p=1.0).all()) and bool(shares(tail).all()), told
+    SHARES.hold(shares, lib, "sizes", "large", "dtypes", "layout", "memory", "device")
+    rows = p.log().repeat(4000, 1)
+    seed = lib(torch).Generator().manual_seed(14)
+    tokens = expect.tensor(draw(rows, seed, top_p=0.8), (8000,), "the tokens")
+    assert tokens.dtype is torch.int64, f"the tokens are {tokens.dtype}, not int64."
+    for row, wanted in enumerate(kept_shares(p.log(), 0.8)):
+        counts = tokens[row::2].bincount(minlength=5)
+        for token, share in enumerate(wanted.tolist()):
+            told = "the tokens are not drawn with the shares of their own row."
+            expect.likely(int(counts[token]), 4000, share, told)
+    DRAWS_OF.hold(draw, lib, "sizes", "memory", "draws", "device")
