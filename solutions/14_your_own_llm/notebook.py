@@ -1089,7 +1089,7 @@ plots.curves(
 # **Predict first.** All tokens are equally likely. Which share of them is left by a top-p of a half, and by a min-p
 # of a half?
 #
-# **Exercise 14.S2** (not graded, about 20 minutes). Write `shares` and `draw`.
+# **Exercise 14.S2** (not graded, about 20 minutes, medium). Write `shares` and `draw`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -1101,6 +1101,10 @@ plots.curves(
 # A token counts if the sum of those **before** it is less than $p$: so the likeliest one always does. A sum may round
 # to 1 before its end.
 # </details>
+
+
+# %%
+predict("14.S2", "b", a="half, and half", b="half, and all", c="all, and half")
 
 
 # %% stretch="14.S2"
