@@ -1744,7 +1744,7 @@ def sampling(shares, draw, lib):
     assert not tiny.isnan().any() and bool(tiny.any()), told
     keeps_these(shares, p.log(), top_p=1e-6)
     tail = torch.cat([torch.zeros(1), torch.full((4,), -19.0)])
-    told = "with `top_p` = 1 unlikely tokens are left out: the sum rounds to 1 before its end. 1 keeps all."
+    told = "with `top_p` = 1 unlikely tokens are left out: the sum rounds to 1 before its end. With 1 all stay."
     assert bool(shares(tail, top_p=1.0).all()) and bool(shares(tail).all()), told
     SHARES.hold(shares, lib, "sizes", "large", "dtypes", "layout", "memory", "device")
     rows = p.log().repeat(4000, 1)
