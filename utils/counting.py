@@ -7,7 +7,7 @@ about three seconds once.
 
 import io
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 LAB: dict[str, Any] = {"V": 50_001, "D": 200, "F": 200, "L": 4}  # the lab's language model
@@ -230,6 +231,16 @@ def saved_bytes(model: nn.Module, call: Callable[[], torch.Tensor]) -> int:
     total = sum(storage.nbytes() for storage in kept.values())
     del result
     return total
+
+
+def recomputed(layers: Iterable[nn.Module], x: torch.Tensor) -> torch.Tensor:
+    """`layers` one after another on x, which needs a gradient; the backward pass computes each of them once more.
+
+    Each layer keeps its input alone, which hooks on saved tensors see.
+    """
+    for layer in layers:
+        x = checkpoint(layer, x, use_reentrant=True)
+    return x
 
 
 def file_bytes(model: nn.Module) -> int:

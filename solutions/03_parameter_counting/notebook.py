@@ -35,6 +35,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -993,6 +994,7 @@ def best_size(N, losses):
 checks.best_size(best_size)
 
 # %% [markdown]
+<<<<<<< HEAD
 # **What is such a fit worth?** The model of notebook 01 learned to guess the next character of the documentation, at
 # several widths and with five seeds each. By the count of 3.11 each run took 30, 90 or 270 GFLOP (billions of FLOPs).
 # The learning rate of each width was chosen by a search. Batches and schedule are the same, and no text was read twice.
@@ -1035,6 +1037,90 @@ reveal("3.E1")
 # they know nothing of choices that all runs share: in the search, twice the chosen learning rate cost more than half
 # the size did, at every width. A fit like this is worth something for the size, around which the loss is flat, and
 # less for the loss.
+=======
+# ## 3.14 Sixteen bits
+#
+# In **bfloat16** a number takes 2 bytes. Its exponent is that of float32. Of the digits in base 2 it keeps 8, where
+# float32 keeps 24. So from $2^e$ to $2^{e+1}$ neighbours are this far apart:
+#
+# $$\mathrm{gap} = \epsilon \cdot 2^{e}, \qquad 2^e \le |x| < 2^{e+1}.$$
+#
+# `torch.finfo` knows $\epsilon$, the gap above 1. A sum is rounded to the nearest number. So what is smaller than half
+# a gap is lost, however often it is added. That is why products are in sixteen bits, and sums, and the weights that an
+# optimizer changes, in float32 (Micikevicius et al. 2018).
+#
+# **Predict first.** Begin with 0 and add 1 a thousand times in bfloat16. What comes?
+#
+# **Exercise 3.14** (2 points, about 15 minutes, medium). Write `gap` and `accumulate`, a point each.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `math.frexp` gives the exponent without rounding. Its own is larger by one than $e$.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `math.log2` of a number just below a power of two may round up to it. And `Tensor.sum` keeps more digits inside than
+# its result has.
+# </details>
+
+
+# %%
+predict("3.14", 256)
+
+
+# %% exercise="3.14"
+def gap(x, dtype):
+    """The distance from |x| to the next larger number of `dtype`, a float.
+
+    x is a float that `dtype` (torch.bfloat16, float16, float32 or float64) can hold: not 0, nor too small or too large
+    for the formula.
+    """
+    ### BEGIN SOLUTION
+    return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
+    ### END SOLUTION
+
+
+def accumulate(start, updates, dtype):
+    """Add the rows of `updates` (steps, n) to `start` (n,), one after another; return the last sum, (n,) in `dtype`.
+
+    Start, each row and each sum are rounded to `dtype`. There may be no rows, and thousands. What is given is float32.
+    """
+    ### BEGIN SOLUTION
+    total = start.to(dtype, copy=True)
+    for row in updates.to(dtype):
+        total = total + row
+    return total
+    ### END SOLUTION
+
+
+# %% check="3.14"
+checks.sixteen_bits(gap, accumulate)
+
+# %%
+kinds = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+counts = [*range(0, 1001, 50)]
+sums = {
+    name: [accumulate(torch.zeros(1), torch.ones(n, 1), kind).item() for n in counts] for name, kind in kinds.items()
+}
+weights, steps = torch.tensor([1.0, 0.1]), torch.full((100, 2), 1e-3)
+for name, kind in kinds.items():
+    moved = ", ".join(f"{one:.4f}" for one in accumulate(weights, steps, kind).tolist())
+    print(f"{name:>8}: gap above 1 {gap(1.0, kind):.1g}; 1 and 0.1 after a hundred steps of 0.001: {moved}")
+
+# %%
+plots.curves(
+    sums,
+    x=counts,
+    xlabel="how often 1 was added",
+    ylabel="sum",
+    alt="Sums of ones: in float32 and float16 a straight line to 1000, in bfloat16 the sum stays at 256.",
+)
+
+# %% [markdown]
+# The sum stops at 256. From there on the gap is 2, and 257 is halfway between two neighbours. It is rounded to the one
+# whose last digit is 0. A weight of 1 never moves by steps of `0.001`.
+>>>>>>> a366c21 (3.14: what bfloat16 keeps, sums that lose updates; activations with recomputation, formula against measurement)
 
 # %% [markdown]
 # ## Measurements
@@ -1124,6 +1210,25 @@ plots.curves(
 # The estimate leaves out what enters no product: the inputs of the norms, the results of
 # the softmax. Its shape is right where the attention weights are written out. The fused
 # attention never keeps them: it computes them again, and its line is straight.
+#
+# So may you. Keep the input of each layer alone, and let the backward pass compute the layer once more
+# (`torch.utils.checkpoint`). Then $L$ layers keep $4BTLD$ bytes until the backward pass, and that pass holds the
+# activations of one layer at a time. The price is a second forward pass.
+
+# %% tags=["experiment"]
+rows = {}
+for T in size["lengths"]:
+    x = torch.randn(size["B"], T, 200, device=device, requires_grad=True)
+    with sdpa_kernel(SDPBackend.MATH):
+        written_out = counting.saved_bytes(layers, lambda: layers(x))
+        recomputed = counting.saved_bytes(layers, lambda: counting.recomputed(layers, x))
+        one = counting.saved_bytes(layers[0], lambda: layers[0](x))
+    rows[T] = [written_out, 4 * size["B"] * T * 4 * 200, recomputed, recomputed + one]
+columns = ["all is kept", "inputs alone: formula", "measured", "with one layer at a time"]
+pd.DataFrame.from_dict(rows, orient="index", columns=columns).map("{:,}".format)
+
+# %% [markdown]
+# Formula and measurement are equal to the byte.
 
 # %% [markdown]
 # **Time.** Twice the FLOPs, twice the time? And how much longer is forward and backward than

@@ -11,7 +11,16 @@ from random import Random
 from typing import Any
 
 from autograder.author.checks import private, swept
-from utils.checks.nb03_parameter_counting import BEST_SIZE, Case, compare, vertex_size, whole
+from utils.checks.nb03_parameter_counting import (
+    ACCUMULATE,
+    BEST_SIZE,
+    Case,
+    compare,
+    is_the_gap,
+    sums_up,
+    vertex_size,
+    whole,
+)
 from utils.grading import expect
 from utils.grading.contract import Contract, Size
 from utils.grading.expect import draw
@@ -421,3 +430,21 @@ def other_budgets(best_size):
         drawn = [2 + size / max(sizes) + pick.uniform(0, 0.1) for size in sizes]
         expect.refuses(best_size, sizes, drawn, says=f"{len({*sizes})} different sizes are accepted.")
     expect.refuses(best_size, N, [5 - loss for loss in losses], says="a parabola that opens downward is accepted.")
+
+
+# 3.14
+
+sums = swept("3.14", ACCUMULATE, "accumulate", without=("sizes", "layout", "device"))
+
+
+@private("3.14", tells="for other numbers the gap is wrong.", part="gap")
+def other_gaps(gap, lib):
+    for seed in range(3170, 3174):
+        is_the_gap(gap, lib, seed)
+
+
+@private("3.14", tells="other sums are wrong, or thousands of rows.", part="accumulate")
+def other_sums(accumulate, lib):
+    for seed, steps in enumerate((2, 50, 2000), 3180):
+        start, updates = expect.normal(3, seed=seed), 0.01 * expect.normal(steps, 3, seed=seed + 10)
+        sums_up(accumulate, lib, start, updates)

@@ -2179,6 +2179,7 @@ def best_size(N, losses):
     return np.exp(middle - b / (2 * a))
 
 
+<<<<<<< HEAD
 # %% right="3.13" name="single precision around the mean"
 def best_size(N, losses):
     x, y = torch.tensor(N, dtype=torch.float64).log(), torch.tensor(losses)
@@ -2191,3 +2192,177 @@ def best_size(N, losses):
     if a <= 0:
         raise ValueError("it opens downward")
     return (middle - b / a / 2).exp()
+=======
+# %% [markdown]
+# ## 3.14
+
+# %% wrong="3.14" name="epsilon alone" says="It grows with x" loses="gap"
+# - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
+# + return torch.finfo(dtype).eps
+
+
+# %% wrong="3.14" name="epsilon times x" says="epsilon times |x| here" loses="gap"
+# - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
+# + return torch.finfo(dtype).eps * abs(x)
+
+
+# %% wrong="3.14" name="the exponent of frexp" says="gives e + 1" loses="gap"
+# - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
+# + return torch.finfo(dtype).eps * 2.0 ** math.frexp(x)[1]
+
+
+# %% wrong="3.14" name="half of it" says="twice too small" loses="gap"
+# - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
+# + return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 2)
+
+
+# %% wrong="3.14" name="always bfloat16" says="that of bfloat16" loses="gap"
+# - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
+# + return torch.finfo(torch.bfloat16).eps * 2.0 ** (math.frexp(x)[1] - 1)
+
+
+# %% wrong="3.14" name="Python's own numbers" says="that of float64" loses="gap"
+# - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
+# + return math.ulp(x)
+
+
+# %% wrong="3.14" name="a rounded logarithm" says="Just below a power of two" loses="gap"
+# - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
+# + return torch.finfo(dtype).eps * 2.0 ** math.floor(torch.tensor(abs(x)).log2().item())
+
+
+# %% wrong="3.14" name="the gap below" says="For a power of two" loses="gap"
+# - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
+# + return torch.finfo(dtype).eps * 2.0 ** (math.ceil(math.log2(abs(x))) - 1)
+
+
+# %% wrong="3.14" name="no negative x" says="It depends on |x|" loses="gap"
+# - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
+# + return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1) * (1 if x > 0 else -1)
+
+
+# %% wrong="3.14" name="rounded once" says="Round it after each row" loses="accumulate"
+# - total = start.to(dtype, copy=True)
+# - for row in updates.to(dtype):
+# -     total = total + row
+# - return total
+# + return (start.to(dtype).double() + updates.to(dtype).double().sum(0)).to(dtype)
+
+
+# %% wrong="3.14" name="the rows first" says="The rows are summed first" loses="accumulate"
+# - total = start.to(dtype, copy=True)
+# - for row in updates.to(dtype):
+# -     total = total + row
+# - return total
+# + total = torch.zeros_like(start, dtype=dtype)
+# + for row in updates.to(dtype):
+# +     total = total + row
+# + return start.to(dtype) + total
+
+
+# %% wrong="3.14" name="rows as they are" says="The rows are not rounded" loses="accumulate"
+# - for row in updates.to(dtype):
+# -     total = total + row
+# + for row in updates:
+# +     total = (total.double() + row.double()).to(dtype)
+
+
+# %% wrong="3.14" name="the start as it is" says="The start is not rounded" loses="accumulate"
+# - total = start.to(dtype, copy=True)
+# - for row in updates.to(dtype):
+# -     total = total + row
+# - return total
+# + total = start.double()
+# + for row in updates.to(dtype):
+# +     total = (total + row.double()).to(dtype).double()
+# + return total.to(dtype)
+
+
+# %% wrong="3.14" name="from the last row on" says="from the last to the first" loses="accumulate"
+# - for row in updates.to(dtype):
+# + for row in updates.to(dtype).flip(0):
+
+
+# %% wrong="3.14" name="the start alone" says="no row is added" loses="accumulate"
+# - total = total + row
+# + total + row
+
+
+# %% wrong="3.14" name="in float32" says="The sum should be bfloat16" loses="accumulate"
+# - return total
+# + return total.float()
+
+
+# %% wrong="3.14" name="changes the start" says="your code changes" loses="accumulate"
+# - total = start.to(dtype, copy=True)
+# - for row in updates.to(dtype):
+# -     total = total + row
+# + total = start.to(dtype)
+# + for row in updates.to(dtype):
+# +     total += row
+
+
+# %% wrong="3.14" name="gives back the start" says="Make a new tensor" loses="accumulate"
+# - total = start.to(dtype, copy=True)
+# + total = start.to(dtype)
+
+
+# %% wrong="3.14" name="a thousand rows at most" says="larger than those of the notebook" loses="accumulate" private=true
+# - for row in updates.to(dtype):
+# + for row in updates.to(dtype)[:1000]:
+
+
+# %% right="3.14" name="the next number, and recursion by halves of a loop"
+def gap(x, dtype):
+    here = torch.tensor(abs(x), dtype=dtype)
+    return (torch.nextafter(here, torch.tensor(float("inf"), dtype=dtype)).double() - here.double()).item()
+
+
+def accumulate(start, updates, dtype):
+    total = start.to(dtype).clone()
+    for step in range(updates.size(0)):
+        total += updates[step].to(dtype)
+    return total
+
+
+# %% right="3.14" name="by doubling, and in double precision that is rounded"
+def gap(x, dtype):
+    power, x = 1.0, abs(x)
+    while power > x:
+        power /= 2
+    while 2 * power <= x:
+        power *= 2
+    return power * float(torch.finfo(dtype).eps)
+
+
+def accumulate(start, updates, dtype):
+    total = start.to(dtype).to(torch.float64)
+    for row in updates:
+        total = (total + row.to(dtype).double()).to(dtype).double()
+    return total.to(dtype)
+
+
+# %% right="3.14" name="by torch.frexp and torch.add"
+def gap(x, dtype):
+    _, exponent = torch.frexp(torch.tensor(x, dtype=torch.float64))
+    return torch.ldexp(torch.tensor(torch.finfo(dtype).eps, dtype=torch.float64), exponent - 1).item()
+
+
+def accumulate(start, updates, dtype):
+    from functools import reduce
+
+    return reduce(torch.add, updates.to(dtype).unbind(0), start.to(dtype) + torch.zeros_like(start, dtype=dtype))
+
+
+# %% right="3.14" name="by the text of the number, and columns"
+def gap(x, dtype):
+    exponent = int(float(x).hex().partition("p")[2])
+    return math.ldexp(torch.finfo(dtype).eps, exponent)
+
+
+def accumulate(start, updates, dtype):
+    rows = torch.cat([start.unsqueeze(0), updates]).to(dtype)
+    while len(rows) > 1:
+        rows = torch.cat([rows[:1] + rows[1:2], rows[2:]])
+    return rows[0].clone()
+>>>>>>> a366c21 (3.14: what bfloat16 keeps, sums that lose updates; activations with recomputation, formula against measurement)

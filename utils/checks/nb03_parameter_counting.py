@@ -12,12 +12,13 @@ import torch
 from torch import nn
 
 from utils import counting, variants
+from utils.checks import nb03_toys as toys
 from utils.counting import numel, on_meta
-from utils.grading import expect
+from utils.grading import expect, probes
 from utils.grading.check import check
-from utils.grading.contract import Contract
+from utils.grading.contract import Contract, world_kept
 from utils.grading.parts import part
-from utils.grading.remote import Remote, kind, name_of
+from utils.grading.remote import Library, Remote, kind, name_of
 
 Case = tuple[dict[str, Any], int]  # arguments by name, in the order of the signature, and the right answer
 Guess = Callable[[int, Any], int]  # from the right answer and the arguments to what a misconception answers
@@ -1210,3 +1211,133 @@ def best_size(best_size, lib):
         says="two different sizes are accepted. They do not determine a parabola: it should raise ValueError.",
     )
     BEST_SIZE.hold(best_size, lib, "sizes", "memory")
+
+
+# 3.14
+
+DTYPES = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}  # digits in base 2
+
+
+def rounded(numbers: torch.Tensor, digits: int) -> torch.Tensor:
+    """Numbers in double precision, rounded to so many digits in base 2, halves to the even neighbour."""
+    mantissa, exponent = torch.frexp(numbers.double())
+    return torch.ldexp(torch.round(mantissa * 2.0**digits), exponent - digits)
+
+
+def distance(x: float, name: str) -> float:
+    """The distance from |x| to the next larger number of a dtype: by counting up to the power of two above it."""
+    low = 2.0**-60
+    while low * 2 <= abs(x):
+        low *= 2
+    return low / 2 ** (DTYPES[name] - 1)
+
+
+def numbers_of(seed: int, name: str) -> list[float]:
+    """Numbers of a dtype: of all sizes, powers of two, and their neighbours below."""
+    some = expect.draw(seed)
+    powers = [2.0**power for power in (-12, -3, 0, 1, some.randint(2, 13))]
+    below = [power * (1 - 2.0 ** -DTYPES[name]) for power in powers]
+    drawn = [some.choice((-1, 1)) * 2.0 ** some.randint(-12, 13) * some.uniform(1, 2) for _ in range(6)]
+    return [1.0, 1.5, *rounded(torch.tensor(drawn, dtype=torch.float64), DTYPES[name]).tolist(), *powers, *below]
+
+
+def is_the_gap(gap: Remote, lib: Library, seed: int) -> None:
+    """Fail unless `gap` is right for numbers of each dtype."""
+    guesses: dict[str, Callable[[float, str], float]] = {
+        "The gap is the same for all x here. It grows with x.": lambda x, name: distance(1.0, name),
+        "The gap is epsilon times |x| here. Between two powers of two it is the same.": lambda x, name: (
+            abs(x) * distance(1.0, name)
+        ),
+        "The gap is twice too large: `math.frexp` gives e + 1.": lambda x, name: 2 * distance(x, name),
+        "The gap is twice too small.": lambda x, name: distance(x, name) / 2,
+        "The dtype is not used. Here the gap is that of bfloat16.": lambda x, name: distance(x, "bfloat16"),
+        "The dtype is not used. Here the gap is that of float32.": lambda x, name: distance(x, "float32"),
+        "The dtype is not used. Here the gap is that of float64.": lambda x, name: distance(x, "float64"),
+    }
+    cases = [(x, name) for name in DTYPES for x in numbers_of(seed, name)]
+    found = [expect.number(gap(x, getattr(lib(torch), name)), "what `gap` returns") for x, name in cases]
+    wanted = [distance(x, name) for x, name in cases]
+    for sentence, guess in guesses.items():
+        assert found == wanted or found != [guess(x, name) for x, name in cases], sentence
+    negative = [(x, one) for (x, _), one, right in zip(cases, found, wanted, strict=True) if one != right]
+    assert not negative or any(x > 0 for x, _ in negative), "For negative x the gap is wrong. It depends on |x|."
+    for (x, name), one, right in zip(cases, found, wanted, strict=True):
+        if one == right:
+            continue
+        power = 2.0 ** round(math.log2(abs(x)))
+        told = f"For a power of two in {name} the gap is wrong: it is the one above it."
+        assert abs(x) != power, told
+        told = f"Just below a power of two, in {name}, the gap is wrong. Take the exponent without rounding."
+        assert not 0 < 1 - abs(x) / power < 1e-2, told
+        raise AssertionError(f"The gap of {name} is wrong for x = {x:g}.")
+
+
+def summed(start: torch.Tensor, updates: torch.Tensor, digits: int, mistake: str = "") -> torch.Tensor:
+    """The last sum, of numbers that are rounded to so many digits; with a mistake on request."""
+    total = rounded(start, 53 if mistake == "start" else digits)
+    rows = updates.double() if mistake == "rows" else rounded(updates, digits)
+    if mistake == "rows first":
+        both = torch.zeros_like(total)
+        for row in rows:
+            both = rounded(both + row, digits)
+        return rounded(total + both, digits)
+    for row in rows.flip(0) if mistake == "last first" else rows:
+        total = rounded(total + row, 53 if mistake == "once" else digits)
+    return rounded(total, digits)
+
+
+def sums_up(accumulate: Remote, lib: Library, start: torch.Tensor, updates: torch.Tensor) -> None:
+    """Fail unless the sums are right in each dtype."""
+    for name, digits in DTYPES.items():
+        dtype = getattr(torch, name)
+        found = accumulate(start, updates, getattr(lib(torch), name))
+        expect.tensor(found, tuple(start.shape), f"the sum in {name}")
+        assert found.dtype is dtype, f"The sum should be {name}, and it is {str(found.dtype)[6:]}."
+        guesses = {
+            "The sum is rounded once, at the end. Round it after each row.": "once",
+            "The rows are summed first. Add one after another to the start.": "rows first",
+            "The rows are not rounded before they are added.": "rows",
+            "The start is not rounded before the first row is added.": "start",
+            "The rows are added from the last to the first.": "last first",
+        }
+        wanted = summed(start, updates, digits)
+        if torch.equal(found.double(), wanted):
+            continue
+        for sentence, mistake in guesses.items():
+            guess = summed(start, updates, digits, mistake)
+            assert not torch.equal(found.double(), guess) or torch.equal(guess, wanted), sentence
+        assert not torch.equal(found.double(), rounded(start, digits)), "This is the start: no row is added."
+        raise AssertionError(f"The sums in {name} are wrong.")
+
+
+ACCUMULATE = Contract(
+    "accumulate(start, updates, dtype)",
+    sizes={"steps": (0, 9, 3000), "n": (1, 7, 600)},
+    start="floats (n)",
+    updates="floats (steps, n)",
+    dtype=lambda toys, seed: toys.dtype_named("float32"),
+    toys=toys,
+    gives="the sum: float32 (n)",
+    right=lambda start, updates, dtype: summed(start.float(), updates.float(), 24),
+    low=False,
+)
+
+
+@check("3.14", points=2)
+def sixteen_bits(gap, accumulate, lib):
+    """The gap between neighbours of a dtype; sums that are rounded after each row."""
+    with part("gap", 1):
+        is_the_gap(gap, lib, 314)
+        with world_kept(lib, "after `gap(1.0, torch.float32)`"):
+            gap(1.0, lib(torch).float32)
+
+    with part("accumulate", 1):
+        for seed, (steps, n) in enumerate(((30, 4), (1, 5), (3, 3), (200, 1)), 3141):
+            sums_up(accumulate, lib, 5 * expect.normal(n, seed=seed), expect.normal(steps, n, seed=seed + 10))
+        sums_up(accumulate, lib, torch.tensor([1.0, 0.1, 100.0]), torch.full((40, 3), 1e-3))
+        sums_up(accumulate, lib, torch.zeros(2), torch.tensor([[1.0, 1 / 3]]).expand(600, 2).clone())
+        start, nothing = expect.normal(4, seed=3160), torch.zeros(0, 4)
+        sums_up(accumulate, lib, start, nothing)
+        again = lib(probes).again_after_clearing(accumulate, start, nothing, lib(torch).float32)
+        assert expect.same(again, start), "Without rows the sum is the given start itself. Make a new tensor."
+        ACCUMULATE.hold(accumulate, lib, "sizes", "layout", "memory", "device")
