@@ -994,7 +994,6 @@ def best_size(N, losses):
 checks.best_size(best_size)
 
 # %% [markdown]
-<<<<<<< HEAD
 # **What is such a fit worth?** The model of notebook 01 learned to guess the next character of the documentation, at
 # several widths and with five seeds each. By the count of 3.11 each run took 30, 90 or 270 GFLOP (billions of FLOPs).
 # The learning rate of each width was chosen by a search. Batches and schedule are the same, and no text was read twice.
@@ -1037,7 +1036,8 @@ reveal("3.E1")
 # they know nothing of choices that all runs share: in the search, twice the chosen learning rate cost more than half
 # the size did, at every width. A fit like this is worth something for the size, around which the loss is flat, and
 # less for the loss.
-=======
+
+# %% [markdown]
 # ## 3.14 Sixteen bits
 #
 # In **bfloat16** a number takes 2 bytes. Its exponent is that of float32. Of the digits in base 2 it keeps 8, where
@@ -1120,7 +1120,6 @@ plots.curves(
 # %% [markdown]
 # The sum stops at 256. From there on the gap is 2, and 257 is halfway between two neighbours. It is rounded to the one
 # whose last digit is 0. A weight of 1 never moves by steps of `0.001`.
->>>>>>> a366c21 (3.14: what bfloat16 keeps, sums that lose updates; activations with recomputation, formula against measurement)
 
 # %% [markdown]
 # ## Measurements

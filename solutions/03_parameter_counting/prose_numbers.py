@@ -64,7 +64,6 @@ def bert(head_layers: int | None = None) -> str:
     return said(numel(counting.bert(**counting.BERT)) + head)
 
 
-<<<<<<< HEAD
 # The scaling experiment
 
 
@@ -104,14 +103,14 @@ def measured_size() -> float:
 def between(value: float, ends: tuple[float, float]) -> bool:
     """Whether a value is inside an interval."""
     return ends[0] <= value <= ends[1]
-=======
+
+
 def ones_in_bfloat16() -> float:
     """Where a sum of a thousand ones stays that bfloat16 holds."""
     total = torch.zeros(1, dtype=torch.bfloat16)
     for _ in range(1000):
         total = total + 1
     return total.item()
->>>>>>> a366c21 (3.14: what bfloat16 keeps, sums that lose updates; activations with recomputation, formula against measurement)
 
 
 NUMBERS: dict[str, Callable[[], str]] = {

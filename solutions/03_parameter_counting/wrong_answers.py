@@ -2179,7 +2179,6 @@ def best_size(N, losses):
     return np.exp(middle - b / (2 * a))
 
 
-<<<<<<< HEAD
 # %% right="3.13" name="single precision around the mean"
 def best_size(N, losses):
     x, y = torch.tensor(N, dtype=torch.float64).log(), torch.tensor(losses)
@@ -2192,7 +2191,8 @@ def best_size(N, losses):
     if a <= 0:
         raise ValueError("it opens downward")
     return (middle - b / a / 2).exp()
-=======
+
+
 # %% [markdown]
 # ## 3.14
 
@@ -2365,4 +2365,3 @@ def accumulate(start, updates, dtype):
     while len(rows) > 1:
         rows = torch.cat([rows[:1] + rows[1:2], rows[2:]])
     return rows[0].clone()
->>>>>>> a366c21 (3.14: what bfloat16 keeps, sums that lose updates; activations with recomputation, formula against measurement)
