@@ -1,13 +1,13 @@
 """The block diagrams of the notebooks, as data. `show(name)` is the picture, as the last line of a cell.
 
-After a change, `python -m utils.block_diagrams` draws them anew, and `autograder build` puts them into the notebooks.
+After a change, `python docs/draw_diagrams.py` draws them again, and the next build puts them into the notebooks.
 """
 
 import base64
 import html
 from pathlib import Path
 
-from utils.diagrams import Box, Diagram, Line, add, faults, flow, label, memory, png, residual, tensor, title
+from utils.diagrams import Box, Diagram, Line, add, flow, label, memory, residual, tensor, title
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "diagrams"
 
@@ -331,9 +331,9 @@ def adapter_columns() -> tuple[dict[str, Box], list[Line]]:
         ways = [57 + 58 * place for place in range(len(parts) + 1)]  # below each part, and above the last one
         boxes[name] = title(x, 18, name, 136)
         names = [f"{name} {place}" for place in range(len(parts))]
-        for place, part in enumerate(parts):
-            new = "new" if part in ("adapter", "three adapters", "fusion") else "part"
-            boxes[names[place]] = Box(x, 86 + 58 * place, part, 134, 32, new)
+        for place, block in enumerate(parts):
+            new = "new" if block in ("adapter", "three adapters", "fusion") else "part"
+            boxes[names[place]] = Box(x, 86 + 58 * place, block, 134, 32, new)
         lines += [flow((x, 40), names[0]), *map(flow, names, names[1:]), flow(names[-1], (x, ways[-1] + 8))]
         beside, last = x + 77, len(parts) - 1
         lines.append(flow((x, ways[0]), (beside, ways[0]), (beside, 86 + 58), names[1]))
@@ -401,19 +401,3 @@ def show(name: str) -> Shown:
         FileNotFoundError: it was not drawn.
     """
     return Shown(name)
-
-
-def draw() -> None:
-    """Draw the file of each diagram.
-
-    Raises:
-        ValueError: a layout has faults.
-    """
-    for name, diagram in PICTURES.items():
-        if found := [*faults(diagram)]:
-            raise ValueError(f"{name}: {'; '.join(found)}")
-        (FOLDER / f"{name}.png").write_bytes(png(diagram))
-
-
-if __name__ == "__main__":
-    draw()

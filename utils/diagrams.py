@@ -1,6 +1,6 @@
 """Block diagrams in one look: boxes, arrows between them, a residual stream, sums, and labels with shapes.
 
-What a diagram shows is data, in `utils.block_diagrams`. `python -m utils.block_diagrams` draws each into a file of
+What a diagram shows is data, in `utils.block_diagrams`. `python docs/draw_diagrams.py` draws each into a file of
 `data/diagrams`, and the build puts these files into the notebooks, so that a picture is there before any cell has run.
 
 A diagram has no background of its own. All text is on a light plate, and lines are of colours that are seen on white

@@ -133,7 +133,7 @@ def _show_diagrams(notebook: NotebookNode) -> None:
         except (KeyError, FileNotFoundError) as missing:
             raise CourseError(
                 f"cell {cell.id} shows {shown[1]}, which is not drawn: describe it in utils/block_diagrams.py, and run "
-                "`python -m utils.block_diagrams`"
+                "`python docs/draw_diagrams.py`"
             ) from missing
         cell.outputs = [nbformat.v4.new_output("display_data", picture.bundle)]
 

@@ -23,7 +23,7 @@
 # Work from top to bottom. Each exercise is checked on the spot and stands on its own:
 # if one resists, go on and come back. Grading asks a little more than the check that you see:
 # other sizes and numbers, and what the text and the docstrings promise at their edges. Tensors that
-# your code makes belong on the device of those that it is given, so that it runs on a GPU, too. What your code
+# your code makes belong on the device of those that it is given, so that it runs on a GPU too. What your code
 # is given, it never changes, and a result is new: who writes into it changes no later one.
 #
 # Functions of libraries that do all the work of an exercise are not allowed in it. Its docstring names them; models
@@ -342,7 +342,7 @@ for n_heads in (1, 2, 6):
 # The norm comes after the sum: **post-norm**, as in the original paper. Dropout acts in
 # four places: the three in the formula, and the attention weights. There
 # `nn.MultiheadAttention` does it for you; it equals your 1.3. Dropout alone depends on the mode:
-# the mask holds in training, too.
+# the mask holds in training too.
 
 # %% tags=["experiment"]
 block_diagrams.show("layer")
@@ -1172,7 +1172,7 @@ plots.heatmaps(
 # ### BEGIN SOLUTION
 # All positions of a sentence are trained at once, and the target of position $t$ is the input at
 # position $t+1$. Without the mask, attention can read that input, so the answer is part of the question.
-# The model without the mask learned to copy: attend one position to the right and repeat what stands there.
+# The model without the mask learned to copy: attend one position to the right and repeat what is there.
 # It shows in the attention maps, which are bright one step right of the diagonal; in the loss, which
 # falls towards zero on training and validation sentences alike; and in the same weights with the future
 # hidden, whose perplexity is worse than that of the model trained with the mask.

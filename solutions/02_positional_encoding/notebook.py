@@ -67,7 +67,7 @@ from utils.predictions import predict, reveal
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `torch.arange` counts in steps, too. `table[:, 0::2]` is every second column, and can
+# `torch.arange` counts in steps too. `table[:, 0::2]` is every second column, and can
 # be assigned to.
 # </details>
 #

@@ -392,7 +392,7 @@ interactive(where_they_are, start={"width": 512, "layers": 6, "vocabulary": 10_0
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# The new head replaces the old one. The embedding stays: a classifier reads words, too.
+# The new head replaces the old one. The embedding stays: a classifier reads words too.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -786,7 +786,7 @@ for T in (32, 256, 2048):
 # $$\mathrm{FLOPs\ per\ token\ of\ training} \approx 6 N.$$
 #
 # It is off in two places. An embedding is looked up, not multiplied, unless the head
-# uses its table, too. And attention multiplies queries with keys and weights with values: products
+# uses its table too. And attention multiplies queries with keys and weights with values: products
 # without parameters.
 #
 # **Predict first.** 95% of the lab's language model are two tables. Is $6N$ too large or too
@@ -1282,7 +1282,7 @@ plots.curves(
 # against a large vocabulary); one table in BERT's base and two in the language model may be mentioned.
 # One point: two ways with a cost each (tying: one matrix for two purposes; subwords: longer sequences;
 # factorisation: fewer dimensions per word; smaller vocabulary: unknown words; wider or deeper layers: they lower the
-# vocabulary's share, too, and cost parameters, memory and FLOPs). Half a point for two ways without costs or one way
+# vocabulary's share too, and cost parameters, memory and FLOPs). Half a point for two ways without costs or one way
 # with its cost.
 # No point for "more data" or "fewer heads": neither changes the count.
 # === END MARK SCHEME ===

@@ -12,8 +12,7 @@ from torch import nn
 from utils import counting
 from utils.checks.nb03_parameter_counting import LARGE
 from utils.counting import numel
-from utils.experiments import scaling
-from utils.experiments.experiment import Run
+from utils.experiments import experiment, scaling
 from utils.experiments.seed_table import SeedTable, t_interval
 
 LAB, SMALL = counting.LAB, counting.LAB | {"V": 100}
@@ -68,7 +67,7 @@ def bert(head_layers: int | None = None) -> str:
 
 
 @cache
-def runs() -> dict[str, list[Run]]:
+def runs() -> dict[str, list[experiment.Run]]:
     """Its recorded runs."""
     return scaling.recorded()
 

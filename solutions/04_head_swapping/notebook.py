@@ -175,7 +175,7 @@ interactive(first_opinions, weights_of_size=[0.0, 0.02, 0.1, 0.3, 1.0], seed=ran
 
 
 # %%
-predict("4.2", "a", a="yes", b="no", c="only if its head is trained, too")
+predict("4.2", "a", a="yes", b="no", c="only if its head is trained too")
 
 
 # %% exercise="4.2"
@@ -184,7 +184,7 @@ class Model(nn.Module):
 
     Parts: `base`, called with tokens (B, T) and mask (B, T), gives states (B, T, d_model);
     `head`, states to logits; `pool`, None or a function of states and mask that gives (B, d_model).
-    If it is a module, it is a part, too. What is assigned to a part later, None included, is used from then on.
+    If it is a module, it is a part too. What is assigned to a part later, None included, is used from then on.
     Nothing is kept from one call to the next.
     """
 
@@ -368,7 +368,7 @@ base, head, text = toys.Reader(20, 8), nn.Linear(8, 1), torch.randint(1, 20, (1,
 drift = {"last position": [], "last real token": []}
 for pads in range(13):
     tokens, mask = F.pad(text, (0, pads)), F.pad(torch.ones_like(text), (0, pads))
-    states = base(tokens)  # reads padding, too
+    states = base(tokens)  # reads padding too
     drift["last position"].append(head(states[:, -1]).item())
     drift["last real token"].append(head(last_real(states, mask)).item())
 alt = "Two lines: the logit at the last position drifts with the padding, that at the last real token is flat."
@@ -415,7 +415,7 @@ def collate(examples, pad_id, max_len=None):
     """Make a batch of `examples`, a list of (token numbers, label), which stay as they are.
 
     Args:
-        pad_id: fills short rows, on the right; all of it if a text has no tokens. It may be a real token, too.
+        pad_id: fills short rows, on the right; all of it if a text has no tokens. It may be a real token too.
         max_len: rows lose what is beyond; None keeps all.
 
     Returns:
@@ -541,7 +541,7 @@ print(f"chosen on validation, its test accuracy: {test.gather(1, chosen).mean():
 # %% [markdown]
 # Coins know nothing, and the best of them looks as if it did. Only the last line tells
 # the truth, because the choice never saw the test. Validation accuracies of chosen models
-# flatter, too.
+# flatter too.
 
 # %% [markdown]
 # ## 4.7 Freeze and probe
@@ -642,7 +642,7 @@ print(f"{trainable(probe):,} after unfreezing")
 # million parameters that comes as a package (`data/smollm.py` says how), frozen; the task is
 # to say which of seven libraries a sentence of documentation comes from, with the names taken
 # out. `gpu` trains all of the original lab's model on French book reviews. `smoke` only
-# shows that the machinery runs: its "checkpoint" is random, too, so there is nothing to find.
+# shows that the machinery runs: its "checkpoint" is random too, so there is nothing to find.
 #
 # <!-- box: size gpu -->
 #
@@ -725,7 +725,7 @@ print("epoch chosen, the median over seeds:", transfer.best_epochs(runs))
 # %% [markdown]
 # Each interval in the table is over the seeds. They differ in which examples were drawn, in their order, in
 # dropout, and for *scratch* in the random weights. The sentences below it claim a difference only if it would
-# hold for other seeds and other test examples, too; the next notebook takes their rule apart.
+# hold for other seeds and other test examples too; the next notebook takes their rule apart.
 #
 # The last line is the epoch that was chosen. All
 # runs have as many epochs, so fewer examples also means fewer steps. Where the best epoch is the last, or
@@ -820,7 +820,7 @@ print(SeedTable(curves), *SeedTable(curves).compared(lab.questions()), sep="\n\n
 # instead of one per text), while the base's states are of use to both.
 # One point: the objectives compared in at least two of the three: what is predicted (next token or class), at how many
 # positions (each token or once per text), where labels come from (the text itself or people).
-# Half a point off if the answer says that the base has to be replaced, too.
+# Half a point off if the answer says that the base has to be replaced too.
 # === END MARK SCHEME ===
 # ### END SOLUTION
 

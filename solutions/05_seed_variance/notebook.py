@@ -283,7 +283,7 @@ def make_optimizer(model, peak):
     """AdamW with rate `peak`, betas 0.9 and 0.999, weight decay 0.01.
 
     Biases and the weights of norms are not decayed, whatever they are called and whatever norms they are (RMSNorm,
-    GroupNorm and BatchNorm, too). Weights of more dimensions are decayed, embeddings included; a weight that two parts
+    GroupNorm and BatchNorm too). Weights of more dimensions are decayed, embeddings included; a weight that two parts
     share, once. Nothing is kept from one model to the next.
     """
     ### BEGIN SOLUTION
@@ -1154,7 +1154,7 @@ for start, runs_of in recorded.items():
 #
 # GLUE has a task in which that is the rule. WNLI's training and development sets share sentences with opposite labels,
 # so a model that fits the one is worse than the majority class on the other; the authors of BERT left it out of their
-# table. In the ARCT task, too, models found a word whose presence told the label. When the same items were given with
+# table. In the ARCT task too, models found a word whose presence told the label. When the same items were given with
 # the clue turned round, their accuracy fell to chance (Niven and Kao 2019).
 #
 # Two more questions need a GPU; `cpu` passes them over. Which of the three suspects makes the
@@ -1225,11 +1225,11 @@ if epochs:
 # One point: too few labelled examples for learning language from scratch, or no pretraining, read from numbers: the
 # random start is not shown to be above the majority (or its runs are degenerate) although its training loss has
 # fallen far below 0.69; or the same model is clearly better from pretrained weights. "What is missing is
-# pretraining; that more pairs would help is not shown" gets the point, too. If the student's own runs ended with a
+# pretraining; that more pairs would help is not shown" gets the point too. If the student's own runs ended with a
 # training loss near 0.69 (a rate
 # at which runs give up, or a smaller size), "these runs did not even fit the training pairs" is the right
 # reading of them, and gets the point.
-# One point: an experiment that could show the opposite, too: more labelled data from scratch (MNLI), or training loss
+# One point: an experiment that could show the opposite too: more labelled data from scratch (MNLI), or training loss
 # against validation loss with more epochs; changing only the seed or the learning rate is not enough.
 # No point for "the model is too small" or "too few epochs" without evidence.
 # === END MARK SCHEME ===

@@ -612,7 +612,7 @@ plots.tables(
 # ## Experiment: does it pay?
 #
 # Three **experiments** on RTE with the same seeds: all of a pretrained encoder fine-tuned; one
-# adapter in a frozen encoder; the fusion of MNLI, QNLI and SICK, frozen, too. `COURSE_PROFILE` decides the
+# adapter in a frozen encoder; the fusion of MNLI, QNLI and SICK, frozen too. `COURSE_PROFILE` decides the
 # size. `gpu` takes bert-base-uncased and published adapters from the hub, `cpu` a small packaged
 # encoder and adapters that come with the course. Each of these was trained on all pairs of its task that the authors
 # had, for as long as it got better; its QNLI is made of pairs of a question and a sentence from SQuAD. `smoke` takes a

@@ -152,7 +152,7 @@ for word in ("unable", "able", "player", "replaying", "theanthropy", "playful"):
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `nn.init.normal_(weight, std=...)` fills a parameter in place; `torch.zeros_like(ids)` lies where ids lie.
+# `nn.init.normal_(weight, std=...)` fills a parameter in place; `torch.zeros_like(ids)` is on the device of ids.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -183,7 +183,8 @@ class BertEmbeddings(nn.Module):
 
     Parts, and nothing else in its state dict: `word`, `position` and `token_type`, nn.Embedding, whose weights start
     normal with standard deviation 0.02; `norm`, nn.LayerNorm with an eps of 1e-12. All rows learn, except perhaps that
-    of word 0. Without types, all are 0. What is made lies where the ids lie, whose order in memory does not matter.
+    of word 0. Without types, all are 0. What is made is on the device of the ids, whose
+    order in memory does not matter.
     """
 
     def __init__(self, vocab_size, d_model, max_len, n_types=2, dropout=0.1):
@@ -280,11 +281,11 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 
     Each token is chosen with probability p, independently of all others, but those whose id is in the list `special`
     never (a mask in the text is a token like any other). Of the chosen ones a share split[0] becomes mask_id, split[1]
-    a token drawn evenly from all vocab_size ones (special ones and the old one, too), and split[2] stays: each for
+    a token drawn evenly from all vocab_size ones (special ones and the old one too), and split[2] stays: each for
     itself, whatever was drawn for other places.
 
     Args:
-        generator: all chance comes from this torch.Generator, which lies where ids lie; from torch's own if it is None.
+        generator: all chance comes from this torch.Generator, on the device of ids; from torch's own if it is None.
 
     Returns:
         inputs (B, T), and labels (B, T): the id of each chosen token, and -100 at all others. Both are new tensors.
@@ -389,7 +390,7 @@ class Masking:
     """One mask of `ids` for each epoch: so many `copies` that take turns (0, 1, ..., 0, 1, ...), or ever new ones.
 
     Args:
-        mask: called as mask(ids, generator=generator), with a torch.Generator that lies where ids lie; it gives inputs
+        mask: called as mask(ids, generator=generator), with a torch.Generator on the device of ids; it gives inputs
             and labels, as `mask_tokens` of 7.3 does once its other arguments are fixed: new tensors, ids stay.
         copies: None is dynamic. Less than 1: ValueError when a Masking is made.
         seed: from 0 to 999. No two seeds, whatever `copies` is, and no two copies draw the same numbers.
@@ -1073,7 +1074,7 @@ pretraining.picture(
 # In the recorded runs the four rows differ by a tenth of a nat at `[MASK]`: that the two which keep nothing are behind
 # BERT's is shown, and it is little. Elsewhere they are far apart, by one nat at random tokens and by nearly five at
 # kept ones. A model that was asked at `[MASK]` alone loses even more at a token that it can read than at one that is
-# hidden. So does the one that was also asked at random tokens: what stands there never was the answer. A model that
+# hidden. So does the one that was also asked at random tokens: what is there never was the answer. A model that
 # keeps tokens but never replaces any learns to copy: it is best on kept tokens and worst of all on random ones. Only
 # BERT's mixture reads the token, and doubts it.
 #
@@ -1155,7 +1156,7 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 # lose more at kept tokens than at [MASK]. (The numbers are those of the student's table.)
 # If all chosen tokens became [MASK], only the states at [MASK] would ever be trained. At visible tokens no loss is
 # computed, so nothing says that the state there should tell which token this is or fit its surroundings; fine-tuning
-# then meets only such tokens. Keeping some chosen tokens trains the states at visible tokens, too.
+# then meets only such tokens. Keeping some chosen tokens trains the states at visible tokens too.
 # If some were kept, but none replaced, every visible token that is asked for would be right as it stands. The model
 # would learn to copy: no context is needed. A token that is sometimes random makes copying unsafe, so the state must
 # weigh the token itself against what stands around it. Random tokens are rare (1.5% of all), so they do not spoil the
@@ -1240,8 +1241,7 @@ def choose_words(word_ids, p=0.15, generator=None):
     Args:
         word_ids: int64 (B, T), not empty: for each piece the number of its word in its row, 0 or more, and -1 for
             special tokens and pads, which are never chosen. Words may have no piece.
-        generator: all chance comes from this torch.Generator, which lies where word_ids lie; from torch's own if it is
-            None.
+        generator: all chance comes from this torch.Generator, on the device of word_ids; from torch's own if None.
 
     Returns:
         booleans (B, T), true at all pieces of the chosen words.

@@ -79,7 +79,7 @@ student.sign(STUDENT, KEY)
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `list.pop()` drops the last item, `torch.nn.utils.rnn.pad_sequence` pads, but a list comprehension does, too.
+# `list.pop()` drops the last item, `torch.nn.utils.rnn.pad_sequence` pads, but a list comprehension does too.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -361,7 +361,7 @@ alt += "half a name or another type, and 1 where entities begin with I- instead 
 plots.bars(shares, labels=list(outputs), ylabel="score", alt=alt)
 
 # %% [markdown]
-# A model that tags everything `O` is right about most tokens and finds nothing. Half a name counts as nothing, too. And
+# A model that tags everything `O` is right about most tokens and finds nothing. Half a name counts as nothing too. And
 # `I-` where `B-` is due costs nothing: the same entities are meant.
 
 # %% [markdown]
@@ -410,7 +410,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
         offsets: for each token a pair (begin, end) of places in its own text, the end excluded.
         sequence_ids: for each token 0 (question), 1 (passage) or None.
         start: the place of the answer's first character in the passage.
-        text: the answer as it stands there; "" if the question has none.
+        text: the answer as it is written there; "" if the question has none.
 
     Not there is an answer without text, or whose first or last character is in no token of the passage. A token whose
     begin is its end holds no character.
@@ -490,7 +490,7 @@ predict("8.5", "b", a="yes", b="no, if pads are masked", c="no, masked or not")
 def span_logits(states, out, mask=None):  # (B, T, d), a layer, (B, T) -> (B, T), (B, T)
     """States (B, T, d) -> logits of beginnings and of ends, each (B, T), in the order of out, an nn.Linear (d, 2).
 
-    With a mask (B, T) of ones and zeros, of any dtype (booleans, too), the logits are minus infinity where it is 0, and
+    With a mask (B, T) of ones and zeros, of any dtype (booleans too), the logits are minus infinity where it is 0, and
     not just a very small number. They have the dtype of the states.
     """
     ### BEGIN SOLUTION
@@ -564,7 +564,7 @@ plots.curves(losses, x=range(31), xlabel="pads", ylabel="loss, nats", alt=alt)
 # <details><summary>Hint 1: a function to look up</summary>
 #
 # `start[:, None] + end` holds all scores; `torch.arange(T) - torch.arange(T)[:, None]` is j - i; `argsort` has
-# `descending` and `stable`. Two loops do it, too.
+# `descending` and `stable`. Two loops do it too.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -1120,7 +1120,7 @@ print(*SeedTable(recorded, tagging.METRICS[0]).compared(tagging.questions(record
 # than the embeddings, which know nothing of their neighbours: perhaps because this encoder was tuned to compare
 # sentences, and nothing asked its last layers for single words. A BiLSTM adds much at every state. Is that because it
 # reads the words in their order, or because it has many more weights? The control below separates the two. But it does
-# not make up for the wrong state: it, too, is far better in the middle.
+# not make up for the wrong state: it too is far better in the middle.
 #
 # There it comes near the encoder that was fine-tuned as a whole, which is still a few points ahead. From random
 # weights the same encoder stays below every head on the middle state: what the frozen one knows, it did not learn
@@ -1129,7 +1129,7 @@ print(*SeedTable(recorded, tagging.METRICS[0]).compared(tagging.questions(record
 # %% [markdown]
 # ### Words in a random order
 #
-# The course trained the BiLSTM once more, on sentences whose words come in a random order, drawn anew each time. Each
+# The course trained the BiLSTM once more, on sentences whose words come in a random order, drawn again each time. Each
 # word keeps the state that it has in its sentence, and its tag. Weights, rate and steps are as before. Below are five
 # seeds each, on the embeddings, which know nothing of their neighbours, and on the state in the middle.
 
@@ -1173,7 +1173,7 @@ print(*SeedTable(ways, tagging.METRICS[0]).compared(tagging.ways_compared()), se
 #
 # The tables disagree about the last state. In the paper it is less than a point behind the one before it; here it
 # is far behind, for both heads. The two encoders have different histories. BERT's last state went into a head that
-# asks at each place which token stands there. This encoder's was tuned for one vector of the whole sentence, and
+# asks at each place which token is there. This encoder's was tuned for one vector of the whole sentence, and
 # nothing asked it for single words. That fits, and is no proof: the encoders differ in more than this. Proof would
 # be the same heads on an encoder of this size that was trained on masked tokens alone.
 #
@@ -1236,7 +1236,7 @@ for words, tags in zip(read, found):
 # After its pretraining the packaged encoder was tuned to compare sentences: the mean of the last states is one vector
 # of the sentence, and vectors of similar sentences were pulled together. No loss asked what a single word is. So the
 # last layer may drop what tells words apart and keep what serves the mean; layers before it feel that less. BERT's last
-# state goes into the head for masked tokens, which asks at each place which token stands there, and it keeps nearly all
+# state goes into the head for masked tokens, which asks at each place which token is there, and it keeps nearly all
 # that names need. A frozen layer cannot be reshaped. The last state is the best for what it was tuned for.
 # The runs show where names are found, in this encoder alone. They do not show why: a deep layer might be worse in any
 # small encoder. It would be shown by the same heads on the same encoder before it was tuned to compare sentences, or on
@@ -1252,7 +1252,7 @@ for words, tags in zip(read, found):
 # and this is an explanation, not a result: a run with the encoder before its tuning, or with one trained on masked
 # tokens alone, would show it (half a point).
 # "The last layer specialises in the pretraining objective", without which objective this encoder had, is worth no
-# point of the second: BERT's last layer has one, too, and is hardly behind.
+# point of the second: BERT's last layer has one too, and is hardly behind.
 # === END MARK SCHEME ===
 # ### END SOLUTION
 

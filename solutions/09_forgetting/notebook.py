@@ -669,7 +669,7 @@ plots.heatmaps(information, limits=None, xlabel="input", ylabel="class", alt=alt
 # $$\text{penalty} = \frac{\alpha}{2} \sum_{\text{shared}} \lVert \theta - \theta^0 \rVert^2 + \frac{\beta}{2}
 # \sum_{\text{new}} \lVert \theta \rVert^2.$$
 #
-# A head for another number of classes is new, too, even if it has the old one's name.
+# A head for another number of classes is new too, even if it has the old one's name.
 #
 # **Predict first.** With $\theta^0 = 0$ and $\alpha = \beta$, what is L2-SP?
 #
@@ -1154,7 +1154,7 @@ for metric in phases.METRICS:
 
 # %% [markdown]
 # Do tasks gain from each other when they are learned together, or does each lose? In the recorded runs below, one
-# arm learns all six libraries at once, with own heads in its loss, too. So it differs from "each alone" in what the
+# arm learns all six libraries at once, with own heads in its loss too. So it differs from "each alone" in what the
 # encoder reads, and with it in the steps of an encoder; each has the best rate of its own search. Both are there
 # once more with a quarter of the sentences, and as many steps.
 
@@ -1203,7 +1203,7 @@ own_heads.frame() if alone else None
 # %% [markdown] written="9.W1" points=2
 # ### BEGIN SOLUTION
 # One head gives no sentence of an earlier phase its library: the loss pushed the rows of old classes down, and the
-# encoder moved. "Head alone" is the row to compare with: it learns in sequence, too, and its encoder does not move.
+# encoder moved. "Head alone" is the row to compare with: it learns in sequence too, and its encoder does not move.
 # Own heads take away the choice between phases. They are compared with "each alone", which had nothing to forget;
 # what they miss was lost in the encoder or in rows that no longer fit it. A head fitted again asks what the encoder
 # still tells apart. It must be compared with the untouched encoder ("head alone"), which tells libraries apart

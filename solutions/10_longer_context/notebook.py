@@ -21,7 +21,7 @@
 # each may see words on both sides.
 #
 # Each exercise is checked on the spot. They take about three hours, without the written questions. They need no GPU,
-# but answers must run on one: what you make lies on the device of what you are given.
+# but answers must run on one: what you make is on the device of what you are given.
 
 # %% tags=["setup"]
 
@@ -599,7 +599,7 @@ predict("10.7", "c", a="about twice", b="about ten times", c="about a hundred ti
 
 # %% exercise="10.7"
 def evaluate_sliding(model, tokens, context):
-    """Predict each of tokens[context:] from the `context` tokens before it alone, read anew: two numbers.
+    """Predict each of tokens[context:] from the `context` tokens before it alone, read again: two numbers.
 
     Args:
         model: as in 10.5, `model(tokens, memories, mem_len)` -> logits, memories; here without memories. It is asked in
@@ -859,7 +859,7 @@ with torch.no_grad():
 
 # %% tags=["experiment"]
 alt = "The same for XLNet of transformers: the query output of token 2, the first in the order, moves with all tokens, "
-alt += "with its own, too."
+alt += "with its own too."
 plots.tables({"XLNet's query outputs move": seen}, rows=names, columns=names, alt=alt)
 
 # %% [markdown]

@@ -22,7 +22,7 @@
 #
 # Each exercise is checked on the spot and stands on its own. They take about two hours, without the written
 # questions and the runs, and need no GPU; but answers
-# must run on one: what you make lies on the device of what you are given.
+# must run on one: what you make is on the device of what you are given.
 
 # %% tags=["setup"]
 
@@ -155,7 +155,7 @@ print("sentence 4 in epoch 4:", sorted(other.tolist()))
 # row, after a separator. The paper (Liu et al. 2019, section 4.2) calls this FULL-SENTENCES. If rows end with their
 # document, it is DOC-SENTENCES.
 #
-# The separator costs a place, too: a sentence of $k$ tokens opens a document in a row of $r$ tokens only if
+# The separator costs a place too: a sentence of $k$ tokens opens a document in a row of $r$ tokens only if
 #
 # $$r + 1 + k \le \mathrm{max\_len}.$$
 #
@@ -185,7 +185,7 @@ def full_rows(documents, max_len, sep):
     """Rows of whole sentences, in their order, each filled as far as the next sentence allows.
 
     A sentence goes into the row of the one before it if it fits, else it begins a new row. Between two documents in one
-    row stands `sep`, and it must fit, too; no row begins or ends with it. A sentence of more than max_len tokens counts
+    row stands `sep`, and it must fit too; no row begins or ends with it. A sentence of more than max_len tokens counts
     as several: its first max_len tokens, the next ones, and so on.
 
     Args:
@@ -505,7 +505,7 @@ plots.pieces(drawn, kinds=("hidden",), alt=alt)
 
 
 # %%
-predict("11.5", "b", a="it changes, too", b="nothing", c="it changes at the next place")
+predict("11.5", "b", a="it changes too", b="nothing", c="it changes at the next place")
 
 
 # %% exercise="11.5"
@@ -943,7 +943,7 @@ print(*objectives.compared(recorded), sep="\n\n")
 # wrong pairs have, another topic. That it learned something is shown by its NSP accuracy, well above one half.
 # The row trained on SOP: above one half at SOP, so order can be read from these vectors, though not well; at NSP only
 # a little above a coin. If SOP contained NSP (who knows the order must know that two sentences belong together), it
-# would be good at both; in ALBERT's table it is far above a coin at NSP, too. Here the head never met
+# would be good at both; in ALBERT's table it is far above a coin at NSP too. Here the head never met
 # sentences of two topics in training, so it never had to compare topics; frozen vectors let it do nothing else.
 # A diagonal entry at one half would mean that nothing was learned; then the other entry of its row says nothing.
 # === BEGIN MARK SCHEME ===
@@ -1035,7 +1035,7 @@ def replace(ids, blanks, logits, generator=None):
         ids: int64 (B, T), which stay as they are.
         blanks: booleans (B, T), true where a token is drawn; elsewhere it stays.
         logits: (B, T, V); a token is drawn with the probabilities softmax(logits), for each blank by itself.
-        generator: all chance comes from this torch.Generator, which lies where ids lie; from torch's own if it is None.
+        generator: all chance comes from this torch.Generator, on the device of ids; from torch's own if it is None.
 
     What is returned needs no gradient.
     """

@@ -23,7 +23,7 @@
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
 # here, other numbers, dtypes, memory layouts and orders of calls. What is given is changed only where the text asks
 # for it. The exercises take about two and a half hours, without the written questions, and need no GPU; but answers
-# must run on one: what you make lies on the device of what you are given.
+# must run on one: what you make is on the device of what you are given.
 
 # %% tags=["setup"]
 
@@ -182,7 +182,7 @@ class SharedEncoder(nn.Module):
     """Goes through one and the same layer n_layers times; 0 times changes nothing.
 
     layer: a module from (B, T, d) to (B, T, d). It is kept as `layer`, the object itself, and is the only part: the
-    state dict has each of its weights once. Where it draws dropout, each pass draws anew.
+    state dict has each of its weights once. Where it draws dropout, each pass draws again.
     """
 
     def __init__(self, layer, n_layers):
@@ -562,7 +562,7 @@ plots.curves(losses, xlabel="step", ylabel="loss", alt=alt)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `reduction="mean"` divides by the number of classes, too.
+# `reduction="mean"` divides by the number of classes too.
 # </details>
 
 
@@ -884,7 +884,7 @@ print(*SeedTable(recorded, arms.METRICS[0]).compared(arms.questions(recorded)), 
 # does, only later. The same number at shuffled places ends at 87% on average, and that difference is shown: the places
 # count. New values at the right places end at 94%, behind every rewound model. By the rule of this course that is not
 # shown: over seeds and examples the difference is from 2.3 to 9.6 points, and p = 0.082 after the correction. So five
-# seeds leave open whether the values count, too. With few weights, three in a hundred, all arms get everything right,
+# seeds leave open whether the values count too. With few weights, three in a hundred, all arms get everything right,
 # and differ in the step: the first with 90% right comes at 75 or 100 where they are rewound, at 150 or later else.
 #
 # **Sentences.** Soft labels are 2.0 points ahead of hard ones, with the same teacher and the same sentences: small, and
@@ -927,12 +927,12 @@ print(*SeedTable(recorded, arms.METRICS[0]).compared(arms.questions(recorded)), 
 # ambiguous sentence pulls the student less, and a wrong guess of the teacher is mostly one with a low probability, so
 # that it does less harm than the same guess as a hard label. The table shows it between "hard labels" and "soft
 # labels": the same teacher, sentences, steps and student; only the kind of label differs. Between "own labels" and
-# "soft labels" the sentences differ, too: 300 with true labels against all of them without. There both count, more text
+# "soft labels" the sentences differ too: 300 with true labels against all of them without. There both count, more text
 # and softer labels; "hard labels" separates them. No difference is to be expected where the teacher is sure and right
 # of everything, as for lookups, or where the student sees so few sentences that it learns them all by heart.
 # === BEGIN MARK SCHEME ===
 # One point: what soft labels carry (similar classes, certainty), and the pair hard against soft as its evidence. One
-# point: own against soft differs in the sentences, too; a case without a difference (a teacher that is sure).
+# point: own against soft differs in the sentences too; a case without a difference (a teacher that is sure).
 # === END MARK SCHEME ===
 # ### END SOLUTION
 

@@ -146,7 +146,7 @@ plots.heatmaps({"weights": weights}, alt=alt, xlabel="place of the memory", ylab
 
 # %% [markdown]
 # The weights are a table of 4 rows and 7 columns, and the output is as long as $x$. Padding gets exactly nothing, not a
-# little: whatever stands there, the output is the same.
+# little: whatever is there, the output is the same.
 
 # %% [markdown]
 # ## 13.2 The decoder's layer
@@ -644,7 +644,7 @@ class BertFusedLayer(nn.Module):
         ### END SOLUTION
 
     def forward(self, x, bert, allowed=None, bert_allowed=None):  # (B, T, d_model), (B, L, d_bert) -> (B, T, d_model)
-        """bert (B, L, its width) stays as it is, its requires_grad, too, and no gradient flows to it.
+        """bert (B, L, its width) stays as it is, its requires_grad too, and no gradient flows to it.
 
         `allowed`, of x, is None or bool (B or 1, T or 1, T), and `bert_allowed`, of bert, None or (B or 1, T or 1, L).
         """
@@ -957,7 +957,7 @@ for languages, scores in arms.FUSED_BLEU.items():
 # ### BEGIN SOLUTION
 # The two cut a sentence differently: BERT into pieces of its own vocabulary, with [CLS] and [SEP], the translator into
 # its own tokens. The numbers differ, so there is no vector to add to the third token; and the widths and what the
-# coordinates mean differ, too. Attention needs neither equal lengths nor a known alignment: it learns which pieces each
+# coordinates mean differ too. Attention needs neither equal lengths nor a known alignment: it learns which pieces each
 # token reads, through maps of its own. The queries come from the layer since its output needs one row for each of the
 # layer's tokens, to be averaged with self-attention and added to x. With queries from BERT, there would be a row for
 # each piece (an error, or worse, where lengths agree by accident: rows that belong to other tokens), and the values
@@ -976,7 +976,7 @@ for languages, scores in arms.FUSED_BLEU.items():
 # %% [markdown] written="13.W2" points=2
 # ### BEGIN SOLUTION
 # That no difference is shown, unless the intervals say otherwise: with three seeds the interval over seeds alone is
-# wide (t of 2 degrees of freedom is 4.3), and other sentences would move BLEU, too. In the recorded table, beams with a
+# wide (t of 2 degrees of freedom is 4.3), and other sentences would move BLEU too. In the recorded table, beams with a
 # penalty are more than two BLEU ahead of greedy search with few pairs, and that is not shown. Next: pair by seed and by
 # sentence (both systems on the same ones), draw both again, more seeds, and a larger test set; say beforehand what is
 # compared, and correct for the

@@ -140,7 +140,7 @@ plots.curves(
 # \qquad \varphi = t\, \theta^{-2i/d}.$$
 #
 # Neither is better. But weights trained with one layout do not work in the other, and no shape complains. The base
-# $\theta$ belongs to the model, too. `start` is the position of the first token.
+# $\theta$ belongs to the model too. `start` is the position of the first token.
 #
 # **Predict first.** You take the wrong pairs. Do the lengths of queries and keys change? Do scores still depend on
 # the distance alone?
@@ -154,7 +154,7 @@ plots.curves(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# There are d/2 angles for each position, one for each pair: not d. What you make lies on the device of x.
+# There are d/2 angles for each position, one for each pair: not d. What you make is on the device of x.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -583,7 +583,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
             own generator.
         cached: each token goes into the model once. If false, the whole text goes in each time, with no past.
 
-    The model is called once for each new token, with numbers that lie on the device of its parameters. Prompts and
+    The model is called once for each new token, with numbers that are on the device of its parameters. Prompts and
     texts may have thousands of tokens. `tokens` stay as they are, and so does the model: its weights, their gradients
     and dtype, and the mode of all its parts, which is one mode.
     """
@@ -685,7 +685,7 @@ predict("14.7", "c", a="a shape that does not fit", b="a missing name", c="none"
 def to_halves(weight, d_head):
     """Reorder the rows of a projection (heads * d_head, d_model) within each head, from pairs to halves.
 
-    Rows 2i and 2i + 1 of a head become its rows i and i + d_head/2. The given tensor stays as it is; the dtype, too.
+    Rows 2i and 2i + 1 of a head become its rows i and i + d_head/2. The given tensor stays as it is; the dtype too.
     """
     ### BEGIN SOLUTION
     return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
@@ -876,7 +876,7 @@ with torch.no_grad():
 print(f"largest logit {theirs.abs().max():.1f}, largest difference {(ours - theirs).abs().max():.1g}")
 
 # %% [markdown]
-# Its tokenizer is a list of merges, too. In your `encode` it gives the tokens that the library gives, piece by piece:
+# Its tokenizer is a list of merges too. In your `encode` it gives the tokens that the library gives, piece by piece:
 # the library cuts a text in its own way first, at signs as well.
 
 # %% tags=["experiment"]

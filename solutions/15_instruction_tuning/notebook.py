@@ -246,8 +246,8 @@ for name, (gap, moved) in gaps.items():
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Who freezes last freezes $A$ and $B$, too. And a model that is changed while you walk through it shows you the new
-# layers: make a list first.
+# Freeze first: frozen afterwards, $A$ and $B$ do not learn. And a model that is changed while
+# you walk through it shows you the new layers: make a list first.
 # </details>
 
 
@@ -716,9 +716,10 @@ for k in (1, 5, 10):
 # | sort | `Sort 87, 90, 59.` | `[59, 87, 90]` |
 # | French | `What is Austria in French?` | `[Autriche]` |
 #
-# The French names are those of CLDR. No question of the test is among those to learn from, and no place. The model
-# meets the questions **before** any tuning, after LoRA at queries and values, and after tuning all weights, each for
-# equally many steps, with dialogues packed as in 15.5. Its loss on Python's documentation says what it forgets.
+# The French names are those of CLDR. No question of the test is among those to learn from; nor is the name of a place.
+# The model meets the questions **before** any tuning, after LoRA at queries and values, and after tuning all weights,
+# each for equally many steps, with dialogues packed as in 15.5. Its loss on the documentation of Python says what it
+# forgets.
 #
 # **The packaged SmolLM2-135M** is the *Instruct* model: after its pretraining it was tuned to chat, with this template,
 # and its package stores the weights in four bits (`data/README.md`, "smollm"). So it is not tuned for the first time
@@ -779,7 +780,7 @@ tuning.picture(recorded, "anywhere", alt) if recorded else None
 #
 # **What is forgotten.** LoRA ends with a loss on other text that is 0.06 nats higher than before, which is shown. With
 # all weights no rise is shown. That is not what "LoRA learns less and forgets less" would lead you to expect. But the
-# learning rates decide, too: LoRA's is forty times as large, and was chosen among two, while all weights had one.
+# learning rates decide too: LoRA's is forty times as large, and was chosen among two, while all weights had one.
 # Three of the five seeds that were planned are recorded.
 
 # %% [markdown]
@@ -791,7 +792,7 @@ tuning.picture(recorded, "anywhere", alt) if recorded else None
 # %% [markdown] written="15.W1" points=2
 # ### BEGIN SOLUTION
 # The form was learned in all three kinds: no answer was in brackets before, and all are after, by LoRA and by all
-# weights. Sums and sorting: more answers are right, too, wherever they stand. The model could add and sort, at least
+# weights. Sums and sorting: more answers are right too, wherever they stand. The model could add and sort, at least
 # partly, and the examples told it what is asked: before, it replied to "Sort" with a single number. French: the form
 # alone. Hardly a name is right before or after, and no name of the test was among those to learn from: the model puts
 # a wrong name into brackets. The column "right anywhere" tells one from the other, since it asks for no form: where
@@ -852,7 +853,7 @@ def dpo_loss(chosen, rejected, ref_chosen, ref_rejected, beta):  # four times (B
     """The mean of DPO's loss over pairs, a tensor with one number.
 
     Log-probabilities of the answers under the model, and under the reference: four tensors (B,) of floats of one dtype,
-    which the loss has, too. Gradients reach the first two and no others.
+    which the loss has too. Gradients reach the first two and no others.
     """
     ### BEGIN SOLUTION
     better, worse = chosen - ref_chosen.detach(), rejected - ref_rejected.detach()

@@ -19,6 +19,7 @@ COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
 # Lines that both sides have because everybody who writes torch has them; each was looked at.
 IDIOMS = {
+    "from utils import counting",
     "began = clock()",
     "began = time.perf_counter()",
     "device = next(model.parameters()).device",

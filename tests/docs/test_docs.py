@@ -59,7 +59,7 @@ NOT_RUN = {
     r"autograder similar .*": "needs two submissions; tests/similarity/test_similar.py runs it",
     r"python -m pytest .*2\.8.*": "of an exercise that is not there; the test is looked for",
     r"python -m pytest .*test_prose.*": "a test of its own",
-    r"python -m utils\.block_diagrams": "writes into data/diagrams; tests/docs/test_diagrams.py draws them elsewhere",
+    r"python docs/draw_diagrams\.py": "writes into data/diagrams; tests/docs/test_diagrams.py draws them elsewhere",
     r"autograder (--tree tutorial|demo --download) .*": "test_the_tutorial_does_what_it_shows runs them",
     r"AUTOGRADER_LOCAL=.*": "of one's own settings; tests/test_local_settings.py has pytest choose by them",
 }

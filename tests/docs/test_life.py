@@ -101,7 +101,7 @@ def test_a_translation_is_built_and_submissions_in_either_language_fit(settings,
     course_tree.build_tree(known)
     released = course_tree.release_notebook(known, known.notebooks[0])
     german = "\n".join(cell.source for cell in released.cells)
-    assert "**Aufgabe 1.2** (2 Punkte, etwa 10 minutes). Write `causal_mask`. Eine Zeile genügt." in german
+    assert "**Aufgabe 1.2** (2 Punkte, etwa 10 minutes, easy). Write `causal_mask`. Eine Zeile genügt." in german
     assert "# 1. Ein Sprachmodell, das nicht vorausschauen darf" in german
     english = synthetic.Maker(course.load(), course.load().notebook("01")).file()
     answered, _ = restore.restore(restore.read(english, 20), released)

@@ -252,11 +252,11 @@ def shuffled() -> dict[str, Tagging]:
 
 def shuffled_compared() -> list[tuple[str, str]]:
     """The pairs that say what order is worth to a BiLSTM, and what is left to it without order."""
-    pairs = []
+    comparisons = []
     for state in SHUFFLED_STATES:
         name = f"{BILSTM}, state {state}"
-        pairs += [(f"{name}, shuffled", name), (f"{LINEAR}, state {state}", f"{name}, shuffled")]
-    return pairs
+        comparisons += [(f"{name}, shuffled", name), (f"{LINEAR}, state {state}", f"{name}, shuffled")]
+    return comparisons
 
 
 def table_7(some: Mapping[str, Sequence[Run]]) -> "pd.DataFrame":
