@@ -95,7 +95,10 @@ class LoRALinear(nn.Module):
         ### END SOLUTION
 
     def forward(self, x):
-        """From x (..., in), of the dtype of the weights, to (..., out). Gradients reach x, A and B, in both modes."""
+        """From x (..., in), of the dtype of the weights, to (..., out).
+
+        Gradients reach x, A and B, in training and in evaluation mode.
+        """
         ### BEGIN SOLUTION
         if self.merged:
             return self.linear(x)
@@ -246,8 +249,8 @@ for name, (gap, moved) in gaps.items():
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Freeze first: frozen afterwards, $A$ and $B$ do not learn. And a model that is changed while
-# you walk through it shows you the new layers: make a list first.
+# Freeze first: frozen afterwards, $A$ and $B$ do not learn. And what `wrap` makes may have linear
+# layers of such names inside: list the names before you change the model.
 # </details>
 
 
@@ -260,8 +263,9 @@ def add_lora(model, names, wrap):
     """Freeze a model, and put `wrap(linear)` in the place of each nn.Linear whose last name is in `names`.
 
     Works in place, and returns the full names of the replaced layers, a list in the order of `named_modules()`.
-    `names` is a list. `wrap` is called once for each, with the layer itself, such as `lambda linear: LoRALinear(linear,
-    8, 16)`. What it makes stays as it is: what learns in it, learns. Nothing else changes.
+    Layers of a class derived from nn.Linear are replaced too. `names` is a list. `wrap`, such as
+    `lambda linear: LoRALinear(linear, 8, 16)`, is called once for each layer, with the layer itself. What it makes
+    stays as it is: what learns in it, learns. Nothing else changes.
     ValueError if a name is the last one of no nn.Linear in the model; the model then stays as it was.
     """
     ### BEGIN SOLUTION
@@ -451,7 +455,7 @@ predict("15.5", 19)
 
 # %% exercise="15.5"
 def pack(examples):
-    """Put dialogues into one row. `examples` is a list of pairs (tokens, labels) of equally long lists, not empty.
+    """Put dialogues into one row. `examples` is not empty: pairs (tokens, labels) of two equally long lists, not empty.
 
     Returns four tensors: tokens, labels and positions (1, T), int64, and `seen` (1, T, T), bool, which is True at
     [0, i, j] where token i may see token j. T is the sum of the lengths, and the dialogues stay in their order.
@@ -547,7 +551,7 @@ def train_step(model, optimizer, batches, clip):
 
     Args:
         model: from token numbers (B, T) to a pair: logits (B, T, V), and something else. It is in training mode after
-            the call, and meets each batch once, in that mode. Its parameters lie where the batches do.
+            the call, and meets each batch once, in that mode. Its parameters are on the device of the batches.
         batches: a list of pairs (tokens, labels), each (B, T), int64; B and T may differ between batches.
         clip: the norm of all gradients of the optimizer's parameters together is at most this when the step is made.
 

@@ -49,6 +49,7 @@ def other_mergers(merge, unmerge, lib):
         n, m, rank = (1, 1, 1) if place == 2 else (some.randint(2, 12), some.randint(2, 12), some.randint(1, 9))
         scale = some.choice([0.25, 1.5, 4.0, 30.0])
         seen.merges(merge, unmerge, lib, n, m, rank, scale, 1570 + 10 * place, bias=place % 2 == 0, dtype=dtype)
+    seen.takes_turns(merge, unmerge, lib, 1625)
     seen.merges(merge, unmerge, lib, 900, some.randint(2, 9), 4, 0.5, 1620)
 
 
@@ -100,6 +101,7 @@ def other_rows(pack):
     some = draw(1690)
     for place in range(3):
         examples = seen.some_examples(some.randint(2, 6), 1, 1700 + place)
+        examples += seen.some_examples(2, 1, 1705 + place)  # of equal lengths
         some.shuffle(examples)
         row = expect.items(pack(examples), 4, "the row")
         for found, wanted in zip(row, seen.in_a_row(examples), strict=True):
@@ -117,7 +119,9 @@ def other_batches(train_step, lib):
         V = some.randint(3, 9)
         batches = seen.batches_of(sizes, V, 1720 + 10 * place, some.choice([0.2, 0.5, 0.9]))
         clip = (1e6, 0.3, 0.02, 1e6)[place]
-        seen.steps_right(train_step, lib, batches, clip, 1770 + place, V, some.randint(2, 6), frozen=place == 2)
+        seen.steps_right(
+            train_step, lib, batches, clip, 1770 + place, V, some.randint(2, 6), frozen=place == 2, groups=place == 1
+        )
 
 
 # 15.7

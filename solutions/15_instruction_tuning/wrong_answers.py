@@ -171,6 +171,27 @@ class LoRALinear(nn.Module):
 # + return self.linear(x) + self.scale * F.linear(F.linear(x, self.A), self.B) * (1.0 if self.training else 1.01)
 
 
+# %% wrong="15.1" name="another module with the same weights" says="`linear` is another module"
+# - self.linear, self.scale, self.merged = linear.requires_grad_(False), alpha / rank, False
+# + self.scale, self.merged = alpha / rank, False
+# + self.linear = nn.Linear(linear.in_features, linear.out_features, linear.bias is not None)
+# + self.linear.weight, self.linear.bias = linear.weight, linear.bias
+# + self.linear.requires_grad_(False)
+
+
+# %% wrong="15.1" name="no slope once merged" says="the gradient of x is not that of linear(x)"
+# - if self.merged:
+# -     return self.linear(x)
+# + if self.merged:
+# +     return self.linear(x).detach()
+
+
+# %% wrong="15.1" name="one row many times" says="many entries of `A` are equal"
+# - nn.init.uniform_(self.A, -bound, bound)
+# + nn.init.uniform_(self.A[:1].detach(), -bound, bound)
+# + self.A.data = self.A[:1].detach().repeat(rank, 1)
+
+
 # %% right="15.1" name="one matrix at a time"
 class LoRALinear(nn.Module):
     def __init__(self, linear, rank, alpha):
@@ -314,6 +335,76 @@ def unmerge(layer):
 # %% wrong="15.2" name="small layers only" says="layers of other sizes" private=true
 # - layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
 # + layer.linear.weight[:, :500].add_((layer.scale * (layer.B @ layer.A))[:, :500])
+
+
+# %% wrong="15.2" name="into evaluation mode" says="changes the mode of the layer"
+# - layer.merged = True
+# + layer.merged = True
+# + layer.eval()
+
+
+# %% wrong="15.2" name="clears gradients" says="changes or clears gradients"
+# - layer.merged = True
+# + layer.merged = True
+# + layer.zero_grad(set_to_none=True)
+
+
+# %% wrong="15.2" name="remembers elsewhere" says="does not follow it"
+known = set()
+
+
+def merge(layer):
+    if id(layer) not in known:
+        known.add(id(layer))
+        with torch.no_grad():
+            layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
+        layer.merged = True
+    return layer
+
+
+def unmerge(layer):
+    if id(layer) in known:
+        known.remove(id(layer))
+        with torch.no_grad():
+            layer.linear.weight.sub_(layer.scale * (layer.B @ layer.A))
+        layer.merged = False
+    return layer
+
+
+# %% wrong="15.2" name="puts a copy back" says="loses what was added to the weight"
+def merge(layer):
+    if not layer.merged:
+        layer.before = layer.linear.weight.detach().clone()
+        with torch.no_grad():
+            layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
+        layer.merged = True
+    return layer
+
+
+def unmerge(layer):
+    if layer.merged:
+        with torch.no_grad():
+            layer.linear.weight.copy_(layer.before)
+        layer.merged = False
+    return layer
+
+
+# %% wrong="15.2" name="the first change for ever" says="does not add the new change"
+def merge(layer):
+    if not layer.merged:
+        with torch.no_grad():
+            layer.change = getattr(layer, "change", layer.scale * (layer.B @ layer.A))
+            layer.linear.weight.add_(layer.change)
+        layer.merged = True
+    return layer
+
+
+def unmerge(layer):
+    if layer.merged:
+        with torch.no_grad():
+            layer.linear.weight.sub_(layer.change)
+        layer.merged = False
+    return layer
 
 
 # %% right="15.2" name="by data and einsum"
@@ -509,6 +600,43 @@ def lora_count(c, names, rank):
 # -     raise ValueError(f"no layers are called {sorted(unknown)}")
 # - return c.n_layers * rank * sum(sums[name] for name in {*names})
 # + return c.n_layers * rank * sum(sums.get(name, 0) for name in {*names})
+
+
+# %% wrong="15.3" name="ends of names" says="`blocks.0.attention.block_proj` is replaced. Its last name is not in the list"
+# - places = [name for name, part in model.named_modules() if isinstance(part, nn.Linear) and last(name) in names]
+# + every = [name for name, part in model.named_modules() if isinstance(part, nn.Linear)]
+# + places = [name for name in every if name.endswith(tuple(names))]
+
+
+# %% wrong="15.3" name="derived classes left out" says="Its class is derived from nn.Linear"
+# - places = [name for name, part in model.named_modules() if isinstance(part, nn.Linear) and last(name) in names]
+# + places = [name for name, part in model.named_modules() if type(part) is nn.Linear and last(name) in names]
+
+
+# %% wrong="15.3" name="into evaluation mode" says="the modes of the model's parts have changed"
+# - model.requires_grad_(False)
+# + model.eval().requires_grad_(False)
+
+
+# %% wrong="15.3" name="clears gradients" says="gradients that are there are changed or cleared"
+# - model.requires_grad_(False)
+# + model.requires_grad_(False)
+# + model.zero_grad()
+
+
+# %% wrong="15.3" name="wraps before it refuses" says="a call that is refused has changed the model"
+# - places = [name for name, part in model.named_modules() if isinstance(part, nn.Linear) and last(name) in names]
+# + places = [name for name, part in model.named_modules() if isinstance(part, nn.Linear) and last(name) in names]
+# + made = {name: wrap(model.get_submodule(name)) for name in places}
+
+# - setattr(parent, last(name), wrap(model.get_submodule(name)))
+# + setattr(parent, last(name), made[name])
+
+
+# %% wrong="15.3" name="at most three dots" says="`blocks.0.expert.branch.inner.up` is not replaced"
+# - places = [name for name, part in model.named_modules() if isinstance(part, nn.Linear) and last(name) in names]
+# + places = [name for name, part in model.named_modules() if isinstance(part, nn.Linear) and last(name) in names]
+# + places = [name for name in places if name.count('.') < 4]
 
 
 # %% right="15.3" name="children, one by one"
@@ -726,6 +854,43 @@ def lora_count(c, names, rank):
 # + return F.cross_entropy(logits.view(-1, logits.size(-1)), wanted.flatten(), ignore_index=-100)
 
 
+# %% wrong="15.4" name="empties the list" says="a list that `encode` gave is changed"
+# - some = encode(piece)
+# + given = encode(piece)
+# + some = [given.pop(0) for _ in range(len(given))]
+
+
+# %% wrong="15.4" name="remembers pieces" says="remember nothing from earlier calls"
+known = {}
+
+
+def tokens_and_labels(messages, encode):
+    tokens, labels = [], []
+    for role, text in messages:
+        if role not in ("system", "user", "assistant"):
+            raise ValueError(role)
+        for place, piece in enumerate((f"<|im_start|>{role}\n", f"{text}<|im_end|>", "\n")):
+            some = encode(piece)
+            some = some if place == 1 else known.setdefault(piece, some)
+            tokens += some
+            labels += some if role == "assistant" and place == 1 else [-100] * len(some)
+    return tokens, labels
+
+
+# %% wrong="15.4" name="starts first" says="for the three pieces of a message, then for those of the next"
+def tokens_and_labels(messages, encode):
+    if any(role not in ("system", "user", "assistant") for role, _ in messages):
+        raise ValueError("who is this?")
+    starts = [encode(f"<|im_start|>{role}\n") for role, _ in messages]
+    tokens, labels = [], []
+    for (role, text), start in zip(messages, starts):
+        middle, end = encode(text + "<|im_end|>"), encode("\n")
+        tokens += start + middle + end
+        middle = middle if role == "assistant" else [-100] * len(middle)
+        labels += [-100] * len(start) + middle + [-100] * len(end)
+    return tokens, labels
+
+
 # %% right="15.4" name="piece by piece"
 def tokens_and_labels(messages, encode):
     tokens, labels = [], []
@@ -852,6 +1017,17 @@ def answer_loss(logits, labels):
 # %% wrong="15.5" name="at most a hundred tokens" says="larger than those of the notebook" private=true
 # - positions = torch.cat([torch.arange(length) for length in lengths])[None]
 # + positions = torch.cat([torch.arange(length).clamp(max=99) for length in lengths])[None]
+
+
+# %% wrong="15.5" name="known by their length" says="for dialogues of equal length, some tokens see tokens of another dialogue"
+# - owner = torch.arange(len(examples)).repeat_interleave(torch.tensor(lengths))
+# + owner = torch.tensor(lengths).repeat_interleave(torch.tensor(lengths))
+
+
+# %% wrong="15.5" name="numbers in a byte" says="for 300 dialogues of one token each, some tokens see tokens of another dialogue"
+# - owner = torch.arange(len(examples)).repeat_interleave(torch.tensor(lengths))
+# + owner = torch.arange(len(examples)).repeat_interleave(torch.tensor(lengths))
+# + owner = owner.to(torch.uint8)
 
 
 # %% right="15.5" name="blocks on the diagonal"
@@ -1022,6 +1198,40 @@ def train_step(model, optimizer, batches, clip):
 # + for tokens, labels in batches[:3]:
 
 
+# %% wrong="15.6" name="zeroes the model alone" says="a parameter that is not in the model"
+# - optimizer.zero_grad()
+# + model.zero_grad()
+
+
+# %% wrong="15.6" name="the first group alone" says="clip the gradients of all groups together"
+# - parameters = [part for group in optimizer.param_groups for part in group["params"]]
+# + parameters = optimizer.param_groups[0]["params"]
+
+
+# %% wrong="15.6" name="each group alone" says="clip the gradients of all groups together"
+# - nn.utils.clip_grad_norm_(parameters, clip)
+# + for one in optimizer.param_groups:
+# +     nn.utils.clip_grad_norm_(one["params"], clip)
+
+
+# %% wrong="15.6" name="writes into labels" says="the batches that were given are changed"
+# - logits = model(tokens)[0][:, :-1]
+# + labels[:, 0] = -100
+# + logits = model(tokens)[0][:, :-1]
+
+
+# %% wrong="15.6" name="empties the batches" says="the batches that were given are changed"
+# - for tokens, labels in batches:
+# + while batches:
+# +     tokens, labels = batches.pop(0)
+
+
+# %% wrong="15.6" name="thaws" says="those that are frozen stay frozen"
+# - optimizer.zero_grad()
+# + optimizer.zero_grad()
+# + model.requires_grad_(True)
+
+
 # %% right="15.6" name="one loss for all"
 def train_step(model, optimizer, batches, clip):
     kept = [labels[:, 1:] != -100 for _, labels in batches]
@@ -1171,6 +1381,11 @@ def train_step(model, optimizer, batches, clip):
 # + s = math.sqrt(sum((value - mean) ** 2 for value in values) / max(1, len(values) - 1))
 
 
+# %% wrong="15.7" name="tensors" says="mean, low and high should be floats"
+# - return mean, mean - half, mean + half
+# + return tuple(torch.tensor([mean, mean - half, mean + half]))
+
+
 # %% right="15.7" name="by logarithms"
 def pass_at_k(n, c, k):
     if k < 1 or k > n or c < 0 or c > n:
@@ -1241,6 +1456,17 @@ def over_tasks(right, n, k):
 # %% wrong="15.S1" name="the sum" says="the losses are summed"
 # - return -F.logsigmoid(beta * (better - worse)).mean()
 # + return -F.logsigmoid(beta * (better - worse)).sum()
+
+
+# %% wrong="15.S1" name="float32 for sixteen bits" says="It should be bfloat16"
+# - return -F.logsigmoid(beta * (better - worse)).mean()
+# + return -F.logsigmoid(beta * (better - worse).float()).mean()
+
+
+# %% wrong="15.S1" name="freezes the reference" says="they no longer ask for gradients"
+# - better, worse = chosen - ref_chosen.detach(), rejected - ref_rejected.detach()
+# + better, worse = chosen - ref_chosen.detach(), rejected - ref_rejected.detach()
+# + ref_chosen.requires_grad_(False)
 
 
 # %% right="15.S1" name="softplus"

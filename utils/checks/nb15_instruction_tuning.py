@@ -92,6 +92,8 @@ def frozen_and_fresh(LoRALinear: Remote, lib: Library, n: int, m: int, rank: int
     told = "the entries of `A` should be uniform between -1/sqrt(in) and 1/sqrt(in)"
     assert A.abs().max() <= bound * 1.0001, f"{told}: some are larger."
     count = A.numel()
+    equal = "many entries of `A` are equal. Draw each of them anew."
+    assert A.unique().numel() > 0.9 * count, equal
     assert A.abs().max() >= bound * (1 - 20 / count), f"{told}: the largest are too small."
     third = bound**2 / 3  # the mean square of such numbers, whose own spread is 0.3 of bound^2
     near = abs(A.square().mean().item() - third) < 6 * 0.3 * bound**2 / count**0.5
@@ -136,6 +138,11 @@ def lora_linear(LoRALinear, lib):
     alone, again = expect.items(lib(toys).while_merged(module, x), 2, "")
     expect.close(alone, base, "while `merged` is True, forward should give linear(x) alone.")
     expect.close(again, beside(w, x, alpha / r), "after `merged` is False again, the change should be there again.")
+    told = "while `merged` is True, the gradient of x is not that of linear(x)."
+    slope = torch.linspace(-1, 2, 2 * 5 * m).reshape(2, 5, m) @ w["linear.weight"]
+    expect.close(expect.floats(lib(toys).slope_while_merged(module, x), (2, 5, n), "the gradient"), slope, told)
+    told = "`linear` is another module. Keep the very module that is given."
+    assert lib(toys).is_kept(LoRALinear, lib(toys).linear(n, m)) is True, told
     half, v = lora(LoRALinear, lib, 5, 7, 4, 1.0, 5, bias=False)
     x = normal(3, 5, seed=7)
     told = "with an alpha smaller than the rank, or without a bias, the result is wrong."
@@ -220,6 +227,24 @@ def merges(
         expect.close(now["output"].double() / size, before["output"].double() / size, told, close)
 
 
+def takes_turns(merge: Remote, unmerge: Remote, lib: Library, seed: int) -> None:
+    """Fail unless merging follows B, the weight and `merged` where these are changed between the calls."""
+    layer = lib(toys).Low(5, 4, 2, 0.5, True, seed, "float32")
+    state = expect.state(layer, "the layer")
+    W, change = state["linear.weight"], 0.5 * (state["B"] + 1) @ state["A"]
+    set_by_hand = "where `merged` was set by hand, {} does not follow it. `layer.merged` alone says what is merged."
+    wanted = [
+        (W + change, "where B has changed since the last merge, `merge` does not add the new change."),
+        (W + 1, "`unmerge` loses what was added to the weight while it was merged. Subtract the change."),
+        (W + 1, set_by_hand.format("`merge`")),
+        (W + 1 - change, set_by_hand.format("`unmerge`")),
+        (W + 1 + change, set_by_hand.format("`merge`")),
+    ]
+    found = expect.items(lib(toys).turned(merge, unmerge, layer), len(wanted), "")
+    for one, (right, told) in zip(found, wanted, strict=True):
+        expect.close(expect.floats(one, tuple(W.shape), "the weight"), right, told, 1e-4)
+
+
 @check("15.2", points=2, forbids=("adapters", *MODELS))
 def merging(merge, unmerge, lib):
     """The change in the weight, once, and out again; in place."""
@@ -227,11 +252,17 @@ def merging(merge, unmerge, lib):
     merges(merge, unmerge, lib, 5, 5, 2, 0.3, 11, bias=False, dtype="float64")
     merges(merge, unmerge, lib, 4, 7, 1, 2.0, 21, dtype="bfloat16")
     for name, call in (("merge", merge), ("unmerge", unmerge)):
-        layer = lib(toys).Low(6, 4, 3, 0.5, True, 30, "float32")
+        layer, second, third = (lib(toys).Low(6, 4, 3, 0.5, True, 30, "float32") for _ in range(3))
         if name == "unmerge":
-            merge(layer)
+            for one in (layer, second, third):
+                merge(one)
         with world_kept(lib, f"after `{name}`"):
             call(layer)
+        told = f"`{name}` changes or clears gradients that are there. It changes the weight alone."
+        assert lib(toys).keeps_gradients(call, second) is True, told
+        told = f"`{name}` changes the mode of the layer, training or evaluation. It changes the weight alone."
+        assert lib(toys).keeps_modes(call, third) is True, told
+    takes_turns(merge, unmerge, lib, 33)
     assert lib(toys).twins_share(merge), "a weight that another layer shares is another one after merging."
     for calls in ([merge], [merge, unmerge]):
         layer = lib(toys).Merges(calls, lib(toys).Low(6, 4, 3, 0.5, True, 31, "float32"))
@@ -263,6 +294,8 @@ def inserts(add_lora: Remote, lib: Library, count: int, names: list[str], mode: 
         assert name.rpartition(".")[2] in names, told
         raise AssertionError(f"`{name}` is replaced, which is a {every.get(name, '?')}, not an nn.Linear.")
     missing = [name for name in wanted if name not in found["replaced"]]
+    if missing and all(every[name] == "Derived" for name in missing):
+        raise AssertionError(f"`{missing[0]}` is not replaced. Its class is derived from nn.Linear.")
     assert not missing, f"`{missing[0] if missing else ''}` is not replaced."
     told = "`wrap` should be called once for each layer, with the layer itself."
     assert sorted(found["given"]) == sorted(wanted), told
@@ -276,6 +309,7 @@ def inserts(add_lora: Remote, lib: Library, count: int, names: list[str], mode: 
     assert not others, told
     assert found["others"] and found["weights"], "other modules or weights than those that are replaced have changed."
     assert found["modes"], "the modes of the model's parts have changed."
+    assert found["gradients"], "gradients that are there are changed or cleared. Nothing else changes."
     returned = expect.of_type(found["returned"], list, "`add_lora` should return a list of names")
     if returned != wanted:
         assert sorted(map(str, returned)) != sorted(wanted), "the names are not in the order of `named_modules()`."
@@ -559,6 +593,19 @@ def loses(answer_loss: Remote, lib: Library) -> None:
     LOSS.hold(answer_loss, lib, "values", "dtypes", "layout", "gradients", "device")
 
 
+def encodes(tokens_and_labels: Remote, lib: Library, messages: list[tuple[str, str]]) -> None:
+    """Fail unless `encode` is called as promised, whichever it is, and what it gives stays as it is."""
+    for more in (0, 5000):
+        report = lib(toys).encoded(tokens_and_labels, messages, more)
+        assert report["kept"] is True, "a list that `encode` gave is changed. Leave what is given as it is."
+        wanted = [*written(messages, partial(toys.larger_pieces, more=more), is_answer)]
+        told = "with another `encode` the tokens or labels are wrong: remember nothing from earlier calls."
+        expect.explained(expect.items(report["found"], 2, "there should be two lists"), wanted, told, {})
+        asked = [piece for role, text in messages for piece in (f"{START}{role}\n", text + END, "\n")]
+        told = "`encode` should be called for the three pieces of a message, then for those of the next."
+        expect.explained(report["asked"], asked, told, {})
+
+
 @check("15.4", points=4, forbids=("apply_chat_template", *MODELS))
 def template(tokens_and_labels, answer_loss, lib):
     """The template's pieces, labels of answers alone, one shift, a mean over tokens."""
@@ -572,6 +619,7 @@ def template(tokens_and_labels, answer_loss, lib):
         ("user", "f"),
     ]
     writes(tokens_and_labels, lib, several)
+    encodes(tokens_and_labels, lib, several)
     found = expect.items(tokens_and_labels([("user", "x")], lib(toys).pieces), 2, "there should be two lists")
     assert {*found[1]} == {-100}, "a dialogue without an answer has a label."
     for role in ("tool", "Assistant", ""):
@@ -660,7 +708,24 @@ def packing(pack, lib):
         otherwise = f"{name} {be} not what the text says."
         explained = {told: guess.long() for told, guess in some.items()}
         expect.like(found.long(), right.long(), otherwise, explained, 1e-9)
+    alike = [([3, 5], [3, -100]), ([5, 3], [-100, 3]), ([7], [7]), ([3, 5], [3, 5]), ([9], [9])]
+    packs(pack, alike, "for dialogues of equal length")
+    packs(pack, [([place], [place]) for place in range(300)], "for 300 dialogues of one token each")
     PACK.hold(pack, lib, "memory")
+
+
+def packs(pack: Remote, examples: list[tuple[list[int], list[int]]], when: str) -> None:
+    """Fail unless these dialogues become the row that they should; `when` begins the sentence."""
+    row = expect.items(pack(examples), 4, "`pack` should return tokens, labels, positions and `seen`")
+    right = in_a_row(examples)
+    for name, found, wanted in zip(("tokens", "labels", "positions"), row, right, strict=False):
+        told = f"{when}, the {name} are wrong."
+        assert type(found) is torch.Tensor and torch.equal(found, wanted), told
+    seen, wanted = row[3], right[3]
+    told = f"{when}, `seen` is wrong."
+    assert type(seen) is torch.Tensor and seen.dtype is torch.bool and seen.shape == wanted.shape, told
+    assert not (seen & ~wanted).any(), f"{when}, some tokens see tokens of another dialogue."
+    assert torch.equal(seen, wanted), told
 
 
 # 15.6
@@ -713,7 +778,7 @@ def after_step(
     """The loss, and the weights after a step of gradient descent.
 
     how: `stale` adds gradients of ones; `each` clips every batch's gradients on their own; `frozen` leaves all but the
-    head; `value` clips each number.
+    head; `value` clips each number. `groups` is for `toys.stepped`: the step is the same.
     """
     model = toys.Guesser(V, d, 0)
     model.load_state_dict(state)
@@ -762,7 +827,7 @@ def steps_right(
     """Fail unless a step on these batches is right."""
     model = lib(toys).Guesser(V, d, seed)
     state, lr = expect.state(model, "the model"), 0.5
-    report = lib(toys).stepped(train_step, model, batches, clip, lr, how.get("frozen", False))
+    report = lib(toys).stepped(train_step, model, batches, clip, lr, **how)
     value = report["value"]
     assert type(value) is float, f"`train_step` should return a float, not {kind(value)}."
     known = partial(after_step, state, V, d, batches, lr=lr, **how)
@@ -774,6 +839,14 @@ def steps_right(
     assert sorted(map(str, asked)) == sorted(str(tokens.tolist()) for tokens, _ in batches), told
     assert all(mode for _, mode in report["asked"]), "the model is called in evaluation mode. This is training."
     assert report["steps"] == 1, f"the optimizer makes {report['steps']} steps. It should make one."
+    told = "the batches that were given are changed: leave the list and its tensors as they are."
+    assert report["kept"] is True, told
+    assert report["learns"] is True, "other parameters learn than before: those that are frozen stay frozen."
+    told = "the optimizer has a parameter that is not in the model: its earlier gradient counts. Drop it first."
+    assert report["stray"] is True, told
+    if how.get("groups") and math.isclose(value, wanted, rel_tol=1e-4):
+        told = "for an optimizer with two groups the weights are wrong: clip the gradients of all groups together."
+        expect.close(joined(report["state"]), joined(now), told, 1e-5)
     if not (math.isclose(value, wanted, rel_tol=1e-4) and expect.near(joined(report["state"]), joined(now), atol=1e-5)):
         explain_step(value, wanted, report["state"], now, batches, state, known, clip)
 
@@ -840,6 +913,7 @@ def stepping(train_step, lib):
     empty = [*batches_of([(2, 4), (1, 3)], 7, 66), (torch.tensor([[4, 5]]), torch.tensor([[4, -100]]))]
     steps_right(train_step, lib, empty, 0.2, 67)
     steps_right(train_step, lib, batches_of([(2, 5), (2, 3)], 7, 68), 0.1, 69, frozen=True)
+    steps_right(train_step, lib, few, 0.05, 73, groups=True)
     model, usual = lib(toys).Guesser(7, 5, 71), batches_of([(2, 4)], 7, 72)
     with world_kept(lib, "after `train_step`"):
         lib(toys).stepped(train_step, model, usual, 1.0, 0.1)
@@ -893,7 +967,7 @@ RIGHT = Contract(
     sizes={"N": (2, 9, 700), "k": (1, 6, 80), "_more": (0, 9)},
     n="= k + _more",
     counts=lambda toys, seed, N, k, _more: some_right(N, k, _more, seed),
-    gives="the mean: number; the low end: number; the high end: number",
+    gives="the mean: float; the low end: float; the high end: float",
     right=tasks_of,
     tolerance=1e-9,
 )
@@ -954,7 +1028,7 @@ def passing(pass_at_k, over_tasks, lib):
 def spreads(over_tasks: Remote, right: list[int], n: int, k: int) -> None:
     """Fail unless mean and interval of these tasks are right."""
     found = expect.items(over_tasks(right, n, k), 3, "`over_tasks` should return mean, low and high")
-    mean, low, high = (expect.number(one, name) for one, name in zip(found, ("mean", "low", "high"), strict=True))
+    mean, low, high = (expect.of_type(one, float, "mean, low and high should be floats") for one in found)
     wanted, least, most = tasks_of(right, n, k)
     count, half = len(right), (most - least) / 2
     pooled = chance_of_one(n * count, sum(right), k)
@@ -1043,4 +1117,7 @@ def dpo(dpo_loss, lib):
     told = "for large margins the loss is infinite or not exact: use a function that is stable there."
     zero = torch.zeros(2)
     expect.close(expect.floats(dpo_loss(far, zero, zero, zero, 1.0), (), "the loss"), torch.tensor(5000.0), told)
+    some = expect.items(lib(toys).in_sixteen_bits(dpo_loss, [a, b, ra, rb], beta), 2, "")
+    assert some[0] == "bfloat16", f"for log-probabilities in bfloat16 the loss is {some[0]}. It should be bfloat16."
+    assert some[1] is True, "the reference's log-probabilities are changed: they no longer ask for gradients."
     DPO.hold(dpo_loss, lib, "dtypes", "layout", "gradients", "device")

@@ -46,6 +46,19 @@ def while_merged(module: Any, x: torch.Tensor) -> list[torch.Tensor]:
     return found
 
 
+def is_kept(make: Callable[..., Any], base: nn.Module) -> bool:
+    """Whether `linear` of a LoRALinear is the very module that was given."""
+    return make(base, 2, 4.0).linear is base
+
+
+def slope_while_merged(module: Any, x: torch.Tensor) -> torch.Tensor:
+    """The gradient of a fixed sum over what it gives while `merged` is True, for x; zeros where none arrives."""
+    module.merged = True
+    found = gradients(module, [x])[0]
+    module.merged = False
+    return found
+
+
 def born_with(make: Callable[..., Any], dtype: str, device: str) -> list[str]:
     """The dtypes of A and B, then their devices, for a linear map of this dtype on this device."""
     base = nn.Linear(6, 4, device=device, dtype=getattr(torch, dtype))
@@ -96,6 +109,45 @@ def effects(calls: Sequence[Callable[..., Any]], layer: Low, x: torch.Tensor) ->
     return found
 
 
+def turned(merge: Callable[..., Any], unmerge: Callable[..., Any], layer: Low) -> list[torch.Tensor]:
+    """The weight after each of five turns of one sequence.
+
+    Merged after B grew by one since the last merge; unmerged after the weight grew by one; merged and unmerged after
+    `merged` was set to True by hand; merged after it was set to False by hand while the change was in the weight.
+    """
+    weight, found = layer.linear.weight, list[torch.Tensor]()
+
+    def note(call: Callable[..., Any], by_hand: bool | None = None) -> None:
+        if by_hand is not None:
+            layer.merged = by_hand
+        call(layer)
+        found.append(weight.detach().clone())
+
+    merge(layer)
+    unmerge(layer)
+    with torch.no_grad():
+        layer.B.add_(1)
+    note(merge)
+    with torch.no_grad():
+        weight.add_(1)
+    note(unmerge)
+    note(merge, True)
+    note(unmerge)
+    merge(layer)
+    note(merge, False)
+    return found
+
+
+def keeps_modes(call: Callable[..., Any], layer: Low) -> bool:
+    """Whether a call keeps the mode of a layer, and of the linear map in it, which has another one."""
+    found = []
+    for mode in (True, False):
+        layer.train(mode).linear.train(not mode)
+        call(layer)
+        found += [layer.training is mode, layer.linear.training is not mode]
+    return all(found)
+
+
 class Merges(nn.Module):
     """A layer that is merged when it is called: it is copied and moved as the layer is."""
 
@@ -140,16 +192,23 @@ def plain(linear: nn.Linear) -> nn.Module:
     return nn.Sequential(linear)
 
 
+class Derived(nn.Linear):
+    """A linear map of a class of its own."""
+
+
 class Branch(nn.Module):
     """A block of the tree: linear maps of several names, and others that look like them."""
 
     def __init__(self, d: int):
         super().__init__()
-        self.attention = nn.ModuleDict({name: nn.Linear(d, d) for name in ("q_proj", "k_proj", "v_proj", "q_proj_2")})
+        names = ("q_proj", "k_proj", "v_proj", "q_proj_2", "block_proj")
+        self.attention = nn.ModuleDict({name: nn.Linear(d, d) for name in names})
         self.mlp = nn.Sequential()
         for name in ("up", "down", "upper"):
-            self.mlp.add_module(name, nn.Linear(d, d, bias=False))
+            self.mlp.add_module(name, (Derived if name == "up" else nn.Linear)(d, d, bias=False))
         self.gate, self.norm = nn.LayerNorm(d), nn.LayerNorm(d)
+        inner = nn.ModuleDict({"k_proj": nn.Linear(d, d), "up": nn.Linear(d, d)})
+        self.expert = nn.ModuleDict({"branch": nn.ModuleDict({"inner": inner})})
 
 
 class Tree(nn.Module):
@@ -167,6 +226,12 @@ def inserted(call: Callable[..., Any], model: nn.Module, names: list[str]) -> di
     before, given = dict(model.named_modules()), list[str]()
     weights = {name: part.detach().clone() for name, part in model.state_dict().items()}
     whose = {id(part): name for name, part in before.items()}
+    slots = [*model.parameters()]
+    for slot in slots:
+        slot.grad = torch.ones_like(slot)
+    first = next(part for name, part in before.items() if name)
+    first.train(not model.training)  # one part has another mode than the model
+    modes = [part.training for part in before.values()]
 
     def wrap(linear: nn.Linear) -> nn.Module:
         given.append(whose.get(id(linear), "?"))
@@ -191,16 +256,17 @@ def inserted(call: Callable[..., Any], model: nn.Module, names: list[str]) -> di
         "others": all(after.get(name) is part for name, part in before.items() if name not in given),
         "learns": learning_names(model),
         "weights": all(one and torch.equal(held[one], weights[name]) for name, one in kept.items()),
-        "modes": len({part.training for part in before.values()}) == 1,
+        "modes": [part.training for part in before.values()] == modes,
+        "gradients": all(slot.grad is not None and bool((slot.grad == 1).all()) for slot in slots),
     }
 
 
 def left_alone(call: Callable[..., Any], model: nn.Module, names: list[str]) -> list[bool]:
-    """Whether a call is refused, and whether it leaves the modules as they are, and what learns."""
+    """Whether a call is refused, and whether it leaves the modules as they are, and what learns; `wrap` freezes."""
     before, learns = dict(model.named_modules()), learning_names(model)
     refused = False
     try:
-        call(model, names, Beside)
+        call(model, names, lambda linear: Beside(linear.requires_grad_(False)))
     except ValueError:
         refused = True
     after = dict(model.named_modules())
@@ -225,6 +291,27 @@ class Shape:
 def pieces(text: str) -> list[int]:
     """Stands for a tokenizer: a number for each letter, and a last one that depends on the whole piece."""
     return [*(ord(one) % 251 for one in text), 1000 + sum(place * ord(one) for place, one in enumerate(text, 1)) % 997]
+
+
+def larger_pieces(text: str, more: int) -> list[int]:
+    """Stands for another tokenizer: the numbers of `pieces`, so much larger."""
+    return [one + more for one in pieces(text)]
+
+
+def encoded(call: Callable[..., Any], messages: list[Any], more: int) -> dict[str, Any]:
+    """What a call with an `encode` of its own gives, asks `encode` for, and leaves of the lists that `encode` gave.
+
+    For the same piece it gives the same list each time; its numbers are those of `larger_pieces`.
+    """
+    given, asked = dict[str, list[int]](), list[str]()
+
+    def encode(text: str) -> list[int]:
+        asked.append(text)
+        return given.setdefault(text, larger_pieces(text, more))
+
+    found = call(messages, encode)
+    kept = all(some == larger_pieces(text, more) for text, some in given.items())
+    return {"found": found, "asked": asked, "kept": kept}
 
 
 # 15.6
@@ -252,26 +339,35 @@ class Guesser(nn.Module):
 
 
 def stepped(
-    call: Callable[..., Any], model: Guesser, batches: list[Any], clip: float, lr: float, frozen: bool = False
+    call: Callable[..., Any], model: Guesser, batches: list[Any], clip: float, lr: float, **how: bool
 ) -> dict[str, Any]:
     """What a step by `call` returns and leaves, with plain gradient descent; gradients of ones are there before.
 
-    With `frozen`, the optimizer has the head alone.
+    With `frozen`, the optimizer has the head alone, and what gets no gradient is frozen. With `groups`, it has two
+    groups of parameters, and in the first one a parameter that is not in the model.
     """
-    parts = model.head.parameters() if frozen else model.parameters()
-    rule = torch.optim.SGD(parts, lr=lr)
-    for slot in [*model.parameters()]:
+    stray, parts = nn.Parameter(torch.ones(3)), [*(model.head if how.get("frozen") else model).parameters()]
+    model.spare.requires_grad_(not how.get("frozen"))
+    two = [{"params": [*parts[:1], stray]}, {"params": parts[1:]}]
+    rule = torch.optim.SGD(two if how.get("groups") else parts, lr=lr)
+    for slot in [*model.parameters(), stray]:
         slot.grad = torch.ones_like(slot)
     model.eval()
-    taken = list[int]()
+    taken, learns = list[int](), learning_names(model)
     rule.register_step_post_hook(lambda *_: taken.append(1))
-    value = call(model, rule, [tuple(one) for one in batches], clip)
+    given = [tuple(one) for one in batches]
+    before = [(one, [part.clone() for part in one]) for one in given]
+    value = call(model, rule, given, clip)
+    kept = len(given) == len(before) and all(one is other for one, (other, _) in zip(given, before, strict=True))
     return {
         "value": value,
         "state": {name: part.detach().clone() for name, part in model.state_dict().items()},
         "asked": model.asked,
         "training": all(part.training for part in model.modules()),
         "steps": len(taken),
+        "learns": learning_names(model) == learns,
+        "kept": kept and all(torch.equal(*pair) for one, old in before for pair in zip(one, old, strict=True)),
+        "stray": bool((stray == 1).all()),
     }
 
 
@@ -290,3 +386,13 @@ def refused_step(call: Callable[..., Any], model: Guesser, batches: list[Any]) -
     same = all(torch.equal(before[name], part) for name, part in model.state_dict().items())
     kept = all(part.grad is not None and bool((part.grad == 1).all()) for part in model.parameters())
     return [refused, same and kept and not model.training, not model.asked]
+
+
+# 15.S1
+
+
+def in_sixteen_bits(call: Callable[..., Any], given: list[torch.Tensor], beta: float) -> list[Any]:
+    """The dtype of the loss for these numbers in bfloat16, and whether all of them still ask for gradients."""
+    some = [one.bfloat16().requires_grad_() for one in given]
+    found = call(*some, beta)
+    return [str(found.dtype)[6:], all(one.requires_grad for one in some)]
