@@ -314,7 +314,7 @@ def inserts(add_lora: Remote, lib: Library, count: int, names: list[str], mode: 
     if returned != wanted:
         assert sorted(map(str, returned)) != sorted(wanted), "the names are not in the order of `named_modules()`."
         told = "the list has last names. It should have the full ones, such as `blocks.3.attention.q_proj`."
-        assert not {*map(str, returned)} <= {*names} or not returned, told
+        assert {*map(str, returned)} - {*names} or not returned, told
         raise AssertionError("the list does not name the layers that were replaced.")
 
 
@@ -991,7 +991,7 @@ def passing(pass_at_k, over_tasks, lib):
     }
     for told, rule in rules.items():
         if any(abs(one - chance_of_one(*case)) > 1e-9 for one, case in zip(found, cases, strict=True)):
-            assert not all(abs(one - rule(*case)) < 1e-9 for one, case in zip(found, cases, strict=True)), told
+            assert any(abs(one - rule(*case)) >= 1e-9 for one, case in zip(found, cases, strict=True)), told
     for one, case in zip(found, cases, strict=True):
         if case[0] - case[1] < case[2]:
             told = "where fewer than k answers are wrong, it should be 1: one of the k is right for certain."
@@ -1028,7 +1028,8 @@ def passing(pass_at_k, over_tasks, lib):
 def spreads(over_tasks: Remote, right: list[int], n: int, k: int) -> None:
     """Fail unless mean and interval of these tasks are right."""
     found = expect.items(over_tasks(right, n, k), 3, "`over_tasks` should return mean, low and high")
-    mean, low, high = (expect.of_type(one, float, "mean, low and high should be floats") for one in found)
+    floats = [expect.of_type(one, float, "mean, low and high should be floats") for one in found]
+    mean, low, high = (expect.number(one, name) for one, name in zip(floats, ("mean", "low", "high"), strict=True))
     wanted, least, most = tasks_of(right, n, k)
     count, half = len(right), (most - least) / 2
     pooled = chance_of_one(n * count, sum(right), k)
@@ -1040,9 +1041,7 @@ def spreads(over_tasks: Remote, right: list[int], n: int, k: int) -> None:
     for told, guess in guesses.items():
         assert abs(mean - wanted) < 1e-9 or abs(mean - guess) > 1e-9, told
     assert abs(mean - wanted) < 1e-9, "the mean of pass@k over tasks is wrong."
-    assert not abs((low - most) + (high - least)) < 1e-9 or half < 1e-9 or low < high, (
-        "low and high have changed places."
-    )
+    assert abs((low - most) + (high - least)) >= 1e-9 or half < 1e-9 or low < high, "low and high have changed places."
     share = sum(right) / n / count
     halves = {
         "the spread is not divided by the root of the number of tasks.": half * count**0.5,
