@@ -2365,3 +2365,34 @@ def accumulate(start, updates, dtype):
     while len(rows) > 1:
         rows = torch.cat([rows[:1] + rows[1:2], rows[2:]])
     return rows[0].clone()
+
+
+# %% wrong="3.14" name="everything in bfloat16" says="that of bfloat16"
+# - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
+# + return torch.finfo(torch.bfloat16).eps * 2.0 ** (math.frexp(x)[1] - 1)
+
+# - total = start.to(dtype, copy=True)
+# + total = start.to(torch.bfloat16, copy=True)
+# - for row in updates.to(dtype):
+# + for row in updates.to(torch.bfloat16):
+
+
+# %% wrong="3.13" name="a whole number as a float" says="For tiny sizes the best size is wrong"
+# - return float(np.exp(-b / (2 * a)))
+# + return float(np.round(np.exp(-b / (2 * a))))
+
+
+# %% wrong="3.13" name="an int" says="It should be a float, not an int"
+# - return float(np.exp(-b / (2 * a)))
+# + return round(float(np.exp(-b / (2 * a))))
+
+
+# %% wrong="3.13" name="equal runs count once" says="For runs that are equal the best size is wrong"
+# - a, b, _ = np.polyfit(np.log(N), losses, 2)
+# + N, losses = zip(*sorted({*zip(N, losses)}))
+# + a, b, _ = np.polyfit(np.log(N), losses, 2)
+
+
+# %% wrong="3.13" name="two equal losses are refused" says="For two losses that are equal the best size is wrong, or there is an error"
+# - if len(set(N)) < 3:
+# + if len(set(N)) < 3 or len(set(losses)) < 3:

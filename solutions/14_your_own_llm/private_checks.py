@@ -233,7 +233,7 @@ def long_texts(train_bpe):
     letters = "".join(some.choice("abcdefghijklmnopqrst ") for _ in range(700))
     assert len(seen.learned(letters, 140)) == 140, "too few letters"
     seen.learns_these(train_bpe, letters, 140)
-    seen.learns_these(train_bpe, "ab " * some.randint(1100, 1500) + "yz " * some.randint(1600, 3000), 1)
+    seen.learns_these(train_bpe, "ab " * some.randint(4000, 4500) + "yz " * some.randint(4600, 5000), 1)
 
 
 @private("14.8", tells="other texts are not encoded as the tokenizers library does it.", part="encode")
@@ -249,7 +249,8 @@ def other_tokens(encode, lib):
 @private("14.8", tells="of many merges not all count.", part="encode")
 def many_merges(encode, lib):
     merges = seen.many_merges(1935, 380)
-    letters = "".join(draw(1936).choice("abcdefghijklmnopqrst ") for _ in range(600))
+    some = draw(1936)
+    letters = "".join(some.choice("abcdefghijklmnopqrst ") for _ in range(600))
     seen.gives_tokens(encode, lib, letters, merges)
 
 

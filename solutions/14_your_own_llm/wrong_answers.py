@@ -2614,3 +2614,18 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
     p = shares(logits, top_p, min_p).cumsum(-1)
     numbers = torch.rand(len(p), 1, generator=generator, dtype=p.dtype, device=p.device) * p[:, -1:]
     return torch.searchsorted(p, numbers, right=True).squeeze(1)
+
+
+# %% wrong="14.8" name="encode: 256 merges at most" says="Of many merges not all count" loses="encode" private=true
+# - ranks = {pair: rank for rank, pair in enumerate(merges)}
+# + ranks = {pair: rank for rank, pair in enumerate(merges[:256])}
+
+
+# %% wrong="14.8" name="train_bpe: capitals are small letters" says="although there are pairs left to join" loses="train_bpe"
+# - words = Counter(piece.encode().decode("latin-1") for piece in pieces(text))  # a letter for each token
+# + words = Counter(piece.encode().decode("latin-1") for piece in pieces(text.lower()))
+
+
+# %% wrong="14.8" name="train_bpe: ten thousand letters" says="Of long texts" loses="train_bpe" private=true
+# - words = Counter(piece.encode().decode("latin-1") for piece in pieces(text))  # a letter for each token
+# + words = Counter(piece.encode().decode("latin-1") for piece in pieces(text[:10_000]))

@@ -1182,12 +1182,22 @@ RUNS_OF_SIZES = (
     ([5_000, 5_000, 5_000, 20_000, 90_000, 90_000, 300_000], [2.4, 2.42, 2.41, 2.2, 2.13, 2.14, 2.35]),
     ([300_000, 2_000_000, 9_000_000, 9_000_000, 9_000_000, 50_000_000], [3.3, 3.02, 3.01, 3.05, 3.02, 3.29]),
 )
+UNUSUAL_RUNS = {
+    "tiny sizes": ([3, 5, 11, 30], [2.6, 2.3, 2.1, 2.7]),
+    "sizes that are close": ([1_000, 1_100, 1_210], [2.0, 1.9, 2.05]),
+    "runs that are equal": ([4_000, 4_000, 12_000, 36_000, 90_000], [2.3, 2.3, 2.0, 2.2, 2.4]),
+    "two losses that are equal": ([4_000, 12_000, 36_000], [2.0, 1.5, 2.0]),
+}
 
 
 @check("3.13", points=2)
 def best_size(best_size, lib):
     """The vertex of a parabola in log N."""
-    found = [expect.number(best_size(N, losses), "the best size") for N, losses in RUNS_OF_SIZES]
+    sizes = [best_size(N, losses) for N, losses in RUNS_OF_SIZES]
+    assert not any(type(size) is int for size in sizes), (
+        "The best size is not a count. It should be a float, not an int."
+    )
+    found = [expect.number(size, "the best size") for size in sizes]
     expect.numbers_like(  # of logarithms: many mistakes are small numbers, whatever the size
         [
             (log_of(size), math.log(vertex_size(N, losses)), size_guesses(N, losses))
@@ -1197,6 +1207,10 @@ def best_size(best_size, lib):
         "this is not the size at the vertex of the least-squares parabola in log N.",
         1e-5,
     )
+    for what, (N, losses) in UNUSUAL_RUNS.items():
+        told = f"For {what} the best size is wrong, or there is an error. The formula is the same for them."
+        size = expect.number(expect.answers(best_size, N, losses, says=told), "the best size")
+        assert math.isclose(size, vertex_size(N, losses), rel_tol=5e-4), told
     hill = [4 - loss for loss in RUNS_OF_SIZES[1][1]]
     expect.refuses(
         best_size,

@@ -1547,6 +1547,8 @@ def tokens(train_bpe, encode, decode, lib):
             ("zz yy zz a b a b a b", 3),
             ("é è é ê 😀 😃", 5),
             ("ab", 9),
+            ("Ab ab AB aB Ab Ab", 4),
+            ("a.b axb axb a.b a.c ayc", 6),
             (SEEN, 25),
         ):
             learns_these(train_bpe, text, merges)
@@ -1556,16 +1558,17 @@ def tokens(train_bpe, encode, decode, lib):
         merges = learned(SEEN, 25)
         gives_tokens(encode, lib, "abcd", [(99, 100), (98, 99), (97, 257), (97, 98)])  # abc is never made
         gives_tokens(encode, lib, "abcd", [(98, 99), (97, 98), (99, 100), (98, 258)])  # bc comes first
-        for text in ("newest", "aaaaa", "a low low", "naïve 😀", UNSEEN):
+        for text in ("newest", "aaaaa", "a low low", "naïve 😀", "e\u0301 \ufeffA", UNSEEN):
             gives_tokens(encode, lib, text, merges)
+        gives_tokens(encode, lib, "\x0b\x02\x01\x02", [(1, 2)])
         told = "a piece may have thousands of bytes. Here there is an error."
-        long = expect.answers(lib(toys).Paired(encode), "ab" * 1500, [[97, 98]], says=told)
-        assert long == [256] * 1500, "in a piece of thousands of bytes some pairs are not joined."
+        long = expect.answers(lib(toys).Paired(encode), "x" + "ab" * 1500, [[97, 98]], says=told)
+        assert long == [120] + [256] * 1500, "in a piece of thousands of bytes some pairs are not joined."
         ENCODES.hold(encode, lib, "sizes", "memory")
 
     with part("decode", 1):
         merges = learned(SEEN, 25)
-        for text in ("newest", " naïve 😀", UNSEEN):
+        for text in ("newest", " naïve 😀", "\ufeffA e\u0301", UNSEEN):
             gives_text(decode, lib, encoded(text, merges), merges)
         gives_text(decode, lib, [240, 159, 152], merges)
         gives_text(decode, lib, [97, 195, 32, 169, 255, 98], merges)
