@@ -7,6 +7,8 @@ LONGEST = 25  # words of a sentence, code aside
 NOTEBOOKS = tuple(f"{number:02}" for number in range(1, 16))  # whose answers are held to it
 # What is printed is data: the arguments of a call, and what the student's own code said.
 PRINTED = (
+    (r"^[\w ,.-]+/seed_\d+\.json( is missing)?: ", "`C`: "),  # the file of a run
+    (r" \(and \d+ more\)$", ""),
     (r"(It|our code) raised .*", r"\1 raised an error."),
     (r"^(`C`) with .*?(: | must raise)", r"\1\2"),
     (r": \[.*\]|: \{.*\}|: '.*'(?=\.$)", ""),

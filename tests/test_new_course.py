@@ -142,9 +142,9 @@ def test_a_right_a_wrong_and_a_blank_hand_in_get_their_scores(done):
     assert rows["ada", "1.W1"]["needs_manual_grade"] == "True" and float(rows["ada", "1.W1"]["max_score"]) == 1
     records = {path.parent.name: json.loads(path.read_text()) for path in folder.glob(".course/verdicts/*/*.json")}
     told = {student: record["verdicts"][0] for student, record in records.items()}
-    assert "the last mean is missing" in told["bo"]["message"] and told["cy"]["outcome"] == "not attempted yet"
+    assert "The last mean is missing" in told["bo"]["message"] and told["cy"]["outcome"] == "not attempted yet"
     page = (folder / f".course/feedback/bo/{NAME}/{NAME}.html").read_text()
-    assert "the last mean is missing" in page and (folder / ".course/report.html").exists()
+    assert "The last mean is missing" in page and (folder / ".course/report.html").exists()
     assert "13 of 13 results are the expected ones." in said["demo"]
 
 

@@ -40,7 +40,7 @@ di,Di,Dirac,di@uni.example,104
 """
 WRITE = "from pathlib import Path; Path({path!r}).write_text(Path({text!r}).read_text())"
 COLLECT = "from autograder import cli; cli.app({words!r})"
-STRICTER = "stricter than before."
+STRICTER = "Stricter than before."
 pytestmark = pytest.mark.skipif(
     os.getuid() != 0 or not shutil.which("unshare"), reason="accounts can only be made by root, with util-linux"
 )

@@ -455,7 +455,8 @@ def test_make_takes_the_newest_python_that_works(tmp_path):
         (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
         (tmp_path / name).chmod(0o755)
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    environment.pop("PYTHON", None)
+    for name in ("PYTHON", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of `make test`, which may run this
+        environment.pop(name, None)
     ended = subprocess.run(
         ["make", "-n", f"VENV={tmp_path}/none", f"{tmp_path}/none/ready"],
         cwd=ROOT,

@@ -171,7 +171,7 @@ def test_only_the_students_own_seeds_count(honest, monkeypatch):
     """Anybody else's files are of other seeds; a name in the file that is not theirs gives the seeds away."""
     files = read_files(honest)
     stolen = {file: dumps(dataclasses.replace(parse(text), student="Eve")).encode() for file, text in files.items()}
-    assert "no run has a seed of 'eve'" in refused(stolen)
+    assert "No run has a seed of 'eve'" in refused(stolen)
     nobody = {file: dumps(dataclasses.replace(parse(text), student="")).encode() for file, text in files.items()}
     assert "STUDENT was blank" in refused(nobody)
     mixed = files | dict(list(stolen.items())[:3])

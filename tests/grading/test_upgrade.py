@@ -76,7 +76,7 @@ def test_an_upgrade_changes_no_published_verdict_before_it_is_asked(upgraded, mo
     shown = command(upgraded, monkeypatch, "grade", "01")
     assert (score(upgraded, "ada"), score(upgraded, "bo")) == (whole, whole - 2)  # bo has read nothing yet
     assert (book(upgraded, "ada"), book(upgraded, "bo")) == (2, 0)
-    assert f"ada {FIRST} 2 0 Exercise {FIRST}: stricter than before." in shown
+    assert f"ada {FIRST} 2 0 Exercise {FIRST}: Stricter than before." in shown
     assert "Nothing is recorded: 1 submissions would have other verdicts, and 1 another score" in shown
     assert page == course_tree.place(upgraded, "feedback", entry, "ada").with_suffix(".html").read_bytes()
     begun = []

@@ -23,7 +23,7 @@ DEATHS = {
         "except MemoryError:\n    pass\nwhile True:\n    pass\n",
         "longer than",
     ),
-    "dies in its check": ("import os\ndef {name}(*given, **named):\n    os._exit(1)\n", "its kernel died"),
+    "dies in its check": ("import os\ndef {name}(*given, **named):\n    os._exit(1)\n", "Its kernel died"),
     "hangs in its check": (
         "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "def {name}(*given, **named):\n    while True:\n        pass\n",

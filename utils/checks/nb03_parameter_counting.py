@@ -1282,7 +1282,8 @@ def is_the_gap(gap: Remote, lib: Library, seed: int) -> None:
         told = f"For a power of two in {name} the gap is wrong: it is the one above it."
         assert abs(x) != power, told
         told = f"Just below a power of two, in {name}, the gap is wrong. Take the exponent without rounding."
-        assert not 0 < 1 - abs(x) / power < 1e-2, told
+        below = 1 - abs(x) / power
+        assert below <= 0 or below >= 1e-2, told
         raise AssertionError(f"The gap of {name} is wrong for x = {x:g}.")
 
 

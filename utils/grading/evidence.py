@@ -187,7 +187,7 @@ def _first_of_all(
         who = f"of {legible(name, 60)!r}" if name else "of this session"
         also = " and KEY" if standing is not None and standing.keys is not None else ""
         return [
-            f"no run has a seed {who}: the seeds follow from STUDENT{also}, and nobody else's runs count, "
+            f"No run has a seed {who}. Seeds follow from STUDENT{also}: nobody else's runs count, "
             "nor do those that come with the course",
             *refused,
         ]
