@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import sentences
+import torch
 
 from autograder import course, synthetic
 from autograder.author import answers, build, checks, proof
@@ -80,6 +81,13 @@ def each_run_is_trained_once():
 def ask_at_home(entry, source, name):
     namespace = answers.at_home(RELEASED[entry.name], source, name)
     return lambda request: dispatch.answer(namespace, request)
+
+
+@pytest.fixture(autouse=True)
+def gradients_are_on_again():
+    """Answers run in this process, and some leave gradients off."""
+    yield
+    torch.set_grad_enabled(True)
 
 
 @pytest.mark.parametrize("entry, case", CASES)

@@ -1239,7 +1239,7 @@ def rounded(numbers: torch.Tensor, digits: int) -> torch.Tensor:
 
 
 def distance(x: float, name: str) -> float:
-    """The distance from |x| to the next larger number of a dtype: by counting up to the power of two above it."""
+    """The distance from `abs(x)` to the next larger number of a dtype: by counting up to the power of two above it."""
     low = 2.0**-60
     while low * 2 <= abs(x):
         low *= 2
