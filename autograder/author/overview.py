@@ -21,6 +21,7 @@ TITLE = re.compile(r"## (\d+\.S?\d+) (.+)")
 LEVELS = ("easy", "medium", "hard")  # how hard an exercise is, by its author's judgement: see docs/authors.md
 MINUTES = re.compile(rf"about\s+(\d+)\s+minutes(?:,\s+({'|'.join(LEVELS)}))?")
 NUMBER = re.compile(r"([\w.$]+)[ `]+(\d+\.\d+)\b")  # with the word before it
+EXERCISE = ("exercise", "Exercise", "exercises")  # before the number of another notebook's: 2.3 may be points
 NOTEBOOK = re.compile(r"\b[Nn]otebook (\d\d)\b")
 OTHERS = ("section", "table", "figure", "SQuAD", "version")  # what else has such numbers
 
@@ -40,7 +41,8 @@ class Exercise:
 def exercises(course: Course, entry: NotebookEntry, known: Collection[str] = ()) -> list[Exercise]:
     """The exercises of a notebook in order, without stretch exercises.
 
-    One exercise uses another if its cells use a name that the other defines, or if its text mentions it.
+    One exercise uses another if its cells use a name that the other defines, or if its text mentions it: by its
+    number in the same notebook, as "exercise 7.4" in another one.
 
     Args:
         known: the numbers of exercises that a text can mean; by default those of this notebook.
@@ -65,7 +67,12 @@ def exercises(course: Course, entry: NotebookEntry, known: Collection[str] = ())
             row.minutes += int(stated[1])
             row.level = row.level or stated[2] or ""
         mentioned = [made[name] for name in _names(cell) if name in made]
-        mentioned += [number for word, number in NUMBER.findall(cell.source) if word not in OTHERS and number in known]
+        mentioned += [
+            number
+            for word, number in NUMBER.findall(cell.source)
+            if word in EXERCISE or (number in by_section and word not in OTHERS)
+            if number in known
+        ]
         mentioned += NOTEBOOK.findall(cell.source)
         row.uses += [number for number in mentioned if _order(number) < _order(section)]
     for row in by_section.values():

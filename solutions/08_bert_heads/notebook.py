@@ -69,7 +69,8 @@ student.sign(STUDENT, KEY)
 # | qa | `[CLS] question [SEP] passage [SEP]` | the end of the passage, never the question |
 # | choice | one row `[CLS] context [SEP] option [SEP]` for each option | as in a pair, each row for itself |
 #
-# In 5.1 a tie went by which text was longer at first, as in the library; here `b` loses, as in the BERT authors' code.
+# In exercise 5.1 a tie went by which text was longer at first, as in the library. Here `b` loses, as in the BERT
+# authors' code.
 # Types are 0 up to and with the first `[SEP]`, then 1. Shorter rows are padded at the end, with type 0; the mask is 1
 # at tokens, 0 at pads.
 #

@@ -57,8 +57,8 @@ student.sign(STUDENT, KEY)
 # %% [markdown]
 # ## 11.1 A mask for each sentence
 #
-# In 7.4 a mask was drawn for the whole text at once. A data loader asks otherwise: for single sentences, in any order,
-# and several processes ask at the same time. Nobody stores a mask, so it must follow from numbers alone:
+# In exercise 7.4 a mask was drawn for the whole text at once. A data loader asks otherwise: for single sentences, in
+# any order, and several processes ask at the same time. Nobody stores a mask, so it must follow from numbers alone:
 #
 # $$\mathrm{mask} = \mathrm{draw}\big(G(\text{seed}, \text{sentence}, k)\big), \qquad
 # k = \begin{cases} \text{epoch} \bmod n & n \text{ copies (static)} \\ \text{epoch} & \text{dynamic.} \end{cases}$$
@@ -473,7 +473,7 @@ plots.pieces(drawn, kinds=("hidden",), alt=alt)
 # $$y_i = f(x_{s-1},\; x_{e+1},\; p_{i-s+1}),$$
 #
 # where the span goes from $s$ to $e$, and the place counts from 1. $f$ is two layers, each linear, GELU, layer norm,
-# and then the tied output matrix of 7.7. So the states at a span's ends must know what is inside.
+# and then the tied output matrix of exercise 7.7. So the states at a span's ends must know what is inside.
 #
 # **Predict first.** The states of the hidden tokens themselves change. What happens to $y_i$?
 #
@@ -682,7 +682,7 @@ plots.heatmaps(panels, alt=alt)
 # $$\text{NSP: } (s_i, s_{i+1}) \text{ or } (s_i, s'_j), \qquad
 # \text{SOP: } (s_i, s_{i+1}) \text{ or } (s_{i+1}, s_i).$$
 #
-# As in 7.5, the label 0 means that the text goes on like this.
+# As in exercise 7.5, the label 0 means that the text goes on like this.
 #
 # **Predict first.** A model sees which words $a$ and $b$ share, and nothing else. Which of the two tasks can it solve?
 #
@@ -966,10 +966,11 @@ print(*objectives.compared(recorded), sep="\n\n")
 # NSP does. Three arms, pretrained alike (same text, steps, batches, model, masks) but for their second loss: none, NSP,
 # SOP. Each is pretrained with several seeds, since a difference between two single pretrained models may be luck, and
 # each model is fine-tuned several times on RACE and on MNLI, with rates chosen on held-out data for each arm. With the
-# spread of my table as a first guess the formula of 5.9 says how many seeds show a difference of one point. Against the
-# claim: an interval for SOP minus NSP, over seeds and examples, that lies below the gain which the paper reports (its
-# table 5), and more so one that contains 0. My own arms are heads on frozen vectors of single sentences: there the
-# objective shapes nothing but the head. The paper's arms train a whole model for many steps on far more text.
+# spread of my table as a first guess the formula of exercise 5.9 says how many seeds show a difference of one point.
+# Against the claim: an interval for SOP minus NSP, over seeds and examples, that lies below the gain which the paper
+# reports (its table 5), and more so one that contains 0. My own arms are heads on frozen vectors of single sentences:
+# there the objective shapes nothing but the head. The paper's arms train a whole model for many steps on far more
+# text.
 # Masks: static with ten copies, static with one, dynamic, at several sizes of the text; fine-tuned on SQuAD and MNLI.
 # Translations: with and without pairs of real sentences, equally many tokens; a task learned in one language, XNLI,
 # tested in the other.

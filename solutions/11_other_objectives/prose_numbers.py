@@ -42,7 +42,14 @@ def rises_from_the_third_point() -> bool:
     return bool(steps[0] < 0 and (steps[1:] > 0).all())
 
 
+def mean_span(p: float = 0.2, longest: int = 10) -> float:
+    """The mean length of SpanBERT's spans: geometric, and those above the longest are drawn again."""
+    shares = [p * (1 - p) ** (length - 1) for length in range(1, longest + 1)]
+    return sum(length * share for length, share in enumerate(shares, 1)) / sum(shares)
+
+
 NUMBERS: dict[str, Callable[[], str]] = {
+    "3.8": lambda: f"{mean_span():.1f}",
     "400": lambda: str(objectives.experiments(profile="cpu")[objectives.MLM].test),
     "104": lambda: papers.figure("languages of multilingual BERT"),
     "128": lambda: papers.figure("tokens of a short row"),

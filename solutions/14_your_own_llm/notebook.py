@@ -1079,9 +1079,9 @@ plots.curves(
 # ## 14.S2 Without the tail
 #
 # Another one for those who want more. Thousands of unlikely tokens are likely together, and one of them spoils a text.
-# To keep the $k$ best, as in 1.9, is too many where the model is sure and too few where it is not. **Top-p** keeps the
-# likeliest tokens until their sum is $p$ or more, **min-p** those that have at least so many times the probability of
-# the likeliest one ([Holtzman and others](https://arxiv.org/abs/1904.09751),
+# To keep the $k$ best, as in exercise 1.9, is too many where the model is sure and too few where it is not. **Top-p**
+# keeps the likeliest tokens until their sum is $p$ or more, **min-p** those that have at least so many times the
+# probability of the likeliest one ([Holtzman and others](https://arxiv.org/abs/1904.09751),
 # [Nguyen and others](https://arxiv.org/abs/2407.01082)):
 #
 # $$p_i \ge \mathrm{min\_p} \cdot \max_j p_j.$$

@@ -40,3 +40,14 @@ def test_exercises_have_titles_points_minutes_and_what_they_use():
 def test_an_earlier_notebook_can_be_used_and_a_section_of_a_paper_is_none():
     found = {one.number: one for one in overview.exercises(COURSE, COURSE.notebook("09"), {"3.5", "6.7"})}
     assert found["9.9"].uses == ["06"] and found["9.4"].uses == []
+
+
+def test_decimals_of_results_are_not_exercises_of_other_notebooks():
+    """As "2.3 points behind" of 09's text; another notebook's exercise is called by that word."""
+    known = {"1.6", "2.3", "3.8", "5.1", "7.7"}
+    assert {one.number: one.uses for one in overview.exercises(COURSE, COURSE.notebook("09"), known)}["9.10"] == [
+        "9.2",
+        "9.3",
+    ]
+    assert {one.number: one for one in overview.exercises(COURSE, COURSE.notebook("08"), known)}["8.1"].uses == ["5.1"]
+    assert "7.7" in {one.number: one for one in overview.exercises(COURSE, COURSE.notebook("11"), known)}["11.5"].uses

@@ -19,7 +19,7 @@ CODE = re.compile(r"```.*?```|`[^`]*`", re.S)
 REFERENCE = r"[A-Z]?\.?\d[\d.]*"
 PLAIN = re.compile(
     r"\((?:\d+ points?|not graded), about \d+ minutes, (?:easy|medium|hard)\)|\b(?:19|20)\d\d\b|SQuAD \d\.\d"
-    r"|(?:sections?|equations?|notebooks?|hint|page|chapter|tables?|figures?|appendix|appendices) "
+    r"|(?:exercises?|sections?|equations?|notebooks?|hint|page|chapter|tables?|figures?|appendix|appendices)\s"
     rf"{REFERENCE}(?:(?:,| and| to) {REFERENCE})*|[A-Za-z]\w*[-_.]?\d[\w.]*",
     re.I,
 )
@@ -80,11 +80,11 @@ def computed(entry):
     return module
 
 
-@pytest.fixture(scope="module")
-def exercises():
-    """The numbers of all exercises and written questions of the course."""
+@pytest.fixture
+def exercises(entry):
+    """The numbers of the exercises and written questions of a notebook. Those of others are called exercise 7.4."""
     roles = (CellRole.EXERCISE, CellRole.WRITTEN, CellRole.STRETCH)
-    return {exercise_of(cell.id) for param in ENTRIES for cell in cells(*param.values) if role_of(cell.id) in roles}
+    return {exercise_of(cell.id) for cell in cells(entry) if role_of(cell.id) in roles}
 
 
 def numbers(text, exercises):
