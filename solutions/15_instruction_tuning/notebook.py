@@ -137,7 +137,9 @@ def best(rank):
     left = ((near - wanted).norm() / wanted.norm()).item()
     title = f"rank {rank}: {64 * rank} of 1024 numbers"
     alt = f"A change as an image, and the best one of rank {rank}, which misses {left:.0%} of it."
-    return plots.heatmaps({"the change": wanted, title: near}, limits=(-1.5, 1.5), alt=alt)
+    return plots.heatmaps(
+        {"the change": wanted, title: near}, xlabel="input", ylabel="output", limits=(-1.5, 1.5), alt=alt
+    )
 
 
 interactive(best, rank=[1, 2, 3, 4, 8])
@@ -478,7 +480,7 @@ row = pack([([1, 2], [1, 2]), ([3, 4, 5], [3, 4, 5]), ([6, 7, 8, 9], [-100, 7, 8
 print("positions", row[2].tolist(), "labels", row[1].tolist())
 print(f"{row[3].sum()} of {row[3].numel()} pairs are visible")
 plots.heatmaps(
-    {"who sees whom": row[3][0].float()},
+    {"who sees whom": row[3][0]},
     xlabel="token that is seen",
     ylabel="token that looks",
     alt="A mask of nine by nine: three triangles on the diagonal, of sides 2, 3 and 4, and nothing elsewhere.",
