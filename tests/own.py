@@ -14,8 +14,9 @@ def solutions(number, names):
     """The functions and classes of these names that the solution of a notebook defines, as a student has them."""
     known = course.load()
     entry, found = known.notebook(number), {}
+    notebook = build.student_notebook(known, entry)
     for case in answers.reference_cases(known, entry):
-        space = answers.at_home(build.student_notebook(known, entry), case.source, case.exercise)
+        space = answers.at_home(notebook, case.source, case.exercise)
         found |= {name: space[name] for name in names if name in space and space[name].__module__ == "__main__"}
     assert {*found} == {*names}
     return found

@@ -4,7 +4,6 @@ import re
 from collections.abc import Collection
 
 LONGEST = 25  # words of a sentence, code aside
-NOTEBOOKS = tuple(f"{number:02}" for number in range(1, 16))  # whose answers are held to it
 # What is printed is data: the arguments of a call, and what the student's own code said.
 PRINTED = (
     (r"^[\w ,.-]+/seed_\d+\.json( is missing)?: ", "`C`: "),  # the file of a run

@@ -7,7 +7,7 @@ import base64
 import html
 from pathlib import Path
 
-from utils.diagrams import Box, Diagram, Line, add, flow, label, memory, residual, tensor, title
+from utils.diagrams import Box, Diagram, Line, add, flow, label, memory, residual, stream, tensor, title
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "diagrams"
 
@@ -32,11 +32,7 @@ LAYER = Diagram(
         "y": tensor(300, 588, "y  (B, T, d_model)", 200),
     },
     lines=[
-        residual("x", "add 1"),
-        residual("add 1", "norm1"),
-        residual("norm1", "add 2"),
-        residual("add 2", "norm2"),
-        residual("norm2", "y"),
+        *stream("x", "add 1", "norm1", "add 2", "norm2", "y"),
         flow((125, 66), (300, 66), "self_attn"),
         flow("mask", "self_attn"),
         flow("self_attn", "dropout 1"),
@@ -190,23 +186,13 @@ TRANSLATOR = Diagram(
         "out": tensor(410, 574, "(B, T, d)", 130),
     },
     lines=[
-        residual("source", "add 1"),
-        residual("add 1", "norm 1"),
-        residual("norm 1", "add 2"),
-        residual("add 2", "norm 2"),
-        residual("norm 2", "m"),
+        *stream("source", "add 1", "norm 1", "add 2", "norm 2", "m"),
         flow((36, 62), (150, 62), "self 1"),
         flow("self 1", (150, 144), "add 1"),
         flow((36, 226), (150, 226), "feed 1"),
         flow("feed 1", (150, 308), "add 2"),
         flow("m", (232, 404), (232, 272), "cross"),
-        residual("target", "add 3"),
-        residual("add 3", "norm 3"),
-        residual("norm 3", "add 4"),
-        residual("add 4", "norm 4"),
-        residual("norm 4", "add 5"),
-        residual("add 5", "norm 5"),
-        residual("norm 5", "out"),
+        *stream("target", "add 3", "norm 3", "add 4", "norm 4", "add 5", "norm 5", "out"),
         flow((444, 58), (320, 58), "self 2"),
         flow("self 2", (320, 152), "add 3"),
         flow((444, 232), (320, 232), "cross"),
@@ -236,11 +222,7 @@ FUSED = Diagram(
         "y": tensor(74, 468, "(B, T, d)", 130),
     },
     lines=[
-        residual("x", "add 1"),
-        residual("add 1", "norm1"),
-        residual("norm1", "add 2"),
-        residual("add 2", "norm2"),
-        residual("norm2", "y"),
+        *stream("x", "add 1", "norm1", "add 2", "norm2", "y"),
         flow((36, 66), (300, 66), "bert"),
         flow((142, 66), "self"),
         memory("states", (430, 104), "bert"),
@@ -284,20 +266,14 @@ BLOCKS = Diagram(
         "y now": tensor(268, 580, "y", 80),
     },
     lines=[
-        residual("x", "add 1"),
-        residual("add 1", "norm 1"),
-        residual("norm 1", "add 2"),
-        residual("add 2", "norm 2"),
-        residual("norm 2", "y"),
+        *stream("x", "add 1", "norm 1", "add 2", "norm 2", "y"),
         flow((56, 66), (172, 66), "attention"),
         flow("attention", (172, 216), "add 1"),
         flow((56, 300), (172, 300), "linear1"),
         flow("linear1", "relu"),
         flow("relu", "linear2"),
         flow("linear2", (172, 484), "add 2"),
-        residual("x now", "add 3"),
-        residual("add 3", "add 4"),
-        residual("add 4", "y now"),
+        *stream("x now", "add 3", "add 4", "y now"),
         flow((268, 66), (376, 66), "norm 3"),
         flow("norm 3", "attention now"),
         flow("attention now", (376, 216), "add 3"),

@@ -11,7 +11,7 @@ import hashlib
 import io
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -107,6 +107,11 @@ def residual(*stops: Stop) -> Line:
     return Line(stops, "residual")
 
 
+def stream(*stops: Stop) -> list[Line]:
+    """A residual stream: an arrow from each stop to the next."""
+    return [*map(residual, stops, stops[1:])]
+
+
 def memory(*stops: Stop) -> Line:
     """An arrow of what is kept from before, or comes from a model that does not learn."""
     return Line(stops, "memory")
@@ -121,7 +126,7 @@ class Diagram:
     lines: Sequence[Line]
     alt: str
     width: int = WIDTH
-    frames: Sequence[tuple[str, ...]] = field(default=())  # names of boxes that stand in one frame
+    frames: Sequence[tuple[str, ...]] = ()  # names of boxes that stand in one frame
 
 
 def points(diagram: Diagram, line: Line) -> list[tuple[float, float]]:
@@ -165,7 +170,7 @@ def drawn(diagram: Diagram) -> "Figure":
     from matplotlib.figure import Figure
     from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 
-    look = {"font.family": "DejaVu Sans", "font.size": TEXT * 0.72, "svg.hashsalt": "diagram"}
+    look = {"font.family": "DejaVu Sans", "font.size": TEXT * 0.72}
     with matplotlib.rc_context(look):
         figure = Figure(figsize=(diagram.width / 100, diagram.height / 100), dpi=100)
         ax = figure.add_axes((0, 0, 1, 1), xlim=(0, diagram.width), ylim=(0, diagram.height))

@@ -121,27 +121,34 @@ def laid_out(count: int, width: float) -> tuple[int, int]:
 
 
 def images(
-    figure: "Figure", panels: Mapping[str, Any], limits: tuple[float, float], shape: tuple[int, int], **options: Any
+    figure: "Figure",
+    panels: Mapping[str, Any],
+    limits: tuple[float, float],
+    shape: tuple[int, int],
+    bar: Mapping[str, Any],
+    *,
+    write: bool = False,
+    **options: Any,
 ) -> np.ndarray:
     """Matrices in `figure`, one per title, with their scale of colours beside them; the grid of axes.
 
     Args:
         shape: rows and columns of the grid.
-        options: `write`, whether values are written into the cells of every matrix, or of small ones alone; `shrink`
-            and `aspect` of the scale; others are of matplotlib's `subplots`.
+        bar: `shrink` and `aspect` of the scale.
+        write: whether values are written into the cells of every matrix, or of small ones alone.
+        options: of matplotlib's `subplots`.
     """
     import matplotlib
 
-    write, bar = options.pop("write", False), {name: options.pop(name) for name in ("shrink", "aspect")}
     matrices, masks = {title: numbers(panel) for title, panel in panels.items()}, are_masks(panels.values())
-    colours = matplotlib.colormaps["cividis"].resampled(2 if masks else 256)
+    colours, written = matplotlib.colormaps["cividis"].resampled(2 if masks else 256), writing(panels.values())
     grid = figure.subplots(*shape, squeeze=False, **options)
     for ax, (title, matrix) in zip(grid.flat, matrices.items(), strict=False):
         # Cells of a strip need not be squares: its rows would overlap.
         square = not write and matrix.shape[0] == matrix.shape[1]
         image = ax.imshow(matrix, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="equal" if square else "auto")
         if write or max(matrix.shape) <= WRITTEN_IN:
-            write_in(ax, matrix, *limits, writing(panels.values()))
+            write_in(ax, matrix, *limits, written)
         ax.set(title=wrapped(title, int(figure.get_figwidth() / shape[1] / LETTER)))
         ax.spines[:].set_visible(False)
     for ax in grid.flat[len(matrices) :]:
@@ -179,7 +186,7 @@ def heatmaps(
     rows, columns = laid_out(len(panels), side)
     turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if max(map(len, labels or "a")) > 2 else {}
     with drawing(side * columns + 0.6, side * rows + 0.2) as figure:
-        grid = images(figure, panels, (low, high), (rows, columns), shrink=0.7, aspect=25)
+        grid = images(figure, panels, (low, high), (rows, columns), {"shrink": 0.7, "aspect": 25})
         for ax in grid.flat[: len(panels)]:
             ax.set_xlabel(xlabel)
             if labels is not None:
@@ -378,7 +385,8 @@ def tables(
     side = len(columns) * max(0.45 if short else 0.62, 0.09 * max(map(len, columns)))
     high, wide = laid_out(len(panels), side)
     with drawing(side * wide + 1.9, (0.5 * len(rows) + 0.9) * high) as figure:
-        grid = images(figure, panels, limits, (high, wide), write=True, sharey=True, shrink=0.9, aspect=12 * high)
+        bar = {"shrink": 0.9, "aspect": 12 * high}
+        grid = images(figure, panels, limits, (high, wide), bar, write=True, sharey=True)
         for ax in grid.flat[: len(panels)]:
             ax.set_xticks(range(len(columns)), columns)
             ax.set_yticks(range(len(rows)), rows)

@@ -338,10 +338,7 @@ def _must_fit(
         raise CourseError(
             f"{source} and utils/checks/nb{entry.name}.py differ: missing {missing}, twice {sorted(twice)}"
         )
-    numbered = (CellRole.PREDICTION, CellRole.CHECK, CellRole.STRETCH_CHECK)
-    predictions.must_fit(
-        [(exercise_of(cell.id) if role_of(cell.id) in numbered else "", cell) for cell in notebook.cells], str(source)
-    )
+    predictions.must_fit(notebook.cells, str(source))
 
 
 def notebook_path(entry: NotebookEntry, local: bool = False) -> Path:

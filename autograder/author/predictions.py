@@ -15,6 +15,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 
+from autograder.cells import CellRole, exercise_of, role_of
 from autograder.course_error import CourseError
 from utils.predictions import Question, read
 
@@ -89,27 +90,25 @@ def _without_answer(source: str, answer: ast.expr, question: Question) -> str:
     return INVITATION.format(wanted=wanted, when=when) + "".join(lines)
 
 
-def must_fit(cells: Iterable[tuple[str, NotebookNode]], where: str) -> None:
-    """See that something shows the answer of each question, below it.
-
-    Args:
-        cells: the cells of a notebook in order, each with the number of the question that it asks, of the exercise
-            that it checks, or "".
+def must_fit(cells: Iterable[NotebookNode], where: str) -> None:
+    """See that something shows the answer of each question, below it: the check of its exercise, or `reveal`.
 
     Raises:
         CourseError: nothing does, or it is above the question.
     """
     open_questions: set[str] = set()
     closed: set[str] = set()
-    for number, cell in cells:
-        is_question = cell.id.startswith("predict_")
-        shown = [] if is_question else [number] if number else list(_revealed(cell))
-        if is_question and number in closed:
-            raise CourseError(f"{where}: the prediction of {number} is asked below its answer: move it up")
-        if is_question:
+    for cell in cells:
+        role = role_of(cell.id)
+        if role is CellRole.PREDICTION:
+            number = exercise_of(cell.id)
+            if number in closed:
+                raise CourseError(f"{where}: the prediction of {number} is asked below its answer: move it up")
             open_questions.add(number)
-        for name in shown:
-            if name not in open_questions and not number:
+            continue
+        is_check = role in (CellRole.CHECK, CellRole.STRETCH_CHECK)
+        for name in [exercise_of(cell.id)] if is_check else _revealed(cell):
+            if name not in open_questions and not is_check:
                 raise CourseError(f'{where}: reveal("{name}") shows an answer, and nothing asked for it before')
             open_questions.discard(name)
             closed.add(name)

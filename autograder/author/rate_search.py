@@ -31,16 +31,25 @@ def key(arm: str, settings: Mapping[str, float], seed: int) -> str:
     return json.dumps([arm, dict(sorted(settings.items())), seed])
 
 
+def read_rows(path: Path) -> list[Row]:
+    """The rows that a script has recorded, none at first."""
+    rows: list[Row] = json.loads(path.read_text()) if path.is_file() else []
+    return rows
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write all rows, a line for each."""
+    files.write(path, "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
+
+
 def load(path: Path) -> dict[str, Row]:
     """The recorded trials by their key."""
-    rows = json.loads(path.read_text()) if path.is_file() else []
-    return {key(row["arm"], row["settings"], row["seed"]): row for row in rows}
+    return {key(row["arm"], row["settings"], row["seed"]): row for row in read_rows(path)}
 
 
 def save(path: Path, rows: Iterable[Row]) -> None:
     """Write all trials, a line for each, in one order."""
-    ordered = sorted(rows, key=lambda row: key(row["arm"], row["settings"], row["seed"]))
-    files.write(path, "[\n" + ",\n".join(map(json.dumps, ordered)) + "\n]\n")
+    write_rows(path, sorted(rows, key=lambda row: key(row["arm"], row["settings"], row["seed"])))
 
 
 def means(rows: Iterable[Row], arm: str) -> dict[tuple[float, ...], float]:

@@ -8,17 +8,15 @@ searched has the rate of the nearest one. Each run adds a row to `scaling.SEARCH
 again.
 """
 
-import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])  # not this folder: its notebook.py would hide Jupyter's
 
 from tqdm import tqdm
 
-from utils import files
+from autograder.author.rate_search import read_rows, write_rows
 from utils.experiments import profiles, scaling
 from utils.experiments.scaling.spec import Scaling
 
@@ -42,8 +40,7 @@ def trials() -> list[Scaling]:
 
 def recorded() -> dict[tuple[int, float], float]:
     """The held-out losses that are recorded, by width and rate."""
-    rows = json.loads(scaling.SEARCH.read_text()) if scaling.SEARCH.exists() else []
-    return {(row["width"], row["rate"]): row["loss"] for row in rows}
+    return {(row["width"], row["rate"]): row["loss"] for row in read_rows(scaling.SEARCH)}
 
 
 def best(losses: Mapping[tuple[int, float], float]) -> dict[int, float]:
@@ -55,21 +52,16 @@ def best(losses: Mapping[tuple[int, float], float]) -> dict[int, float]:
     return found
 
 
-def save(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write all rows, a line for each."""
-    files.write(scaling.SEARCH, "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
-
-
 def main() -> None:
     """Try what was not tried yet, and print the best rates."""
-    rows = json.loads(scaling.SEARCH.read_text()) if scaling.SEARCH.exists() else []
+    rows, known = read_rows(scaling.SEARCH), recorded()
     for one in (bar := tqdm(trials())):
         bar.set_postfix_str(one.name)
-        if (one.width, one.lr) not in recorded():
+        if (one.width, one.lr) not in known:
             run = one.run_seed(SEED)
             about = {"width": one.width, "rate": one.lr, "budget": one.budget, "seed": SEED}
             rows.append({**about, "loss": run.numbers["loss"], "device": profiles.device_name(profiles.device())})
-            save(rows)
+            write_rows(scaling.SEARCH, rows)
     print(best(recorded()))
 
 

@@ -10,18 +10,16 @@ that is there is not run again.
 """
 
 import argparse
-import json
 import random
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])  # not this folder: its notebook.py would hide Jupyter's
 
+from autograder.author.rate_search import Row, read_rows, write_rows
 from data import encoders, pairs
-from utils import files
 from utils.experiments import profiles, rte
 from utils.experiments.rte import train
 from utils.experiments.rte.spec import PairExperiment
@@ -44,7 +42,6 @@ MORE = {
 EPOCHS = {"full": (3, 5, 8), "adapter": (5, 10), "fusion": (5, 10), "head": (5,)}  # on RTE; on SICK 20
 SEEDS = (101, 102)  # no run that counts has one of these
 HELD_OUT = 400  # pairs, at least
-Row = dict[str, Any]
 
 
 def split(experiment: PairExperiment, every: pairs.Pairs, part: int) -> tuple[list[int], list[int]]:
@@ -111,8 +108,7 @@ def key(experiment: PairExperiment, seed: int) -> tuple[str, float, int, int]:
 
 def recorded() -> dict[tuple[str, float, int, int], Row]:
     """The rows that are recorded, by their key."""
-    rows = json.loads(rte.SEARCH.read_text()) if rte.SEARCH.exists() else []
-    return {(row["arm"], row["rate"], row["epochs"], row["seed"]): row for row in rows}
+    return {(row["arm"], row["rate"], row["epochs"], row["seed"]): row for row in read_rows(rte.SEARCH)}
 
 
 def means(experiment: PairExperiment, rows: Mapping[tuple[str, float, int, int], Row]) -> dict[float, float]:
@@ -122,11 +118,6 @@ def means(experiment: PairExperiment, rows: Mapping[tuple[str, float, int, int],
         if one.epochs == experiment.epochs:
             found.setdefault(one.lr, []).append(rows[key(one, seed)]["accuracy"][-1])
     return {rate: sum(values) / len(values) for rate, values in found.items()}
-
-
-def save(rows: Iterable[Row]) -> None:
-    """Write all rows, a line for each."""
-    files.write(rte.SEARCH, "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
 
 
 def main() -> None:
@@ -144,7 +135,7 @@ def main() -> None:
                 about = {"arm": name, "rate": one.lr, "epochs": one.epochs, "seed": seed}
                 losses = {what: [round(point[what], 4) for point in curve] for what in ("train_loss", "accuracy")}
                 rows[key(one, seed)] = {**about, **losses, "device": profiles.device_name(profiles.device())}
-                save(rows.values())
+                write_rows(rte.SEARCH, rows.values())
         shown = ", ".join(f"{rate:g}: {100 * mean:.1f}" for rate, mean in means(experiment, rows).items())
         print(f"{name}, {experiment.epochs} epochs, held-out accuracy by rate: {shown}", flush=True)
 

@@ -91,15 +91,21 @@ def lesson(seed: int, d: int, classes: int = 3) -> tuple[torch.Tensor, torch.Ten
     return normal(count, d, seed=seed + 2), labels, some.uniform(0.1, 0.2)
 
 
+def tied_twins(lib: Library, d: int, seed: int) -> tuple[Remote, nn.Module, dict[str, torch.Tensor]]:
+    """A model whose first and last layer share a weight, in the student's process and here, and its known weights."""
+    theirs, ours = lib(tiny_bert).tied(d, 3), tiny_bert.tied(d, 3)
+    state = {name: normal(*value.shape, seed=seed + i) for i, (name, value) in enumerate(ours.state_dict().items())}
+    state["2.weight"] = state["0.weight"]
+    ours.load_state_dict(state)
+    theirs.load_state_dict(state)
+    return theirs, ours, state
+
+
 @private("6.2", tells="a weight that two chosen layers share is not handled as one: it is listed twice, or frozen.")
 def tied(train_only, lib):
     toy, d = lib(tiny_bert), draw(200).randint(4, 7)
     x, labels, lr = lesson(201, d)
-    theirs, ours = toy.tied(d, 3), tiny_bert.tied(d, 3)
-    state = {name: normal(*value.shape, seed=205 + i) for i, (name, value) in enumerate(ours.state_dict().items())}
-    state["2.weight"] = state["0.weight"]
-    ours.load_state_dict(state)
-    theirs.load_state_dict(state)
+    theirs, ours, state = tied_twins(lib, d, 205)
     start = {name: value.clone() for name, value in state.items()}
     sizes = toy.trained(train_only, theirs, [theirs[2], theirs[0]], x, labels, lr)
     toys.descend(ours, [ours[0].weight, ours[0].bias, ours[2].bias], x, labels, lr, seen.DECAY)
@@ -136,11 +142,7 @@ def deep(train_only, lib):
 def shared_outside(train_only, lib):
     toy, d = lib(tiny_bert), draw(210).randint(4, 7)
     x, labels, lr = lesson(211, d)
-    theirs, ours = toy.tied(d, 3), tiny_bert.tied(d, 3)
-    state = {name: normal(*value.shape, seed=215 + i) for i, (name, value) in enumerate(ours.state_dict().items())}
-    state["2.weight"] = state["0.weight"]
-    ours.load_state_dict(state)
-    theirs.load_state_dict(state)
+    theirs, ours, _ = tied_twins(lib, d, 215)
     sizes = toy.trained(train_only, theirs, [theirs[2]], x, labels, lr)
     toys.descend(ours, [ours[2].weight, ours[2].bias], x, labels, lr, seen.DECAY)
     for name, value in ours.state_dict().items():

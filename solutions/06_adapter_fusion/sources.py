@@ -7,17 +7,15 @@ one with the higher rate. Twice as many epochs are no better than half as many, 
 pair of RTE is read. Each trial adds a row to RECORDED, and a row that is there is not run again.
 """
 
-import json
 import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])  # not this folder: its notebook.py would hide Jupyter's
 
+from autograder.author.rate_search import Row, read_rows, write_rows
 from data import encoders, pairs
-from utils import files
 from utils.experiments import profiles
 from utils.experiments.rte import train
 from utils.experiments.rte.spec import PairExperiment
@@ -26,7 +24,6 @@ RATES = (5e-4, 1e-3, 2e-3, 4e-3)
 EPOCHS = {"mnli": (10, 20), "qnli": (10, 20), "sick": (20, 40)}
 SEED = 0
 RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "sources.json"
-Row = dict[str, Any]
 
 
 def trial(task: str, rate: float, epochs: int) -> PairExperiment:
@@ -66,7 +63,7 @@ def best(rows: list[Row], task: str) -> Row:
 
 def main() -> None:
     """Train what was not trained yet, and keep what is the best so far."""
-    rows: list[Row] = json.loads(RECORDED.read_text()) if RECORDED.exists() else []
+    rows = read_rows(RECORDED)
     done = {(row["task"], row["rate"], row["epochs"]) for row in rows}
     for task, numbers in EPOCHS.items():
         for epochs in numbers:
@@ -77,7 +74,7 @@ def main() -> None:
                     rows.append(trained(trial(task, rate, epochs), Path(made)))
                     if best(rows, task) is rows[-1]:
                         shutil.copytree(made, encoders.ADAPTERS / task, dirs_exist_ok=True)
-                files.write(RECORDED, "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
+                write_rows(RECORDED, rows)
                 print(f"{task}, rate {rate:g}, {epochs} epochs: {rows[-1]['accuracy'][-1]:.4f}", flush=True)
 
 

@@ -256,19 +256,13 @@ class LoRALinear(nn.Module):
 
 
 # %% wrong="15.2" name="merges twice" says="a second merge adds the change again"
-def merge(layer):
-    with torch.no_grad():
-        layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
-    layer.merged = True
-    return layer
-
-
-def unmerge(layer):
-    if layer.merged:
-        with torch.no_grad():
-            layer.linear.weight.sub_(layer.scale * (layer.B @ layer.A))
-        layer.merged = False
-    return layer
+# - if not layer.merged:
+# -     with torch.no_grad():
+# -         layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
+# -     layer.merged = True
+# + with torch.no_grad():
+# +     layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
+# + layer.merged = True
 
 
 # %% wrong="15.2" name="unmerges what is not merged" says="subtracts from a layer that is not merged"
@@ -308,18 +302,11 @@ def unmerge(layer):
 
 
 # %% wrong="15.2" name="returns nothing" says="should return the layer"
-def merge(layer):
-    if not layer.merged:
-        with torch.no_grad():
-            layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
-        layer.merged = True
+#       layer.merged = True
+# - return layer
 
-
-def unmerge(layer):
-    if layer.merged:
-        with torch.no_grad():
-            layer.linear.weight.sub_(layer.scale * (layer.B @ layer.A))
-        layer.merged = False
+#       layer.merged = False
+# - return layer
 
 
 # %% wrong="15.2" name="wide for ever" says="the weight is float32, not float64"
@@ -372,39 +359,20 @@ def unmerge(layer):
 
 
 # %% wrong="15.2" name="puts a copy back" says="loses what was added to the weight"
-def merge(layer):
-    if not layer.merged:
-        layer.before = layer.linear.weight.detach().clone()
-        with torch.no_grad():
-            layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
-        layer.merged = True
-    return layer
+#   if not layer.merged:
+# +     layer.before = layer.linear.weight.detach().clone()
 
-
-def unmerge(layer):
-    if layer.merged:
-        with torch.no_grad():
-            layer.linear.weight.copy_(layer.before)
-        layer.merged = False
-    return layer
+# - layer.linear.weight.sub_(layer.scale * (layer.B @ layer.A))
+# + layer.linear.weight.copy_(layer.before)
 
 
 # %% wrong="15.2" name="the first change for ever" says="does not add the new change"
-def merge(layer):
-    if not layer.merged:
-        with torch.no_grad():
-            layer.change = getattr(layer, "change", layer.scale * (layer.B @ layer.A))
-            layer.linear.weight.add_(layer.change)
-        layer.merged = True
-    return layer
+# - layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
+# + layer.change = getattr(layer, "change", layer.scale * (layer.B @ layer.A))
+# + layer.linear.weight.add_(layer.change)
 
-
-def unmerge(layer):
-    if layer.merged:
-        with torch.no_grad():
-            layer.linear.weight.sub_(layer.change)
-        layer.merged = False
-    return layer
+# - layer.linear.weight.sub_(layer.scale * (layer.B @ layer.A))
+# + layer.linear.weight.sub_(layer.change)
 
 
 # %% right="15.2" name="by data and einsum"

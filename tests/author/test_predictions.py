@@ -249,7 +249,7 @@ def test_a_question_without_an_answer_stops_build(tmp_path, monkeypatch, old, ne
 
 def test_a_question_below_its_answer_stops_build():
     cell = nbformat.v4.new_code_cell
-    cells = [("1.1", cell("checks.f(f)", id="check_1_1")), ("1.1", cell('predict("1.1", "")', id="predict_1_1"))]
+    cells = [cell("checks.f(f)", id="check_1_1"), cell('predict("1.1", "")', id="predict_1_1")]
     predictions.must_fit(cells[::-1], "here")
     with pytest.raises(CourseError, match=r"here: the prediction of 1\.1 is asked below its answer: move it up"):
         predictions.must_fit(cells, "here")

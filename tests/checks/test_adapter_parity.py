@@ -8,12 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import own
 import pytest
 import torch
 from transformers import BertConfig, BertModel
 
 from autograder import course
-from autograder.author import answers, build
 from utils import tiny_bert
 
 CLOSE = {"rtol": 0, "atol": 1e-6}
@@ -22,11 +22,8 @@ NAMES = ["mnli", "qnli", "sick"]
 
 @functools.cache
 def solution():
-    """The namespace of a kernel that has run the solutions of 6.1 and 6.3."""
-    known = course.load()
-    entry = known.notebook("06")
-    source = "\n".join(case.source for case in answers.reference_cases(known, entry) if case.exercise in ("6.1", "6.3"))
-    return answers.at_home(build.student_notebook(known, entry), source, "the solutions")
+    """The classes of the solutions of 6.1 and 6.3, by name."""
+    return own.solutions("06", ("BottleneckAdapter", "AdapterFusion"))
 
 
 def random_weights(module, seed):

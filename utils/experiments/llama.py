@@ -87,21 +87,26 @@ def sizes(model: Any) -> Sizes:
     )
 
 
+def has_smollm() -> bool:
+    """Whether SmolLM2 is installed; a line says what to install if not."""
+    from data import smollm
+
+    try:
+        smollm.file()
+    except ImportError as missing:
+        print(f"The weights are not on this machine, so a tiny random model stands for them. {missing}")
+        return False
+    return True
+
+
 def source() -> Source:
     """SmolLM2-135M; a tiny random model in the profile `smoke`, and where SmolLM2 is not installed, which is said."""
     from data import documentation, smollm
 
-    if profiles.name() != "smoke":
-        try:
-            smollm.file()
-        except ImportError as missing:
-            print(f"The weights are not on this machine, so a tiny random model stands for them. {missing}")
-        else:
-            model, words = smollm.causal_model(), smollm.tokenizer()
-            own = ByteLevel(words.backend_tokenizer)
-            return Source(
-                "SmolLM2-135M", model, lambda text: words(text).input_ids, words.decode, 60, (16, 48, 96), own
-            )
+    if profiles.name() != "smoke" and has_smollm():
+        model, words = smollm.causal_model(), smollm.tokenizer()
+        own = ByteLevel(words.backend_tokenizer)
+        return Source("SmolLM2-135M", model, lambda text: words(text).input_ids, words.decode, 60, (16, 48, 96), own)
 
     def encode(text: str) -> list[int]:
         return [ord(letter) % 211 for letter in text][:12]

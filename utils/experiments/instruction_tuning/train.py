@@ -240,12 +240,7 @@ def source(made_up: bool) -> Words:
 
 def possible_profile() -> str:
     """The profile of this session; smoke where SmolLM2 is not installed, which is said."""
-    try:
-        smollm.file()
-    except ImportError as missing:
-        print(f"The weights are not on this machine, so a tiny random model stands for them. {missing}")
-        return "smoke"
-    return profiles.name()
+    return profiles.name() if llama.has_smollm() else "smoke"
 
 
 def prompt_of(question: str) -> str:

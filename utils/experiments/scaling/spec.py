@@ -207,16 +207,19 @@ def table(runs: Mapping[str, Sequence[Run]]) -> "DataFrame":
         between = "" if sizes is None else "{:,.0f} to {:,.0f}".format(*sizes)
         return [f"{size:,.0f}", between, f"{loss:.3f}", "{:.3f} to {:.3f}".format(*losses)]
 
-    rows: dict[str, list[str]] = {}
-    for budgets, what in ((tuple(WIDTHS), "best size"), ((NEXT,), "measured best size")):
-        found, again = vertices({budget: points(runs, budget) for budget in budgets}), resampled(runs, budgets)
+    def best(budgets: Sequence[int], what: str) -> dict[str, list[str]]:
+        found, again, rows = vertices({one: points(runs, one) for one in budgets}), resampled(runs, budgets), {}
         for budget, (size, loss) in found.items():
             sizes, losses = (formulas.middle(side) for side in np.array([some[budget] for some in again]).T)
             rows[f"{budget} GFLOP, {what}"] = row(size, sizes, loss, losses)
-        whole, ends = fit(runs), intervals(runs)
-        for side, how in WAYS.items() if NEXT not in budgets else ():
-            predicted = row(whole.size, ends["size"], getattr(whole, side), ends[side])
-            rows[f"{NEXT} GFLOP, predicted: {how}"] = predicted
+        return rows
+
+    whole, ends = fit(runs), intervals(runs)
+    predicted = {
+        f"{NEXT} GFLOP, predicted: {how}": row(whole.size, ends["size"], getattr(whole, side), ends[side])
+        for side, how in WAYS.items()
+    }
+    rows = best([*WIDTHS], "best size") | predicted | best([NEXT], "measured best size")
     for width in sorted(NEXT_WIDTHS):
         some = runs[name_of(NEXT, width)]
         values = [LOSS.of(run) for run in some]
