@@ -81,9 +81,9 @@ class _Noted:
         assert self.guess is not None
         predicted, came = self.question.shown(self.guess), self.question.shown(self.question.answer)
         if predicted == came:
-            return f"you predicted {predicted}. That is what came."
+            return f"you predicted {predicted}. That is right."
         near = " That is near enough." if self.question.is_right(self.guess) else ""
-        return f"you predicted {predicted}. What came: {came}.{near}"
+        return f"you predicted {predicted}. The answer is {came}.{near}"
 
 
 SESSION: dict[str, _Noted] = {}

@@ -58,8 +58,8 @@ SOS, PAD, EOS, UNK = range(4)
 # %% [markdown]
 # ## A mean, then a better one
 #
-# Three tokens have a **value** each, two numbers long. The simplest way for each token to read all of them is to take
-# their mean. That is a product of matrices: a row of **weights** says how much of each value a token takes.
+# Each of three tokens has a **value**, a vector of two numbers. The simplest way for a token to read all of them is to
+# take their mean. That is a product of matrices: a row of **weights** says how much of each value a token takes.
 #
 # | | shape | rows |
 # |---|---|---|
@@ -67,9 +67,9 @@ SOS, PAD, EOS, UNK = range(4)
 # | weights | (3, 3) | one for each token that reads, with a column for each that is read |
 # | weights times values | (3, 2) | one for each token that reads |
 #
-# Some tokens matter more than others. So each pair of tokens gets a **score**, any number. The **softmax** makes
-# weights of a row of scores: the exponential of each, divided by the sum of all. Weights are above 0 and sum to 1.
-# Equal scores give the mean back.
+# Some tokens matter more than others. So each pair of tokens gets a **score**, which may be any number. The **softmax**
+# turns a row of scores into weights: the exponential of each, divided by the sum of all exponentials. Weights are above
+# 0 and sum to 1. Equal scores give the mean again.
 
 # %% tags=["experiment"]
 values = torch.tensor([[6.0, 0.0], [0.0, 6.0], [3.0, 3.0]])

@@ -702,7 +702,7 @@ print("here, the shortest texts:", {kind: f"{1000 * row['seconds']:.1f} ms" for 
 # here, of which training touches the first 32.
 
 # %% tags=["experiment"]
-predict("2.E1", "c", a="none", b="rotary", c="ALiBi", d="the learned table")
+predict("2.E1", "c", a="the one without positions", b="rotary", c="ALiBi", d="the learned table")
 
 # %% tags=["experiment"]
 schemes = {

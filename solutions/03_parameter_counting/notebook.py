@@ -936,12 +936,13 @@ if own is not None:
 # ## 3.13 The best size for a budget
 #
 # You may spend $C$ FLOPs on training. By 3.11 a model of $N$ parameters then reads about $C / 6N$ tokens: a larger
-# model reads less. Too small a model cannot learn more, too large a one has read too little. Hoffmann et al. (2022,
-# section 3.2) train several sizes with the same $C$ and fit a parabola to their losses. Its vertex is the best size:
+# model reads less. A model that is too small cannot learn more; one that is too large has read too little. Hoffmann
+# et al. (2022, section 3.2) train several sizes with the same $C$ and fit a parabola to their losses. Its vertex is the
+# best size:
 #
 # $$\mathrm{loss}(N) \approx a\, (\log N)^2 + b \log N + c, \qquad \log N_{best} = -\frac{b}{2a}.$$
 #
-# In each run the learning rate falls to zero exactly where the budget ends.
+# In each run the learning rate falls to zero when the budget ends.
 #
 # **Predict first.** With three times the FLOPs, how large is the best size?
 #
@@ -996,7 +997,8 @@ checks.best_size(best_size)
 # %% [markdown]
 # **What is such a fit worth?** The model of notebook 01 learned to guess the next character of the documentation, at
 # several widths and with five seeds each. By the count of 3.11 each run took 30, 90 or 270 GFLOP (billions of FLOPs).
-# The learning rate of each width was chosen by a search. Batches and schedule are the same, and no text was read twice.
+# The learning rates come from a search with one seed, at 90 GFLOP (for the smallest model at 30). Widths that were not
+# searched have the rate of the nearest one. Batches and schedule are the same, and no text was read twice.
 #
 # From these runs the best size for 810 GFLOP and its loss were predicted, before any model was trained there. A
 # straight line through the logarithms of the three best sizes gives the size. The loss was predicted twice: by such a
@@ -1024,44 +1026,46 @@ scaling.table(runs)
 reveal("3.E1")
 
 # %% [markdown]
-# In the recorded runs the best size grows as the FLOPs to the power of 0.64, in an interval from 0.56 to 0.83. So three
-# times the FLOPs want about twice the size, not three times. Hoffmann et al. find nearly the square root, for tokens
-# and much larger models. The predicted size is good: the measured best size lies inside its interval. Half the
-# predicted size costs 0.022 nats, and twice the size 0.041. Both differences are shown, with three seeds. Both
-# predictions of the loss are wrong, and neither interval holds what was measured. The straight line is 0.097 nats too
-# low, the curve with a floor 0.032 too high.
+# In the recorded runs the best size grows as the FLOPs to the power of 0.64, in an interval from 0.56 to 0.83. So with
+# three times the FLOPs the best size is about twice as large, not three times. Hoffmann et al. find nearly the square
+# root, for tokens and much larger models. The measured best size lies inside the interval of the predicted one. Half
+# the predicted size costs 0.022 nats, and twice the size 0.041. Both differences are shown, with three seeds. So the
+# best size lies between half and twice the predicted one: three sizes do not locate it more closely. Both predictions
+# of the loss are wrong: neither interval contains what was measured. The straight line is 0.097 nats too low, the curve
+# with a floor 0.032 too high.
 
 # %% [markdown]
-# The intervals answer how far other seeds would move the fit. They cannot tell that the loss follows another curve, and
-# they know nothing of choices that all runs share: in the search, twice the chosen learning rate cost more than half
-# the size did, at every width. A fit like this is worth something for the size, around which the loss is flat, and
-# less for the loss.
+# The intervals say how far other seeds would move the fit. They do not allow for a loss that follows another curve, nor
+# for choices that all runs share. One is the learning rate, which was not searched at the last budget: in the search,
+# twice the chosen rate cost more than half the size did, at every width. So a part of what half and twice the size cost
+# may be due to their rates. Such a fit helps to choose a size, because near the best size the loss is flat. Its
+# prediction of the loss was worth less here.
 
 # %% [markdown]
 # ## 3.14 Sixteen bits
 #
-# In **bfloat16** a number takes 2 bytes. Its exponent is that of float32. Of the digits in base 2 it keeps 8, where
-# float32 keeps 24. So from $2^e$ to $2^{e+1}$ neighbours are this far apart:
+# In **bfloat16** a number takes 2 bytes. It has the exponent of float32, but only 8 binary digits, where float32 has
+# 24. So from $2^e$ to $2^{e+1}$ neighbours are this far apart:
 #
 # $$\mathrm{gap} = \epsilon \cdot 2^{e}, \qquad 2^e \le |x| < 2^{e+1}.$$
 #
 # `torch.finfo` knows $\epsilon$, the gap above 1. A sum is rounded to the nearest number. So what is smaller than half
-# a gap is lost, however often it is added. That is why products are in sixteen bits, and sums, and the weights that an
-# optimizer changes, in float32 (Micikevicius et al. 2018).
+# a gap is lost, however often it is added. That is why mixed precision multiplies in sixteen bits, but adds up in
+# float32, and keeps the weights that an optimizer changes in float32 (Micikevicius et al. 2018).
 #
-# **Predict first.** Begin with 0 and add 1 a thousand times in bfloat16. What comes?
+# **Predict first.** Begin with 0 and add 1 a thousand times in bfloat16. What is the sum?
 #
 # **Exercise 3.14** (2 points, about 15 minutes, medium). Write `gap` and `accumulate`, a point each.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `math.frexp` gives the exponent without rounding. Its own is larger by one than $e$.
+# `math.frexp` gives an exponent without rounding. That exponent is $e + 1$.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `math.log2` of a number just below a power of two may round up to it. And `Tensor.sum` keeps more digits inside than
-# its result has.
+# `math.log2` of a number just below a power of two may round up to a whole number. And `Tensor.sum` keeps more digits
+# while it adds than its result has.
 # </details>
 
 
@@ -1118,8 +1122,8 @@ plots.curves(
 )
 
 # %% [markdown]
-# The sum stops at 256. From there on the gap is 2, and 257 is halfway between two neighbours. It is rounded to the one
-# whose last digit is 0. A weight of 1 never moves by steps of `0.001`.
+# In bfloat16 the sum stops at 256. From there on the gap is 2, and 257 is halfway between two neighbours. It is rounded
+# to the one whose last binary digit is 0. A weight of 1 never moves by steps of `0.001`.
 
 # %% [markdown]
 # ## Measurements
@@ -1210,8 +1214,8 @@ plots.curves(
 # the softmax. Its shape is right where the attention weights are written out. The fused
 # attention never keeps them: it computes them again, and its line is straight.
 #
-# So may you. Keep the input of each layer alone, and let the backward pass compute the layer once more
-# (`torch.utils.checkpoint`). Then $L$ layers keep $4BTLD$ bytes until the backward pass, and that pass holds the
+# You can do that with whole layers. Keep only the input of each layer, and let the backward pass compute the layer
+# again (`torch.utils.checkpoint`). Then $L$ layers keep $4BTLD$ bytes until the backward pass, and that pass holds the
 # activations of one layer at a time. The price is a second forward pass.
 
 # %% tags=["experiment"]

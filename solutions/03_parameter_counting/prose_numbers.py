@@ -187,6 +187,19 @@ def both_are_shown() -> bool:
     return len(found) == 2 and all(one.shown and one.difference > 0 and one.seeds == 3 for one in found)
 
 
+def between_half_and_twice() -> bool:
+    """Whether both are shown to be worse, and the measured best size is between them."""
+    half, double = (runs()[scaling.name_of(scaling.NEXT, scaling.NEXT_WIDTHS[place])][0] for place in (1, 2))
+    return both_are_shown() and half.numbers["parameters"] < measured_size() < double.numbers["parameters"]
+
+
+def one_search() -> bool:
+    """Whether the search has one seed, and all widths but the smallest one are tried at the middle budget."""
+    rows = json.loads(scaling.SEARCH.read_text())
+    budgets = {(row["width"] == min(scaling.RATES), row["budget"]) for row in rows}
+    return len({row["seed"] for row in rows}) == 1 and budgets == {(True, 30), (False, 90)}
+
+
 def three(value: float) -> str:
     """A difference of losses as the prose prints it."""
     return f"{value:.3f}"
@@ -207,18 +220,22 @@ NUMBERS |= {
 }
 CLAIMS: dict[str, Callable[[], bool]] = {
     "the best size grows as the FLOPs to the power of 0.64, in an interval from 0.56 to 0.83": grows_slower,
-    "So three times the FLOPs want about twice the size, not three times": grows_slower,
-    "the measured best size lies inside its interval": lambda: between(measured_size(), ends()["size"]),
+    "So with three times the FLOPs the best size is about twice as large, not three times": grows_slower,
+    "The measured best size lies inside the interval of the predicted one": lambda: between(
+        measured_size(), ends()["size"]
+    ),
+    "So the best size lies between half and twice the predicted one": between_half_and_twice,
     "Half the predicted size costs 0.022 nats, and twice the size 0.041": lambda: min(mean(1), mean(2)) > mean(0),
-    "neither interval holds what was measured": neither_holds,
+    "neither interval contains what was measured": neither_holds,
     "The straight line is 0.097 nats too low, the curve with a floor 0.032 too high": lambda: (
         fit().loss < measured_loss() < fit().floored and fit().floored - measured_loss() < measured_loss() - fit().loss
     ),
     "Both differences are shown, with three seeds": both_are_shown,
-    "twice the chosen learning rate cost more than half the size did, at every width": lambda: (
+    "twice the chosen rate cost more than half the size did, at every width": lambda: (
         len(twice_the_rate()) == len({width for width, _ in searched()})
         and min(twice_the_rate()) > mean(1) - measured_loss()
     ),
+    "The learning rates come from a search with one seed, at 90 GFLOP (for the smallest model at 30)": one_search,
     "no text was read twice": lambda: max(run.numbers["epochs"] for some in runs().values() for run in some) < 1,
 }
 # Sentences beside these that say nothing of what runs showed.

@@ -831,8 +831,8 @@ for rate in sorted({row["rate"] for row in rte.searched("pretrained")}):
 # Without the second quantile, the half-width of the interval equals the gain, and you miss it half of
 # the time.
 #
-# **Predict first.** The differences scatter by two points and the gain is one. Five seeds, twenty or
-# a hundred?
+# **Predict first.** The differences scatter by two points and the gain is one. How many seeds do you
+# need? A guess that is off by ten is near enough.
 #
 # **Exercise 5.9** (2 points, about 15 minutes, medium). Write `seeds_needed`.
 #

@@ -181,12 +181,12 @@ plots.pieces(
 block_diagrams.show("bert")
 
 # %% [markdown]
-# Figure 4 of the paper draws such models, four of them: each time the same encoder, and on top a class
-# that is read from `[CLS]`, for a pair or for a single text; a start and an end among the tokens of a passage; or a
-# tag for each token. What that brought, its tables say, all for BERT-large: 82.1 on average on GLUE, where GPT has
-# 75.1 (table 1); F1 of 90.9 on SQuAD 1.1 and 81.9 on SQuAD 2.0, on validation questions (tables 2 and 3); and on SWAG,
-# a choice of four endings, 86.3%, where ELMo has 59.2 (table 4). The page "Tables of the papers" (`docs/papers.md`)
-# goes on from there.
+# Figure 4 of the paper draws such models, four of them: each time the same encoder, and on top a class that is read
+# from `[CLS]`, for a pair or for a single text; a start and an end among the tokens of a passage; or a tag for each
+# token. The paper's tables report these results, all for BERT-large: 82.1 on average on GLUE, where GPT has 75.1 (table
+# 1); F1 of 90.9 on SQuAD 1.1 and 81.9 on SQuAD 2.0, on validation questions (tables 2 and 3); and on SWAG, a choice of
+# four endings, 86.3%, where ELMo has 59.2 (table 4). The page "Tables of the papers" (`docs/papers.md`) goes on from
+# there.
 
 # %% [markdown]
 # ## 8.2 A label has one piece
@@ -1144,12 +1144,13 @@ print(*orders.compared(tagging.shuffled_compared()), sep="\n\n")
 
 # %% [markdown]
 # All four differences are shown. Without the order a BiLSTM is 2.7 points ahead of the linear map on the embeddings,
-# and 6.5 on the state in the middle. That much its weights may add, or other words of the sentence wherever they are.
-# With the order it is 20.0 points further ahead on the embeddings, and 11.1 in the middle. So most of what it adds is
-# order. It adds less in the middle: there each state has met its neighbours already.
+# and 6.5 on the state in the middle. Its weights may add that much, or other words of the sentence wherever they are.
+# With the order it is 20.0 points further ahead on the embeddings, and 11.1 in the middle. So by this control most of
+# what it adds is order. It adds less in the middle, perhaps because each state there has read its neighbours already.
 #
-# What order tells is not shown: which word is next to a word, or which tag follows which. And a random order is noise
-# as well: the training loss ends higher with it, and the rate was chosen by nobody for words in such an order.
+# The control does not tell what the order is good for: which word is next to which, or which tag follows which. And a
+# random order is noise as well. The training loss ends higher with it, and no rate was searched for it, so more weights
+# may be worth more than these runs show.
 
 # %% [markdown]
 # ### The ways of table 7
@@ -1205,7 +1206,7 @@ print(*SeedTable(heads).compared(choices.questions()), sep="\n\n")
 #
 # Of the four vectors no difference is shown. For this task the mean of frozen states says as much as what a BiLSTM
 # learns to read, and that it reads them in order is not shown to matter: the states know their neighbours already.
-# Where tags were to be found, a BiLSTM added much, and most of it by the order of the words.
+# Where tags were to be found, a BiLSTM added much, and by the control most of that came from the order of the words.
 
 # %% [markdown]
 # Last, let the fine-tuned tagger read a sentence of your own. It is trained once more, with your first seed, and your
@@ -1244,11 +1245,11 @@ for words, tags in zip(read, found):
 # another one of its size that was only trained on masked tokens: if its last state is good, the tuning is to blame.
 # A BiLSTM learns from the labels how tags go together, such as that I- comes after B-, and reads neighbours in order.
 # It can bring context to the embeddings, which have none, but it learns it from a few hundred sentences. The control
-# with words in a random order says that order is most of what it adds, and its weights the smaller part at most.
+# with words in a random order says that order is most of what it adds, and its weights the smaller part.
 # === BEGIN MARK SCHEME ===
 # One point: the table is read right, with its numbers and with what is shown and what not; and a BiLSTM adds context
 # and order (above all to the embeddings) or agreement between tags; "more weights" counts if the control with words in
-# a random order is named, by which they are the smaller part at most. Half a point for one of the two.
+# a random order is named, by which they are the smaller part. Half a point for one of the two.
 # One point: the last state serves what the encoder was tuned for, one vector a sentence, unlike BERT's (half a point);
 # and this is an explanation, not a result: a run with the encoder before its tuning, or with one trained on masked
 # tokens alone, would show it (half a point).

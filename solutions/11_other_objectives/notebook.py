@@ -359,8 +359,8 @@ for size in (1e-3, 1e-6, 1e-8):
     print(f"gradients of {size:g}:", *(f"eps {eps:g}: a step of {step:.3f}" for eps, step in steps.items()))
 
 # %% [markdown]
-# As long as gradients are much larger than $\epsilon$, it does nothing, and a step is as long for small gradients as
-# for large ones. As soon as they are as small as $\epsilon$, steps become short: then it acts as a learning rate.
+# As long as gradients are much larger than $\epsilon$, it changes nothing, and a step is as long for small gradients as
+# for large ones. Where they are as small as $\epsilon$ or smaller, it makes the steps shorter.
 
 # %% [markdown]
 # ## 11.4 Spans

@@ -223,7 +223,7 @@ print(f"largest difference of gradients: {(one.linear1.weight.grad - summed).abs
 # numbers. A step of training takes as long on one machine. Many machines exchange their gradients after each step, and
 # fewer numbers are exchanged sooner.
 #
-# To share weights is older than transformers. A convolution has one set of weights for all places of a picture: the
+# Sharing weights is older than transformers. A convolution has one set of weights for all places of a picture: the
 # first layer of AlexNet (Krizhevsky et al. 2012) has 96 filters, each of 11 by 11 places in 3 colours and with a bias.
 # These are 34,944 numbers. With filters of their own, its 55 by 55 places would need 105,705,600.
 
@@ -321,8 +321,8 @@ print("E = 128, layers share", ", ".join(f"{what}: {score}" for what, score in a
 # sharing the attention; what shared layers lose, they lose by the feed-forward part. Each entry is of one model, so a
 # few tenths say nothing. Nobody has repeated these tables for this course.
 #
-# The largest of these models had not overfitted its text after a million steps. So its authors left dropout out and
-# added text, and both raised its scores (section 4.8).
+# The largest of these models had not overfitted its text after a million steps. Its authors then removed dropout and
+# added text, and report that both helped (section 4.8).
 
 # %% [markdown]
 # ## 12.4 What can go

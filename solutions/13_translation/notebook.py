@@ -923,20 +923,20 @@ for languages, scores in arms.FUSED_BLEU.items():
 # %% [markdown]
 # **Pairs.** With many pairs, beams and penalty, BLEU is 95, and with few 70: a difference that is shown.
 #
-# **BERT.** With five seeds no difference is shown. A BERT is 0.2 BLEU ahead of the model that continues without
-# one; by the interval it is worth 1.2 at most. It is 0.1 ahead of a BERT of random weights, and 0.7 at most. Nor does
-# the layer matter: the last one is level with the first, and by the interval at most 0.5 ahead. In the search all arms
-# that continue are level as well: at its best rate, the one without a BERT has 68.0, with a BERT 68.3, with a BERT of
-# random weights 68.5, and with BERT's first layer 68.5. So nothing here speaks for what BERT knows.
+# **BERT.** With five seeds no difference is shown. A BERT is 0.2 BLEU ahead of the model that continues without one; by
+# the interval it is worth 1.2 at most. It is 0.1 ahead of a BERT of random weights, and 0.7 at most. Between the layers
+# no difference is shown either: the last one is level with the first, and by the interval at most 0.5 ahead. In the
+# search all arms that continue are level as well: at its best rate, the one without a BERT has 68.0, with a BERT 68.3,
+# with a BERT of random weights 68.5, and with BERT's first layer 68.5. So nothing here speaks for what BERT knows.
 #
 # **What would have shown the opposite?** An encoder that surely knows the task does not help either: 68.5. So this
 # experiment gives no encoder much room. A model with few pairs cannot write 9% of the words of the references, because
 # they do not occur twice among its pairs; were all others right, BLEU would be 83. What is missing is French, and no
 # English encoder has it.
 #
-# **From the start.** A BERT that is there from the start does not help either: after 1,200 steps BLEU is 66.8, which
-# is 3.3 less than that of "few pairs" after 900. With the three comparisons of the controls this is not shown (p =
-# 0.053). Zhu et al. report gains of 1.5 to 2.8 with a warm start. They have real sentences, 160,000 pairs and more,
+# **From the start.** Nor is any help shown of a BERT that is there from the start: after 1,200 steps BLEU is 66.8,
+# which is 3.3 less than that of "few pairs" after 900. With the three comparisons of the controls this is not shown (p
+# = 0.053). Zhu et al. report gains of 1.5 to 2.8 with a warm start. They have real sentences, 160,000 pairs and more,
 # BERT-base, and models trained until nothing improves. This course has none of these.
 #
 # **Drop-net.** With it BLEU is 68.3, which is 1.6 less than without. It is behind with each of the five seeds. After

@@ -15,7 +15,7 @@
 #
 # The decoder of 2017 has changed in six places since: another norm, in another place; rotary positions; fewer keys than
 # queries; a gate in the feed-forward part; no biases; and a cache for writing. This is the architecture of Llama,
-# Mistral, Qwen and SmolLM, with small variations. The picture before 14.1 has the two side by side.
+# Mistral, Qwen and SmolLM, with small variations. The picture before 14.1 shows both blocks side by side.
 #
 # You build it, part by part, so exactly that published weights go into your own layers and write English. The parts are
 # handed to each other when they are made: a block gets its attention, an attention its rotation.
@@ -743,14 +743,14 @@ with torch.no_grad():
 # %% [markdown]
 # ## 14.8 What a token is
 #
-# A model reads numbers. **Byte-level BPE** gives them to any text. In UTF-8 a text is bytes, tokens 0 to 255. The two
-# neighbours that stand together most often become token 256; counted again, the next two become 257. These pairs in
-# order, the **merges**, are the tokenizer:
+# A model reads numbers. **Byte-level BPE** turns any text into numbers. In UTF-8 a text is bytes: tokens 0 to 255. The
+# most frequent pair of neighbours becomes token 256. Pairs are counted again, and the most frequent becomes 257. The
+# list of these pairs, the **merges**, is the tokenizer:
 #
 # $$\texttt{h u g} \to \texttt{hu g} \to \texttt{hug}.$$
 #
-# No token crosses the ends of `pieces`. In `aaa` the pair (a, a) stands twice; join from left to right: `aa`, `a`. To
-# encode, join in each piece the pair learned first, until none is left.
+# No token crosses the ends of `pieces`. In `aaa` the pair (a, a) occurs twice; join from left to right: `aa`, `a`. To
+# encode a piece, join the pair that was learned first, until none is left.
 #
 # **Predict first.** ` strawberry` is one token of SmolLM2. What in its number says how many r it has?
 #
@@ -850,8 +850,8 @@ alt = "The word strawberry in tokens: single letters without merges; with more m
 plots.pieces(rows, kinds=["joined"], alt=alt)
 
 # %% [markdown]
-# Nothing in it says so. A token is a number and the row of a table. What the model knows of the letters in a joined
-# token is what texts said of them. Write `s t r a w b e r r y`, and the letters are tokens again.
+# Nothing in the number does. A token is the number of a row in a table. What the model knows about the letters of a
+# joined token it learned from texts. Write `s t r a w b e r r y`, and the letters are tokens again.
 
 # %% [markdown]
 # ## Now a real one
@@ -876,8 +876,8 @@ with torch.no_grad():
 print(f"largest logit {theirs.abs().max():.1f}, largest difference {(ours - theirs).abs().max():.1g}")
 
 # %% [markdown]
-# Its tokenizer is a list of merges too. In your `encode` it gives the tokens that the library gives, piece by piece:
-# the library cuts a text in its own way first, at signs as well.
+# Its tokenizer is a list of merges too. With it your `encode` gives the library's tokens, piece by piece: the library
+# first cuts a text in its own way, also at punctuation.
 
 # %% tags=["experiment"]
 merges = source.byte_level.merges
@@ -1079,9 +1079,9 @@ plots.curves(
 # ## 14.S2 Without the tail
 #
 # Another one for those who want more. Thousands of unlikely tokens are likely together, and one of them spoils a text.
-# To keep the $k$ best, as in exercise 1.9, is too many where the model is sure and too few where it is not. **Top-p**
-# keeps the likeliest tokens until their sum is $p$ or more, **min-p** those that have at least so many times the
-# probability of the likeliest one ([Holtzman and others](https://arxiv.org/abs/1904.09751),
+# The $k$ best, as in exercise 1.9, are too many where the model is sure and too few where it is not. **Top-p** keeps the
+# likeliest tokens until their sum is $p$ or more. **Min-p** keeps those whose probability is at least a given share of
+# the largest one ([Holtzman and others](https://arxiv.org/abs/1904.09751),
 # [Nguyen and others](https://arxiv.org/abs/2407.01082)):
 #
 # $$p_i \ge \mathrm{min\_p} \cdot \max_j p_j.$$
@@ -1138,10 +1138,10 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
 checks.sampling(shares, draw)
 
 # %% [markdown]
-# Equally likely tokens all pass min-p, and half of them top-p. Now chance comes to 14.S1. A guess $x$ of the draft,
-# drawn with $q(x)$, is taken with probability $\min(1, p(x)/q(x))$; otherwise the token is drawn from what $p$ has more
-# than $q$, and the guesses end. Both $p$ and $q$ are what `shares` gives. So a guess is taken with probability
-# $\sum_x \min(p(x), q(x))$, and every token comes with $p(x)$, whatever the draft:
+# Of equally likely tokens min-p keeps all, and top-p half. Now add chance to 14.S1. A guess $x$ of the draft,
+# drawn with $q(x)$, is taken with probability $\min(1, p(x)/q(x))$. Otherwise the token is drawn in proportion to
+# $\max(0, p - q)$, and the guesses end. Both $p$ and $q$ are what `shares` gives. So a guess is taken with probability
+# $\sum_x \min(p(x), q(x))$, and every token is drawn with $p(x)$, whatever the draft is:
 
 # %% tags=["experiment"]
 with torch.no_grad():
@@ -1169,5 +1169,5 @@ plots.curves(
 )
 
 # %% [markdown]
-# A guess is taken most often where nothing is left out. The fewer tokens are left, the more depends on whether both
-# models keep the same ones.
+# With this draft a guess is taken most often where nothing is left out. The fewer tokens are left, the more depends on
+# whether both models keep the same ones.

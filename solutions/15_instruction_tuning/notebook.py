@@ -14,11 +14,11 @@
 # # 15. A model that answers
 #
 # A language model continues a text. Asked a question, it may continue with another question. **Instruction tuning**
-# makes it answer: dialogues are written in a template, the loss counts the answers alone, and a few hundred examples
-# are enough to change its manners. Whether they change what it knows is another question, and you will measure it.
+# makes it answer: dialogues are written in a template, and the loss counts the answers alone. About two hundred
+# examples change the form of its answers in the experiment below. Whether they change what it knows you will measure.
 #
-# You also build **LoRA**, which tunes a large matrix by two small ones, and the estimate by which writing models are
-# compared, pass@k.
+# You also build **LoRA**, which learns two small matrices in place of a large one, and pass@k, an estimate by which
+# language models are compared.
 #
 # Each exercise is checked on the spot and stands on its own: if one resists, continue with the next and come back. In
 # grading, private checks ask the same with other sizes, larger than those here, other numbers, dtypes, memory layouts
@@ -44,14 +44,15 @@ from utils.predictions import predict
 # %% [markdown]
 # ## 15.1 A small change beside a large matrix
 #
-# To tune a matrix $W$ means to store a gradient and two averages for each of its numbers. LoRA leaves $W$ and its bias
+# Tuning a matrix $W$ with Adam stores a gradient and two averages for each of its numbers. LoRA leaves $W$ and its bias
 # as they are, and learns a change of low **rank** $r$ beside them:
 #
 # $$y = W x + b + \frac{\alpha}{r}\, B A x, \qquad A \in \mathbb{R}^{r \times \text{in}}, \quad
 # B \in \mathbb{R}^{\text{out} \times r}.$$
 #
-# $A$ begins with random numbers and $B$ with zeros, so the layer begins as it was. The factor $\alpha / r$ keeps the
-# size of the change when you try another rank. ([Hu and others](https://arxiv.org/abs/2106.09685).)
+# $A$ begins with random numbers and $B$ with zeros, so the layer begins as it was. The factor $\alpha / r$ is meant to
+# spare you another search of the learning rate when you change the rank. ([Hu and
+# others](https://arxiv.org/abs/2106.09685).)
 #
 # **Predict first.** In the very first step, which of $A$ and $B$ gets a gradient that is not zero?
 #
@@ -123,8 +124,8 @@ print(
 # layer of the `adapters` library, given the same weights, gives the same numbers: a test of this course compares
 # them.
 #
-# **Play.** Below is a change that full tuning might make, and the best change of each rank. From which rank on do you
-# see no difference?
+# **Play.** Below is a made-up change of a matrix, and the change of each rank that is nearest to it. From which rank on
+# do you see no difference?
 
 # %%
 places = torch.linspace(0, 3, 32)
@@ -152,11 +153,11 @@ interactive(best, rank=[1, 2, 3, 4, 8])
 #
 # $$W' = W + \frac{\alpha}{r} B A.$$
 #
-# To train on, or to change to another task's $A$ and $B$, subtract it. Merged twice, the change would count twice. So a
-# layer remembers: **a second merge does nothing**, nor does unmerging a layer that is not merged.
+# To continue training, or to use another task's $A$ and $B$, subtract the change again. Merged twice, it would count
+# twice. So the layer remembers: **a second merge does nothing**, and neither does unmerging a layer that is not merged.
 #
-# Numbers have finitely many digits. In float64 the layer gives before and after what it gave, to rounding; in sixteen
-# bits a small change may vanish in a large weight.
+# In float64 the output is the same before and after merging, up to rounding. In sixteen bits a small change may vanish
+# in a large weight.
 #
 # **Predict first.** Merge and unmerge in bfloat16. Do you get $W$ back?
 #
@@ -226,8 +227,8 @@ for name, (gap, moved) in gaps.items():
     print(f"{name:9} moved by merging: {gap:.0e}; weights that did not come back: {moved} of {before.numel()}")
 
 # %% [markdown]
-# Not all weights come back, in any of them: a sum is rounded, and the difference does not know how. In float64 this is
-# far below anything that matters. So keep the original weights if you merge in sixteen bits.
+# In none of the three do all weights come back: the sum is rounded, and subtracting does not undo the rounding. In
+# float64 the error is far too small to matter. If you merge in sixteen bits, keep the original weights.
 
 # %% [markdown]
 # ## 15.3 Into the model, by name
@@ -239,8 +240,8 @@ for name, (gap, moved) in gaps.items():
 # and `out_proj` map $d$ to $d$. Keys and values map $d$ to $d\, n_{kv} / n_{heads}$. `gate` and `up` map $d$ to
 # $d_{ff}$, and `down` maps it back.
 #
-# **Predict first.** SmolLM2-135M has its size in its name. Which share of them learns with rank 8 at queries and
-# values?
+# **Predict first.** SmolLM2-135M has 135 million parameters. LoRA of rank 8 is put at queries and values. How many new
+# numbers learn, as a share of these?
 #
 # **Exercise 15.3** (4 points, about 25 minutes, medium). Write `add_lora` and `lora_count`.
 #
@@ -317,7 +318,8 @@ with torch.device("meta"):
 total = sum(part.numel() for part in model.parameters())
 print(add_lora(model, ["q_proj", "v_proj"], lambda linear: LoRALinear(linear, 8, 16))[:3], "...")
 learns = sum(part.numel() for part in model.parameters() if part.requires_grad)
-print(f"{learns:,} of {total:,} learn; by the formula {lora_count(llama.SMOLLM, ['q_proj', 'v_proj'], 8):,}")
+formula = lora_count(llama.SMOLLM, ["q_proj", "v_proj"], 8)
+print(f"{learns:,} new numbers learn, by the formula {formula:,}; the model's own {total:,} are frozen")
 
 # %% tags=["experiment"]
 every = ["q_proj", "k_proj", "v_proj", "out_proj", "gate", "up", "down"]
@@ -326,12 +328,12 @@ plots.curves(
     {name: [100 * lora_count(llama.SMOLLM, names, rank) / total for rank in ranks] for name, names in kinds.items()},
     x=ranks,
     xlabel="rank",
-    ylabel="% of SmolLM2 that learns",
-    alt="The share of SmolLM2 that learns by rank: two straight lines, steeper with all seven kinds of layers.",
+    ylabel="numbers that learn, % of SmolLM2's",
+    alt="Numbers that learn by rank, as a share of SmolLM2's: two straight lines, steeper with all seven layers.",
 )
 
 # %% [markdown]
-# A third of a percent. The gradients and averages of all the others need not be stored.
+# A third of a percent. For all the others no gradient and no averages need to be stored.
 
 # %% [markdown]
 # ## 15.4 Who says what, and what counts
@@ -346,13 +348,13 @@ plots.curves(
 # ```
 #
 # with a line break after each `<|im_end|>`. The model is to learn the answers, not the questions. So each token has a
-# **label**: itself in an answer, $-100$ elsewhere. `<|im_end|>` belongs to the answer: a model that never learns it
-# never stops.
+# **label**: itself in an answer, $-100$ elsewhere. `<|im_end|>` belongs to the answer: a model that does not learn it
+# does not stop.
 #
-# The loss is the mean over all tokens with a label in all rows. The logits at $t$ speak of token $t + 1$, and padding
+# The loss is the mean over all tokens with a label in all rows. The logits at $t$ predict token $t + 1$, and padding
 # has no labels.
 #
-# **Predict first.** Which fraction of the tokens above has a label?
+# **Predict first.** Let each character be a token, and each mark such as `<|im_end|>`. Which share has a label?
 #
 # **Exercise 15.4** (4 points, about 25 minutes, medium). Write `tokens_and_labels` and `answer_loss`.
 #
@@ -423,7 +425,7 @@ print(f"{sum(label != -100 for label in labels)} of {len(tokens)} tokens have a 
 print("".join(chr(token) if label != -100 else "." for token, label in zip(tokens, labels)).replace("\1", "<|im_end|>"))
 
 # %% [markdown]
-# One in ten or so. The others are read, and the loss does not ask for them.
+# About one in ten. The model reads the other tokens, but the loss does not count them.
 
 # %% [markdown]
 # ## 15.5 Several dialogues in a row
@@ -487,7 +489,7 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# Now the proof: a model that gets the mask and the positions gives each dialogue the logits that it has alone. The
+# Now the test: with the mask and the positions, a model should give each dialogue the logits that it gets alone. The
 # course's decoder takes both.
 
 # %% tags=["experiment"]
@@ -513,8 +515,8 @@ with torch.no_grad():
         print(f"{name:18} first dialogue {first.max():.0e}, second {second.max():.0e}")
 
 # %% [markdown]
-# With the mask alone the second dialogue also agrees: rotary scores depend on distances only. Learned positions would
-# not forgive that, and no position is ever larger than in training if each dialogue begins at 0.
+# With the mask alone the second dialogue also agrees, because rotary scores depend on distances only. With learned
+# positions it would not. And if each dialogue begins at 0, a long row has no position that a single dialogue never has.
 
 # %% [markdown]
 # ## 15.6 A step on several batches
@@ -526,8 +528,8 @@ with torch.no_grad():
 # So count all labels first, and divide the **sum** of each part's losses by that count. The gradients then
 # add up to those of the whole batch, and are clipped once.
 #
-# **Predict first.** One part has a single label, another one has ninety-nine. How much more does the single token count
-# in the mean of means?
+# **Predict first.** One part has a single label, another one has ninety-nine. In the mean of means, how much does the
+# single token count, compared with one of the ninety-nine?
 #
 # **Exercise 15.6** (3 points, about 30 minutes, hard). Write `train_step`.
 #
@@ -544,7 +546,7 @@ with torch.no_grad():
 
 
 # %%
-predict("15.6", "b", a="about 10 times as much", b="99 times as much", c="as much as each of the others")
+predict("15.6", "b", a="about 10 times as much", b="99 times as much", c="equally much")
 
 
 # %% exercise="15.6"
@@ -612,7 +614,7 @@ plots.curves(
 )
 
 # %% [markdown]
-# A table of bigrams cannot know which digit follows the bracket: it ends where the answers differ.
+# The loss cannot reach zero: a table of bigrams sees only the bracket, and the digits that follow it differ.
 
 # %% [markdown]
 # ## 15.7 Right in one of k tries
@@ -623,7 +625,7 @@ plots.curves(
 #
 # $$\text{pass@}k = 1 - \binom{n-c}{k} \Big/ \binom{n}{k} = 1 - \prod_{i=n-c+1}^{n} \left(1 - \frac{k}{i}\right).$$
 #
-# The binomials overflow, the product does not. $1 - (1 - c/n)^k$ is simpler, and too low on average.
+# As floats the binomials overflow; the product does not. $1 - (1 - c/n)^k$ is simpler, and too low on average.
 # ([Chen and others](https://arxiv.org/abs/2107.03374).)
 #
 # Answers to one task are not independent, so the interval is over **tasks**: $m \pm 1.96\, s/\sqrt{N}$, with mean and
@@ -640,8 +642,8 @@ plots.curves(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `math.comb(100_000, 50_000)` is a whole number that no float can hold. If fewer than k answers are wrong, one factor
-# of the product is zero.
+# `math.comb(100_000, 50_000)` is exact, but it is slow, and no float can hold it. If fewer than k answers are wrong,
+# one factor of the product is zero.
 # </details>
 
 
@@ -701,8 +703,8 @@ plots.curves(
 )
 
 # %% [markdown]
-# pass@5 is one half: the right answer is among five of ten or among the other five. The simple formula says
-# less, on average by up to several points.
+# pass@5 is one half: the right answer is equally likely among the five that are drawn and among the other five. The
+# simple formula is lower on average, here by up to 16 points.
 
 # %%
 few = [1, 0, 0, 2, 0, 7, 0, 10, 0, 1]
@@ -713,8 +715,8 @@ for k in (1, 5, 10):
 # %% [markdown]
 # ## Experiment: manners and knowledge
 #
-# SmolLM2 is asked three kinds of questions, with one demand each time: *Answer in square brackets.* A program can check
-# both, the form and the answer.
+# SmolLM2 is asked three kinds of questions, each with the same demand: *Answer in square brackets.* A program can check
+# the form and the answer.
 #
 # | kind | question | answer |
 # |---|---|---|
@@ -722,10 +724,9 @@ for k in (1, 5, 10):
 # | sort | `Sort 87, 90, 59.` | `[59, 87, 90]` |
 # | French | `What is Austria in French?` | `[Autriche]` |
 #
-# The French names are those of CLDR. No question of the test is among those to learn from; nor is the name of a place.
-# The model meets the questions **before** any tuning, after LoRA at queries and values, and after tuning all weights,
-# each for equally many steps, with dialogues packed as in 15.5. Its loss on the documentation of Python says what it
-# forgets.
+# The French names are those of CLDR. No question and no place of the test is used for training. The model is tested
+# **before** any tuning, after LoRA at queries and values, and after tuning all weights. Both are tuned for equally many
+# steps, with dialogues packed as in 15.5. A rise of the loss on Python's documentation shows that the model forgets.
 #
 # **The packaged SmolLM2-135M** is the *Instruct* model: after its pretraining it was tuned to chat, with this template,
 # and its package stores the weights in four bits (`data/README.md`, "smollm"). So it is not tuned for the first time
@@ -747,8 +748,8 @@ for name, one in experiments.items():
     print(f"{name:12} {one.steps} steps of {one.batch} dialogues, learning rate {one.lr:g}")
 
 # %% [markdown]
-# **Predict first.** After a few hundred examples, which of the three kinds will be right, and which only in brackets?
-# Which forgets more, LoRA or all weights?
+# **Predict first.** After about two hundred examples, which of the three kinds will be right, and which only in
+# brackets? Which forgets more, LoRA or all weights?
 #
 # Interrupt the next cell as you like: finished seeds are kept in the folder `results`.
 
@@ -776,18 +777,19 @@ alt = (
 tuning.picture(recorded, "anywhere", alt) if recorded else None
 
 # %% [markdown]
-# In the recorded runs no answer is in brackets before tuning, and every answer is after it, by LoRA and by all weights.
-# Right answers in brackets go from none to 38% with LoRA and to 47% with all weights. Both differences are shown, and
-# the one between LoRA and all weights is not. Sums and sorting gain. Of the French names no run has more than two of
-# twenty right.
+# In the recorded runs no answer is in brackets before tuning, and every answer is after it, with LoRA and with all
+# weights. Right answers in brackets go from none to 38% with LoRA and to 47% with all weights. Both gains are shown,
+# and the difference between LoRA and all weights is not. Sums and sorting gain in every run, also if brackets are not
+# required. Of the French names no run has more than two of twenty right.
 #
-# So a few hundred examples teach a form at once, and what the model can nearly do. They do not teach names that are not
-# among them: it puts a wrong one into brackets.
+# So about two hundred examples teach the form. Whether they taught sums and sorting, or only what is asked for, these
+# runs do not tell: the control would be examples in the prompt, without tuning. They hardly teach names that are not
+# among them: the model puts a wrong one into brackets.
 #
 # **What is forgotten.** LoRA ends with a loss on other text that is 0.06 nats higher than before, which is shown. With
-# all weights no rise is shown. That is not what "LoRA learns less and forgets less" would lead you to expect. But the
-# learning rates decide too: LoRA's is forty times as large, and was chosen among two, while all weights had one.
-# Three of the five seeds that were planned are recorded.
+# all weights no rise is shown. That is not what "LoRA Learns Less and Forgets Less" (Biderman et al. 2024) would lead
+# you to expect. But the learning rates may decide this. LoRA's is forty times as large. It was chosen among two, on the
+# questions of the test, while all weights had one. Three of the five seeds that were planned are recorded.
 
 # %% [markdown]
 # **Question 15.W1** (2 points). In five to eight sentences, with numbers of your table (in the profile `smoke`: of the
@@ -798,26 +800,27 @@ tuning.picture(recorded, "anywhere", alt) if recorded else None
 # %% [markdown] written="15.W1" points=2
 # ### BEGIN SOLUTION
 # The form was learned in all three kinds: no answer was in brackets before, and all are after, by LoRA and by all
-# weights. Sums and sorting: more answers are right too, wherever they stand. The model could add and sort, at least
-# partly, and the examples told it what is asked: before, it replied to "Sort" with a single number. French: the form
-# alone. Hardly a name is right before or after, and no name of the test was among those to learn from: the model puts
-# a wrong name into brackets. The column "right anywhere" tells one from the other, since it asks for no form: where
-# it stays and "in brackets" rises, only the form was learned. Forgetting is the loss on other text: it rises with
-# LoRA and hardly moves with all weights (my numbers: the rise of each, and whether the comparison says that a
-# difference is shown). It is not the last word, since the learning rates were not searched alike and LoRA's is forty
-# times as large; and there is one rank, one choice of layers, few steps and one model.
+# weights. Sums and sorting: more answers are right too, also if brackets are not required. Whether the model could
+# sort before, and only did not know what was asked, is open: before, it replied to "Sort" with a single number. French:
+# the form alone. Hardly a name is right before or after, and no name of the test was used for training: the model puts
+# a wrong name into brackets. The column "right anywhere" tells knowledge from form, since it asks for no form. Where it
+# stays and "in brackets" rises, only the form was learned. Forgetting is a rise of the loss on other text: the loss
+# rises with LoRA and hardly moves with all weights (my numbers: the rise of each, and whether the comparison says that
+# a difference is shown). It is not the last word, since the learning rates were not searched with equal care and LoRA's
+# is forty times as large; and there is one rank, one choice of layers, few steps and one model.
 # === BEGIN MARK SCHEME ===
-# One point: the form everywhere, the answers of sums and sorting, not of French (half), and how "in brackets" and
-# "right anywhere", or the kinds in the figure, tell form from knowledge, with own numbers (half).
+# One point: the form is learned in all kinds, more sums and sorted rows are right, French names are not (half). "In
+# brackets" and "right anywhere", or the kinds in the figure, tell form from knowledge, with own numbers (half).
 # One point: which arm has the larger loss on other text, with numbers and whether it is shown (half); the rates, the
 # rank, the layers, the steps or the single model as a reason (half).
-# Half a point off for "the model has learned French" or for a difference that is not shown and called one.
+# Half a point off for "the model has learned French", or for calling a difference one that is not shown.
 # === END MARK SCHEME ===
 # ### END SOLUTION
 
 # %% [markdown]
-# **What you can do now:** tune a published model on your own machine, by all its weights or by a third of a percent of
-# them. You can say what it learned and what it forgot, and report pass@k with an interval that counts tasks.
+# **What you can do now:** tune a published model on your own machine, by all its weights or by LoRA's, which are a
+# third of a percent as many. You can say what it learned and what it forgot, and report pass@k with an interval over
+# tasks.
 
 # %%
 scoreboard(checks)
@@ -825,9 +828,9 @@ scoreboard(checks)
 # %% [markdown]
 # ## 15.S1 Better and worse
 #
-# For those who want more. Often nobody can write the right answer, but people can say which of two is better. **DPO**
+# For those who want more. Often nobody can write the best answer, but people can say which of two is better. **DPO**
 # learns from such pairs without a reward model. For a chosen answer $y_w$ and a rejected one $y_l$ to a prompt $x$,
-# compare how much more likely each has become than under a frozen reference:
+# it compares how much more likely each has become than under a frozen reference:
 #
 # $$L = -\log \sigma\Big(\beta \log \frac{\pi(y_w \mid x)}{\pi_{ref}(y_w \mid x)} - \beta \log
 # \frac{\pi(y_l \mid x)}{\pi_{ref}(y_l \mid x)}\Big).$$
@@ -841,7 +844,7 @@ scoreboard(checks)
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `F.logsigmoid` is exact where `log(sigmoid(z))` is infinite.
+# `F.logsigmoid` is accurate where `log(sigmoid(z))` is infinite.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -885,4 +888,4 @@ plots.curves(
 )
 
 # %% [markdown]
-# It begins at $\log 2$, whatever the answers are. Once the chosen answer is far ahead, its pair no longer counts.
+# The loss begins at $\log 2$, whatever the answers are. Once the chosen answer is far ahead, its pair hardly counts.

@@ -63,7 +63,7 @@ def test_a_passed_check_shows_what_was_predicted_and_what_came(asked, module, ca
         module.graded(lambda: 2)
     assert capsys.readouterr().out == "" and "right" not in repr(scoreboard(module)), "not before it has passed"
     module.graded(lambda: 1)
-    shown = "Prediction 1.1: you predicted a (flatter). What came: b (sharper).\n"
+    shown = "Prediction 1.1: you predicted a (flatter). The answer is b (sharper).\n"
     assert capsys.readouterr().out == f"Exercise 1.1: passed (2 points)\n{shown}"
     table = scoreboard(module)
     assert repr(table).splitlines()[-1] == "0 of 1 prediction right, without points"
@@ -77,7 +77,7 @@ def test_the_first_prediction_counts_once_the_answer_was_shown(asked, capsys):
     reveal("1.1")
     predict("1.1", "a")
     said = capsys.readouterr().out.splitlines()
-    assert said[2] == "Prediction 1.1: you predicted b (sharper). That is what came."
+    assert said[2] == "Prediction 1.1: you predicted b (sharper). That is right."
     assert said[3] == f"{said[2]} The answer was shown, so your first prediction counts."
     reveal("1.2")
     predict("1.2", "6")
@@ -169,7 +169,7 @@ def test_a_guess_is_read_as_it_is_meant(question, written, guess, right):
 def test_a_number_that_is_near_is_right_and_both_are_shown(asked, capsys):
     predict("1.2", 7)
     reveal("1.2")
-    assert "you predicted 7. What came: 6. That is near enough." in capsys.readouterr().out
+    assert "you predicted 7. The answer is 6. That is near enough." in capsys.readouterr().out
     assert home.summary().startswith("1 of 1")
 
 

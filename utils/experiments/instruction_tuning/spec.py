@@ -1,7 +1,7 @@
 """The experiments of notebook 15, in the size of each profile, and their recorded runs: a model learns to obey a form.
 
 SmolLM2 is asked for sums, for numbers in order and for French names of places, each "in square brackets". It is tuned
-on a few hundred such instructions with their answers: all its weights, or LoRA's alone, for equally many steps. The
+on about two hundred such instructions with their answers: all its weights, or LoRA's alone, for equally many steps. The
 loss on other text, before and after, says what it forgets meanwhile.
 
 Imports nothing heavy: graders read it, too. `utils.experiments.instruction_tuning.train` trains.
