@@ -51,6 +51,7 @@ def other_mergers(merge, unmerge, lib):
         seen.merges(merge, unmerge, lib, n, m, rank, scale, 1570 + 10 * place, bias=place % 2 == 0, dtype=dtype)
     seen.takes_turns(merge, unmerge, lib, 1625)
     seen.merges(merge, unmerge, lib, 900, some.randint(2, 9), 4, 0.5, 1620)
+    seen.merges(merge, unmerge, lib, some.randint(2, 9), 700, some.randint(60, 90), 0.5, 1630)
 
 
 # 15.3
@@ -122,6 +123,14 @@ def other_batches(train_step, lib):
         seen.steps_right(
             train_step, lib, batches, clip, 1770 + place, V, some.randint(2, 6), frozen=place == 2, groups=place == 1
         )
+
+
+@private("15.6", tells="a step on many batches, or on long ones, is wrong.")
+def many_batches(train_step, lib):
+    some = draw(1715)
+    V = some.randint(30, 60)
+    sizes = [(2, some.randint(50, 80)), (1, 1), *((1, some.randint(2, 5)) for _ in range(20))]
+    seen.steps_right(train_step, lib, seen.batches_of(sizes, V, 1780), 0.5, 1775, V, 4)
 
 
 # 15.7

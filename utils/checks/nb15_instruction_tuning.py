@@ -94,6 +94,8 @@ def frozen_and_fresh(LoRALinear: Remote, lib: Library, n: int, m: int, rank: int
     count = A.numel()
     equal = "many entries of `A` are equal. Draw each of them anew."
     assert A.unique().numel() > 0.9 * count, equal
+    turned = "many entries of `A` are others with the sign changed. Draw each of them anew."
+    assert A.abs().unique().numel() > 0.9 * count, turned
     assert A.abs().max() >= bound * (1 - 20 / count), f"{told}: the largest are too small."
     third = bound**2 / 3  # the mean square of such numbers, whose own spread is 0.3 of bound^2
     near = abs(A.square().mean().item() - third) < 6 * 0.3 * bound**2 / count**0.5
@@ -143,6 +145,9 @@ def lora_linear(LoRALinear, lib):
     expect.close(expect.floats(lib(toys).slope_while_merged(module, x), (2, 5, n), "the gradient"), slope, told)
     told = "`linear` is another module. Keep the very module that is given."
     assert lib(toys).is_kept(LoRALinear, lib(toys).linear(n, m)) is True, told
+    told = "the weight or the bias of `linear` is another one after `LoRALinear` is made. Its numbers should stay."
+    assert lib(toys).leaves_its_numbers(LoRALinear, lib(toys).linear(n, m)) is True, told
+    follows_b(LoRALinear, lib, 6)
     half, v = lora(LoRALinear, lib, 5, 7, 4, 1.0, 5, bias=False)
     x = normal(3, 5, seed=7)
     told = "with an alpha smaller than the rank, or without a bias, the result is wrong."
@@ -155,11 +160,40 @@ def lora_linear(LoRALinear, lib):
     )
     born = expect.items(lib(toys).born_with(LoRALinear, "bfloat16", "cpu"), 4, "")
     assert born[:2] == ["bfloat16", "bfloat16"], "for a layer in bfloat16, `A` and `B` should be bfloat16."
+    in_bfloat16(LoRALinear, lib, 8)
     told = "`A` and `B` should be made on the device of the weight of `linear`."
     assert born_there(LoRALinear, lib), told
     for rank in (0, -1):
         expect.refuses(LoRALinear, lib(toys).linear(n, m), rank, 8.0, says=f"a rank of {rank} must raise ValueError.")
     LORA.hold(LoRALinear, lib, "values", "dtypes", "layout", "gradients", "modes", "device")
+
+
+def follows_b(LoRALinear: Remote, lib: Library, seed: int) -> None:
+    """Fail unless the result follows `B` where it is changed between two calls, in both modes."""
+    module, state = lora(LoRALinear, lib, 5, 4, 3, 6.0, seed)
+    x = normal(3, 5, seed=seed + 2)
+    found = expect.items(lib(toys).after_changes(module, x), 2, "")
+    for mode, factor, one in zip(("training", "evaluation"), (2, 4), found, strict=True):
+        told = f"in {mode} mode the result does not follow `B`: something is kept between calls."
+        expect.close(expect.floats(one, (3, 4), "the result"), beside(state, x, 2.0 * factor), told)
+
+
+def in_bfloat16(LoRALinear: Remote, lib: Library, seed: int) -> None:
+    """Fail unless a layer in bfloat16 gives bfloat16, and the right numbers as far as it holds them."""
+    A, B, x = (normal(*shape, seed=seed + place).bfloat16() for place, shape in enumerate(((2, 6), (4, 2), (3, 6))))
+    base = toys.linear(6, 4, True, seed, "bfloat16")
+    told = "for a layer in bfloat16 it is an error."
+    found = expect.answers(
+        lib(toys).gives_in, LoRALinear, lib(toys).linear(6, 4, True, seed, "bfloat16"), A, B, x, says=told
+    )
+    assert type(found) is torch.Tensor and found.dtype is torch.bfloat16, (
+        "for a layer in bfloat16 the result should be bfloat16."
+    )
+    state = {"A": A, "B": B, "linear.weight": base.weight.detach(), "linear.bias": base.bias.detach()}
+    wanted = beside({name: part.float() for name, part in state.items()}, x.float(), 2.0)
+    size = float(wanted.abs().max())
+    told = "for a layer in bfloat16 the result is wrong."
+    expect.close(found.float() / size, wanted / size, told, 0.04)
 
 
 def born_there(LoRALinear: Remote, lib: Library) -> bool:
@@ -289,6 +323,8 @@ def inserts(add_lora: Remote, lib: Library, count: int, names: list[str], mode: 
             continue
         inside = next((one for one in wanted if name.startswith(f"{one}.")), "")
         told = f"`{name}` is replaced, which is in what `wrap` made: the model changes while you walk through it."
+        if len({*names}) < len(names):
+            told = f"`{name}` is replaced: a name that is in the list twice has its layers wrapped twice."
         assert not inside, told
         told = f"`{name}` is replaced. Its last name is not in the list: compare whole names."
         assert name.rpartition(".")[2] in names, told
@@ -378,6 +414,7 @@ def inserting(add_lora, lora_count, lib):
         add_lora(model, ["up"], lib(toys).plain)
     inserts(add_lora, lib, 12, ["k_proj", "head"])
     inserts(add_lora, lib, 1, [])
+    inserts(add_lora, lib, 1, ["up", "v_proj", "up"])
     for names in (["q_proj", "gate"], ["proj"], ["blocks.0.attention.q_proj"], ["q_proj", "up_proj"]):
         refused, same, learns = expect.items(lib(toys).left_alone(add_lora, lib(toys).Tree(2, 3), names), 3, "")
         assert refused is True, (
@@ -580,12 +617,13 @@ def loses(answer_loss: Remote, lib: Library) -> None:
     )
     told = "the loss is not the mean over the labels that are not -100, each compared with the logits one place before."
     expect.like(found.reshape(()).float(), wanted.reshape(()), told, guesses)
-    wide, marks = (30 + 3 * normal(2, 40, 9, seed=42)).bfloat16(), some_labels(43, 2, 40, 9)
-    rough = answer_loss(wide, marks)
-    told = f"for logits in bfloat16 the loss is {str(rough.dtype)[6:]}: compute it in float32, and leave it so."
-    assert type(rough) is torch.Tensor and rough.dtype in (torch.float32, torch.float64), told
-    told = "for logits in bfloat16 the loss is rough: compute it in float32."
-    expect.close(expect.floats(rough.reshape(()), (), "the loss"), mean_loss(wide.float(), marks), told, 1e-4)
+    for dtype in (torch.bfloat16, torch.float16):
+        wide, marks, name = (30 + 3 * normal(2, 40, 9, seed=42)).to(dtype), some_labels(43, 2, 40, 9), str(dtype)[6:]
+        rough = answer_loss(wide, marks)
+        told = f"for logits in {name} the loss is {str(rough.dtype)[6:]}: compute it in float32, and leave it so."
+        assert type(rough) is torch.Tensor and rough.dtype in (torch.float32, torch.float64), told
+        told = f"for logits in {name} the loss is rough: compute it in float32."
+        expect.close(expect.floats(rough.reshape(()), (), "the loss"), mean_loss(wide.float(), marks), told, 1e-4)
     for labels in (torch.full((2, 4), -100), torch.tensor([[3, -100, -100]])):
         told = "labels of which none counts must raise ValueError: the mean of nothing is not a number."
         expect.refuses(answer_loss, normal(*labels.shape, 5, seed=44), labels, says=told)
@@ -619,6 +657,10 @@ def template(tokens_and_labels, answer_loss, lib):
     ]
     writes(tokens_and_labels, lib, several)
     encodes(tokens_and_labels, lib, several)
+    marked = [("user", f"a{END}\n{START}assistant\nb"), ("assistant", f"c{END}\n{START}user\nd")]
+    found = expect.items(tokens_and_labels(marked, lib(toys).pieces), 2, "there should be two lists")
+    told = "where a text has the marks of the template in it, the tokens or labels are wrong. Texts stay as they are."
+    expect.explained(found, [*written(marked, toys.pieces, is_answer)], told, {})
     found = expect.items(tokens_and_labels([("user", "x")], lib(toys).pieces), 2, "there should be two lists")
     assert {*found[1]} == {-100}, "a dialogue without an answer has a label."
     for role in ("tool", "Assistant", ""):
@@ -710,6 +752,8 @@ def packing(pack, lib):
     alike = [([3, 5], [3, -100]), ([5, 3], [-100, 3]), ([7], [7]), ([3, 5], [3, 5]), ([9], [9])]
     packs(pack, alike, "for dialogues of equal length")
     packs(pack, [([place], [place]) for place in range(300)], "for 300 dialogues of one token each")
+    large = [([2**40 + 1, 3, 70_001], [2**40 + 1, -100, 70_001]), ([40_001, 2**31], [-100, 2**31])]
+    packs(pack, large, "for large token numbers")
     PACK.hold(pack, lib, "memory")
 
 

@@ -66,6 +66,34 @@ def born_with(make: Callable[..., Any], dtype: str, device: str) -> list[str]:
     return [str(made.A.dtype)[6:], str(made.B.dtype)[6:], made.A.device.type, made.B.device.type]
 
 
+def leaves_its_numbers(make: Callable[..., Any], base: nn.Module) -> bool:
+    """Whether the numbers of a linear map are as before, once a LoRALinear is made around it."""
+    before = {name: part.detach().clone() for name, part in base.named_parameters()}
+    make(base, 2, 4.0)
+    return all(torch.equal(part, before[name]) for name, part in base.named_parameters())
+
+
+def gives_in(make: Callable[..., Any], base: nn.Module, A: torch.Tensor, B: torch.Tensor, x: torch.Tensor) -> Any:
+    """What a LoRALinear around this linear map gives with these A and B, and alpha / rank = 2."""
+    made = make(base, A.size(0), 2.0 * A.size(0))
+    with torch.no_grad():
+        made.A.copy_(A)
+        made.B.copy_(B)
+    return made(x).detach()
+
+
+def after_changes(module: Any, x: torch.Tensor) -> list[torch.Tensor]:
+    """What it gives after B was doubled, in training and then in evaluation mode, each after a call before that."""
+    found = []
+    for mode in (True, False):
+        module.train(mode)(x)
+        with torch.no_grad():
+            module.B.mul_(2)
+        found.append(module(x).detach())
+    module.train()
+    return found
+
+
 # 15.2
 
 
@@ -206,7 +234,7 @@ class Branch(nn.Module):
         self.mlp = nn.Sequential()
         for name in ("up", "down", "upper"):
             self.mlp.add_module(name, (Derived if name == "up" else nn.Linear)(d, d, bias=False))
-        self.gate, self.norm = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.gate, self.norm, self.factor = nn.LayerNorm(d), nn.LayerNorm(d), nn.Parameter(torch.ones(d))
         inner = nn.ModuleDict({"k_proj": nn.Linear(d, d), "up": nn.Linear(d, d)})
         self.expert = nn.ModuleDict({"branch": nn.ModuleDict({"inner": inner})})
 
@@ -219,6 +247,7 @@ class Tree(nn.Module):
         self.embedding = nn.Embedding(5, d)
         self.blocks = nn.ModuleList(Branch(d) for _ in range(count))
         self.down, self.head = nn.Linear(d, d), nn.Linear(d, 5, bias=False)
+        self.last = nn.ModuleDict({"v_proj": nn.Linear(d, d), "up": Derived(d, d)})
 
 
 def inserted(call: Callable[..., Any], model: nn.Module, names: list[str]) -> dict[str, Any]:
