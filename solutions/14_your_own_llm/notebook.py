@@ -1079,9 +1079,9 @@ plots.curves(
 # ## 14.S2 Without the tail
 #
 # Another one for those who want more. Thousands of unlikely tokens are likely together, and one of them spoils a text.
-# The $k$ best, as in exercise 1.9, are too many where the model is sure and too few where it is not. **Top-p** keeps the
-# likeliest tokens until their sum is $p$ or more. **Min-p** keeps those whose probability is at least a given share of
-# the largest one ([Holtzman and others](https://arxiv.org/abs/1904.09751),
+# The $k$ best, as in exercise 1.9, are too many where the model is sure and too few where it is not. **Top-p** keeps
+# the likeliest tokens until their sum is $p$ or more. **Min-p** keeps those whose probability is at least a given share
+# of the largest one ([Holtzman and others](https://arxiv.org/abs/1904.09751),
 # [Nguyen and others](https://arxiv.org/abs/2407.01082)):
 #
 # $$p_i \ge \mathrm{min\_p} \cdot \max_j p_j.$$

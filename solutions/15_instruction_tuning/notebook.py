@@ -643,7 +643,7 @@ plots.curves(
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
 # `math.comb(100_000, 50_000)` is exact, but it is slow, and no float can hold it. If fewer than k answers are wrong,
-# one factor of the product is zero.
+# one factor of the product is zero, and others may be huge: infinity times zero is not a number.
 # </details>
 
 
@@ -660,6 +660,8 @@ def pass_at_k(n, c, k):
     ### BEGIN SOLUTION
     if not (1 <= k <= n and 0 <= c <= n):
         raise ValueError(f"{k} of {n} answers, of which {c} are right")
+    if n - c < k:
+        return 1.0
     return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
     ### END SOLUTION
 

@@ -1278,8 +1278,13 @@ def train_step(model, optimizer, batches, clip):
 
 
 # %% wrong="15.7" name="nothing where most are right" says="where fewer than k answers are wrong, it should be 1"
-# - return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
-# + return 0.0 if n - c < k else 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
+# -     return 1.0
+# +     return 0.0
+
+
+# %% wrong="15.7" name="infinity times zero" says="it is not a number: infinity times zero"
+# - if n - c < k:
+# -     return 1.0
 
 
 # %% wrong="15.7" name="binomials" says="use the product"

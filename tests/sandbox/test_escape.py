@@ -447,7 +447,8 @@ def test_no_memory_is_shared_but_in_files_which_are_counted(shared):
 
 
 def test_workers_of_libraries_share_memory_in_files(small):
-    with kernel.open_kernel(small) as running:
+    patient = small.limits.model_copy(update={"cell_seconds": 120.0})  # four forks of torch, on a busy machine
+    with kernel.open_kernel(small.model_copy(update={"limits": patient})) as running:
         assert said(running.run(NEEDED)) == "2 [1.0, 1.0] [6, 22]\n"
 
 
