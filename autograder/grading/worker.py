@@ -14,6 +14,7 @@ from autograder.course import Course, NotebookEntry
 from autograder.grading.fingerprints import released
 from autograder.grading.grading_record import GRADED, UNGRADABLE, HandIn, Record
 from autograder.intake import restore
+from autograder.sandbox import no_compiler
 
 # Checks run models whose adapters are switched off on purpose, and the library warns of each.
 logging.getLogger("adapters.model_mixin").setLevel(logging.ERROR)
@@ -73,7 +74,8 @@ def prepare(course: Course, entries: Collection[NotebookEntry]) -> None:
 
 
 def _settle() -> None:
-    """One core a judge: threads that wait for each other spin, and starve the kernels."""
+    """One core a judge: threads that wait for each other spin, and starve the kernels. And none of them compiles."""
+    no_compiler.install()
     import torch
 
     torch.set_num_threads(1)

@@ -20,11 +20,9 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
-from types import ModuleType
 from typing import Any, NoReturn
 
-from autograder.sandbox import scratch, seccomp
+from autograder.sandbox import no_compiler, scratch, seccomp
 
 OWNER_SECONDS = 1.0  # how often we look whether the process that started us is still there
 MAX_REQUEST = 65536
@@ -41,43 +39,6 @@ LARGE_PAGE = 2**21
 FEW = 2
 SPARED = ("PIL", "ipywidgets", "matplotlib", "matplotlib_inline", "pandas")
 MADV_HUGEPAGE, MADV_COLLAPSE = 14, 25  # madvise(2)
-COMPILER = "torch._dynamo"
-
-
-class NoCompiler(ModuleType):
-    """In the place of torch's compiler, until somebody compiles: to import it takes a second, a third of all.
-
-    Every optimizer asks it for two things, which have no effect where nothing is compiled. For anything else it is
-    imported, by the kernel that asks.
-    """
-
-    def graph_break(self, *given: Any, **named: Any) -> None:
-        """End what is being compiled: nothing is."""
-
-    def disable(self, function: Any = None, recursive: bool = True, **named: Any) -> Any:
-        """A function that is not to be compiled; `named` is {"wrapping": False} where torch itself asks."""
-        if function is None or named != {"wrapping": False}:
-            return self._real().disable(function, recursive, **named)
-        disabled: Callable[..., Any] | None = None
-
-        def plain(*given: Any, **named: Any) -> Any:
-            nonlocal disabled
-            if sys.modules[COMPILER] is self:
-                return function(*given, **named)
-            disabled = disabled or self._real().disable(function, recursive, wrapping=False)
-            return disabled(*given, **named)
-
-        return plain
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name != "__path__":  # of every module somebody asks for its file
-            raise AttributeError(f"module {COMPILER} has no {name} yet")
-        return getattr(self._real(), name)
-
-    def _real(self) -> Any:
-        if sys.modules.get(COMPILER) is self:
-            del sys.modules[COMPILER]
-        return importlib.import_module(COMPILER)
 
 
 def enter(sandbox: int) -> None:
@@ -286,7 +247,7 @@ def main(path: str, owner: int, modules: list[str]) -> None:
     from autograder.sandbox import kernel_main
 
     kernel_main.make(f"{os.path.dirname(path)}/ipython")  # first: libraries ask on import whether there is an IPython
-    sys.modules.setdefault(COMPILER, NoCompiler(COMPILER))
+    no_compiler.install()
     spared = [name for name in modules if name.split(".")[0] in SPARED]
     for name in modules:
         if name not in spared:

@@ -12,7 +12,7 @@ from autograder.course import RESULTS, ROOT, SUMMARIES, helpers
 from utils.grading import forbidden
 
 # Of this package: what a kernel itself is made of.
-KERNEL = ("__init__", "fork_server", "guests", "kernel_main", "scratch", "seccomp", "stand_ins")
+KERNEL = ("__init__", "fork_server", "guests", "kernel_main", "no_compiler", "scratch", "seccomp", "stand_ins")
 LABELS = "gold.json"  # by which runs are graded
 NAMED = re.compile(r"^(?:(?:async )?def |class )(\w+)|^(\w+)(?: ?:[^=\n]+)? = ", re.MULTILINE)
 STAND_IN = '''"""Withheld while a notebook is graded."""

@@ -42,11 +42,12 @@ def test_it_sees_no_process_but_its_own(shared):
 
 
 def test_torch_has_its_compiler_once_somebody_compiles():
-    """Until then an optimizer does without, and nothing of it is imported; see `fork_server.NoCompiler`."""
+    """Until then an optimizer does without, and nothing of it is imported; see `no_compiler.NoCompiler`."""
     script = """
 import inspect, sys, torch
-from autograder.sandbox import fork_server
-stands_in = sys.modules[fork_server.COMPILER] = fork_server.NoCompiler(fork_server.COMPILER)
+from autograder.sandbox import no_compiler
+no_compiler.install()
+stands_in = sys.modules[no_compiler.COMPILER]
 line = torch.nn.Linear(2, 1)
 steps = torch.optim.Adam(line.parameters())
 def step():
@@ -57,10 +58,10 @@ def step():
     return not torch.equal(before, line.weight)
 inspect.getmodule(step)  # looks at all modules
 assert step()
-assert sys.modules[fork_server.COMPILER] is stands_in and "torch._dynamo.config" not in sys.modules
+assert sys.modules[no_compiler.COMPILER] is stands_in and "torch._dynamo.config" not in sys.modules
 assert torch.compile(line, backend="eager")(torch.ones(3, 2)).shape == (3, 1)
 assert torch.compile(step) is step  # there is no compiler: a function runs as it is, as at home
-assert "torch._dynamo.config" in sys.modules and sys.modules[fork_server.COMPILER] is torch._dynamo is not stands_in
+assert "torch._dynamo.config" in sys.modules and sys.modules[no_compiler.COMPILER] is torch._dynamo is not stands_in
 assert step()
 import torch._dynamo.config
 """
