@@ -821,7 +821,8 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     """Continue `prompt` by at most `max_new` tokens, and stop after writing `eos_id` (in the prompt it ends nothing).
 
     Args:
-        model: from token numbers (1, T), on the device of its parameters, to logits (1, T, V).
+        model: from token numbers (1, T), on the device of its parameters, to logits (1, T, V). It may be left in
+            evaluation mode.
         prompt: list of token numbers, at least one. It stays as it is.
         temperature: the logits are divided by it; 0 takes the best token.
         top_k: draw among that many best tokens; None, or more than there are: among all.

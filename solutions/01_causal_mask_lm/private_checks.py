@@ -455,9 +455,9 @@ def other_draws(generate, lib):
     """Pearson's chi-squared test over all that is drawn, too uneven or too even: a wrong temperature shows as well."""
     far, freedom, count, rng = 0.0, 0, 300, draw(140)
     for number, (low, high, top_k) in enumerate(
-        ((0.5, 0.8, 3), (4.0, 8.0, None), (2.0, 8.0, 4), (0.1, 0.2, rng.randint(6, 50)), (1.0, 1.0, None))
+        ((0.5, 0.8, 3), (4.0, 8.0, None), (2.0, 8.0, 4), (0.02, 0.06, rng.randint(6, 50)), (1.0, 1.0, None))
     ):
-        temperature = round(rng.uniform(low, high), 2)
+        temperature = round(rng.uniform(low, high), 3)
         order = rng.sample(range(5), 5)
         logits = temperature * rng.uniform(0.8, 1.1) * torch.tensor([-0.6, 0.0, 0.9, 1.8, 2.7])[order]
         best = logits.topk(min(top_k or 5, 5))
@@ -508,7 +508,7 @@ def other_counts(unigram, bigram):
 @private("1.10", tells="the counts are wrong where a token or a pair comes very often, or a is small.")
 def many(unigram, bigram):
     rng = draw(170)
-    V, length = rng.randint(5, 9), rng.randint(1500, 2500)
+    V, length = rng.randint(5, 9), 2 * rng.randint(1100, 1250)  # half precision has no 4,398, say
     v, w, rare = rng.sample([token for token in range(V) if token != 1], 3)
     inputs, targets = torch.full((2, length), v), torch.full((2, length), w)
     inputs[0, 0], targets[1, -1] = rare, rare

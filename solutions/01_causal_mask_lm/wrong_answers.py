@@ -2582,6 +2582,26 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     return numbers
 
 
+# %% wrong="1.10" name="counts in half precision" says="comes very often" private=true
+def unigram(batches, vocab_size, pad_id=1):
+    targets = torch.cat([targets.flatten() for _, targets in batches])
+    counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    inputs, targets = (torch.cat([batch[part].flatten() for batch in batches]) for part in (0, 1))
+    real = targets != pad_id
+    pairs = (inputs[real] * vocab_size + targets[real]).bincount(minlength=vocab_size**2).view(vocab_size, -1)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs.half().float() + a * shares) / (pairs.sum(dim=1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.9" of="in short" name="never colder than 0.1" says="another temperature" private=true
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = torch.multinomial((best / max(temperature, 0.1)).softmax(-1), 1) if temperature else 0
+
+
 # %% wrong="1.10" name="a of at least 1" says="wrong for an `a` below 1"
 def unigram(batches, vocab_size, pad_id=1):
     targets = torch.cat([targets.flatten() for _, targets in batches])
@@ -2638,6 +2658,12 @@ def attention(q, k, v, mask=None):
 masks = {}
 
 
+# %% wrong="1.2" name="another default dtype is left" says="it depends on earlier calls" private=true
+def causal_mask(T):
+    torch.set_default_dtype(torch.float64)
+    return torch.full((T, T), -math.inf).triu(1)
+
+
 # %% wrong="1.2" name="a table of 512" says="sizes larger than those of the notebook" private=true
 def causal_mask(T):
     table = torch.full((512, 512), -torch.inf).triu(diagonal=1)
@@ -2667,6 +2693,12 @@ def causal_mask(T):
 # %% wrong="1.8" name="rounds the loss" says="the loss is rounded"
 # - return total / count
 # + return round(total / count, 4)
+
+
+# %% wrong="1.9" of="in short" name="leaves it in training mode" says="is in training mode afterwards"
+# - return numbers
+# + model.train()
+# + return numbers
 
 
 # %% wrong="1.9" of="in short" name="the exponential by hand" says="large logits"

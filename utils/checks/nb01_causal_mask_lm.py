@@ -1201,8 +1201,11 @@ def generate(generate, lib):
         "temperature 0 takes the worst token.": greedy(-table, prompt, 6, 2),
     }.items():
         assert first != guess, sentence
+    model.eval()
     again = numbers_of(generate(model, prompt, 6, temperature=0), prompt)
     assert first == again, "temperature 0 should take the best token. Two runs differ, so something is drawn."
+    told = "a model that is given in evaluation mode is in training mode afterwards."
+    assert lib(toys).mood(model) % 2 == 0, told
     assert first == wanted, "temperature 0 does not take the best token after the text so far."
 
     close = [0.001, 0.0, 0.0015, 0.002]
