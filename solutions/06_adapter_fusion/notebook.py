@@ -276,8 +276,8 @@ class AdapterFusion(nn.Module):
     """Attention of each token over the outputs of n adapters.
 
     Parts: `query` and `key`, nn.Linear (d, d) with bias, whose weights start normal with standard deviation
-    0.02 and biases at zero; `value`, nn.Linear (d, d) without bias, which starts at the identity. What is made lies
-    where the inputs and weights lie, in their dtype, and gradients reach all of them.
+    0.02 and biases at zero; `value`, nn.Linear (d, d) without bias, which starts at the identity. What `forward` gives
+    lies where the inputs and weights lie, in their dtype, and gradients reach all of them.
     """
 
     def __init__(self, d, n, dropout=0.1):
@@ -569,8 +569,8 @@ def fusion_weights(model, batches):
 
     Layers stand in the order of the model, which may have more than ten. Padding may have either token type.
 
-    The mean is over all real tokens of all batches, dicts as in 6.5. One fusion is active. The model is read in
-    evaluation mode, and left as it was: all of its parts in the old mode, and with the same gradients.
+    The mean is over all real tokens of all batches, dicts as in 6.5. One fusion is active. All parts of the model are
+    in one mode. It is read in evaluation mode, and left as it was: in the old mode, and with the same gradients.
     """
     ### BEGIN SOLUTION
     was_training = model.training

@@ -199,6 +199,20 @@ def frozen_before(train_only, lib):
         expect.close(theirs.state_dict()[name], value, "choosing the whole model is wrong")
 
 
+@private("6.2", tells="a layer that only has the same numbers as a chosen one learns too.")
+def equal_numbers(train_only, lib):
+    x, labels, lr = lesson(265, 5)
+    theirs, ours = seen.stack(lib, 266)
+    state = ours.state_dict()
+    state |= {f"3.{name}": state[f"1.{name}"].clone() for name in ("weight", "bias")}
+    for model in (theirs, ours):
+        model.load_state_dict(state)
+    start = {name: value.clone() for name, value in ours.state_dict().items()}
+    lib(tiny_bert).trained(train_only, theirs, [theirs[1]], x, labels, lr)
+    toys.descend(ours, ours[1].parameters(), x, labels, lr, seen.DECAY)
+    seen.chosen(theirs.state_dict(), ours, start, "1", "034")
+
+
 @private("6.2", tells="a part that the model does not contain should be refused, wherever it stands in the list.")
 def refuses_strangers(train_only, lib):
     theirs, _ = seen.stack(lib, 270)
@@ -418,3 +432,4 @@ def other_pairs(share_ahead):
     for sizes in ((9, 4), (12, 10), (20, 3), (1, 15), (some.randint(1, 9), some.randint(1, 9))):
         first, other = ([some.randint(40, 60) / 1000 for _ in range(count)] for count in sizes)
         seen.ahead_in_pairs(share_ahead, first, other)
+    seen.ahead_in_pairs(share_ahead, [0.5, 0.5 + 1e-9], [0.5, 0.5 - 1e-9, 0.5 + 1e-9])

@@ -1791,6 +1791,25 @@ def train_only(model, parts):
 # + loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + penalty
 
 
+# %% wrong="6.1" name="nothing passes back" says="gradient" private=true
+# - passing = states if residual is None else residual
+# + passing = states.detach() if residual is None else residual
+
+
+# %% wrong="6.2" name="equal numbers" says="the same numbers as a chosen one" private=true
+# - parameter.requires_grad = name in chosen
+# - if name not in chosen:
+# + same = any(one.shape == parameter.shape and torch.equal(one, parameter) for one in chosen.values())
+# + parameter.requires_grad = same
+# + if not same:
+
+
+# %% wrong="6.7" name="in single precision" says="for other runs" private=true
+# - return sum((a > b) + (a == b) / 2 for a in first for b in other) / (len(first) * len(other))
+# + first, other = torch.tensor(first)[:, None], torch.tensor(other)
+# + return ((first > other).double() + (first == other).double() / 2).mean().item()
+
+
 # %% wrong="6.6" name="the mode of the whole model alone" says="the modes of its parts"
 # - model.train(was_training)
 # + model.training = was_training

@@ -955,8 +955,9 @@ def _gradients(contract: Contract, answer: Remote, lib: Library) -> None:
         says = call.says("the result is a parameter, or made of some. Here nothing is learned: return a plain tensor.")
         assert lib(probes).needs_gradient(call.target, call.args, call.options) is False, says
         return
-    for seed, values in ((81, "normal"), (82, "zero")):
-        call = contract.asked(answer, lib, replace(contract.ordinary(seed), values=values))
+    left_out = [(83, "normal", True)] if contract.has_optional else []
+    for seed, values, without in ((81, "normal", False), (82, "zero", False), *left_out):
+        call = contract.asked(answer, lib, replace(contract.ordinary(seed), values=values, without=without))
         if contract.is_module and contract.modes and values == "zero":
             call.target.eval()
             call = replace(call, inputs=f"{call.inputs}, in evaluation mode")
