@@ -743,7 +743,7 @@ with torch.no_grad():
 # %% [markdown]
 # ## 14.8 What a token is
 #
-# A model reads numbers. **Byte-level BPE** turns any text into numbers. In UTF-8 a text is bytes: tokens 0 to 255. The
+# **Byte-level BPE** turns any text into numbers. In UTF-8 a text is bytes: tokens 0 to 255. The
 # most frequent pair of neighbours becomes token 256. Pairs are counted again, and the most frequent becomes 257. The
 # list of these pairs, the **merges**, is the tokenizer:
 #
