@@ -394,3 +394,4 @@ def other_scores(best_state):
     some = draw(8101)
     for states in (1, 2, 6, 8, 6, 8, 9, some.randint(3, 5)):
         seen.state_and_rivals(best_state, seen.one_best(some, states, some.randint(4, 7)))
+    seen.state_and_rivals(best_state, {0: [0.7, 0.8, 0.6], 1: [0.7004, 0.2, 0.5], 2: [0.7, 0.8, 0.59]})

@@ -103,6 +103,8 @@ def other_lengths(span_lengths, lib):
         longest = (some.randint(14, 20), 2, some.randint(3, 9), 10)[place]
         p = (some.uniform(0.05, 0.12), some.uniform(0.1, 0.9), some.uniform(0.2, 0.6), 0.2)[place]
         seen.lengths_right(span_lengths, lib, 6000, p, longest, some.randrange(2**31))
+    few = [seen.lengths_of(span_lengths(6, 0.3, 10, lib(toys).seeded(1150 + place)), 6) for place in range(14)]
+    assert any(len(one.unique()) < 6 for one in few), "few lengths are never alike"
 
 
 @private("11.4", tells="the masks of other texts, lengths or rates are not drawn as they should be.")

@@ -1450,3 +1450,8 @@ def replace(ids, blanks, logits, generator=None):
 def detection_loss(scores, replaced, real):
     losses = F.softplus(torch.where(replaced, -scores, scores))
     return (losses * real).sum() / real.sum()
+
+
+# %% wrong="11.4" name="few lengths all differ" says="for other probabilities or longest spans" private=true
+# - return torch.multinomial(weights, count, replacement=True, generator=generator) + 1
+# + return torch.multinomial(weights, count, replacement=count > longest, generator=generator) + 1

@@ -129,6 +129,8 @@ def other_rows(time_per_example, undominated, lib):
         span = some.choice([2, 4, 9])
         rows = [tuple(some.randint(0, span) for _ in range(3)) for _ in range(some.randint(0, 9))]
         seen.chosen(undominated, rows)
+    near = [(92.0, 5, 1.0004), (91.0, 5, 1.0), (90.0, 4, 1.0), (90.0, 4, 1.0 + 1e-12)]
+    seen.chosen(undominated, near, seen.NEAR)
 
 
 # 12.8
@@ -137,6 +139,8 @@ def other_rows(time_per_example, undominated, lib):
 @private("12.8", tells="for other numbers of steps the median is wrong.")
 def other_runs(typical_steps):
     some = draw(1281)
+    for steps in ([0], [0, 40, 20], [None, 0, 60], [0, None]):
+        seen.median_of_runs(typical_steps, steps)
     for runs in (10, 11, 14, 15, 17, some.randint(1, 9)):
         seen.median_of_runs(typical_steps, seen.steps_of_runs(some, runs, some.randint(0, runs // 3)))
     for runs in (3, 12):

@@ -1078,3 +1078,14 @@ def quantise(weight, bits):
 # %% wrong="12.4" name="no mask of a bias" says="a parameter that is named has no mask"
 #   named = dict(model.named_parameters())
 # + names = [name for name in names if "bias" not in name]
+
+
+# %% wrong="12.7" name="a thousandth of a second is none" says="for other times or tables" private=true
+# - return one != other and all(a <= b for a, b in zip(one, other))
+# + slack = 0 if one[:2] == other[:2] else 1e-3
+# + return one != other and all(a <= b + c for a, b, c in zip(one, other, (0, 0, slack)))
+
+
+# %% wrong="12.8" name="no steps at all" says="for other numbers of steps" private=true
+# - known = sorted(math.inf if one is None else one for one in steps)
+# + known = sorted(one or math.inf for one in steps)
