@@ -1900,3 +1900,11 @@ def chrf(hypotheses, references):
 # %% right="13.8" name="a draw in double precision"
 # - draw = torch.rand((), generator=generator).item()
 # + draw = torch.rand((), generator=generator, dtype=torch.float64).item()
+
+
+# %% wrong="13.9" name="rounded to one digit" says="for other seeds or scores" private=true
+def sign_test(first, other):
+    first, other = ({seed: round(score, 1) for seed, score in scores.items()} for scores in (first, other))
+    signs = [first[seed] > other[seed] for seed in first if seed in other and first[seed] != other[seed]]
+    n, m = len(signs), max(sum(signs), len(signs) - sum(signs))
+    return min(1.0, 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n)

@@ -208,6 +208,8 @@ def other_names(convert):
         f"model.layers.{some.randint(0, 1)}.self_attn.{some.choice('kv')}_proj.bias",
         f"model.layers.0.{some.choice(['self_attn.qkv_proj', 'mlp.router', 'norm'])}.weight",
         some.choice(["model.embed_positions.weight", "score.weight", "lm_head.bias", "model.norm.bias"]),
+        "model.layers.0.self_attn.rotary_emb.weight",
+        "model.rotary_emb.inv_freq.weight",
     ):
         state = {**seen.checkpoint([0, 1], 3, 1, 4, False, 1891), name: torch.ones(2)}
         expect.refuses(convert, state, says=f"{name} accepted")

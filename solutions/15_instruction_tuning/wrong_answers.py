@@ -1447,3 +1447,21 @@ def dpo_loss(chosen, rejected, ref_chosen, ref_rejected, beta):
     with torch.no_grad():
         before = ref_chosen - ref_rejected
     return F.softplus(-beta * (chosen - rejected - before)).mean()
+
+
+# %% wrong="15.3" name="a name anywhere on the way" says="must raise ValueError"
+# - places = [name for name, part in model.named_modules() if isinstance(part, nn.Linear) and last(name) in names]
+# - if missing := {*names} - {last(name) for name in places}:
+# + linear = [name for name, part in model.named_modules() if isinstance(part, nn.Linear)]
+# + places = [name for name in linear if {*names} & {*name.split(".")}]
+# + if missing := {*names} - {part for name in places for part in name.split(".")}:
+
+
+# %% wrong="15.4" name="a row without a label is refused" says="one row without a label must not raise"
+# - if not (wanted != -100).any():
+# + if not (wanted != -100).any(dim=1).all():
+
+
+# %% wrong="15.5" name="equal dialogues are one" says="for dialogues that are equal"
+# - owner = torch.arange(len(examples)).repeat_interleave(torch.tensor(lengths))
+# + owner = torch.tensor([examples.index(one) for one in examples]).repeat_interleave(torch.tensor(lengths))

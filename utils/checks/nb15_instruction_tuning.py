@@ -415,7 +415,7 @@ def inserting(add_lora, lora_count, lib):
     inserts(add_lora, lib, 12, ["k_proj", "head"])
     inserts(add_lora, lib, 1, [])
     inserts(add_lora, lib, 1, ["up", "v_proj", "up"])
-    for names in (["q_proj", "gate"], ["proj"], ["blocks.0.attention.q_proj"], ["q_proj", "up_proj"]):
+    for names in (["q_proj", "gate"], ["proj"], ["blocks.0.attention.q_proj"], ["q_proj", "up_proj"], ["expert"]):
         refused, same, learns = expect.items(lib(toys).left_alone(add_lora, lib(toys).Tree(2, 3), names), 3, "")
         assert refused is True, (
             f"`add_lora` must raise ValueError for `{names}`: one of them is the last name of no nn.Linear."
@@ -627,6 +627,9 @@ def loses(answer_loss: Remote, lib: Library) -> None:
     for labels in (torch.full((2, 4), -100), torch.tensor([[3, -100, -100]])):
         told = "labels of which none counts must raise ValueError: the mean of nothing is not a number."
         expect.refuses(answer_loss, normal(*labels.shape, 5, seed=44), labels, says=told)
+    one_of_two = torch.tensor([[3, -100, -100], [-100, 2, 1]])
+    told = "one row without a label must not raise ValueError where another one has labels."
+    expect.answers(answer_loss, normal(2, 3, 5, seed=45), one_of_two, says=told, kinds=("ValueError",))
     LOSS.hold(answer_loss, lib, "values", "dtypes", "layout", "gradients", "device")
 
 
@@ -751,6 +754,7 @@ def packing(pack, lib):
         expect.like(found.long(), right.long(), otherwise, explained, 1e-9)
     alike = [([3, 5], [3, -100]), ([5, 3], [-100, 3]), ([7], [7]), ([3, 5], [3, 5]), ([9], [9])]
     packs(pack, alike, "for dialogues of equal length")
+    packs(pack, [([3, 5], [-100, 5])] * 3, "for dialogues that are equal")
     packs(pack, [([place], [place]) for place in range(300)], "for 300 dialogues of one token each")
     large = [([2**40 + 1, 3, 70_001], [2**40 + 1, -100, 70_001]), ([40_001, 2**31], [-100, 2**31])]
     packs(pack, large, "for large token numbers")
