@@ -45,12 +45,13 @@ from utils.grading import expect
 from utils.grading.expect import draw, normal
 from utils.grading.remote import INFINITY, promised, size
 
-attentions = swept("1.1", seen.ATTENTION)
+# Left out is what the public check asks for.
+attentions = swept("1.1", seen.ATTENTION, without=("layout", "device"))
 masks = swept("1.2", seen.MASK)
-heads = swept("1.3", seen.HEADS)
-layers = swept("1.4", seen.LAYER)
-models = swept("1.6", seen.MODEL)
-losses = swept("1.7", seen.LOSS)
+heads = swept("1.3", seen.HEADS, without=("layout", "device"))
+layers = swept("1.4", seen.LAYER, without=("device",))
+models = swept("1.6", seen.MODEL, without=("device", "gradients"))
+losses = swept("1.7", seen.LOSS, without=("layout", "device", "gradients"))
 
 
 @private("1.1", tells="`attention` is wrong for other shapes, or for a mask that has to be broadcast.")

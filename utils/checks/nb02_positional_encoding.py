@@ -37,6 +37,17 @@ def waves(rows: int, width: int, first: int = 0) -> torch.Tensor:
     return by_entry(rows, width, entry)
 
 
+def speeds(width: int) -> torch.Tensor:
+    """The speeds of all pairs, in double precision."""
+    return torch.tensor([speed(pair, width) for pair in range(width // 2)], dtype=torch.float64)
+
+
+def long_waves(rows: int, width: int) -> torch.Tensor:
+    """`waves` of many rows, all at once."""
+    angles = torch.arange(rows)[:, None] * speeds(width)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
 # 2.1
 
 
@@ -53,7 +64,7 @@ TABLE = Contract(
     "sinusoidal_table(T, 2 * w)",
     sizes={"T": (1, 9, 6000), "w": (1, 9, 150)},
     gives="the table: float32 (T, 2 * w)",
-    right=waves,
+    right=long_waves,
     refuses=("sinusoidal_table(T, 2 * w - 1)",),
     far=2e-3,
 )
@@ -444,8 +455,10 @@ def turned(
 ) -> torch.Tensor:
     """Each pair of (..., T, d) as one complex number, turned by its position's angle."""
     positions, width = x.shape[-2:]
-    of = angle or (lambda t, pair, width: t * speed(pair, width))
-    angles = by_entry(positions, width // 2, lambda t, pair: sign * of(start + t, pair, width))
+    if angle is None:
+        angles = sign * (start + torch.arange(positions))[:, None] * speeds(width)
+    else:
+        angles = by_entry(positions, width // 2, lambda t, pair: sign * angle(start + t, pair, width))
     pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
     return (
         torch.view_as_real(pairs * torch.polar(torch.ones_like(angles).double(), angles.double()))
@@ -575,38 +588,38 @@ def alibi_bias(alibi_bias, lib):
     assert bias.is_floating_point(), f"the bias is {bias.dtype}. It is added to scores."
     assert not bias.isnan().any(), "the bias contains NaN: 0 times -inf is not a number."
     bias, wanted, past = bias.float(), alibi(4, 6), by_entry(6, 6, lambda i, j: j <= i).bool()
-    sentences = {
-        "distant keys get the higher scores. The bias should be negative.": biased(
-            4, 6, lambda m, i, j: m * (i - j) if j <= i else -math.inf
-        ),
-        "the past is hidden and the future is visible. Rows are queries, columns are keys.": wanted.mT,
-        "the future is visible: keys after the query need -inf.": biased(4, 6, lambda m, i, j: -m * (i - j)),
-        "the future is visible, and only penalised by its distance: keys after the query need -inf.": biased(
-            4, 6, lambda m, i, j: -m * abs(i - j)
-        ),
-        "the future is visible, with a bias of 0: keys after the query need -inf.": biased(
-            4, 6, lambda m, i, j: -m * max(i - j, 0)
-        ),
-        "a key at distance 0 is penalised. The token itself gets a bias of 0.": biased(
-            4, 6, lambda m, i, j: -m * (i - j + 1) if j <= i else -math.inf
-        ),
-        "the first head has slope 1. The slopes start at 2^(-8/n).": wanted * 4,
-        "all heads have one slope.": wanted[:1].expand(4, 6, 6),
-        "the slopes are in the wrong order: the first head is the steepest.": wanted.flip(0),
-        "the slopes are 1/2, 1/4, 1/8 and so on for any number of heads. That holds for eight heads.": torch.stack(
-            [wanted[0] * 2.0**power for power in (1, 0, -1, -2)]
-        ),
-        "the penalty does not depend on the key, but on the query alone.": biased(
-            4, 6, lambda m, i, j: -m * i if j <= i else -math.inf
-        ),
-        "the bias is relative to the last query. Every row has its own zero, on the diagonal.": biased(
-            4, 6, lambda m, i, j: -m * (5 - j) if j <= i else -math.inf
-        ),
-        "the penalty grows with the square of the distance. It should be linear.": biased(
-            4, 6, lambda m, i, j: -m * (i - j) ** 2 if j <= i else -math.inf
-        ),
-    }
     if not explained(bias, wanted):
+        sentences = {
+            "distant keys get the higher scores. The bias should be negative.": biased(
+                4, 6, lambda m, i, j: m * (i - j) if j <= i else -math.inf
+            ),
+            "the past is hidden and the future is visible. Rows are queries, columns are keys.": wanted.mT,
+            "the future is visible: keys after the query need -inf.": biased(4, 6, lambda m, i, j: -m * (i - j)),
+            "the future is visible, and only penalised by its distance: keys after the query need -inf.": biased(
+                4, 6, lambda m, i, j: -m * abs(i - j)
+            ),
+            "the future is visible, with a bias of 0: keys after the query need -inf.": biased(
+                4, 6, lambda m, i, j: -m * max(i - j, 0)
+            ),
+            "a key at distance 0 is penalised. The token itself gets a bias of 0.": biased(
+                4, 6, lambda m, i, j: -m * (i - j + 1) if j <= i else -math.inf
+            ),
+            "the first head has slope 1. The slopes start at 2^(-8/n).": wanted * 4,
+            "all heads have one slope.": wanted[:1].expand(4, 6, 6),
+            "the slopes are in the wrong order: the first head is the steepest.": wanted.flip(0),
+            "the slopes are 1/2, 1/4, 1/8 and so on for any number of heads. That holds for eight heads.": torch.stack(
+                [wanted[0] * 2.0**power for power in (1, 0, -1, -2)]
+            ),
+            "the penalty does not depend on the key, but on the query alone.": biased(
+                4, 6, lambda m, i, j: -m * i if j <= i else -math.inf
+            ),
+            "the bias is relative to the last query. Every row has its own zero, on the diagonal.": biased(
+                4, 6, lambda m, i, j: -m * (5 - j) if j <= i else -math.inf
+            ),
+            "the penalty grows with the square of the distance. It should be linear.": biased(
+                4, 6, lambda m, i, j: -m * (i - j) ** 2 if j <= i else -math.inf
+            ),
+        }
         for sentence, guess in sentences.items():
             assert not explained(bias, guess), sentence
         assert explained(bias[:, past], wanted[:, past]), "the bias of head h is not -2^(-8h/n) times the distance."

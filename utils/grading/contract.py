@@ -19,6 +19,7 @@ in the notebook. KINDS says what is asked: `Contract.hold` asks some kinds in a 
 import ast
 import contextlib
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ from torch import nn
 
 from utils.grading import expect, probes, toys
 from utils.grading.remote import EMPTY, INFINITY, Library, Remote, StudentError, kind, promised
+from utils.grading.wire import WireError
 
 LAYOUTS = ["a view of heads", "every second row", "transposed"]
 LEADS = ((2, 3), (), (4,), (1,), (3, 1, 2))  # what the dots of a shape stand for, in turn
@@ -250,9 +252,15 @@ class Contract:
 
     # Asking
 
-    def _environment(self, case: Case, lib: Callable[[ModuleType], Any]) -> dict[str, Any]:
-        """The sizes and arguments by name; objects are made here or, with the `lib` of a check, there."""
+    def _environment(
+        self, case: Case, lib: Callable[[ModuleType], Any], drawn: Mapping[str, torch.Tensor | None] | None = None
+    ) -> dict[str, Any]:
+        """The sizes and arguments by name; objects are made here or, with the `lib` of a check, there.
+
+        `drawn` are the tensors of the case where they were drawn already.
+        """
         source, library = lib(self.toys), lib(torch)
+        drawn = self._drawn(case) if drawn is None else drawn
         found: dict[str, Any] = dict(case.sizes)
         for place, (name, spec) in enumerate(self.arguments.items()):
             if callable(spec):
@@ -263,8 +271,16 @@ class Contract:
             elif spec.startswith("="):
                 found[name] = _evaluated(spec.removeprefix("=").strip(), found)
             else:
-                found[name] = _tensor(spec, case, place)
+                found[name] = drawn[name]
         return found
+
+    def _drawn(self, case: Case) -> dict[str, torch.Tensor | None]:
+        """The tensors among the arguments in a case, by name."""
+        return {
+            name: _tensor(spec, case, place)
+            for place, (name, spec) in enumerate(self.arguments.items())
+            if isinstance(spec, str) and spec != "generator" and not spec.startswith("=")
+        }
 
     def argument_names(self) -> list[str]:
         """The names of the arguments of the call, in the order of `probes.slopes`."""
@@ -277,19 +293,51 @@ class Contract:
 
         `made` is a call whose module is called again, with the sizes of this case: making one costs the most.
         """
-        there, here = (self._environment(case, source) for source in (lib, _here))
+        return self.all_asked(answer, lib, [case], made)[0]
+
+    def all_asked(
+        self, answer: Remote, lib: Library, cases: Iterable[Case], made: "Call | None" = None
+    ) -> list["Call"]:
+        """As `asked`, for several cases: their modules are made in one request."""
+        environments = list[tuple[Case, dict[str, Any], dict[str, Any]]]()
+        for case in cases:
+            drawn = self._drawn(case)
+            there, here = (self._environment(case, source, drawn) for source in (lib, _here))
+            environments.append((case, there, here))
+        if self._inner is None or made is not None:
+            return [self._call(answer, lib, *one, made) for one in environments]
+        own = [_arguments(self._inner, there) for _, there, _ in environments]
+        states = list[dict[str, torch.Tensor]]()
+        for case, _, here in environments:
+            front = _arguments(self._inner, here)[0]
+            shapes = self.weights(*front) if self.weights is not None else {}
+            states.append(expect.drawn_weights(shapes, case.seed, self.tied))
+        modules = self._made(answer, lib, [case for case, _, _ in environments], own, states)
+        return [
+            self._call(module, lib, *one, state=state)
+            for module, state, one in zip(modules, states, environments, strict=True)
+        ]
+
+    def _call(
+        self,
+        target: Remote,
+        lib: Library,
+        case: Case,
+        there: Mapping[str, Any],
+        here: Mapping[str, Any],
+        made: "Call | None" = None,
+        state: Mapping[str, torch.Tensor] = MappingProxyType({}),
+    ) -> "Call":
+        """The call of a case: of the answer, of its module with these weights, or again of the module of `made`."""
         args, options = _arguments(self._outer, there)
-        target, module, state = answer, answer, dict[str, torch.Tensor]()
+        module = target
         front, weights = list[Any](), list[Any]()
         if made is not None:
             target, module = made.target, made.module
-            front, weights = made.right.args[: made.right.front], []
+            front = made.right.args[: made.right.front]
         elif self._inner is not None:
-            own, front = _arguments(self._inner, there), [*_arguments(self._inner, here)[0]]
-            if self.weights is not None:
-                state = expect.drawn_weights(self.weights(*front), case.seed, self.tied)
-                weights = [{name: value.double() for name, value in state.items()}]
-            target = module = self._made(answer, lib, case, own, state)
+            front = [*_arguments(self._inner, here)[0]]
+            weights = [{name: value.double() for name, value in state.items()}] if self.weights is not None else []
             if self.method:
                 target = lib(toys).Method(module, self.method)
         right_args, right_options = _arguments(self._outer, here)
@@ -310,18 +358,30 @@ class Contract:
             objects |= {name: made.objects[name] for name in _names(self._inner or self._outer) if name in objects}
         return Call(self, case, target, args, options, right, inputs, objects, module)
 
-    def _made(self, answer: Remote, lib: Library, case: Case, own: Any, state: dict[str, torch.Tensor]) -> Remote:
-        """The student's module with these weights, in the dtype of a case."""
-        if state:
+    def _made(
+        self,
+        answer: Remote,
+        lib: Library,
+        cases: Sequence[Case],
+        own: Sequence[tuple[list[Any], dict[str, Any]]],
+        states: Sequence[dict[str, torch.Tensor]],
+    ) -> list[Remote]:
+        """The student's modules with these weights, in the dtypes of their cases."""
+        dtypes = [str(case.dtype)[6:] for case in cases]
+        asked = [[*given, state, dtype] for given, state, dtype in zip(own, states, dtypes, strict=True)]
+        if self.weights is not None:
             with contextlib.suppress(StudentError):  # then the long way says what is wrong
-                return lib(probes).filled(answer, *own, state, str(case.dtype)[6:])
-        module = answer(*own[0], **own[1])
-        if state:
-            shapes = {name: tuple(value.shape) for name, value in state.items()}
-            expect.weights(module, shapes, self.name, case.seed, self.tied)
-        if case.dtype != torch.float32:
-            getattr(module, {torch.float64: "double", torch.float16: "half"}.get(case.dtype, "bfloat16"))()
-        return module
+                return expect.items(lib(probes).filled(answer, asked), len(cases), "")
+        modules = list[Remote]()
+        for case, given, state in zip(cases, own, states, strict=True):
+            module = answer(*given[0], **given[1])
+            if state:
+                shapes = {name: tuple(value.shape) for name, value in state.items()}
+                expect.weights(module, shapes, self.name, case.seed, self.tied)
+            if case.dtype != torch.float32:
+                getattr(module, {torch.float64: "double", torch.float16: "half"}.get(case.dtype, "bfloat16"))()
+            modules.append(module)
+        return modules
 
     def split(self, value: Any) -> list[Any]:
         """The results one by one: what is in a pair counts on its own, and a list that is a result counts as one."""
@@ -333,19 +393,19 @@ class Contract:
         """In place of the right results where chance decides."""
         return tuple(None for _ in self.results)
 
-    def must_refuse(self, answer: Remote, lib: Library, case: Case) -> None:
-        """Fail unless each call of `refuses` raises ValueError in a case."""
-        there = self._environment(case, lib)
+    def refused_calls(self, answer: Remote, lib: Library, case: Case) -> list[tuple[Any, ...]]:
+        """The calls of `refuses` in a case: the answer, what makes its module, the method and what it is given.
+
+        Last comes the sentence for a call that is not refused.
+        """
+        there, found = self._environment(case, lib), []
         for text in self.refuses:
             outer, inner, method = _calls(text)
-            (args, named), own = _arguments(outer, there), _arguments(inner, there) if inner else None
-
-            def call(own: Any = own, args: Any = args, named: Any = named, method: str = method) -> Any:
-                target = answer(*own[0], **own[1]) if own else answer
-                return getattr(target, method)(*args, **named) if method else target(*args, **named)
-
+            own = [*_arguments(inner, there)] if inner else None
             used = [_words(name, there[name]) for name in there if name in {*_names(outer)}]
-            expect.refuses(call, says=f"`{text}` with {_code(used)} must raise ValueError.")
+            says = f"`{text}` with {_code(used)} must raise ValueError."
+            found.append((answer, own, method, *_arguments(outer, there), says))
+        return found
 
     def case_is_right(self, answer: Remote, lib: Library, case: Case, tolerance: float = 0.0) -> "Call":
         """Fail unless the results in a case are the right ones; the call."""
@@ -353,20 +413,20 @@ class Contract:
         call.must_be(call.came(), tolerance or self.tolerance)
         return call
 
-    def all_are_right(self, answer: Remote, lib: Library, cases: Iterable[Case], tolerance: float) -> list["Call"]:
-        """Fail unless the results are right in all these cases; the calls. Where all arguments are numbers, they are
-        one request.
+    def all_are_right(
+        self, answer: Remote, lib: Library, cases: Iterable[Case], tolerances: Iterable[float] = ()
+    ) -> list["Call"]:
+        """Fail unless the results are right in all these cases, which are one request; the calls.
+
+        Each case has a tolerance, that of the contract if none is given.
         """
-        if self.is_module or not all(
-            isinstance(spec, str) and spec.startswith("=") for spec in self.arguments.values()
-        ):
-            return [self.case_is_right(answer, lib, case, tolerance) for case in cases]
-        calls = [self.asked(answer, lib, case) for case in cases]
+        cases = [*cases]
+        tolerances = [*tolerances] or [self.tolerance] * len(cases)
         try:
-            came = lib(probes).each(answer, [[call.args, call.options] for call in calls])
-        except StudentError:  # then one by one, to say which call it is
-            came = [call.came() for call in calls]
-        for call, found in zip(calls, expect.items(came, len(calls), ""), strict=True):
+            calls = self.all_asked(answer, lib, cases)
+        except (StudentError, AssertionError):  # one of them cannot be made: what is wrong before that comes first
+            return [self.case_is_right(answer, lib, *one) for one in zip(cases, tolerances, strict=True)]
+        for call, found, tolerance in zip(calls, came_of(lib, calls), tolerances, strict=True):
             call.must_be(found, tolerance)
         return calls
 
@@ -494,7 +554,7 @@ def _words(name: str, value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"{name}.shape = {tuple(value.shape)}"
     if isinstance(value, (list, tuple, dict)):
-        short = len(value) < 40 and len(repr(value)) < 80
+        short = len(value) < 40 and not probes.tensors_in(value) and len(repr(value)) < 80  # a tensor's takes long
         return f"{name} = {value}" if short else f"len({name}) = {len(value)}"
     return f"{name} = {value!r}" if isinstance(value, (int, float, str)) or value is None else ""
 
@@ -823,6 +883,22 @@ class Call:
         assert right, self.says(f"{result.name} {be} {str(value.dtype)[6:]}, not {rule}.")
 
 
+def came_of(lib: Library, calls: Sequence[Call]) -> Iterator[Any]:
+    """What the answer gives in each of these calls, in one request.
+
+    If that is an error, or a call changes what it is given, they are made one by one: then the first one says so.
+    """
+    try:
+        found = lib(probes).each([[call.target, call.args, call.options] for call in calls])
+    except (StudentError, WireError):
+        found = None
+    if type(found) is list and len(found) == len(calls):
+        yield from found
+    else:
+        for call in calls:
+            yield call.came()
+
+
 def _equal(value: Any, wanted: Any, tolerance: float) -> bool:
     """Whether plain data is of the same types in all its parts, and equal; floats within a relative tolerance."""
     if type(value) is list and type(wanted) in (list, tuple):  # tuples arrive as lists
@@ -889,46 +965,55 @@ def has_form(lib: Library, wanted: str, what: str, call: Remote, *args: Any) -> 
 
 
 def _sizes(contract: Contract, answer: Remote, lib: Library) -> None:
-    calls = contract.all_are_right(answer, lib, contract.corners(), contract.tolerance)
-    call = calls[-1]
+    call = contract.all_are_right(answer, lib, contract.corners())[-1]
     if contract.returns:
         found = lib(probes).type_name(call.target, call.args, call.options)
         assert found == contract.returns, call.says(f"it gives a {found}, not a {contract.returns}.")
 
 
 def _large(contract: Contract, answer: Remote, lib: Library) -> None:
-    contract.all_are_right(answer, lib, contract.large(), contract.far)
+    cases = [*contract.large()]
+    contract.all_are_right(answer, lib, cases, [contract.far] * len(cases))
 
 
 def _values(contract: Contract, answer: Remote, lib: Library) -> None:
-    made = None
-    for seed, values in enumerate(VALUES, 50):
-        case = replace(made.case, seed=seed) if made is not None else contract.ordinary(seed)
-        call = contract.asked(answer, lib, replace(case, values=values, words=f"{values} numbers"), made)
-        call.must_be(call.came(), contract.tolerance)
-        made = call if contract.is_module else None
+    cases = [replace(contract.ordinary(seed), values=values) for seed, values in enumerate(VALUES, 50)]
+    if contract.is_module:  # one module, with its sizes
+        cases = [replace(one, sizes=cases[0].sizes, lead=cases[0].lead) for one in cases]
+    cases = [replace(one, words=f"{one.values} numbers") for one in cases]
+    first = contract.asked(answer, lib, cases[0])
+    calls = [first, *contract.all_asked(answer, lib, cases[1:], first if contract.is_module else None)]
+    for call, found in zip(calls, came_of(lib, calls), strict=True):
+        call.must_be(found, contract.tolerance)
 
 
 def _dtypes(contract: Contract, answer: Remote, lib: Library) -> None:
     double = replace(contract.ordinary(60), dtype=torch.float64, words="float64")
-    contract.case_is_right(answer, lib, double, 1e-9 if contract.precise else contract.tolerance)
-    if not contract.low:
-        return
-    # At the end float32 again: what was kept of rough numbers is too rough then.
-    cases = [(dtype, contract.ordinary(61)) for dtype in LOW]
-    for dtype, case in [*cases, *((torch.bfloat16, case) for case in contract.large())]:
-        contract.case_is_right(answer, lib, replace(case, dtype=dtype, words=str(dtype)[6:]), LOW[dtype])
-    contract.case_is_right(answer, lib, replace(contract.ordinary(61), words="float32, after other dtypes"))
+    cases = [(double, 1e-9 if contract.precise else contract.tolerance)]
+    if contract.low:
+        low = [(dtype, contract.ordinary(61)) for dtype in LOW]
+        low += [(torch.bfloat16, case) for case in contract.large()]
+        cases += [(replace(case, dtype=dtype, words=str(dtype)[6:]), LOW[dtype]) for dtype, case in low]
+        # At the end float32 again: what was kept of rough numbers is too rough then.
+        cases.append((replace(contract.ordinary(61), words="float32, after other dtypes"), contract.tolerance))
+    contract.all_are_right(answer, lib, *zip(*cases, strict=True))
 
 
 def _layout(contract: Contract, answer: Remote, lib: Library) -> None:
     for seed in (70, 71):
         call = contract.asked(answer, lib, contract.ordinary(seed))
-        call.must_be(call.came(), contract.tolerance)  # else the layout is blamed for another mistake
         says = call.says("for an input that is not contiguous it is an error: use reshape, not view.")
         layouts = LAYOUTS[:2] if contract.dense else LAYOUTS
-        came = expect.answers(lib(probes).in_layouts, call.target, layouts, call.args, call.options, says=says)
-        for how, found in zip(layouts, expect.items(came, len(layouts), says), strict=True):
+        try:
+            came = lib(probes).in_layouts(call.target, ["as it is", *layouts], call.args, call.options)
+        except StudentError:
+            call.must_be(call.came(), contract.tolerance)
+            came = expect.answers(
+                lib(probes).in_layouts, call.target, ["as it is", *layouts], call.args, call.options, says=says
+            )
+        first, *others = expect.items(came, 1 + len(layouts), says)
+        call.must_be(first, contract.tolerance)  # else the layout is blamed for another mistake
+        for how, found in zip(layouts, others, strict=True):
             call.must_be(found, contract.tolerance, f"for an input that is not contiguous ({how}) {{}} {{be}} wrong.")
     made = call if contract.is_module else None
     case = contract.ordinary(72) if made is None else replace(made.case, seed=72)
@@ -968,24 +1053,32 @@ def _gradients(contract: Contract, answer: Remote, lib: Library) -> None:
 
 def _refusals(contract: Contract, answer: Remote, lib: Library) -> None:
     smallest = replace(contract.ordinary(20), sizes={name: max(1, size[0]) for name, size in contract.sizes.items()})
-    for case in (smallest, *(contract.ordinary(seed) for seed in range(21, 26))):
-        contract.must_refuse(answer, lib, case)
+    cases = [smallest, *(contract.ordinary(seed) for seed in range(21, 26))]
+    calls = [call for case in cases for call in contract.refused_calls(answer, lib, case)]
+    if lib(probes).all_refuse([call[:-1] for call in calls]) is not True:  # then one by one, to say which
+        for asked, own, method, args, named, says in calls:
+
+            def call(*given: Any, asked: Any = asked, own: Any = own, method: str = method, **options: Any) -> Any:
+                target = asked(*own[0], **own[1]) if own else asked
+                return getattr(target, method)(*given, **options) if method else target(*given, **options)
+
+            expect.refuses(call, *args, says=says, **named)
 
 
 def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
     first, other = contract.ordinary(90), contract.ordinary(91)
-    cases = [first, replace(first, seed=92), other]
-    calls = [contract.asked(answer, lib, case) for case in cases]
-    for place, call in enumerate(calls):
-        with world_kept(lib, call.says("afterwards"), contract.draws) if not place else contextlib.nullcontext():
-            came = call.came()
-        call.must_be(came, contract.tolerance, earlier=calls[:place])
-    if contract.is_module:
-        crossed = calls[0].with_arguments_of(calls[1])
-        crossed.must_be(crossed.came(), contract.tolerance, earlier=calls[:1])
+    calls = contract.all_asked(answer, lib, [first, replace(first, seed=92), other])
+    with world_kept(lib, calls[0].says("afterwards"), contract.draws):
+        came = calls[0].came()
+    for place, (call, found) in enumerate(zip(calls, itertools.chain([came], came_of(lib, calls[1:])), strict=True)):
+        call.must_be(found, contract.tolerance, earlier=calls[:place])
+    crossed = [calls[0].with_arguments_of(calls[1])] if contract.is_module else []
+    came = came_of(lib, [*crossed, *calls[::-1]])
+    for call, found in zip(crossed, came, strict=False):
+        call.must_be(found, contract.tolerance, earlier=calls[:1])
     changed = "{} {be} not the same after other calls: something is kept between them."
-    for call in calls[::-1]:
-        call.must_be(call.came(), contract.tolerance, changed)
+    for call, found in zip(calls[::-1], came, strict=True):
+        call.must_be(found, contract.tolerance, changed)
     if contract.everywhere:
         call = contract.asked(answer, lib, first)
         one, other = call.came(), lib(probes).in_another_process(call.target, call.args, call.options)

@@ -129,7 +129,7 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
                 called, target = target, target(*args, **kwargs)
             if watch.found:
                 return wire.dumps({"used": watch.found}, keep)
-            if "library" not in asked:
+            if "library" not in asked and any(map(_may_change, (*args, *kwargs.values()))):
                 given = wire.loads(request, lambda handle, _: kept[handle])
                 changed = _changed(called, (args, kwargs), _to(device, [given["args"], given["kwargs"]]))
                 if changed:
@@ -156,17 +156,26 @@ def _more_is_watched(asked: dict[str, Any]) -> bool:
 called_before: set[str] = set()
 
 
+def _may_change(value: Any) -> bool:
+    """Whether an argument is data that a call could change: a tensor, an array, a list or a dict."""
+    return type(value) in (torch.Tensor, np.ndarray, list, dict)
+
+
 def _changed(called: Any, now: tuple[list[Any], dict[str, Any]], before: list[Any]) -> str:
     """The name of an argument that is not what it was before the call, "" if there is none."""
-    try:
-        bound = inspect.signature(called).bind(*now[0], **now[1]).arguments
-        names = {id(value): name for name, value in bound.items()}
-    except (TypeError, ValueError):
-        names = {}
     for one, other in zip((*now[0], *now[1].values()), (*before[0], *before[1].values()), strict=False):
         if not same_value(one, other):
-            return names.get(id(one), "an argument")
+            return _name_of(called, one, now)
     return ""
+
+
+def _name_of(called: Any, argument: Any, given: tuple[list[Any], dict[str, Any]]) -> str:
+    """The name that `called` has for an argument of a call."""
+    try:
+        bound = inspect.signature(called).bind(*given[0], **given[1]).arguments
+    except (TypeError, ValueError):
+        return "an argument"
+    return next((name for name, value in bound.items() if value is argument), "an argument")
 
 
 def same_value(one: Any, other: Any) -> bool:

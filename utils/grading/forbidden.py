@@ -30,6 +30,7 @@ BY_NAME = frozenset(("getattr", "attrgetter", "methodcaller", "__import__", "imp
 MAGICS = ("run_cell", "run_cell_magic", "run_line_magic", "getoutput", "system")
 LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 MOST_DEFINITIONS = 500  # of a cell; each takes a kilobyte
+MOST_CODES = 20_000  # pieces of code that a watch remembers
 # What Python reports (PEP 578) when code could go where the watch does not see it: it is switched off, even if it is
 # put back later; another process; a name that a pickle looks up.
 SWITCHES = ("sys.setprofile", "sys.settrace", "sys.monitoring.register_callback")
@@ -394,9 +395,10 @@ class Watch:
 
     def __init__(self, forbids: Collection[str], is_students: Callable[[str], bool], theirs: bool = False):
         self.forbids, self.found, self._theirs = tuple(forbids), "", theirs
-        self._is_students = lru_cache(maxsize=None)(is_students)
-        self._of_codes: dict[int, tuple[CodeType, str]] = {}
-        self._of_names: dict[str, str] = {}  # of functions that are not written in Python
+        known = _known(self.forbids, is_students)
+        self._is_students, self._of_codes, self._of_names = known.is_students, known.of_codes, known.of_names
+        if len(self._of_codes) > MOST_CODES:
+            self._of_codes.clear()
         self._before: Any = None
         self._top: FrameType | None = None
         self._of_threads: Any = None
@@ -490,6 +492,20 @@ class Watch:
                 return True
             frame = frame.f_back
         return frame is None or self._theirs
+
+
+@dataclass
+class _Known:
+    """What a watch learned of code: the next one, for the same forbidden names, need not look again."""
+
+    is_students: Callable[[str], bool]
+    of_codes: dict[int, tuple[CodeType, str]] = field(default_factory=dict)
+    of_names: dict[str, str] = field(default_factory=dict)  # of functions that are not written in Python
+
+
+@lru_cache(maxsize=256)
+def _known(forbids: tuple[str, ...], is_students: Callable[[str], bool]) -> _Known:
+    return _Known(lru_cache(maxsize=4096)(is_students))
 
 
 @lru_cache(maxsize=16_384)  # it is asked of whatever runs, check after check

@@ -29,6 +29,8 @@ def laid_out(value: Any, how: str) -> Any:
         return type(value)(laid_out(one, how) for one in value)
     if not isinstance(value, torch.Tensor) or not value.dim():
         return value
+    if how == "as it is":
+        return value.clone()
     if how == "expanded":
         return value[:1].expand(value.shape)
     if how == "transposed":
@@ -253,22 +255,62 @@ def in_another_process(call: Callable[..., Any], args: list[Any], options: dict[
         return call(*args, **options)
 
 
-def filled(
-    make: Callable[..., nn.Module],
-    args: list[Any],
-    options: dict[str, Any],
-    state: dict[str, torch.Tensor],
-    dtype: str,
-) -> nn.Module:
-    """The module that `make` makes, with these weights and no others, in this dtype."""
-    module = make(*args, **options)
-    module.load_state_dict(state)
-    return module if dtype == "float32" else module.to(getattr(torch, dtype))
+def filled(make: Callable[..., nn.Module], asked: list[Any]) -> list[nn.Module]:
+    """The modules that `make` makes from these arguments and options, with these weights and no others, in a dtype."""
+    found = []
+    for args, options, state, dtype in asked:
+        module = make(*args, **options)
+        module.load_state_dict(state)
+        found.append(module if dtype == "float32" else module.to(getattr(torch, dtype)))
+    return found
 
 
-def each(call: Callable[..., Any], asked: list[Any]) -> list[Any]:
-    """What `call` gives for each of these arguments and options."""
-    return [call(*args, **options) for args, options in asked]
+def each(asked: list[Any]) -> list[Any] | None:
+    """What each of these calls gives: what is called, its arguments and options. None if one changes an argument."""
+    found = []
+    for place, (call, args, options) in enumerate(asked, 1):
+        before, result = _copied([args, options]), call(*args, **options)
+        found.append(result if place == len(asked) else _copied(result))  # a later call may write into it
+        if not _as_before([args, options], before):
+            return None
+    return found
+
+
+def all_refuse(asked: list[Any]) -> bool:
+    """Whether each of these calls raises ValueError; `own` makes a module first, of which a method may be called."""
+    for call, own, method, args, options in asked:
+        try:
+            target = call if own is None else call(*own[0], **own[1])
+            (getattr(target, method) if method else target)(*args, **options)
+        except ValueError:
+            continue
+        except Exception:
+            return False
+        return False
+    return True
+
+
+def _copied(value: Any) -> Any:
+    """A copy of plain data, of its tensors too; anything else is itself."""
+    if type(value) in (torch.Tensor, nn.Parameter):
+        return value.detach().clone()
+    if type(value) in (list, tuple):
+        return [_copied(one) for one in value]
+    if type(value) is dict:
+        return {name: _copied(one) for name, one in value.items()}
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _as_before(now: Any, before: Any) -> bool:
+    """Whether plain data is equal to its copy; anything else is not looked into."""
+    if type(now) in (torch.Tensor, np.ndarray):
+        one, other = torch.as_tensor(now), torch.as_tensor(before)
+        return torch.equal(one, other) or (one.shape == other.shape and torch.equal(one[one == one], other[one == one]))
+    if type(now) in (list, tuple):
+        return len(now) == len(before) and all(map(_as_before, now, before))
+    if type(now) is dict:
+        return [*now] == [*before] and all(map(_as_before, now.values(), before.values()))
+    return type(now) is type(before) and (not isinstance(now, (int, float, str)) or now == before or now != now)
 
 
 def _digest(tensors: list[torch.Tensor]) -> str:
