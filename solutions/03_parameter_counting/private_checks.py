@@ -445,6 +445,6 @@ def other_gaps(gap, lib):
 
 @private("3.14", tells="other sums are wrong, or thousands of rows.", part="accumulate")
 def other_sums(accumulate, lib):
-    for seed, steps in enumerate((2, 50, 2000), 3180):
+    for seed, steps in enumerate((2, 50, 1100), 3180):
         start, updates = expect.normal(3, seed=seed), 0.01 * expect.normal(steps, 3, seed=seed + 10)
         sums_up(accumulate, lib, start, updates)

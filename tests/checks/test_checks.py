@@ -23,6 +23,21 @@ WRITTEN = {
 RELEASED = {entry.name: build.student_notebook(COURSE, entry) for entry in COURSE.notebooks}
 
 SAMPLE = 1  # so many right and so many wrong answers to each exercise are in the quick tests
+# What the public and private checks of an exercise may ask of the solution: students and graders wait for each request.
+MOST = {"requests": 300, "kilobytes": 2500}
+COSTLY = {  # exercises that may ask for more
+    "1.4": {"kilobytes": 5000},  # shares of what dropout drops, at rates near 0 and 1
+    "2.7": {"kilobytes": 4700},  # a bias for 530 tokens, beyond tables of 512
+    "3.14": {"requests": 900},  # the gap at single numbers of each dtype, around each power of two
+    "5.2": {"requests": 1500, "kilobytes": 17_000},  # states of the generators of a thousand seeds
+    "6.1": {"kilobytes": 6500},  # thousands of rows; the spread of fresh weights
+    "6.3": {"kilobytes": 8000},  # thousands of rows and many adapters
+    "7.1": {"requests": 350},  # words in many contexts, one text a request
+    "7.3": {"kilobytes": 16_000},  # shares of fates among a hundred thousand tokens
+    "7.4": {"requests": 700},  # masks of single epochs, in any order
+    "9.7": {"requests": 400},  # two functions, for many kinds of models
+    "9.9": {"kilobytes": 3500},  # a model's whole state after each task
+}
 
 
 def parameters(entry, exercise, *given, name, quick=True):
@@ -90,9 +105,27 @@ def gradients_are_on_again():
     torch.set_grad_enabled(True)
 
 
+@pytest.fixture
+def traffic(monkeypatch):
+    """What is asked of answers: the number of requests, and the kilobytes of these and of the replies."""
+    found, answer = Counter(), dispatch.answer
+
+    def counted(namespace, request):
+        reply = answer(namespace, request)
+        found["requests"] += 1
+        found["kilobytes"] += (len(request) + len(reply)) / 1000
+        return reply
+
+    monkeypatch.setattr(dispatch, "answer", counted)
+    return found
+
+
 @pytest.mark.parametrize("entry, case", CASES)
-def test_verdict_is_the_known_one(entry, case):
+def test_verdict_is_the_known_one(entry, case, traffic):
     found = proof.judged(entry, case, RELEASED[entry.name])
+    if case.name == "the solution":
+        most = MOST | COSTLY.get(case.exercise, {})
+        assert {what: count for what, count in traffic.items() if count > most[what]} == {}, "its checks ask too much"
     assert proof.surprise(entry, case, RELEASED[entry.name], found) == ""
     if not case.right:
         names = proof.checks_of(entry)[case.exercise].names

@@ -224,6 +224,30 @@ def test_a_wrong_answer_is_refused_in_the_words_of_the_contract(answer, kind, wo
     assert words in found[kind] and found[kind].startswith(("`scaled(x, ", "on another device"))
 
 
+@pytest.mark.parametrize("contract, answer, most", [(SCALED, scaled, 2), (LAYER, Layer, 3)])
+@pytest.mark.parametrize("kind", ["sizes", "large", "values", "dtypes", "refusals"])
+def test_the_cases_of_a_kind_are_one_request(contract, answer, most, kind):
+    requests = []
+
+    def ask(request):
+        requests.append(request)
+        return dispatch.answer({contract.name: answer}, request)
+
+    contract.hold(named(ask, contract.name), libraries(ask), kind)
+    assert kind not in contract.kinds() or 0 < len(requests) <= most  # one is for what the answer's name stands for
+
+
+def test_of_calls_in_one_request_a_changed_argument_is_told_and_each_result_is_as_it_came():
+    buffer = torch.zeros(5000)
+
+    def in_one_buffer(x, n):
+        return torch.mul(x, scaled(1, n), out=buffer[: x.numel()].view(x.shape))
+
+    for kind in ("sizes", "values", "memory"):
+        assert failing(SCALED, lambda x, n: x.mul_(scaled(1, n)))[kind].startswith("your code changes `x`")
+    assert failing(SCALED, in_one_buffer).keys() == {"dtypes", "device", "gradients"}
+
+
 def test_a_module_is_asked_for_its_parameters_and_modes():
     class Frozen(Layer):
         def forward(self, x):

@@ -1471,9 +1471,17 @@ def task_names(task: str, name: str) -> bool:
 
 
 def library_twin(sizes: Sizes, seed: int, tasks: Mapping[str, int]) -> Any:
-    """The library's model in this process, with adapters and heads for these tasks."""
+    """The library's model in this process, with adapters and heads for these tasks.
+
+    It is the same one for the same arguments: making one takes long. Whoever asks it gives it a state first.
+    """
+    return _twin(sizes, seed, tuple(tasks.items()))
+
+
+@functools.lru_cache(maxsize=4)
+def _twin(sizes: Sizes, seed: int, tasks: tuple[tuple[str, int], ...]) -> Any:
     model = tiny_bert.bert({**vars(sizes), "dropout": 0.0}, seed)
-    for task, count in tasks.items():
+    for task, count in tasks:
         model.add_adapter(task, config="seq_bn")
         model.add_classification_head(task, num_labels=count)
     return model

@@ -574,14 +574,15 @@ def placed(
     given = [n, torch.tensor(lengths, dtype=torch.int64)] + ([] if rate is None else [rate])
     rate = 0.15 if rate is None else rate
     says = "some lengths are an error: spans that are longer than the text, or for which there is no place."
+    budget, call = round(rate * n), f"`span_mask({n}, {lengths}, {rate})`"
+    wanted = ways(n, lengths, budget)
+    repeats = repeats if len(wanted) > 1 else 40  # what always gives the same mask shows itself soon
     tally = expect.answers(lib(toys).tally, span_mask, given, seed, repeats, says=says, kinds=("ValueError",))
     told = "`span_mask` should return a tensor of booleans, one for each token."
     expect.of_type(tally, dict, told)
     assert all(type(one) is str and len(one) == n and {*one} <= {"0", "1"} for one in tally), told
     assert sum(tally.values()) == repeats and min(tally.values()) > 0, told
     counts = {tuple(sign == "1" for sign in mask): count for mask, count in tally.items()}
-    budget, call = round(rate * n), f"`span_mask({n}, {lengths}, {rate})`"
-    wanted = ways(n, lengths, budget)
     if even(counts, wanted, repeats, {}) == 0:
         return
     for order in (sorted(lengths), sorted(lengths, reverse=True)):

@@ -393,18 +393,18 @@ class Contract:
         """In place of the right results where chance decides."""
         return tuple(None for _ in self.results)
 
-    def refused_calls(self, answer: Remote, lib: Library, case: Case) -> list[tuple[Any, ...]]:
-        """The calls of `refuses` in a case: the answer, what makes its module, the method and what it is given.
+    def refused_calls(self, lib: Library, case: Case) -> list[tuple[Any, ...]]:
+        """The calls of `refuses` in a case: what the module is made of, the method, and what it is given.
 
         Last comes the sentence for a call that is not refused.
         """
-        there, found = self._environment(case, lib), []
+        there, found = self._environment(case, lib), list[tuple[Any, ...]]()
         for text in self.refuses:
             outer, inner, method = _calls(text)
             own = [*_arguments(inner, there)] if inner else None
             used = [_words(name, there[name]) for name in there if name in {*_names(outer)}]
             says = f"`{text}` with {_code(used)} must raise ValueError."
-            found.append((answer, own, method, *_arguments(outer, there), says))
+            found.append((own, method, *_arguments(outer, there), says))
         return found
 
     def case_is_right(self, answer: Remote, lib: Library, case: Case, tolerance: float = 0.0) -> "Call":
@@ -889,7 +889,9 @@ def came_of(lib: Library, calls: Sequence[Call]) -> Iterator[Any]:
     If that is an error, or a call changes what it is given, they are made one by one: then the first one says so.
     """
     try:
-        found = lib(probes).each([[call.target, call.args, call.options] for call in calls])
+        targets = [*{id(call.target): call.target for call in calls}.values()]  # each is sent once
+        places = {id(target): place for place, target in enumerate(targets)}
+        found = lib(probes).each(targets, [[places[id(call.target)], call.args, call.options] for call in calls])
     except (StudentError, WireError):
         found = None
     if type(found) is list and len(found) == len(calls):
@@ -996,7 +998,7 @@ def _dtypes(contract: Contract, answer: Remote, lib: Library) -> None:
         cases += [(replace(case, dtype=dtype, words=str(dtype)[6:]), LOW[dtype]) for dtype, case in low]
         # At the end float32 again: what was kept of rough numbers is too rough then.
         cases.append((replace(contract.ordinary(61), words="float32, after other dtypes"), contract.tolerance))
-    contract.all_are_right(answer, lib, *zip(*cases, strict=True))
+    contract.all_are_right(answer, lib, [case for case, _ in cases], [tolerance for _, tolerance in cases])
 
 
 def _layout(contract: Contract, answer: Remote, lib: Library) -> None:
@@ -1054,12 +1056,12 @@ def _gradients(contract: Contract, answer: Remote, lib: Library) -> None:
 def _refusals(contract: Contract, answer: Remote, lib: Library) -> None:
     smallest = replace(contract.ordinary(20), sizes={name: max(1, size[0]) for name, size in contract.sizes.items()})
     cases = [smallest, *(contract.ordinary(seed) for seed in range(21, 26))]
-    calls = [call for case in cases for call in contract.refused_calls(answer, lib, case)]
-    if lib(probes).all_refuse([call[:-1] for call in calls]) is not True:  # then one by one, to say which
-        for asked, own, method, args, named, says in calls:
+    calls = [call for case in cases for call in contract.refused_calls(lib, case)]
+    if lib(probes).all_refuse(answer, [call[:-1] for call in calls]) is not True:  # then one by one, to say which
+        for own, method, args, named, says in calls:
 
-            def call(*given: Any, asked: Any = asked, own: Any = own, method: str = method, **options: Any) -> Any:
-                target = asked(*own[0], **own[1]) if own else asked
+            def call(*given: Any, own: Any = own, method: str = method, **options: Any) -> Any:
+                target = answer(*own[0], **own[1]) if own else answer
                 return getattr(target, method)(*given, **options) if method else target(*given, **options)
 
             expect.refuses(call, *args, says=says, **named)

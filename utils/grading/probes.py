@@ -265,20 +265,23 @@ def filled(make: Callable[..., nn.Module], asked: list[Any]) -> list[nn.Module]:
     return found
 
 
-def each(asked: list[Any]) -> list[Any] | None:
-    """What each of these calls gives: what is called, its arguments and options. None if one changes an argument."""
+def each(targets: list[Callable[..., Any]], asked: list[Any]) -> list[Any] | None:
+    """What each of these calls gives: the place of what is called, its arguments and options.
+
+    None if one changes an argument.
+    """
     found = []
-    for place, (call, args, options) in enumerate(asked, 1):
-        before, result = _copied([args, options]), call(*args, **options)
+    for place, (which, args, options) in enumerate(asked, 1):
+        before, result = _copied([args, options]), targets[which](*args, **options)
         found.append(result if place == len(asked) else _copied(result))  # a later call may write into it
         if not _as_before([args, options], before):
             return None
     return found
 
 
-def all_refuse(asked: list[Any]) -> bool:
-    """Whether each of these calls raises ValueError; `own` makes a module first, of which a method may be called."""
-    for call, own, method, args, options in asked:
+def all_refuse(call: Callable[..., Any], asked: list[Any]) -> bool:
+    """Whether each of these calls raises ValueError; with `own` a module is made first, of which a method is called."""
+    for own, method, args, options in asked:
         try:
             target = call if own is None else call(*own[0], **own[1])
             (getattr(target, method) if method else target)(*args, **options)
