@@ -26,16 +26,16 @@ SAMPLE = 1  # so many right and so many wrong answers to each exercise are in th
 # What the public and private checks of an exercise may ask of the solution: students and graders wait for each request.
 MOST = {"requests": 300, "kilobytes": 2500}
 COSTLY = {  # exercises that may ask for more
-    "1.4": {"kilobytes": 5000},  # shares of what dropout drops, at rates near 0 and 1
-    "2.7": {"kilobytes": 4700},  # a bias for 530 tokens, beyond tables of 512
-    "3.14": {"requests": 900},  # the gap at single numbers of each dtype, around each power of two
-    "5.2": {"requests": 1500, "kilobytes": 17_000},  # states of the generators of a thousand seeds
-    "6.1": {"kilobytes": 6500},  # thousands of rows; the spread of fresh weights
-    "6.3": {"kilobytes": 8000},  # thousands of rows and many adapters
-    "7.1": {"requests": 350},  # words in many contexts, one text a request
-    "7.3": {"kilobytes": 16_000},  # shares of fates among a hundred thousand tokens
-    "7.4": {"requests": 700},  # masks of single epochs, in any order
-    "9.7": {"requests": 400},  # two functions, for many kinds of models
+    "1.4": {"kilobytes": 5000},  # shares of what dropout drops, near 0 and 1 too
+    "2.7": {"kilobytes": 4700},  # the bias of 530 tokens, beyond tables of 512
+    "3.14": {"requests": 500},  # gaps of single numbers of four dtypes
+    "5.2": {"requests": 1500, "kilobytes": 17_000},  # generators one by one, and the states of a thousand seeds
+    "6.1": {"kilobytes": 6500},  # thousands of rows, in bfloat16 too
+    "6.3": {"kilobytes": 8000},  # shares of what dropout drops, and thousands of rows
+    "7.1": {"requests": 350},  # words one by one
+    "7.3": {"kilobytes": 16_000},  # the fates of a hundred thousand tokens, three times
+    "7.4": {"requests": 700},  # epochs one by one
+    "9.7": {"requests": 400},  # two functions, and models one by one
     "9.9": {"kilobytes": 3500},  # a model's whole state after each task
 }
 

@@ -18,7 +18,7 @@ from utils.grading import expect, probes
 from utils.grading.check import check
 from utils.grading.contract import Contract, world_kept
 from utils.grading.parts import part
-from utils.grading.remote import Library, Remote, kind, name_of
+from utils.grading.remote import Library, Remote, kind, name_of, read
 
 Case = tuple[dict[str, Any], int]  # arguments by name, in the order of the signature, and the right answer
 Guess = Callable[[int, Any], int]  # from the right answer and the arguments to what a misconception answers
@@ -1269,7 +1269,8 @@ def is_the_gap(gap: Remote, lib: Library, seed: int) -> None:
         "The dtype is not used. Here the gap is that of float64.": lambda x, name: distance(x, "float64"),
     }
     cases = [(x, name) for name in DTYPES for x in numbers_of(seed, name)]
-    found = [expect.number(gap(x, getattr(lib(torch), name)), "what `gap` returns") for x, name in cases]
+    dtypes = {name: read(getattr(lib(torch), name)) for name in DTYPES}
+    found = [expect.number(gap(x, dtypes[name]), "what `gap` returns") for x, name in cases]
     wanted = [distance(x, name) for x, name in cases]
     for sentence, guess in guesses.items():
         assert found == wanted or found != [guess(x, name) for x, name in cases], sentence

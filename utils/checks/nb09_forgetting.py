@@ -1473,7 +1473,7 @@ def task_names(task: str, name: str) -> bool:
 def library_twin(sizes: Sizes, seed: int, tasks: Mapping[str, int]) -> Any:
     """The library's model in this process, with adapters and heads for these tasks.
 
-    It is the same one for the same arguments: making one takes long. Whoever asks it gives it a state first.
+    It is the same one for the same arguments, because making one takes long. Load a state before you ask it.
     """
     return _twin(sizes, seed, tuple(tasks.items()))
 
