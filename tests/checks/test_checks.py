@@ -24,7 +24,7 @@ RELEASED = {entry.name: build.student_notebook(COURSE, entry) for entry in COURS
 
 SAMPLE = 1  # so many right and so many wrong answers to each exercise are in the quick tests
 # What the public and private checks of an exercise may ask of the solution: students and graders wait for each request.
-MOST = {"requests": 300, "kilobytes": 2500}
+MOST = {"requests": 300, "kilobytes": 3000}
 COSTLY = {  # exercises that may ask for more
     "1.4": {"kilobytes": 5000},  # shares of what dropout drops, near 0 and 1 too
     "2.7": {"kilobytes": 4700},  # the bias of 530 tokens, beyond tables of 512
