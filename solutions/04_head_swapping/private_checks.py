@@ -20,7 +20,7 @@ language_models = swept(
     "4.2", seen.LANGUAGE_MODEL, without=("device", "layout", "gradients", "modes", "parts", "memory")
 )
 classifiers = swept("4.2", seen.CLASSIFIER, without=("device", "layout", "gradients", "modes", "parts"))
-last_states = swept("4.4", seen.LAST, without=("device", "layout", "dtypes", "gradients"))
+last_states = swept("4.4", seen.LAST, without=("device", "layout", "dtypes"))
 batches_of_examples = swept("4.5", seen.COLLATE)
 accuracies = swept("4.6", seen.ACCURACY, without=("memory",))
 all_features = swept("4.7", seen.FEATURES, without=("sizes", "gradients"))

@@ -49,7 +49,7 @@ def other_limits(wordpiece):
 # 7.2
 
 
-embedded = swept("7.2", seen.EMBEDDINGS, without={"parts", "layout", "device", "gradients"})
+embedded = swept("7.2", seen.EMBEDDINGS, without={"parts", "layout", "device"})
 
 
 @private("7.2", tells="the weights do not start as the docstring says, or dropout is wrong for other rates.")
