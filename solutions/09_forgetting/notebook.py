@@ -19,8 +19,9 @@
 # Here you measure it, then build what people do against it: mix the tasks, keep some old examples, hold on to old
 # weights, get conflicting gradients out of each other's way, or give each task a small part of its own.
 #
-# Each exercise is checked on the spot and stands on its own. They take about three hours, without the written
-# questions, and need no GPU.
+# Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
+# numbers, models and orders of calls. What is given is changed only where the text asks for it. The exercises take
+# about three hours, without the written questions, and need no GPU.
 
 # %% tags=["setup"] needs="adapters"
 

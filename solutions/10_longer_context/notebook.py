@@ -20,8 +20,10 @@
 # XLNet (Yang et al. 2019) is built on it and asks something else: to guess the words of a text in any order, so that
 # each may see words on both sides.
 #
-# Each exercise is checked on the spot. They take about three hours, without the written questions. They need no GPU,
-# but answers must run on one: what you make is on the device of what you are given.
+# Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
+# here, other numbers and orders of calls. What is given is changed only where the text asks for it. The exercises take
+# about three hours, without the written questions. They need no GPU, but answers must run on one: what you make is on
+# the device of what you are given.
 
 # %% tags=["setup"]
 

@@ -20,9 +20,10 @@
 # Here you build these questions: RoBERTa's masks, its rows and its optimizer, SpanBERT's spans and their boundaries,
 # XLM's translations, ALBERT's order of sentences. Then you measure three of them at a size where each can fail.
 #
-# Each exercise is checked on the spot and stands on its own. They take about two hours, without the written
-# questions and the runs, and need no GPU; but answers
-# must run on one: what you make is on the device of what you are given.
+# Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
+# larger than those here, other numbers and orders of calls. What is given is changed only where the text asks for it.
+# The exercises take about two hours, without the written questions and the runs. They need no GPU, but answers must run
+# on one: what you make is on the device of what you are given.
 
 # %% tags=["setup"]
 
@@ -264,7 +265,7 @@ plots.heatmaps(panels, limits=(0, 24), xlabel="place", ylabel="row", alt=alt)
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `torch.zeros_like(gradients[0])`; `torch.empty_like(gradients)` to fill step by step.
+# `torch.empty_like(gradients)`, to fill step by step.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>

@@ -754,7 +754,7 @@ with torch.no_grad():
 #
 # **Predict first.** ` strawberry` is one token of SmolLM2. What in its number says how many r it has?
 #
-# **Exercise 14.8** (3 points, about 30 minutes, hard). Write `train_bpe`, `encode` and `decode`, a point each.
+# **Exercise 14.8** (3 points, about 40 minutes, hard). Write `train_bpe`, `encode` and `decode`, a point each.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
