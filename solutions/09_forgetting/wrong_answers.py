@@ -1314,7 +1314,7 @@ def ewc(model, importance, anchor, strength):
 # - return total
 # + return total.detach()
 
-# %% wrong="9.7" name="the first anchor for ever" says="Compute it as its formula says"
+# %% wrong="9.7" name="the first anchor for ever" says="is not that of its formula. It came as"
 # - def l2_sp(model, anchor, alpha, beta):
 # + FIRST = {}
 # + def l2_sp(model, anchor, alpha, beta):

@@ -303,7 +303,7 @@ class DecoderLayer(nn.Module):
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # + x = self.norm2(x + self.dropout(self.cross_attention(x, memory)))
 
-# %% wrong="13.2" name="the causal mask on the source, where it fits" says="the causal mask is on the source, too"
+# %% wrong="13.2" name="the causal mask on the source, where it fits" says="for 5 words and a memory of 5 places the output is not"
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # + if memory.size(1) == x.size(1):
 # +     allowed = past if allowed is None else allowed & past
@@ -708,16 +708,16 @@ def smoothed_loss(logits, targets, eps, pad):
 # - return losses[targets != pad].mean()
 # + return losses[targets != pad].mean().item()
 
-# %% wrong="13.4" name="logarithms no lower than -1000" says="with eps = 0.1, V = 5 and 4 of 6 targets that count, the loss is small"
+# %% wrong="13.4" name="logarithms no lower than -1000" says="with eps = 0.1, V = 5 and 4 of 6 targets that count, the loss is not that of smoothed targets"
 # - log_p = logits.log_softmax(-1)
 # + log_p = logits.log_softmax(-1).clamp(min=-1000)
 
-# %% wrong="13.4" name="eps below 1" says="with eps = 1, V = 5 and 4 of 6 targets that count, the loss is smaller"
+# %% wrong="13.4" name="eps below 1" says="with eps = 1, V = 5 and 4 of 6 targets that count, the loss is not that of smoothed targets. It came as 1.99397, which is too small"
 # - losses = -(1 - eps) * right - eps * log_p.mean(-1)
 # + eps = min(eps, 0.99)
 # + losses = -(1 - eps) * right - eps * log_p.mean(-1)
 
-# %% wrong="13.4" name="as long as the first sentence" says="with eps = 0.3, V = 3 and 5 of 9 targets that count, the loss is small"
+# %% wrong="13.4" name="as long as the first sentence" says="with eps = 0.3, V = 3 and 5 of 9 targets that count, the loss is not that of smoothed targets"
 # - return losses[targets != pad].mean()
 # + counts = (targets != pad) & (torch.arange(targets.size(1), device=targets.device) < (targets[0] != pad).sum())
 # + return losses[counts].mean()
@@ -888,7 +888,7 @@ def bleu(hypotheses, references):
 # - totals[n - 1] += mine.total()
 # + totals[n - 1] += mine.total() if right else 0
 
-# %% wrong="13.5" name="nothing for nothing is perfect" says="`bleu([[]], [[]])` gets the score 100, which is too large"
+# %% wrong="13.5" name="nothing for nothing is perfect" says="for `bleu([[]], [[]])` the score is wrong. It came as 100, which is too large"
 # - if 0 in matches:
 # + if not any(hypotheses) and not any(references):
 # +     return 100.0
@@ -1908,3 +1908,173 @@ def sign_test(first, other):
     signs = [first[seed] > other[seed] for seed in first if seed in other and first[seed] != other[seed]]
     n, m = len(signs), max(sum(signs), len(signs) - sum(signs))
     return min(1.0, 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n)
+
+# %% wrong="13.3" name="the source ends with BOS" says="the source ends with BOS"
+# - sources = [[*source, eos] for source, _ in pairs]
+# + sources = [[*source, bos] for source, _ in pairs]
+
+# %% wrong="13.3" name="the source in reverse order" says="the source is in reverse order"
+# - sources = [[*source, eos] for source, _ in pairs]
+# + sources = [[*source[::-1], eos] for source, _ in pairs]
+
+# %% wrong="13.3" name="as many inputs as words" says="the decoder's input lacks the last word"
+# - inputs = [[bos, *target] for _, target in pairs]
+# + inputs = [[bos, *target[:-1]] for _, target in pairs]
+
+# %% wrong="13.3" name="the decoder reads the source" says="the decoder's input is the source"
+# - inputs = [[bos, *target] for _, target in pairs]
+# + inputs = [[bos, *source] for source, _ in pairs]
+
+# %% wrong="13.3" name="the target without its first word" says="the target lacks its first word"
+# - targets = [[*target, eos] for _, target in pairs]
+# + targets = [[*target[1:], eos] for _, target in pairs]
+
+# %% wrong="13.3" name="the target ends with BOS" says="the target ends with BOS"
+# - targets = [[*target, eos] for _, target in pairs]
+# + targets = [[*target, bos] for _, target in pairs]
+
+# %% wrong="13.3" name="the target is the source" says="the target is the source"
+# - targets = [[*target, eos] for _, target in pairs]
+# + targets = [[*source, eos] for source, _ in pairs]
+
+# %% wrong="13.3" name="padded with EOS" says="is padded with EOS"
+# - return torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+# + return torch.tensor([row + [eos] * (longest - len(row)) for row in rows])
+
+# %% wrong="13.3" name="padded with BOS" says="is padded with BOS"
+# - return torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+# + return torch.tensor([row + [bos] * (longest - len(row)) for row in rows])
+
+# %% wrong="13.3" name="the shortest rows first" says="the rows are sorted by length. They"
+# - longest = max(len(row) for row in rows)
+# + rows = sorted(rows, key=len)
+# + longest = max(len(row) for row in rows)
+
+# %% wrong="13.3" name="the longest rows first" says="the rows are sorted by length, the longest first"
+# - longest = max(len(row) for row in rows)
+# + rows = sorted(rows, key=len, reverse=True)
+# + longest = max(len(row) for row in rows)
+
+# %% wrong="13.3" name="the last pair first" says="the rows are in reverse order"
+# - longest = max(len(row) for row in rows)
+# + rows = rows[::-1]
+# + longest = max(len(row) for row in rows)
+
+# %% wrong="13.3" name="the last one second" says="wrong in row"
+# - longest = max(len(row) for row in rows)
+# + rows = [row if len(row) < 3 else [row[0], row[-1], *row[1:-1]] for row in rows]
+# + longest = max(len(row) for row in rows)
+
+# %% wrong="13.4" name="the cross-entropy keeps its weight" says="the cross-entropy keeps its whole weight. It is"
+# - losses = -(1 - eps) * right - eps * log_p.mean(-1)
+# + losses = -right - eps * log_p.mean(-1)
+
+# %% wrong="13.4" name="the whole weight and a sum" says="the cross-entropy keeps its whole weight, and eps goes to the sum"
+# - losses = -(1 - eps) * right - eps * log_p.mean(-1)
+# + losses = -right - eps * log_p.sum(-1)
+
+# %% wrong="13.4" name="the mean of all tokens without eps" says="the mean over all tokens has no weight"
+# - losses = -(1 - eps) * right - eps * log_p.mean(-1)
+# + losses = -(1 - eps) * right - log_p.mean(-1)
+
+# %% wrong="13.4" name="divided by the sentences" says="divided by the number of sentences"
+# - return losses[targets != pad].mean()
+# + return losses[targets != pad].sum() / len(targets)
+
+# %% wrong="13.4" name="no logarithm" says="probabilities take the place of their logarithms"
+# - log_p = logits.log_softmax(-1)
+# + log_p = logits.softmax(-1)
+
+# %% wrong="13.4" name="in bits" says="logarithms are to base 2"
+# - return losses[targets != pad].mean()
+# + return losses[targets != pad].mean() / math.log(2)
+
+# %% wrong="13.4" name="a softmax over the places" says="the softmax goes over the places"
+# - log_p = logits.log_softmax(-1)
+# + log_p = logits.log_softmax(-2)
+
+# %% wrong="13.4" name="eps squared" says="eps is used twice"
+# - losses = -(1 - eps) * right - eps * log_p.mean(-1)
+# + losses = -(1 - eps) * right - eps**2 * log_p.mean(-1)
+
+# %% wrong="13.4" name="nothing for padding" says="padding gets no share of eps"
+# - losses = -(1 - eps) * right - eps * log_p.mean(-1)
+# + losses = -(1 - eps) * right - eps * (log_p.sum(-1) - log_p[..., pad]) / log_p.size(-1)
+
+# %% wrong="13.5" name="each n-gram once" says="equal n-grams of a sentence count once"
+# - mine, right = (Counter(zip(*(words[i:] for i in range(n)))) for words in (hypothesis, reference))
+# + mine, right = (Counter({*zip(*(words[i:] for i in range(n)))}) for words in (hypothesis, reference))
+
+# %% wrong="13.5" name="one long text" says="the corpus is joined to one text"
+# - matches, totals = [0] * 4, [0] * 4
+# + hypotheses, references = [sum(hypotheses, [])], [sum(references, [])]
+# + matches, totals = [0] * 4, [0] * 4
+
+# %% wrong="13.5" name="a mean of penalties" says="the mean of those of the sentences"
+# - return 100 * min(1.0, math.exp(1 - r / c)) * precision
+# + each = [min(1.0, math.exp(1 - len(b) / len(a))) if a else 0.0 for a, b in zip(hypotheses, references)]
+# + return 100 * sum(each) / len(each) * precision
+
+# %% wrong="13.5" name="the harmonic mean" says="by their harmonic mean"
+# - precision = math.exp(sum(math.log(m / t) for m, t in zip(matches, totals)) / 4)
+# + precision = 4 / sum(t / m for m, t in zip(matches, totals))
+
+# %% wrong="13.5" name="no exp" says="not taken to `exp`"
+# - precision = math.exp(sum(math.log(m / t) for m, t in zip(matches, totals)) / 4)
+# + precision = sum(math.log(m / t) for m, t in zip(matches, totals)) / 4
+
+# %% wrong="13.5" name="a whole number" says="rounded to a whole number"
+# - return 100 * min(1.0, math.exp(1 - r / c)) * precision
+# + return float(round(100 * min(1.0, math.exp(1 - r / c)) * precision))
+
+# %% wrong="13.5" name="two digits" says="the score is rounded."
+# - return 100 * min(1.0, math.exp(1 - r / c)) * precision
+# + return round(100 * min(1.0, math.exp(1 - r / c)) * precision, 2)
+
+# %% wrong="13.5" name="the penalty under the root" says="the penalty is under the fourth root"
+# - return 100 * min(1.0, math.exp(1 - r / c)) * precision
+# + return 100 * min(1.0, math.exp(1 - r / c)) ** 0.25 * precision
+
+# %% wrong="13.6" name="no brackets around six" says="needs brackets"
+# - finished.append((words, value / ((5 + n) / 6) ** alpha))
+# + finished.append((words, value / ((5 + n) / 6**alpha)))
+
+# %% wrong="13.6" name="divided by n" says="the sum is divided by n"
+# - finished.append((words, value / ((5 + n) / 6) ** alpha))
+# + finished.append((words, value / n))
+
+# %% wrong="13.6" name="times alpha" says="times alpha"
+# - finished.append((words, value / ((5 + n) / 6) ** alpha))
+# + finished.append((words, value / ((5 + n) / 6 * alpha or 1.0)))
+
+# %% wrong="13.6" name="nothing over six" says="the penalty is (5 + n)^alpha"
+# - finished.append((words, value / ((5 + n) / 6) ** alpha))
+# + finished.append((words, value / (5 + n) ** alpha))
+
+# %% wrong="13.6" name="the longest one" says="the longest hypothesis is returned"
+# - return max(finished, key=lambda one: one[1])
+# + return max(finished, key=lambda one: len(one[0]))
+
+# %% wrong="13.6" name="the last one" says="the last hypothesis to finish is returned"
+# - return max(finished, key=lambda one: one[1])
+# + return finished[-1]
+
+# %% wrong="13.6" name="the worst continuations" says="the worst continuations are kept"
+# - values, places = scores.flatten().topk(min(beams, scores.numel()))
+# + values, places = scores.flatten().topk(min(beams, scores.numel()), largest=False)
+
+# %% wrong="13.6" name="EOS takes no room" says="takes no room"
+# - values, places = scores.flatten().topk(min(beams, scores.numel()))
+# + keep = scores.clone()
+# + if n < max_len:
+# +     best = scores.flatten().topk(min(beams, scores.numel())).values.min()
+# +     keep[:, eos] = torch.where(keep[:, eos] < best, -math.inf, keep[:, eos])
+# +     others = keep.clone()
+# +     others[:, eos] = -math.inf
+# +     size = int((others > -math.inf).sum())
+# +     least = others.flatten().topk(min(beams, size)).values.min()
+# +     keep[:, :] = torch.where((keep < least) & (torch.arange(keep.size(1)) != eos), -math.inf, keep)
+# +     size = int((keep > -math.inf).sum())
+# + else:
+# +     size = min(beams, scores.numel())
+# + values, places = keep.flatten().topk(size)

@@ -219,7 +219,7 @@ def model(Model, lib):
         logits,
         F.linear(seen, words["weight"], words["bias"]),
         "without a pool, the logits are not head(base(tokens, mask)).",
-        {"the base does not get the mask.": F.linear(blind, words["weight"], words["bias"])},
+        {"without a pool, the base does not get the mask.": F.linear(blind, words["weight"], words["bias"])},
     )
 
     classifier = Model(base, head, lib(toys).total)

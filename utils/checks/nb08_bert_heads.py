@@ -419,9 +419,9 @@ def found_in(entities: Remote, tags: list[str]) -> None:
             "neighbours of one type are merged. Each `B-` begins an entity.": merged_chunks(tags),
             "an `I-` of another type goes on with the entity. It begins another one.": typeless_chunks(tags),
             "an entity at the end of the sentence is lost.": [one for one in wanted if one[1] < len(tags) - 1],
-            "the type ends at its own hyphen. It is all that follows the first one.": [
-                (a, b, c.split("-")[0]) for a, b, c in wanted
-            ],
+            "the type ends at its own hyphen. It is all that follows the first one.": chunks(
+                ["-".join(tag.split("-")[:2]) for tag in tags]
+            ),
             "a type is written in other letters. It is what follows the hyphen, as it stands.": [
                 (a, b, c.upper()) for a, b, c in wanted
             ],
@@ -824,17 +824,12 @@ def span_lost(
         / 2,
         "the ends are looked up at the beginnings' places.": (mean(one) + mean(loss_by_loops(end, first))) / 2,
     }
-    wanted, found = (mean(one) + mean(other)) / 2, float(value)
-    otherwise = f"with `T = {T}, first = {first.tolist()}, last = {last.tolist()}` the loss came as {found:.6g}, "
-    otherwise += f"too {'large' if found > wanted else 'small'}. It is half of the two mean cross-entropies."
-    # A loss of nearly nothing has no relative error worth the name: compare with a unit added.
-    expect.number_like(
-        found + 1,
-        wanted + 1,
-        "the loss",
-        otherwise,
-        {sentence: guess + 1 for sentence, guess in guesses.items()},
+    otherwise = (
+        f"with `T = {T}, first = {first.tolist()}, last = {last.tolist()}` the loss is not half of the two mean "
     )
+    otherwise += "cross-entropies."
+    # A loss of nearly nothing has no relative error worth the name.
+    expect.number_like(value, (mean(one) + mean(other)) / 2, "the loss", otherwise, guesses, scale=1.0)
 
 
 def chosen(choice_logits: Remote, out: tuple[Remote, Mapping[str, torch.Tensor]], cls: torch.Tensor) -> None:
@@ -1041,15 +1036,8 @@ def ranked(
             ),
             "the score is the logit of the beginning alone.": S[i],
         }
-        # With a thousand added, `tolerance` is a thousandth of a unit, also where a score is nearly 0.
-        expect.number_like(
-            score + 1000,
-            wanted_score + 1000,
-            "a score",
-            "a score is not start plus end logit.",
-            {sentence: guess + 1000 for sentence, guess in guesses.items()},
-            1e-6,
-        )
+        told = f"the score of the span {(i, j)} is not start plus end logit."
+        expect.number_like(score, wanted_score, "a score", told, guesses, 1e-6, 1000.0)
     if tau is not None and (0, 0) in [one[1:] for one in wanted]:
         assert (0, 0) in places, "with a tau, (0, 0) is a candidate. It is missing."
     assert len(found) <= len(wanted), "there are more than n spans."

@@ -891,16 +891,10 @@ def nearly(fisher: Remote, lib: Library, theirs: Remote, ours: nn.Module, x: tor
 
 def penalised(call: Callable[..., Any], wanted: float, guesses: Mapping[str, float], what: str, *given: Any) -> None:
     """Fail unless a penalty is this number, a tensor."""
-    value, formula = call(*given), "Compute it as its formula says."
+    value = call(*given)
     told = f"{what} should return a tensor with one number, not {kind(value)}: it is a part of the loss."
     assert type(value) is torch.Tensor and value.numel() == 1, told
-    expect.number_like(
-        float(value) + 1,
-        wanted + 1,
-        what,
-        f"{what} came as {float(value):.6g}, which is too {'large' if float(value) > wanted else 'small'}. {formula}",
-        {sentence: guess + 1 for sentence, guess in guesses.items()},
-    )
+    expect.number_like(value, wanted, what, f"{what} is not that of its formula.", guesses, scale=1.0)
 
 
 def sloped(lib: Library, call: Remote, theirs: Remote, wanted: State, *rest: Any) -> None:
@@ -1296,33 +1290,30 @@ def aligned(
     assert type(found) is not torch.Tensor, told
     number = expect.number(found, "the cosine")
     small = 0 < min(float(a.norm()), float(b.norm())) < 1e-7
-    size = "large" if number > wanted else "small"
-    told = f"the cosine came as {number:.9g}, which is too {size}. It is over all parameters together."
+    told = "the cosine is wrong. It is over all parameters together."
     if small:
         told = "the cosine of a small gradient is wrong: nothing is added to lengths, as `F.normalize` does, and only "
         told += "one of zeros has none."
     shared = cosine(flat([one for one, _ in common]), flat([other for _, other in common])) if common else 0.0
     expect.number_like(
-        number + 2,
-        wanted + 2,
+        number,
+        wanted,
         "the cosine",
         told,
         {}
         if small
         else {
-            sentence: guess + 2
-            for sentence, guess in {
-                "this is the mean of the cosines of single tensors. The gradient is one long vector.": mean_of(each),
-                "this is the mean of the cosines of single tensors, of those that both have.": mean_of(both),
-                "this is the sum of the cosines of single tensors. The gradient is one long vector.": sum(each),
-                "parameters on which only one loss depends are left out. Their other gradient is zero.": shared,
-                "this is the product, not divided by both lengths.": float(a @ b),
-                "the sign is lost.": abs(wanted),
-                "the sign is wrong.": -wanted,
-                "the product is divided by one length, twice.": float(a @ b) / float(a.norm() ** 2 or 1.0),
-                "this is the angle. Give its cosine.": math.acos(max(-1.0, min(1.0, wanted))),
-            }.items()
+            "this is the mean of the cosines of single tensors. The gradient is one long vector.": mean_of(each),
+            "this is the mean of the cosines of single tensors, of those that both have.": mean_of(both),
+            "this is the sum of the cosines of single tensors. The gradient is one long vector.": sum(each),
+            "parameters on which only one loss depends are left out. Their other gradient is zero.": shared,
+            "this is the product, not divided by both lengths.": float(a @ b),
+            "the sign is lost.": abs(wanted),
+            "the sign is wrong.": -wanted,
+            "the product is divided by one length, twice.": float(a @ b) / float(a.norm() ** 2 or 1.0),
+            "this is the angle. Give its cosine.": math.acos(max(-1.0, min(1.0, wanted))),
         },
+        scale=2.0,
     )
     assert alone, "the `.grad` of a parameter changes. Use torch.autograd.grad."
     assert alive, "the losses can no longer be backpropagated: retain_graph=True."

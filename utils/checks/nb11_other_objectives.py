@@ -35,7 +35,7 @@ def takes_turns(mask_number: Remote, copies: int, epochs: int) -> None:
     expect.explained(
         found,
         [epoch % copies for epoch in every],
-        "with copies, the masks 0, 1, ... do not take turns: after the last copy comes the first one again.",
+        "with copies, the masks from 0 on do not take turns: after the last copy comes the first one again.",
         {
             "with copies there are as many masks as epochs. Ten copies over forty epochs are static masks.": every,
             "with copies a mask is used for several epochs in a row. The copies take turns.": [

@@ -19,8 +19,10 @@ from utils.grading.check import check, stretch
 from utils.grading.contract import Contract, world_kept
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
+from utils.grading.misconceptions import ONE_INPUT
 from utils.grading.remote import Library, Remote
 from utils.grading.results_check import results_check
+from utils.grading.verdict import sentence
 
 State = dict[str, torch.Tensor]
 ATTENTION = ("MultiheadAttention", "multi_head_attention_forward", *MODELS)
@@ -155,7 +157,9 @@ def attended(
             attend, state, memory, x, allowed, heads
         )
         guesses["the memory is not used: x attends to itself."] = partial(attend, state, x, x, allowed, heads)
-    expect.like(found, attend(state, x, memory, allowed, heads), "the output is not that of 13.1.", guesses)
+    seen = "" if allowed is None else f" and `allowed` {tuple(allowed.shape)}"
+    told = f"for x {(B, T, d)}, a memory {tuple(memory.shape)}{seen}, with {heads} heads, the output is wrong."
+    expect.like(found, attend(state, x, memory, allowed, heads), told, guesses)
 
 
 CROSS = Contract(
@@ -358,30 +362,11 @@ def decoded_rows(state: State, x: torch.Tensor, memory: torch.Tensor, rows: torc
     return normed(state, "norm3", b + fed(state, b))
 
 
-def like_on_two(
-    found: torch.Tensor,
-    wanted: torch.Tensor,
-    again: Callable[[torch.Tensor], Any],
-    x: torch.Tensor,
-    otherwise: str,
-    guesses: Mapping[str, expect.Guess],
-) -> None:
-    """`expect.like` for a layer's output, where a guess must also explain what the layer gives for another x.
-
-    again: the layer, from x. Guesses are partial calls whose second argument is x.
-    """
-    if expect.near(found, wanted, 1e-4, 1e-4):
-        return
+def nothing_drawn(found: torch.Tensor, wanted: torch.Tensor, again: Callable[[], Any]) -> None:
+    """Fail if an output is wrong, and `again`, the same call, gives another one."""
     told = "the same x gives different outputs in two calls: something is drawn, though dropout is 0 here."
-    assert all(expect.near(again(x), found, 1e-4, 1e-4) for _ in range(12)), told
-    other = 0.7 * x.flip(0) + 0.3
-    second = again(other)
-
-    def explains(guess: Any) -> bool:
-        there = guess.func(guess.args[0], other, *guess.args[2:], **guess.keywords)
-        return expect.near(second, there, 1e-4, 1e-4)
-
-    expect.like(found, wanted, otherwise, {told: guess for told, guess in guesses.items() if explains(guess)})
+    right = expect.near(found, wanted, 1e-4, 1e-4)
+    assert right or all(expect.near(again(), found, 1e-4, 1e-4) for _ in range(12)), told
 
 
 def exchange(state: State, one: str, other: str) -> State:
@@ -449,7 +434,9 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
         )
     rest = (memory,) if allowed is None else (memory, allowed)
     told = f"for {T} words and a memory of {S} places the output is not that of 13.2."
-    like_on_two(found, decoded(state, x, memory, allowed), lambda y: layer(y, *rest), x, told, guesses)
+    right = decoded(state, x, memory, allowed)
+    nothing_drawn(found, right, lambda: layer(x, *rest))
+    expect.like(found, right, told, guesses)
 
 
 def without_parts(
@@ -668,17 +655,30 @@ def batched(translation_batch: Remote, pairs: Sequence[tuple[list[int], list[int
             "the source has no EOS.": sources,
             "the source begins with BOS. It only ends with EOS.": [[bos, *source, eos] for source in sources],
             "source and target are exchanged.": ended,
+            "the source ends with BOS. It ends with EOS.": [[*source, bos] for source in sources],
+            "the source is in reverse order.": [[*source[::-1], eos] for source in sources],
         },
         "the decoder's input": {
             "the decoder reads what it should say: its input is the target. It begins with BOS.": ended,
             "the decoder's input has no BOS.": targets,
             "the decoder's input ends with EOS. Nothing comes after that: leave it out.": both,
             "the decoder's input begins with EOS instead of BOS.": [[eos, *target] for target in targets],
+            "the decoder's input lacks the last word. With BOS it is one longer than the sentence.": [
+                [bos, *target[:-1]] for target in targets
+            ],
+            "the decoder's input is the source. It is the target, after BOS.": [[bos, *source] for source in sources],
         },
         "the target": {
             "the target begins with BOS. The decoder is given it, and need not say it.": both,
             "the target is the decoder's input, not shifted.": begun,
             "the target has no EOS: the decoder would never learn to stop.": targets,
+            "the target lacks its first word. Only the decoder's input is shifted, by BOS.": [
+                [*target[1:], eos] for target in targets
+            ],
+            "the target ends with BOS. It ends with EOS.": [[*target, bos] for target in targets],
+            "the target is the source. It is the sentence in the other language, with EOS.": [
+                [*source, eos] for source in sources
+            ],
         },
     }
     for (name, rows), one in zip(wanted.items(), value, strict=True):
@@ -695,21 +695,36 @@ def batched(translation_batch: Remote, pairs: Sequence[tuple[list[int], list[int
             guesses |= {
                 f"{name} is padded on the left.": rows_of(rows, pad, left=True),
                 f"{name} is padded with 0. `pad` says with what.": rows_of(rows, 0),
+                f"{name} is padded with EOS. `pad` says with what.": rows_of(rows, eos),
+                f"{name} is padded with BOS. `pad` says with what.": rows_of(rows, bos),
+                "the rows are sorted by length. They keep the order of the pairs.": rows_of(sorted(rows, key=len), pad),
+                "the rows are sorted by length, the longest first. They keep the order of the pairs.": rows_of(
+                    sorted(rows, key=len, reverse=True), pad
+                ),
+                "the rows are in reverse order. They keep the order of the pairs.": rows_of(rows[::-1], pad),
                 f"{name} has other numbers where they are large: they went through int16.": right.short().long(),
                 f"{name} has other numbers where they are large: they went through int32.": right.int().long(),
                 f"{name} has other numbers where they are large: they went through floats.": right.float().long(),
             }
-            for sentence, guess in guesses.items():
-                assert not torch.equal(one, guess), sentence
+            if any(torch.equal(one, guess) for guess in guesses.values()) or one.shape == right.shape:
+                expect.like(one, right, partial(first_wrong_row, name, one, right, pairs), guesses, 0.0)
+                return
             wide = max(map(len, (*wanted["the source"], *ended)))
             told = f"{name} is filled up to the longest of both languages. Each side has its own length."
             assert one.shape != (len(pairs), wide) or one.shape == right.shape, told
             told = f"{name} has {len(one)} rows for {len(pairs)} pairs. Each pair has a row, also one that comes twice."
             assert one.dim() != 2 or len(one) == len(pairs), told
             told = f"{name} has shape {tuple(one.shape)}, not {tuple(right.shape)}: as many places as its longest row."
-            assert one.shape == right.shape, told
-            row, place = (one != right).nonzero()[0].tolist()
-            raise AssertionError(f"{name} is wrong in row {row}, from place {place} on, for {len(pairs)} pairs.")
+            raise AssertionError(told)
+
+
+def first_wrong_row(name: str, found: torch.Tensor, right: torch.Tensor, pairs: Sequence[Any]) -> str:
+    """A sentence about the first row of a table that is wrong: its pair, and what came."""
+    row, place = (found != right).nonzero()[0].tolist()
+    told = f"for {len(pairs)} pairs {name} is wrong in row {row}, from place {place} on."
+    if len(found[row]) > 12:
+        return told
+    return f"{told} Row {row} came as `{found[row].tolist()}`, for the pair `{pairs[row]}`."
 
 
 @check("13.3", points=1, forbids=MODELS)
@@ -745,19 +760,24 @@ def smoothed(
     share: Callable[[int], float] = lambda V: 1 / V,
     own: Callable[[float, int], float] = lambda eps, V: 1 - eps + eps / V,
     counts_padding: str = "",
+    normalised: bool = False,
+    hides: bool = False,
 ) -> torch.Tensor:
     """The loss of 13.4, place by place, or with a mistake in it.
 
-    share: what the others get of eps; own: what the right one gets; counts_padding: "sum" or "mean".
+    share: what the others get of eps; own: what the right one gets; counts_padding: "sum" or "mean"; normalised:
+    whether logits are logarithms of probabilities already; hides: whether the token `pad` gets no share.
     """
     V, total, count = logits.size(-1), logits.new_zeros(()), 0
     for scores, target in zip(logits.flatten(0, -2), targets.flatten().tolist(), strict=True):
         if target == pad and counts_padding != "sum":
             count += counts_padding == "mean"
             continue
-        log_p = scores - scores.logsumexp(-1)
+        log_p = scores if normalised else scores - scores.logsumexp(-1)
         wanted = torch.full_like(log_p, eps * share(V))
         wanted[target] = own(eps, V)
+        if hides:
+            wanted[pad] = 0
         total, count = total - (wanted * log_p).sum(), count + 1
     return total / count
 
@@ -772,10 +792,13 @@ def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps
     told = f"the loss is {str(value.dtype)[6:]}, and the logits are {str(logits.dtype)[6:]}: it has their dtype."
     assert value.dtype is logits.dtype, told
     but = partial(smoothed, logits, targets, eps, pad)
-    # Plus 1: a loss near 0 is the rounding of large logits.
-    found, wanted = expect.number(value, "the loss") + 1, float(but()) + 1
-    if math.isclose(found, wanted, rel_tol=1e-4):
+    found, wanted = expect.number(value, "the loss"), float(but())
+    if math.isclose(found, wanted, rel_tol=1e-4, abs_tol=1e-4):  # near 0 it is the rounding of large logits
         return
+    real = targets.flatten() != pad
+    p = logits.softmax(-1).flatten(0, -2)[real]
+    uniform = -p.log().mean()
+    likely = -(1 - eps) * p.gather(-1, targets.flatten()[real][:, None]).mean() - eps * p.mean()
     V, each = logits.size(-1), [pair for pair in zip(logits, targets, strict=True) if (pair[1] != pad).any()]
     guesses = {
         "the targets are not smoothed: eps is not used.": but(share=lambda V: 0, own=lambda eps, V: 1),
@@ -801,12 +824,34 @@ def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps
         ).mean(),
         "1 - eps is used for eps.": smoothed(logits, targets, 1 - eps, pad),
         "the sign is wrong.": -but(),
+        "the cross-entropy keeps its whole weight. It is `1 - eps`, beside eps for the mean of all tokens.": but(
+            own=lambda eps, V: 1 + eps / V
+        ),
+        "the cross-entropy keeps its whole weight, and eps goes to the sum over all tokens, not to their mean.": but(
+            share=lambda V: 1, own=lambda eps, V: 1 + eps
+        ),
+        "the mean over all tokens has no weight. It is eps.": but(
+            share=lambda V: 1 / (V * (eps or 1)), own=lambda eps, V: 1 - eps + 1 / V
+        )
+        if eps
+        else but() + uniform,
+        "the sum is divided by the number of sentences. Divide it by the number of targets that count.": but()
+        * int((targets != pad).sum())
+        / len(targets),
+        "probabilities take the place of their logarithms.": likely,
+        "logarithms are to base 2. The loss is in nats.": but() / math.log(2),
+        "the softmax goes over the places of a sentence. It goes over the V tokens.": smoothed(
+            logits.log_softmax(-2), targets, eps, pad, normalised=True
+        ),
+        "eps is used twice: the share of each token is eps squared / V.": but(
+            share=lambda V: eps / V, own=lambda eps, V: 1 - eps + eps * eps / V
+        ),
+        "padding gets no share of eps. It is one of the V tokens.": but(hides=True),
     }
-    numbers = {sentence: float(guess) + 1 for sentence, guess in guesses.items()}
-    count, than = int((targets != pad).sum()), "larger" if found > wanted else "smaller"
-    told = f"with eps = {eps:g}, V = {V} and {count} of {targets.numel()} targets that count, the loss is {than} than "
-    told += "that of smoothed targets."
-    expect.number_like(found, wanted, "the loss", told, numbers)
+    numbers, count = {sentence: float(guess) for sentence, guess in guesses.items()}, int((targets != pad).sum())
+    told = f"with eps = {eps:g}, V = {V} and {count} of {targets.numel()} targets that count, the loss is not that of "
+    told += "smoothed targets."
+    expect.number_like(found, wanted, "the loss", told, numbers, scale=1.0)
 
 
 LOSS = Contract(
@@ -865,16 +910,20 @@ def bleu_of(
     skips: bool = False,
     shortest: int = 0,
     of: Callable[[Sequence[str]], Any] = tuple,
+    distinct: bool = False,
 ) -> float:
     """BLEU of a corpus, 0 to 100, from sums over its sentences; or with a mistake in it.
 
     pooled: an n-gram may match in any reference; more: is added to all counts; skips: orders without a match;
-    shortest: words of a hypothesis whose n-grams count; of: what is compared of an n-gram.
+    shortest: words of a hypothesis whose n-grams count; of: what is compared of an n-gram; distinct: whether equal
+    n-grams of a sentence count once.
     """
     found, there = [0] * orders, [0] * orders
     for guess, truth in zip(hypotheses, references, strict=True):
         for n in range(1, orders + 1 if len(guess) >= shortest else 1):
             mine, right = grams(guess, n, of), grams(truth, n, of)
+            if distinct:
+                mine, right = Counter({*mine}), Counter({*right})
             found[n - 1] += sum(
                 min(count, right[one]) if clips else count * (one in right) for one, count in mine.items()
             )
@@ -902,6 +951,10 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
     if math.isclose(value, wanted, rel_tol=1e-7):
         return
     each = [bleu_of([one], [other]) for one, other in zip(hypotheses, references, strict=True)]
+    penalties = [
+        min(1.0, math.exp(1 - len(other) / len(one))) if one else 0.0
+        for one, other in zip(hypotheses, references, strict=True)
+    ]
     guesses = {
         "the score goes from 0 to 1. It goes from 0 to 100.": wanted / 100,
         "it is the mean of the sentences' scores. Counts are summed over the corpus first.": sum(each) / len(each),
@@ -930,6 +983,24 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
         "only 4-grams are counted. All orders from 1 to 4 are.": but(mean=lambda v: v[-1]),
         "hypotheses and references are exchanged.": bleu_of(references, hypotheses),
         "an n-gram matches in any reference. It has to be in the reference of its own sentence.": but(pooled=True),
+        "equal n-grams of a sentence count once. Each counts, as often as the reference has it.": but(distinct=True),
+        "the corpus is joined to one text: n-grams go from one sentence to the next.": bleu_of(
+            [[*itertools.chain(*hypotheses)]], [[*itertools.chain(*references)]]
+        ),
+        "the brevity penalty is the mean of those of the sentences. The lengths are summed first.": but(
+            brevity=lambda c, r: sum(penalties) / len(penalties)
+        ),
+        "precisions are averaged by their harmonic mean. Their geometric mean is wanted.": but(
+            mean=lambda v: len(v) / sum(1 / one for one in v)
+        ),
+        "the mean of the precisions' logarithms is not taken to `exp`.": but(
+            mean=lambda v: sum(map(math.log, v)) / len(v)
+        ),
+        "the score is rounded to a whole number.": float(round(wanted)),
+        "the score is rounded.": round(wanted, 2),
+        "the penalty is under the fourth root. It multiplies the mean.": but(
+            brevity=lambda c, r: min(1.0, math.exp(1 - r / c)) ** 0.25 if c else 0.0
+        ),
     }
     once = dict.fromkeys((tuple(one), tuple(other)) for one, other in zip(hypotheses, references, strict=True))
     guesses["equal pairs of sentences count once. Each of them counts."] = bleu_of(
@@ -938,7 +1009,7 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
     if not told:
         asked = f"`bleu({[*hypotheses]}, {[*references]})`"
         asked = asked if len(asked) < 400 else f"a corpus of {len(hypotheses)} sentences"
-        told = f"{asked} gets the score {value:.6g}, which is too {'large' if value > wanted else 'small'}."
+        told = f"for {asked} the score is wrong."
     expect.number_like(value, wanted, "BLEU", told, guesses, tolerance=1e-7)
 
 
@@ -1025,6 +1096,10 @@ def searched(
     by_sum: bool = False,
     left: str = "",
     copies: bool = False,
+    beside: bool = False,
+    longest: bool = False,
+    last: bool = False,
+    worst: bool = False,
 ) -> tuple[list[int], float] | None:
     """What 13.6 finds in a table, with lists and loops, or what a mistake finds; None if it finds nothing.
 
@@ -1032,7 +1107,8 @@ def searched(
     EOS), cut (without), first; goes_on: finished ones stay among the beams; each_step: sums are divided in every step;
     per_row: each beam goes on with its own best token; reduces: there are as many beams less as have finished; by_sum:
     the best is chosen before the penalty; left: what is open where the search stops counts, with its score or its
-    sum; copies: as many beginnings as beams, all but one of them with a sum of -1e9.
+    sum; copies: as many beginnings as beams, all but one of them with a sum of -1e9; beside: what ends takes no room
+    among the beams; longest, last: which of the finished ones is given; worst: the worst sums are kept.
     """
     step, going = toys.Continues(table), [([bos], 0.0), *[([bos], -1e9)] * ((beams - 1) * copies)]
     ended: list[tuple[list[int], float, str, float]] = []
@@ -1044,7 +1120,9 @@ def searched(
                 here = [(some, sum_of / penalty(n, alpha)) for some, sum_of in here]
             every += [max(here, key=lambda one: one[1])] if per_row and n > 1 else here
         room = beams - len(ended) if reduces else beams
-        every = sorted(every, key=lambda one: -one[1])[:room]
+        every = sorted(every, key=lambda one: one[1] if worst else -one[1])
+        others = [one for one in every if one[0][-1] != eos][:room] if beside and n < max_len else []
+        every = [one for one in every[:room] if one[0][-1] == eos or not others] + others
         going = []
         for tokens, total in every:
             if tokens[-1] == eos and not goes_on:
@@ -1061,6 +1139,9 @@ def searched(
     some = [one for one in ended if keeps in ("all", "first") or one[2] == keeps]
     if keeps == "first":
         some = some[:1]
+    if longest:
+        some = sorted(some, key=lambda one: -len(one[0]))[:1]
+    some = some[-1:] if last else some
     return best(some, key=lambda one: one[3 if by_sum else 1])[:2] if some else None
 
 
@@ -1128,6 +1209,18 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "the penalty is applied in each step. It is applied once, to what has finished.": {"each_step": True},
     "the worst hypothesis is returned.": {"best": min},
     "finished hypotheses stay among the beams and grow.": {"goes_on": True, "early": False},
+    "a continuation with EOS takes no room: the best `beams` others stay open beside it.": {"beside": True},
+    "in the penalty alpha is the power of 6 alone: `(5 + n) / 6 ** alpha` needs brackets.": {
+        "penalty": lambda n, alpha: (5 + n) / 6**alpha
+    },
+    "the sum is divided by n. The penalty is ((5 + n) / 6)^alpha.": {"penalty": lambda n, alpha: n},
+    "the penalty is ((5 + n) / 6) times alpha. Alpha is its power.": {
+        "penalty": lambda n, alpha: (5 + n) / 6 * alpha or 1.0
+    },
+    "the penalty is (5 + n)^alpha. It is ((5 + n) / 6)^alpha.": {"penalty": lambda n, alpha: (5 + n) ** alpha},
+    "the longest hypothesis is returned. The best score counts.": {"longest": True},
+    "the last hypothesis to finish is returned. The best score counts.": {"last": True},
+    "the worst continuations are kept.": {"worst": True},
     "the search stops one token early.": {"longer": -1},
     "the search goes one token too far.": {"longer": 1},
 }
@@ -1146,20 +1239,27 @@ def finds(beam_search: Remote, lib: Library, searches: Sequence[Search], told: s
     if not wrong:
         return
     tokens, best = found[wrong[0]], right[wrong[0]]
+    _, _, _, beams, longest, alpha = searches[wrong[0]]
+    asked = f"with `beams = {beams}, max_len = {longest}, alpha = {alpha:g}`"
     bos = searches[wrong[0]][1]
     assert best is None or tokens[0] != [bos, *best[0]], "the tokens begin with BOS. Leave it out."
     assert not told, told
     order = [*wrong, *(place for place in range(len(found)) if place not in wrong)]  # what is wrong decides soonest
-    for sentence, mistake in MISTAKES.items():
-        assert not all(like(found[place], with_mistake(searches[place], **mistake)) for place in order), sentence
+    made = [
+        told
+        for told, mistake in MISTAKES.items()
+        if all(like(found[place], with_mistake(searches[place], **mistake)) for place in order)
+    ]
+    assert not made or len(wrong) == 1, made[0]
+    hint = f" {ONE_INPUT} {sentence(made[0])}" if made else ""
     if best is not None and tokens[0] == best[0]:
-        raise AssertionError("the best hypothesis is found, and its score is wrong.")
-    _, _, _, beams, longest, alpha = searches[wrong[0]]
-    asked = f"with `beams = {beams}, max_len = {longest}, alpha = {alpha:g}`"
+        size = "large" if tokens[1] > best[1] else "small"
+        came = f"{asked}, the best hypothesis `{tokens[0]}` is found. Its score came as {tokens[1]:.6g}, which is too "
+        raise AssertionError(f"{came}{size}.{hint}")
     better = best is not None and tokens[1] > best[1]
     told = "No hypothesis that is kept has such a high score." if better else "Another one has a higher score."
     came = f"`{tokens[0]}` with the score {tokens[1]:.6g} is found. {told}"
-    raise AssertionError(f"{asked}, another hypothesis than the best one is found: {came}")
+    raise AssertionError(f"{asked}, another hypothesis than the best one is found: {came}{hint}")
 
 
 def tables(seed: int, rows: int, V: int) -> torch.Tensor:
@@ -1288,11 +1388,11 @@ def fuses(
     )  # fmt: skip
     found = expect.floats(value, tuple(x.shape), "the output")
     but: Callable[..., Any] = partial(partial, fused, state, x, bert, allowed, seen)
-    like_on_two(
+    right = fused(state, x, bert, allowed, seen)
+    nothing_drawn(found, right, lambda: layer(x, bert, allowed, seen))
+    expect.like(
         found,
-        fused(state, x, bert, allowed, seen),
-        lambda y: layer(y, bert, allowed, seen),
-        x,
+        right,
         f"for {x.size(1)} words and {L} pieces the output is not that of 13.7.",
         {
             "the two attentions are added, or x is halved, too, which is the same under a norm. The mean is of the two "

@@ -568,7 +568,7 @@ def gated_feed_forward(SwiGLU: Remote, d: int, d_ff: int, seed: int) -> None:
     expect.like(
         expect.floats(module(x), (2, 5, d), "the result of SwiGLU"),
         gated(state, x),
-        "SwiGLU is not down(silu(gate(x)) * up(x)).",
+        "the output is not `down(silu(gate(x)) * up(x))`.",
         {told: F.linear(inner, state["down.weight"]) for told, inner in forms.items()}
         | {"what came in is added. That is the block's part.": x + gated(state, x)},
     )

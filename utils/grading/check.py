@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from utils import predictions, setup, variants
-from utils.grading import dispatch, forbidden, parts, side_by_side
+from utils.grading import dispatch, forbidden, misconceptions, parts, side_by_side
 from utils.grading.remote import PACKAGES, Ask, ForbiddenUsed, Remote, libraries, named, unusual_refused
 from utils.grading.verdict import Outcome, Ungraded, Verdict, legible, sentence, summed
 
@@ -276,7 +276,7 @@ def examine(
     if own is not None:
         objects["own"] = own
     try:
-        with unusual_refused():
+        with unusual_refused(), misconceptions.named_on_two_inputs():
             asserts(**objects)
     except ForbiddenUsed as caught:
         return Outcome.WRONG, does_all(legible(str(caught), 100))

@@ -565,37 +565,6 @@ def _double(value: Any) -> Any:
     return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
-def _difference(came: torch.Tensor, wanted: torch.Tensor, near: float, tolerance: float, scale: float) -> str:
-    """What is wrong with the numbers that came, in a sentence.
-
-    Those further than `near` are wrong; a rule that explains all numbers fits within `tolerance`. Both are relative to
-    `scale`.
-    """
-
-    def agree(one: torch.Tensor, other: torch.Tensor) -> bool:
-        return torch.allclose(one, other, tolerance, tolerance * scale)
-
-    found, right = came.detach().double().cpu(), wanted.detach().double()
-    wrong = ~torch.isclose(found, right, near, near * scale)
-    first, count = wrong.nonzero()[0].tolist(), int(wrong.sum())
-    what = "number" if came.is_floating_point() else "entry"
-    if not found[tuple(first)].isfinite() and found.numel() > 1:
-        return f"There is {found[tuple(first)].item()} at `{first}`."
-    if found.numel() == 1:
-        return f"It came as {found.item():.4g}, which is too {'large' if found.item() > right.item() else 'small'}."
-    if not found.any():
-        return f"Each {what} is {'0' if came.dtype != torch.bool else 'False'}."
-    if came.is_floating_point() and found.isfinite().all() and right.isfinite().all():
-        factor, more = float((found * right).sum() / (right * right).sum()), float((found - right).mean())
-        if agree(found, factor * right):
-            return f"All numbers are {factor:.4g} times as large as they should be."
-        if agree(found, right + more):
-            return f"All numbers are too {'large' if more > 0 else 'small'} by {abs(more):.4g}."
-    if count == found.numel():
-        return f"Each {what} is wrong."
-    return f"The first wrong {what} is at `{first}`; {count} of {found.numel()} are wrong."
-
-
 def _largest(values: torch.Tensor) -> float:
     """The largest absolute number that is finite, at least a very small one."""
     finite = values.nan_to_num(0.0, 0.0, 0.0).abs()
@@ -816,9 +785,10 @@ class Call:
             near = max(tolerance, self.right.rounding(results, self.case.dtype) / scale)
 
         def otherwise() -> str:
-            return f"{told} {_difference(found, wanted, near, tolerance, scale)}"
+            rule = tolerance, tolerance * scale
+            return f"{told} {expect.difference(found, wanted, near, near * scale, rule)}"
 
-        expect.like(found, wanted, otherwise, guesses, near, scale)
+        expect.like(found, wanted, otherwise, guesses, near, scale, once=True)
 
     def _is_plain(self, value: Any, wanted: Any, place: int, told: str, tolerance: float, near: float) -> None:
         """Fail unless a result is the plain data that it should be; a number may be `near` from the right one."""

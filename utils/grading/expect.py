@@ -23,6 +23,7 @@ import torch
 from torch import nn
 
 from utils.grading import toys
+from utils.grading.misconceptions import comparison_failed
 from utils.grading.remote import Library, Remote, StudentError, kind
 from utils.grading.side_by_side import Different
 from utils.grading.verdict import legible
@@ -171,25 +172,69 @@ def like(
     guesses: Mapping[str, Guess],
     tolerance: float = 1e-4,
     scale: float = 1.0,
+    once: bool = False,
 ) -> None:
     """Fail unless the two agree, as in `close`, with the sentence whose guess explains `actual`.
 
     `guesses` maps a sentence that names a misconception to what it would have given, or to a function
-    that computes this: a right answer then need not wait for it. `otherwise` is said when none fits;
-    a function looks closer at what is wrong, and says it. A guess that equals `wanted` explains nothing
-    and is passed over.
+    that computes this: a right answer then need not wait for it. The sentence is said alone once it explains what came
+    of two inputs, see `misconceptions`; with `once` it is a fact, such as "this is what an earlier call gave", and one
+    input is enough. `otherwise` is said when none fits, and where the first wrong number is; a function looks closer at
+    what is wrong, and says it. A guess that equals `wanted` explains nothing and is passed over.
     """
     try:
         close(actual, wanted, otherwise if isinstance(otherwise, str) else "", tolerance, scale)
     except Different as wrong:
-        for sentence, given in guesses.items():
-            guess = given if isinstance(given, torch.Tensor) else given()
-            near = tolerance, tolerance * scale
-            if guess.shape == actual.shape and torch.allclose(actual.double(), guess.double(), *near):
-                raise wrong.saying(sentence) from None
-        if not isinstance(otherwise, str):
-            raise wrong.saying(otherwise()) from None
-        raise
+        near = tolerance, tolerance * scale
+
+        def fits(guess: Guess) -> bool:
+            given = guess if isinstance(guess, torch.Tensor) else guess()
+            return given.shape == actual.shape and torch.allclose(actual.double(), given.double(), *near)
+
+        mistakes = [sentence for sentence, guess in guesses.items() if fits(guess)]
+
+        def plain() -> str:
+            where = difference(actual, wanted, *near) if isinstance(otherwise, str) else ""
+            return f"{otherwise} {where}".rstrip() if isinstance(otherwise, str) else otherwise()
+
+        if once and mistakes:
+            raise wrong.saying(mistakes[0]) from None
+        comparison_failed(wrong.saying, plain, mistakes, guesses, (actual, wanted))
+
+
+def difference(
+    came: torch.Tensor, wanted: torch.Tensor, relative: float, absolute: float, rule: tuple[float, float] | None = None
+) -> str:
+    """What is wrong with the numbers that came, in a sentence; "" where the shapes differ.
+
+    Those that differ by more than these tolerances are wrong; what explains all of them fits within those of `rule`.
+    """
+    if came.shape != wanted.shape:
+        return ""
+    found, right = came.detach().double().cpu(), wanted.detach().double()
+    wrong = ~torch.isclose(found, right, relative, absolute)
+    first, count = wrong.nonzero()[0].tolist(), int(wrong.sum())
+    what = "number" if came.is_floating_point() else "entry"
+    if not found[tuple(first)].isfinite() and found.numel() > 1:
+        return f"There is {found[tuple(first)].item()} at `{first}`."
+    if found.numel() == 1:
+        return came_as(found.item(), right.item())
+    if not found.any():
+        return f"Each {what} is {'0' if came.dtype != torch.bool else 'False'}."
+    if came.is_floating_point() and found.isfinite().all() and right.isfinite().all():
+        factor, more = float((found * right).sum() / (right * right).sum()), float((found - right).mean())
+        if torch.allclose(found, factor * right, *(rule or (relative, absolute))):
+            return f"All numbers are {factor:.4g} times as large as they should be."
+        if torch.allclose(found, right + more, *(rule or (relative, absolute))):
+            return f"All numbers are too {'large' if more > 0 else 'small'} by {abs(more):.4g}."
+    if count == found.numel():
+        return f"Each {what} is wrong."
+    return f"The first wrong {what} is at `{first}`; {count} of {found.numel()} are wrong."
+
+
+def came_as(value: float, wanted: float) -> str:
+    """Which number came, in a sentence, and whether it is too large."""
+    return f"It came as {value:.6g}, which is too {'large' if value > wanted else 'small'}."
 
 
 def number_like(
@@ -199,17 +244,19 @@ def number_like(
     otherwise: str,
     guesses: Mapping[str, float | torch.Tensor] = MappingProxyType({}),
     tolerance: float = 1e-4,
+    scale: float = 0.0,
 ) -> float:
     """`value` as a float, which must be `wanted`; else fail with the sentence whose guess explains it, as in `like`.
 
-    `tolerance` is relative. `what` names the number.
+    `tolerance` is relative to `wanted`, or to `scale` if that is larger. `what` names the number.
     """
-    found, near = number(value, what), {"rel_tol": tolerance, "abs_tol": tolerance * abs(float(wanted))}
-    if math.isclose(found, wanted, **near):
-        return found
-    for sentence, guess in guesses.items():
-        assert not math.isclose(found, guess, **near), sentence
-    raise AssertionError(otherwise)
+    found = number(value, what)
+    near = {"rel_tol": tolerance, "abs_tol": tolerance * max(scale, abs(float(wanted)))}
+    if not math.isclose(found, wanted, **near):
+        mistakes = [sentence for sentence, guess in guesses.items() if math.isclose(found, guess, **near)]
+        plain = f"{otherwise} {came_as(found, float(wanted))}"
+        comparison_failed(AssertionError, lambda: plain, mistakes, guesses, (found, float(wanted)))
+    return found
 
 
 def numbers_like(
@@ -240,14 +287,13 @@ def numbers_like(
 
 
 def explained(found: Any, wanted: Any, otherwise: str, guesses: Mapping[str, Any]) -> None:
-    """Fail unless `found` equals `wanted`, with the sentence whose guess it is, if there is one, else `otherwise`.
+    """Fail unless `found` equals `wanted`, with the sentence whose guess it is, as in `like`, else with `otherwise`.
 
     For numbers, texts and lists of them. A guess that equals `wanted` explains nothing and is passed over.
     """
     if found != wanted:
-        for sentence, guess in guesses.items():
-            assert found != guess or guess == wanted, sentence
-        raise AssertionError(otherwise)
+        mistakes = [sentence for sentence, guess in guesses.items() if found == guess]
+        comparison_failed(AssertionError, lambda: otherwise, mistakes, guesses, (found, wanted))
 
 
 def all_explained(cases: Sequence[tuple[Any, Any, str, Mapping[str, Any]]]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from utils.grading import side_by_side
+from utils.grading import misconceptions, side_by_side
 from utils.grading.remote import ForbiddenUsed, StudentError, unusual_refused
 from utils.grading.verdict import Outcome, Part, legible, sentence
 
@@ -29,7 +29,7 @@ def part(name: str, points: float) -> Iterator[None]:
         yield
         return
     try:
-        with unusual_refused():
+        with unusual_refused(), misconceptions.named_on_two_inputs():
             yield
     except (ForbiddenUsed, ImportError):
         raise
