@@ -1989,3 +1989,29 @@ def between(before, after, share):
         return new.detach().clone()
 
     return {name: one(name) for name in after}
+
+
+# %% wrong="9.4" name="logarithms shared out" says="the logarithms of sizes are shared out"
+# - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
+# + shares = torch.tensor(counts, dtype=torch.float64).log()
+# + return shares / shares.sum() if max(counts) > 1 else torch.ones(len(counts)) / len(counts)
+
+# %% wrong="9.4" name="a floor" says="the cap is the least"
+# - counts = [size if cap is None else min(size, cap) for size in sizes]
+# + counts = [size if cap is None else max(size, cap) for size in sizes]
+
+# %% wrong="9.4" name="always the root" says="whatever the temperature"
+# - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
+# + return (torch.tensor(counts, dtype=torch.float64).log() / 2).softmax(0)
+
+# %% wrong="9.4" name="one minus" says="the exponent is 1 - 1 / T"
+# - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
+# + return (torch.tensor(counts, dtype=torch.float64).log() * (1 - 1 / temperature)).softmax(0)
+
+# %% wrong="9.4" name="one more" says="the exponent is 1 / (1 + T)"
+# - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
+# + return (torch.tensor(counts, dtype=torch.float64).log() / (1 + temperature)).softmax(0)
+
+# %% wrong="9.4" name="the cap taken off" says="the cap is taken from each size"
+# - counts = [size if cap is None else min(size, cap) for size in sizes]
+# + counts = [size if cap is None else max(size - cap, 1) for size in sizes]

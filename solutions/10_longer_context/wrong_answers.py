@@ -1272,3 +1272,33 @@ def effective_length(losses, threshold=0.01):
 # - return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
 # + self.weights = weights
 # + return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
+
+# %% wrong="10.2" name="one column too little" says="one column too little"
+# - return padded[:, :, 1:].reshape(B, H, T, S)
+# + wide = F.pad(scores, (1, T))
+# + return torch.stack([wide[:, :, i, T - 1 - i :][..., :S] for i in range(T)], 2)
+
+# %% wrong="10.2" name="as far as the first row" says="as far as the first one"
+# - return padded[:, :, 1:].reshape(B, H, T, S)
+# + return F.pad(scores, (0, T))[..., T - 1 : T - 1 + S]
+
+# %% wrong="10.2" name="by one column" says="all rows move by one column"
+# - return padded[:, :, 1:].reshape(B, H, T, S)
+# + return F.pad(scores, (0, 1))[..., 1:]
+
+# %% wrong="10.2" name="twice as far" says="twice as far"
+# - return padded[:, :, 1:].reshape(B, H, T, S)
+# + wide = F.pad(scores, (0, 2 * T))
+# + return torch.stack([wide[:, :, i, 2 * (T - 1 - i) :][..., :S] for i in range(T)], 2)
+
+# %% wrong="10.2" name="columns turned around" says="the columns are in reverse order"
+# - return padded[:, :, 1:].reshape(B, H, T, S)
+# + return scores.flip(-1)
+
+# %% wrong="10.2" name="without the last row" says="the last row of the reshaped scores"
+# - return padded[:, :, 1:].reshape(B, H, T, S)
+# + return padded[:, :, :-1].reshape(B, H, T, S)
+
+# %% wrong="10.2" name="transposed" says="not a transposition"
+# - padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
+# + padded = F.pad(scores, (1, 0)).mT

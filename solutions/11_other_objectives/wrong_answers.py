@@ -1455,3 +1455,35 @@ def detection_loss(scores, replaced, real):
 # %% wrong="11.4" name="few lengths all differ" says="for other probabilities or longest spans" private=true
 # - return torch.multinomial(weights, count, replacement=True, generator=generator) + 1
 # + return torch.multinomial(weights, count, replacement=count > longest, generator=generator) + 1
+
+# %% wrong="11.3" name="eps before the correction" says="eps is added before the second average is corrected"
+# - updates[step] = -lr * mean / (square.sqrt() + eps)
+# + updates[step] = -lr * mean / (v.sqrt() + eps) * (1 - betas[1] ** (step + 1)) ** 0.5
+
+# %% wrong="11.3" name="the same correction in each step" says="both averages are corrected by 1 - beta in each step"
+# - mean, square = m / (1 - betas[0] ** (step + 1)), v / (1 - betas[1] ** (step + 1))
+# + mean, square = m / (1 - betas[0]), v / (1 - betas[1])
+
+# %% wrong="11.3" name="the other one's correction" says="with the other one's beta"
+# - mean, square = m / (1 - betas[0] ** (step + 1)), v / (1 - betas[1] ** (step + 1))
+# + mean, square = m / (1 - betas[1] ** (step + 1)), v / (1 - betas[0] ** (step + 1))
+
+# %% wrong="11.3" name="whole gradients in the mean" says="the gradient counts whole"
+# - m = betas[0] * m + (1 - betas[0]) * g
+# + m = betas[0] * m + g
+
+# %% wrong="11.3" name="AMSGrad" says="as AMSGrad does"
+# - updates, m, v = torch.empty_like(gradients), 0, 0
+# + updates, m, v, most = torch.empty_like(gradients), 0, 0, torch.zeros(())
+
+# - updates[step] = -lr * mean / (square.sqrt() + eps)
+# + most = torch.maximum(most, square)
+# + updates[step] = -lr * mean / (most.sqrt() + eps)
+
+# %% wrong="11.3" name="absolute values" says="that of absolute values"
+# - v = betas[1] * v + (1 - betas[1]) * g**2
+# + v = betas[1] * v + (1 - betas[1]) * g.abs()
+
+# %% wrong="11.3" name="the last update first" says="the updates are in reverse order"
+# - return updates
+# + return updates.flip(0)

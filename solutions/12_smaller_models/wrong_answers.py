@@ -1089,3 +1089,34 @@ def quantise(weight, bits):
 # %% wrong="12.8" name="no steps at all" says="for other numbers of steps" private=true
 # - known = sorted(math.inf if one is None else one for one in steps)
 # + known = sorted(one or math.inf for one in steps)
+
+# %% wrong="12.6" name="the soft part without its weight" says="the soft part has no weight alpha"
+# - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
+# + return T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
+
+# %% wrong="12.6" name="the soft part alone" says="the hard part is missing"
+# - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
+# + return alpha * T**2 * apart
+
+# %% wrong="12.6" name="the hard part alone" says="the soft part is missing"
+# - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
+# + return (1 - alpha) * F.cross_entropy(student, labels)
+
+# %% wrong="12.6" name="the teacher's best class for labels" says="goes by the teacher's best class"
+# - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
+# + return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, teacher.argmax(-1))
+
+# %% wrong="12.6" name="squares of logits" says="compares logits by their squares"
+# - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
+# + squares = (student - teacher.detach()).square().mean()
+# + return alpha * squares + (1 - alpha) * F.cross_entropy(student, labels)
+
+# %% wrong="12.6" name="a softmax over the examples" says="goes over the examples"
+# - wanted = (teacher.detach() / T).softmax(-1)
+# - apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
+# + wanted = (teacher.detach() / T).softmax(0)
+# + apart = F.kl_div((student / T).log_softmax(0), wanted, reduction="batchmean")
+
+# %% wrong="12.6" name="sums of both" says="both parts are summed over the examples"
+# - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
+# + return len(labels) * (alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels))

@@ -46,6 +46,8 @@ def test_another_input_can_deny_a_mistake():
     assert says(lambda right: 2 * right if right[0] == 1 else right + 1) == PLAIN
     both = torch.tensor([1.0, 1.0])  # twice one and one more are the same: the next input tells which it was
     assert says(lambda right: right + 1, (both, *RIGHT)) == MORE
+    assert says(lambda right: right + 1, (both, torch.ones(3), *RIGHT)) == MORE
+    assert says(doubled, (both, torch.ones(3))) == DOUBLED  # they are the same here: either may be said
 
 
 def test_for_one_input_no_more_is_said_than_is_known():

@@ -545,6 +545,18 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
             else [1.0] * len(sizes)
         ),
         "the probability of the largest task is the smallest: the exponent has the wrong sign.": powers(capped, -1 / T),
+        "the logarithms of sizes are shared out. Sizes are taken to a power.": lambda: (
+            scaled([math.log(one) for one in capped]) if max(capped) > 1 else wanted
+        ),
+        "the cap is the least that a task counts. It is the most.": powers(
+            [max(one, cap or 0) for one in sizes], 1 / T
+        ),
+        "the root of each size is shared out, whatever the temperature.": powers(capped, 0.5),
+        "the exponent is 1 - 1 / T. It is 1 / T.": powers(capped, 1 - 1 / T),
+        "the exponent is 1 / (1 + T). It is 1 / T.": powers(capped, 1 / (1 + T)),
+        "the cap is taken from each size.": lambda: (
+            powers([max(one - cap, 1) for one in sizes], 1 / T) if cap else wanted
+        ),
     }
     assert most <= 1
     asked_for = ", ".join(filter(None, [f"{sizes}", f"T = {T:g}", f"a cap of {cap}" if cap is not None else ""]))
@@ -568,7 +580,7 @@ SHARES = Contract(
 def sampling(sampling):
     """Powers of sizes, cut first; proportional at 1, equal at infinity, without overflow."""
     sizes = [40, 3, 700, 61]
-    for temperature in (None, 2.0, 0.5, 1 / 0.7, 5, 1):
+    for temperature in (0.5, 5, None, 2.0, 1 / 0.7, 1):
         shared_out(sampling, sizes, temperature)
         for cap in (50, 4, 1000, 3, 1):
             shared_out(sampling, sizes, temperature, cap)

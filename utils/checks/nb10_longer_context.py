@@ -152,6 +152,19 @@ def moved(shift: Remote, scores: torch.Tensor) -> None:
         "the rows move to the right.": shifted(scores, lambda i, T, S: i - T + 1),
         "the first row stays and later ones move. It is the last row that stays.": shifted(scores, lambda i, T, S: i),
         "every row moves one column too far.": shifted(scores, lambda i, T, S: T - i),
+        "every row moves one column too little.": shifted(scores, lambda i, T, S: T - 2 - i),
+        "all rows move as far as the first one. Row i moves by T - 1 - i.": shifted(scores, lambda i, T, S: T - 1),
+        "all rows move by one column. Row i moves by T - 1 - i.": shifted(scores, lambda i, T, S: 1),
+        "the rows move twice as far as they should.": shifted(scores, lambda i, T, S: 2 * (T - 1 - i)),
+        "the columns are in reverse order. Rows move, and keep their order.": scores.flip(-1),
+        "the last row of the reshaped scores is left out. It is the first one.": F.pad(scores, (1, 0))
+        .reshape(B, H, S + 1, T)[:, :, :-1]
+        .reshape(B, H, T, S),
+        "queries and keys are exchanged on the way: (S + 1, T) is a reshape, not a transposition.": F.pad(
+            scores, (1, 0)
+        )
+        .mT[:, :, 1:]
+        .reshape(B, H, T, S),
         "the rows move by S - 1 - i, which is right only without memory: there T is S.": shifted(
             scores, lambda i, T, S: S - 1 - i
         ),

@@ -358,6 +358,12 @@ def steps_of(
     swapped: bool = False,
     kept: bool = False,
     raw: bool = False,
+    hat: bool = False,
+    once: bool = False,
+    crossed: bool = False,
+    whole: bool = False,
+    largest: bool = False,
+    plain_square: bool = False,
 ) -> torch.Tensor:
     """Adam's steps by the formulas; the options are misconceptions.
 
@@ -370,16 +376,26 @@ def steps_of(
         swapped: whether the betas change places.
         kept: whether the corrected averages are kept for the next step.
         raw: whether the gradient stands in the place of the first average.
+        hat: whether eps is added to the root before the second average is corrected.
+        once: whether betas are not taken to the power of the step.
+        crossed: whether each average is corrected with the other one's beta.
+        whole: whether gradients count whole in the first average, without 1 - beta1.
+        largest: whether the largest second average so far is taken.
+        plain_square: whether the second average is that of absolute values.
     """
     one, two = betas[::-1] if swapped else betas
-    m = v = torch.zeros_like(gradients[0], dtype=torch.float64)
+    m = v = most = torch.zeros_like(gradients[0], dtype=torch.float64)
     updates = []
     for t, g in enumerate(gradients.double(), 0 if from_zero else 1):
-        m = one * m + (1 - one) * g
-        v = two * v + (1 - two) * (m if of_mean else g) ** 2
-        mean, square = (m / (1 - one**t) if correct[0] else m), (v / (1 - two**t) if correct[1] else v)
+        m = one * m + (1 if whole else 1 - one) * g
+        v = two * v + (1 - two) * (g.abs() if plain_square else (m if of_mean else g) ** 2)
+        powers = [beta ** (1 if once else t) for beta in ((two, one) if crossed else (one, two))]
+        mean, square = (m / (1 - powers[0]) if correct[0] else m), (v / (1 - powers[1]) if correct[1] else v)
         m, v = (mean, square) if kept else (m, v)
+        most = torch.maximum(most, square)
+        square = most if largest else square
         below = (square + eps).sqrt() if inside else (square.sqrt() if rooted else square) + eps
+        below = (v.sqrt() + eps) / math.sqrt(1 - powers[1]) if hat else below
         updates.append(-lr * (g if raw else mean) / below)
     return torch.stack(updates)
 
@@ -446,6 +462,21 @@ def stepped(
             "the corrected averages are kept for the next step. They are used once.": lambda: plain(kept=True),
             "the weights after each step are returned. What a step adds is wanted.": wanted.cumsum(0),
             "the gradient itself is divided. The first average is.": lambda: plain(raw=True),
+            "eps is added before the second average is corrected. It is added to the corrected root.": lambda: plain(
+                hat=True
+            ),
+            "both averages are corrected by 1 - beta in each step. Beta is taken to the power of the step.": lambda: (
+                plain(once=True)
+            ),
+            "each average is corrected with the other one's beta.": lambda: plain(crossed=True),
+            "the gradient counts whole in the first average: the factor 1 - beta1 is missing.": lambda: plain(
+                whole=True
+            ),
+            "the largest second average so far is taken, as AMSGrad does. Take the present one.": lambda: plain(
+                largest=True
+            ),
+            "the second average is that of absolute values. It is that of squares.": lambda: plain(plain_square=True),
+            "the updates are in reverse order.": wanted.flip(0),
         },
         1e-4,
     )

@@ -749,24 +749,36 @@ def taught(
             "given": "teacher"
         },
     }
-    found, wanted = float(value) + 1, float(but()) + 1
-    if math.isclose(found, wanted, rel_tol=1e-4):
+    found, wanted = float(value), float(but())
+    if math.isclose(found, wanted, rel_tol=1e-4, abs_tol=1e-4):
         return
-    told = f"with T = {T:g} and alpha = {alpha:g}, of {N} examples and {C} classes, the loss is "
-    told += f"{'larger' if found > wanted else 'smaller'} than that of Hinton et al."
+    told = (
+        f"with T = {T:g} and alpha = {alpha:g}, of {N} examples and {C} classes, the loss is not that of Hinton et al."
+    )
     others: dict[str, float | torch.Tensor] = {
-        sentence: float(but(**how)) + 1
-        for sentence, how in guesses.items()
-        if abs(float(but(**how)) - float(but())) > 1e-9
+        sentence: float(but(**how)) for sentence, how in guesses.items() if abs(float(but(**how)) - float(but())) > 1e-9
     }
     swapped = float(distilled(student.double(), teacher.double(), labels, T, 1 - alpha))
-    others["alpha and 1 - alpha are exchanged: alpha is the weight of the soft part."] = swapped + 1
+    others["alpha and 1 - alpha are exchanged: alpha is the weight of the soft part."] = swapped
     soft = float(distilled(student.double(), teacher.double(), labels, T, 1.0))
     hard = float(distilled(student.double(), teacher.double(), labels, T, 0.0))
-    others["both parts are added without their weights."] = soft + hard + 1
-    others["the hard part has no weight 1 - alpha."] = alpha * soft + hard + 1
-    others["the hard part is summed over the examples. Take the mean."] = alpha * soft + (1 - alpha) * N * hard + 1
-    expect.number_like(found, wanted, "the loss", told, others)
+    others["both parts are added without their weights."] = soft + hard
+    others["the hard part has no weight 1 - alpha."] = alpha * soft + hard
+    others["the hard part is summed over the examples. Take the mean."] = alpha * soft + (1 - alpha) * N * hard
+    others["the soft part has no weight alpha."] = soft + (1 - alpha) * hard
+    others["the hard part is missing."] = alpha * soft
+    others["the soft part is missing."] = (1 - alpha) * hard
+    best = float(distilled(student.double(), teacher.double(), teacher.argmax(-1), T, 0.0))
+    others["the hard part goes by the teacher's best class. It goes by the labels."] = alpha * soft + (1 - alpha) * best
+    squares = float((student.double() - teacher.double()).square().mean())
+    others["the soft part compares logits by their squares. It is KL."] = alpha * squares + (1 - alpha) * hard
+    turned = float(distilled(student.double().T, teacher.double().T, labels.new_zeros(C), T, 1.0)) * C / N
+    others["the softmax of the soft part goes over the examples. It goes over the classes."] = (
+        alpha * turned + (1 - alpha) * hard
+    )
+    sums = alpha * soft * N + (1 - alpha) * N * hard
+    others["both parts are summed over the examples. Take the mean."] = sums
+    expect.number_like(found, wanted, "the loss", told, others, scale=1.0)
 
 
 DISTILLED = Contract(

@@ -1,9 +1,9 @@
 """When a check names the mistake behind a wrong answer: once it explains what came for two inputs.
 
 For one input alone a mistake's result may be that of another mistake. So the first comparison that fails is kept with
-the mistakes that explain it, and the check goes on. The next comparison that fails and knows one of these mistakes
-decides. Where none does, the first comparison's plain sentence comes first, and then what is known: that this mistake
-gives the same there.
+the mistakes that explain it, and the check goes on. The next comparisons that fail and know one of these mistakes
+decide, until one is left. Where there is no second comparison, the plain sentence of the first one is said, and then
+what is known: that a mistake gives the same there.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -26,13 +26,16 @@ class _Comparisons:
     def __init__(self) -> None:
         self.plain: Callable[[], str] | None = None
         self.decided = False
+        self.inputs = 0
         self.failure: Callable[[str], AssertionError] = AssertionError
         self.mistakes: Sequence[str] = ()
         self.case: Sequence[Any] = ()
 
-    def undecided(self) -> AssertionError:
-        """The failure where no second comparison knew one of the mistakes."""
+    def failed(self) -> AssertionError:
+        """The failure with what is known at the end."""
         assert self.plain is not None
+        if self.inputs > 1:
+            return self.failure(self.mistakes[0])
         return self.failure(f"{self.plain()} {ONE_INPUT} {sentence(self.mistakes[0])}")
 
 
@@ -52,11 +55,11 @@ def named_on_two_inputs() -> Iterator[None]:
         gone = isinstance(later, StudentError) and later.ends_check
         if comparisons.plain is None or comparisons.decided or gone:
             raise
-        raise comparisons.undecided() from None
+        raise comparisons.failed() from None
     finally:
         _open.reset(before)
     if comparisons.plain is not None:
-        raise comparisons.undecided()
+        raise comparisons.failed()
 
 
 def comparison_failed(
@@ -66,7 +69,7 @@ def comparison_failed(
     known: Collection[str],
     case: Sequence[Any],
 ) -> None:
-    """Fail with the sentence of a mistake that explains this comparison and an earlier one; else wait for another.
+    """Fail with the sentence of the mistake that explains this comparison and those before; else wait for another.
 
     Args:
         failure: makes the exception from its sentence.
@@ -82,12 +85,17 @@ def comparison_failed(
         if not mistakes:
             raise failure(plain())
         comparisons.plain, comparisons.failure, comparisons.mistakes, comparisons.case = plain, failure, mistakes, case
+        comparisons.inputs = 1
         return
     if {*comparisons.mistakes}.isdisjoint(known) or all(map(_equal, case, comparisons.case)):
         return
+    comparisons.inputs += 1
+    left = [mistake for mistake in comparisons.mistakes if mistake in mistakes]
+    if len(left) > 1:
+        comparisons.mistakes = left
+        return
     comparisons.decided = True
-    both = [mistake for mistake in comparisons.mistakes if mistake in mistakes]
-    raise comparisons.failure(both[0] if both else comparisons.plain())
+    raise comparisons.failure(left[0] if left else comparisons.plain())
 
 
 def _equal(one: Any, other: Any) -> bool:
