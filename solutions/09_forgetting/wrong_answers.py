@@ -1658,7 +1658,7 @@ def without_conflict(g_a, g_b):
 # - rule.zero_grad()
 # + rule.zero_grad(False)
 
-# %% wrong="9.9" name="weight decay" says="where plain SGD takes them"
+# %% wrong="9.9" name="weight decay" says="the weights decay"
 # - rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr)
 # + rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr, weight_decay=0.1)
 
@@ -2015,3 +2015,36 @@ def between(before, after, share):
 # %% wrong="9.4" name="the cap taken off" says="the cap is taken from each size"
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
 # + counts = [size if cap is None else max(size - cap, 1) for size in sizes]
+
+# %% wrong="9.9" name="momentum" says="SGD has momentum"
+# - rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr)
+# + rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr, momentum=0.9)
+
+# %% wrong="9.9" name="up the gradient" says="the weights move up"
+# - rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr)
+# + rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr, maximize=True)
+
+# %% wrong="9.9" name="clipped" says="gradients are clipped to length 1"
+# - rule.step()
+# + torch.nn.utils.clip_grad_norm_([one for one in model.parameters() if one.requires_grad], 1.0)
+# + rule.step()
+
+# %% wrong="9.9" name="a share of the rate" says="the rate is divided"
+# - rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr)
+# + rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr / max(1, len(batches)))
+
+# %% wrong="9.9" name="learns without the mask" says="`attention_mask` is dropped while"
+# - inputs = {key: part for key, part in batch.items() if key != "labels"}
+# + inputs = {key: part for key, part in batch.items() if key not in ("labels", "attention_mask")}
+
+# %% wrong="9.9" name="learns without the types" says="`token_type_ids` are dropped while"
+# - inputs = {key: part for key, part in batch.items() if key != "labels"}
+# + inputs = {key: part for key, part in batch.items() if key not in ("labels", "token_type_ids")}
+
+# %% wrong="9.9" name="without the last batch" says="the last batch is left out"
+# - for batch in batches:
+# + for batch in batches[:-1]:
+
+# %% wrong="9.9" name="without the first batch" says="the first batch is left out"
+# - for batch in batches:
+# + for batch in batches[1:]:

@@ -87,7 +87,7 @@ def wordpiece(wordpiece, lib):
             assert found != [], told
             assert {*found} != {"[UNK]"} or len(found) == 1, ONCE
             assert "[UNK]" not in found or len(found) == 1, LOST
-        expect.explained(found, wanted, f"{word!r} is not cut as the rule says, or should be unknown.", guesses)
+        expect.explained(found, wanted, f"`{word}` is not cut as the rule says, or should be unknown.", guesses)
     told = "a piece whose number is 0 is not found. Ask whether a piece is in the vocabulary, not for its number."
     assert pieces_of(wordpiece("unun", {"un": 0, "##un": 1})) != ["[UNK]"], told
     with world_kept(lib, "after wordpiece"):
