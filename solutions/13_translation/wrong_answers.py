@@ -1909,6 +1909,7 @@ def sign_test(first, other):
     n, m = len(signs), max(sum(signs), len(signs) - sum(signs))
     return min(1.0, 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n)
 
+
 # %% wrong="13.3" name="the source ends with BOS" says="the source ends with BOS"
 # - sources = [[*source, eos] for source, _ in pairs]
 # + sources = [[*source, bos] for source, _ in pairs]
