@@ -26,7 +26,7 @@ looks = swept("11.6", seen.ALLOWED, without=("memory",))
 def far_apart(mask_number, masked_places, lib):
     some = draw(1100)
     for copies in (2, 3, some.randint(4, 40)):
-        seen.takes_turns(mask_number, copies, 90)
+        seen.takes_turns(mask_number, lib, copies, 90)
     near = [some.randrange(1000) for _ in range(2)]
     sentences = {one % 10**6 for base in (some.randrange(10**6), 2**16) for one in (base, base + 1, base + 256)}
     epochs = {some.randrange(780), 200, 400, 800, 256, 512}

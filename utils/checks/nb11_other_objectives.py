@@ -28,10 +28,11 @@ from utils.grading.results_check import results_check
 Place = tuple[int, int, int]  # seed, sentence, epoch
 
 
-def takes_turns(mask_number: Remote, copies: int, epochs: int) -> None:
+def takes_turns(mask_number: Remote, lib: Library, copies: int, epochs: int) -> None:
     """Fail unless so many copies take turns over so many epochs, and without copies every epoch has its own mask."""
     every = list(range(epochs))
-    found = [expect.number(mask_number(epoch, copies), "what mask_number gives") for epoch in every]
+    given = lib(toys).each(mask_number, [[epoch, copies] for epoch in every])
+    found = [expect.number(one, "what mask_number gives") for one in given]
     expect.explained(
         found,
         [epoch % copies for epoch in every],
@@ -45,8 +46,9 @@ def takes_turns(mask_number: Remote, copies: int, epochs: int) -> None:
             "with copies the masks count from 1.": [epoch % copies + 1 for epoch in every],
         },
     )
-    for given in ((), (None,)):
-        found = [expect.number(mask_number(epoch, *given), "what mask_number gives") for epoch in every]
+    for options in ([], [None]):
+        given = lib(toys).each(mask_number, [[epoch, *options] for epoch in every])
+        found = [expect.number(one, "what mask_number gives") for one in given]
         told = "without copies some masks come again. That is the static way: dynamic means a new one for each epoch."
         assert len({*found}) == epochs, told
         assert found == every, "without copies, an epoch's mask should have the epoch's own number."
@@ -154,8 +156,8 @@ MASKED = Contract(
 @check("11.1", points=2, forbids=MODELS)
 def masks(mask_number, masked_places, lib):
     """Copies take turns; so many tokens; (seed, sentence, number) decides and nothing else; all choices alike."""
-    takes_turns(mask_number, 10, 40)
-    takes_turns(mask_number, 1, 5)
+    takes_turns(mask_number, lib, 10, 40)
+    takes_turns(mask_number, lib, 1, 5)
     few = ((3, 0.15), (1, 0.15), (1, 0.9), (5, 0.05), (1, 0.0), (2, 0.0))
     for n, rate in ((40, None), (40, 0.4), (30, 0.15), (100, 0.15), (9, 0.3), (13, 0.4), (20, 1.0), *few):
         as_many(masked_places, lib, n, rate, range(8))
