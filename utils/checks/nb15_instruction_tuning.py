@@ -186,10 +186,9 @@ def in_bfloat16(LoRALinear: Remote, lib: Library, seed: int) -> None:
     found = expect.answers(
         lib(toys).gives_in, LoRALinear, lib(toys).linear(6, 4, True, seed, "bfloat16"), A, B, x, says=told
     )
-    assert type(found) is torch.Tensor and found.dtype is torch.bfloat16, (
-        "for a layer in bfloat16 the result should be bfloat16."
-    )
-    state = {"A": A, "B": B, "linear.weight": base.weight.detach(), "linear.bias": base.bias.detach()}
+    found = expect.tensor(found, (3, 4), "the result")
+    assert found.dtype is torch.bfloat16, "for a layer in bfloat16 the result should be bfloat16."
+    state = {"A": A, "B": B} | {f"linear.{name}": part for name, part in base.state_dict().items()}
     wanted = beside({name: part.float() for name, part in state.items()}, x.float(), 2.0)
     size = float(wanted.abs().max())
     told = "for a layer in bfloat16 the result is wrong."
