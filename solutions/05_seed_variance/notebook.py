@@ -283,8 +283,8 @@ def make_optimizer(model, peak):
     """AdamW with rate `peak`, betas 0.9 and 0.999, weight decay 0.01.
 
     Biases and the weights of norms are not decayed, whatever they are called and whatever norms they are (RMSNorm,
-    GroupNorm and BatchNorm too). Those have one dimension here. Weights of more dimensions are decayed, embeddings included; a weight that two parts
-    share, once. Nothing is kept from one model to the next.
+    GroupNorm and BatchNorm too; here they have one dimension). Weights of more dimensions are decayed, embeddings
+    included; a weight that two parts share, once. Nothing is kept from one model to the next.
     """
     ### BEGIN SOLUTION
     matrices = [part for part in model.parameters() if part.ndim > 1]
