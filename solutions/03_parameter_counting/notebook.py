@@ -26,8 +26,8 @@
 # counters. In a cell of your own you may test yourself with both. Every count is a whole number: an int, or
 # a tensor or a NumPy number that holds one, and never a float. Each exercise stands on
 # its own, and most are one line. In grading, private checks ask for other sizes, down to 1, and for
-# the limits that a docstring names. Together the exercises take about three hours and need no
-# GPU; the measurements at the end take a minute.
+# the limits that a docstring names. What is given is never changed, and a result is new, even where nothing is left
+# to compute. Together the exercises take about three hours and need no GPU; the measurements at the end take a minute.
 
 # %% tags=["setup"] needs="adapters"
 
@@ -979,7 +979,7 @@ def best_size(N, losses):
         losses: list of the loss of each run.
 
     Raises:
-        ValueError: there are fewer than three different sizes, or the parabola opens downward.
+        ValueError: there are fewer than three different sizes, or the parabola does not open upward.
     """
     ### BEGIN SOLUTION
     if len(set(N)) < 3:

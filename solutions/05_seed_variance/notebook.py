@@ -23,7 +23,7 @@
 # task, with several seeds each.
 #
 # Each exercise is checked on the spot and stands on its own. They take about two and
-# a half hours, without the written questions and the runs, and need no GPU.
+# a half hours, without the written questions and the runs, and need no GPU. What is given is never changed.
 
 # %% tags=["setup"] needs="adapters"
 
@@ -283,8 +283,8 @@ def make_optimizer(model, peak):
     """AdamW with rate `peak`, betas 0.9 and 0.999, weight decay 0.01.
 
     Biases and the weights of norms are not decayed, whatever they are called and whatever norms they are (RMSNorm,
-    GroupNorm and BatchNorm too). Weights of more dimensions are decayed, embeddings included; a weight that two parts
-    share, once. Nothing is kept from one model to the next.
+    GroupNorm and BatchNorm too; here they have one dimension). Weights of more dimensions are decayed, embeddings
+    included; a weight that two parts share, once. Nothing is kept from one model to the next.
     """
     ### BEGIN SOLUTION
     matrices = [part for part in model.parameters() if part.ndim > 1]

@@ -342,3 +342,4 @@ def other_rows(copier):
     some = draw(7101)
     for rows in (1, 3, 5, 7, 8):
         seen.copies_most(copier, seen.rows_of_losses(some, rows, seeds=12))
+    seen.copies_most(copier, {"near": [[2.0, 5.0, 4.5]], "far": [[2.0, 5.0, 1.0]], "between": [[2.0, 3.0, 2.0]]})

@@ -1769,6 +1769,22 @@ def copier(losses):
 # + gaps = {name: sum(random - kept for _, kept, random in seeds) / len(seeds) for name, seeds in first.items()}
 
 
+# %% wrong="7.10" name="size of the gap without its sign" says="for other tables" private=true
+# - name = max(gaps, key=gaps.get)
+# + gaps = {name: abs(gap) for name, gap in gaps.items()}
+# + name = max(gaps, key=gaps.get)
+
+
+# %% wrong="7.10" name="gaps above 0 alone" says="for other tables" private=true
+# - name = max(gaps, key=gaps.get)
+# - return name, gaps[name]
+# + name, best = None, 0.0
+# + for row, gap in gaps.items():
+# +     if gap > best:
+# +         name, best = row, gap
+# + return name, best
+
+
 # %% right="7.10" name="means first"
 def copier(losses):
     best = None
