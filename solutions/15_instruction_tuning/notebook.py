@@ -728,7 +728,11 @@ for k in (1, 5, 10):
 #
 # The French names are those of CLDR. No question and no place of the test is used for training. The model is tested
 # **before** any tuning, after LoRA at queries and values, and after tuning all weights. Both are tuned for equally many
-# steps, with dialogues packed as in 15.5. A rise of the loss on Python's documentation shows that the model forgets.
+# steps, with dialogues packed as in 15.5. Each has the best of five learning rates on instructions that are held out
+# from training (`data/README.md`). A rise of the loss on Python's documentation shows that the model forgets.
+#
+# **The control** is not tuned. The model reads six training questions with their answers, two of each kind, as earlier
+# turns of the dialogue. If these examples are enough for the form, tuning was not needed for it.
 #
 # **The packaged SmolLM2-135M** is the *Instruct* model: after its pretraining it was tuned to chat, with this template,
 # and its package stores the weights in four bits (`data/README.md`, "smollm"). So it is not tuned for the first time
@@ -747,11 +751,11 @@ profile = trainer.possible_profile()
 experiments = tuning.experiments("15_instruction_tuning", profile)
 seeds = range(1, 3 if profile == "smoke" else 6)
 for name, one in experiments.items():
-    print(f"{name:12} {one.steps} steps of {one.batch} dialogues, learning rate {one.lr:g}")
+    print(f"{name:23}{one.steps} steps of {one.batch} dialogues, learning rate {one.lr:g}")
 
 # %% [markdown]
 # **Predict first.** After about two hundred examples, which of the three kinds will be right, and which only in
-# brackets? Which forgets more, LoRA or all weights?
+# brackets? Which of this do six examples in the prompt give? Which forgets more, LoRA or all weights?
 #
 # Interrupt the next cell as you like: finished seeds are kept in the folder `results`.
 
@@ -770,51 +774,58 @@ across(recorded, tuning.METRICS) if recorded else None
 # %% tags=["experiment"]
 print(*tuning.compared(recorded), sep="\n\n")
 for name, some in recorded.items():
-    print(f"{name:12}", some[0].shown["answers"])
+    print(f"{name:23}{some[0].shown['answers']}")
 
 # %% tags=["experiment"]
 alt = (
-    "The recorded runs: the share of right answers, wherever they stand, by kind of question, before and after tuning."
+    "The recorded runs: the share of right answers, wherever they stand, by kind of question: before tuning, with "
+    "examples in the prompt, with LoRA and with all weights."
 )
 tuning.picture(recorded, "anywhere", alt) if recorded else None
 
 # %% [markdown]
-# In the recorded runs no answer is in brackets before tuning, and every answer is after it, with LoRA and with all
-# weights. Right answers in brackets go from none to 38% with LoRA and to 47% with all weights. Both gains are shown,
-# and the difference between LoRA and all weights is not. Sums and sorting gain in every run, also if brackets are not
-# required. Of the French names no run has more than two of twenty right.
+# In the recorded runs no answer is in brackets before tuning, and nearly every answer is after it, with LoRA and with
+# all weights. Right answers in brackets go from none to 52% with LoRA and to 44% with all weights. Both
+# gains are shown, and the difference between LoRA and all weights is not. Sums and sorting gain in every run, also if
+# brackets are not required. Of the French names no run has more than four of twenty right.
 #
-# So about two hundred examples teach the form. Whether they taught sums and sorting, or only what is asked for, these
-# runs do not tell: the control would be examples in the prompt, without tuning. They hardly teach names that are not
-# among them: the model puts a wrong one into brackets.
+# **The control.** With six examples in the prompt and no tuning, 99% of the answers are in brackets, but 5% are right.
+# In every run most answers are wrong and repeat nothing but words of the question, as `[12, 23]` for `12 + 23`. Both
+# ways of tuning have more right answers than the control, which is shown. So the form needs no tuning. Right sums and
+# sorted numbers are more than the form: these six examples hardly bring them out, and about two hundred that the model
+# is tuned on do. Other prompts were not tried.
 #
-# **What is forgotten.** LoRA ends with a loss on other text that is 0.06 nats higher than before, which is shown. With
-# all weights no rise is shown. That is not what "LoRA Learns Less and Forgets Less" (Biderman et al. 2024) would lead
-# you to expect. But the learning rates may decide this. LoRA's is forty times as large. It was chosen among two, on the
-# questions of the test, while all weights had one. Three of the five seeds that were planned are recorded.
+# **What is forgotten.** LoRA ends with a loss on other text that is 0.21 nats higher than before, and all weights with
+# one that is 0.05 nats higher: both rises are shown, and so is the difference between them. That is not what "LoRA
+# Learns Less and Forgets Less" (Biderman et al. 2024) would lead you to expect. Both rates were searched alike, for the
+# loss of held-out answers and with one seed. LoRA's is twenty-five times as large. The search did not ask what a rate
+# makes the model forget.
 
 # %% [markdown]
 # **Question 15.W1** (2 points). In five to eight sentences, with numbers of your table (in the profile `smoke`: of the
-# recorded one): what did tuning change in each of the three kinds, the form, the knowledge, or both, and how do you
-# tell one from the other? Which arm forgets more, and is that shown? Name one reason why the comparison of LoRA with
-# all weights is not the last word.
+# recorded one): what did tuning change in each of the three kinds, the form, the knowledge, or both? How do you tell
+# one from the other, and what does the control with examples in the prompt say about it? Which arm forgets more, and is
+# that shown? Name one reason why the comparison of LoRA with all weights is not the last word.
 
 # %% [markdown] written="15.W1" points=2
 # ### BEGIN SOLUTION
-# The form was learned in all three kinds: no answer was in brackets before, and all are after, by LoRA and by all
-# weights. Sums and sorting: more answers are right too, also if brackets are not required. Whether the model could
-# sort before, and only did not know what was asked, is open: before, it replied to "Sort" with a single number. French:
-# the form alone. Hardly a name is right before or after, and no name of the test was used for training: the model puts
-# a wrong name into brackets. The column "right anywhere" tells knowledge from form, since it asks for no form. Where it
-# stays and "in brackets" rises, only the form was learned. Forgetting is a rise of the loss on other text: the loss
-# rises with LoRA and hardly moves with all weights (my numbers: the rise of each, and whether the comparison says that
-# a difference is shown). It is not the last word, since the learning rates were not searched with equal care and LoRA's
-# is forty times as large; and there is one rank, one choice of layers, few steps and one model.
+# The form was learned in all three kinds: no answer was in brackets before, and nearly all are after, by LoRA and by
+# all weights. Sums and sorting: more answers are right too, also if brackets are not required. French: mostly the form.
+# Few names are right after tuning, and no name of the test was used for training: the model puts a wrong name into
+# brackets. The column "right anywhere" tells knowledge from form, since it asks for no form. Where it stays and "in
+# brackets" rises, only the form was learned. The control says the same without tuning: six examples in the prompt give
+# the form, and hardly a right answer. So the right sums and sorted numbers came with tuning. Whether a better prompt
+# would have shown that the model could calculate before is open: before, some sums were right where it wrote them out.
+# Forgetting is a rise of the loss on other text: it rises more with LoRA than with all weights (my numbers: the rise of
+# each, and whether the comparison says that a difference is shown). It is not the last word, since the rates were
+# searched with one seed and for what is learned alone; and there is one rank, one choice of layers, few steps and one
+# model.
 # === BEGIN MARK SCHEME ===
-# One point: the form is learned in all kinds, more sums and sorted rows are right, French names are not (half). "In
-# brackets" and "right anywhere", or the kinds in the figure, tell form from knowledge, with own numbers (half).
-# One point: which arm has the larger loss on other text, with numbers and whether it is shown (half); the rates, the
-# rank, the layers, the steps or the single model as a reason (half).
+# One point: the form is learned in all kinds, more sums and sorted rows are right, few French names are (half). "Right
+# anywhere" beside "in brackets", or the kinds in the figure, and the control tell form from knowledge, with own
+# numbers: examples in the prompt give the form without right answers (half).
+# One point: which arm has the larger loss on other text, with numbers and whether it is shown (half); the search with
+# one seed or for one goal, the rank, the layers, the steps or the single model as a reason (half).
 # Half a point off for "the model has learned French", or for calling a difference one that is not shown.
 # === END MARK SCHEME ===
 # ### END SOLUTION

@@ -5,9 +5,12 @@ import functools
 import own
 import pytest
 import torch
+from helpers import script
 from torch import nn
 from torch.nn import functional as F
 
+from autograder import course
+from autograder.author import rate_search
 from data import instructions
 from utils.experiments import instruction_tuning as tuning
 from utils.experiments import llama
@@ -163,23 +166,84 @@ def test_a_run_is_repeated_to_the_bit_and_kept(tmp_path):
         assert len(run.curve) == one.steps and {metric.name for metric in one.metrics} == {
             m.name for m in tuning.METRICS
         }
-        assert (name == tuning.BEFORE) is (one.steps == 0)
+        assert (name in (tuning.BEFORE, tuning.PROMPTED)) is (one.steps == 0)
     assert {*load_table(SMOKE, tmp_path)} == {*SMOKE}
     after = train.source(True).model.state_dict()
     assert all(torch.equal(after[name], part) for name, part in before.items())
-    losses = [tuning.METRICS[-1].of(run) for (run,) in load_table(SMOKE, tmp_path).values()]
-    assert len({*losses}) == 3
+    losses = {name: tuning.LOSS.of(run) for name, (run,) in load_table(SMOKE, tmp_path).items()}
+    assert len({*losses.values()}) == 3 and losses[tuning.PROMPTED] == losses[tuning.BEFORE]
+
+
+def test_examples_in_the_prompt_are_turns_of_one_dialogue():
+    """Read once, they give what they give in front of each question; a seed draws two of each kind to train on."""
+    words, end = train.source(True), train.source(True).encode(train.END)[0]
+    some = train.shots(SMOKE[tuning.PROMPTED], 7)
+    assert sorted(one.kind for one in some) == sorted(2 * instructions.KINDS)
+    assert some == train.shots(SMOKE[tuning.PROMPTED], 7) != train.shots(SMOKE[tuning.PROMPTED], 8)
+    assert not {one.question for one in some} & {one.question for one in instructions.load("test", 20)}
+    text = "".join(train.prompt_of(one.question) + f"[{one.answer}]{train.END}\n" for one in some)
+    prompts = [train.prompt_of(one.question) for one in instructions.load("test", 2)]
+    whole = train.answers(words.model, [words.encode(text + one) for one in prompts], 4, end)
+    rows, labels = train.tested(SMOKE[tuning.PROMPTED], words, words.model, some)
+    alone = train.answers(words.model, [words.encode(one) for one in prompts], 4, end)
+    assert [row[1] for row in rows[:6]] == [
+        train.printable(words.decode(one).strip()) + tuning.CUT_OFF for one in whole if end not in one
+    ]
+    assert whole != alone and len(labels) == len(rows) == 6 + SMOKE[tuning.PROMPTED].windows
+
+
+def test_each_arm_has_the_rate_that_the_recorded_search_gives():
+    search = script(course.ROOT / "solutions" / "15_instruction_tuning" / "search.py")
+    rows = [*rate_search.load(tuning.SEARCH).values()]
+    assert {row["arm"] for row in rows} == {*tuning.RATES} and {row["seed"] for row in rows} == {search.SEED}
+    for name, rate in tuning.RATES.items():
+        tried = [value for (value,) in rate_search.means(rows, name)]
+        assert rate_search.best(rows, name) == (rate,) and len(tried) >= 4 and max(tried) >= 10 * min(tried), name
+        assert min(tried) < rate < max(tried), name
+        assert tuning.experiments(profile="cpu")[name].lr == rate
+    card = (course.ROOT / "data" / "README.md").read_text()
+    for line in rate_search.table(tuning.SEARCH, {name: (rate,) for name, rate in tuning.RATES.items()}, 3):
+        assert line in card, line
+
+
+def test_the_search_reads_no_question_that_is_learned_or_tested():
+    search = script(course.ROOT / "solutions" / "15_instruction_tuning" / "search.py")
+    one = search.arms()[tuning.FULL]
+    some, learned = search.held_out(one, search.SEED), train.learned(one, search.SEED)
+    assert [sum(other.kind == kind for other in some) for kind in instructions.KINDS] == [search.HELD_OUT] * 3
+    assert len(learned) == one.steps * one.batch and len({*some}) == len(some)
+    every = instructions.load("test", instructions.most("test"))
+    for others in (learned, every):
+        assert others and not {other.question for other in some} & {other.question for other in others}
+
+
+def test_the_search_measures_the_loss_of_all_answers_together():
+    """The losses of the kinds, by their tokens, are the loss of one row with all questions."""
+    search = script(course.ROOT / "solutions" / "15_instruction_tuning" / "search.py")
+    words, some = train.source(True), instructions.load("test", 2)
+    found = search.losses(words.model, words, some)
+    row = train.packed([train.tokens_and_labels(one.question, one.answer, words.encode) for one in some])
+    assert found["score"] == pytest.approx(-train.tuning_loss(words.model, row).item(), rel=1e-5)
+    assert len({*found.values()}) == 4
+
+
+def test_the_loss_of_examples_in_the_prompt_is_not_compared():
+    """It is the loss before tuning; everything else is compared, and so is every pair of the others."""
+    found = [str(one).split(": ")[:2] for one in tuning.compared(tuning.recorded())]
+    with_prompt = [metric for metric, names in found if tuning.PROMPTED in names.split(" against ")]
+    assert sorted({*with_prompt}) == ["right and in brackets", "right anywhere"] and len(with_prompt) == 6
+    assert len(found) == 15 and sum(metric == tuning.LOSS.name for metric, _ in found) == 3
 
 
 def test_the_recorded_runs_are_whole():
-    """Three seeds of each arm, of one text and one set of questions; before tuning all are the same."""
+    """Five seeds of each arm, of one text and one set of questions; before tuning all are the same."""
     experiments = tuning.experiments(profile="cpu")
     runs = load_table(experiments, tuning.RECORDED)
     assert [*runs] == [*tuning.METHODS]
-    assert all([run.seed for run in some] == [1, 2, 3] for some in runs.values())
+    assert all([run.seed for run in some] == [1, 2, 3, 4, 5] for some in runs.values())
     every = [run for some in runs.values() for run in some]
     assert len({run.versions["text"] for run in every}) == 1 and len({str(run.labels) for run in every}) == 1
     assert len({run.digest() for run in runs[tuning.BEFORE]}) == 1
-    assert len({run.digest() for run in every}) == 7
+    assert len({run.digest() for run in every}) == 16
     assert all(len(run.predictions) == 60 + experiments[tuning.LORA].windows for run in every)
     assert {path.name for path in tuning.RECORDED.iterdir()} == {one.folder("").name for one in experiments.values()}

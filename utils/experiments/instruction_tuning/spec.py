@@ -2,14 +2,15 @@
 
 SmolLM2 is asked for sums, for numbers in order and for French names of places, each "in square brackets". It is tuned
 on about two hundred such instructions with their answers: all its weights, or LoRA's alone, for equally many steps. The
-loss on other text, before and after, says what it forgets meanwhile.
+control is not tuned: it reads six of them, with their answers, before each question. The loss on other text, before and
+after, says what tuning makes it forget.
 
 Imports nothing heavy: graders read it, too. `utils.experiments.instruction_tuning.train` trains.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 
 NOTEBOOK = "15_instruction_tuning"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "instruction_tuning"
+SEARCH = RECORDED.with_name("instruction_tuning_search.json")  # the trials behind RATES; graders get no copy
 seeds = five_seeds  # the student's own
-BEFORE, LORA, FULL = "before", "LoRA", "all weights"
-METHODS = (BEFORE, LORA, FULL)
+BEFORE, PROMPTED, LORA, FULL = "before", "examples in the prompt", "LoRA", "all weights"
+METHODS = (BEFORE, PROMPTED, LORA, FULL)
 CUT_OFF = "…"  # at the end of an answer that did not end by itself
 OTHER_TEXT = "other text"  # the kind of rows that hold losses
 BRACKETS = re.compile(r"\[[^\[\]]+\]")
@@ -60,11 +62,12 @@ def _losses(run: Run) -> Any:
     return [(row[1], row[2]) for row in run.predictions if row[0] == OTHER_TEXT]
 
 
+LOSS = Metric("loss on other text", "nats", _losses, formulas.ratio, lower_is_better=True, digits=3)
 METRICS = (
     Metric("right and in brackets", "%", partial(_answers, is_right, KINDS), formulas.percent),
     Metric("in brackets", "%", partial(_answers, lambda answer, wanted: in_form(answer), KINDS), formulas.percent),
     Metric("right anywhere", "%", partial(_answers, is_inside, KINDS), formulas.percent),
-    Metric("loss on other text", "nats", _losses, formulas.ratio, lower_is_better=True, digits=3),
+    LOSS,
 )
 
 
@@ -112,12 +115,23 @@ class InstructionTuning(Experiment):
         return max(1, self.steps)
 
 
+@dataclass(frozen=True)
+class Prompted(InstructionTuning):
+    """The model as it came, which reads examples with their answers before each question, as turns of one dialogue.
+
+    A seed draws the examples, equally many of each kind, and their order; they are the same for all questions of a run.
+    The losses on other text are those of the model without examples, as before tuning.
+    """
+
+    examples: int = 2 * len(KINDS)
+
+
 SIZES: dict[str, dict[str, Any]] = {
     "smoke": {"steps": 3, "batch": 4, "test": 2, "windows": 2, "window": 24, "most": 4},
     "cpu": {"steps": 24, "batch": 8, "test": 20, "windows": 24, "window": 64, "most": 16},
     "gpu": {"steps": 128, "batch": 8, "test": 20, "windows": 200, "window": 128, "most": 16},
 }
-RATES = {LORA: 2e-3, FULL: 5e-5}  # data/README.md says how they were chosen
+RATES = {LORA: 5e-3, FULL: 2e-4}  # by solutions/15_instruction_tuning/search.py
 LORA_OPTIONS: dict[str, Any] = {"rank": 8, "alpha": 16.0, "layers": ("q_proj", "v_proj")}
 
 
@@ -132,27 +146,34 @@ def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[st
     chosen = profiles.chosen(profile, notebook, NOTEBOOK)
     task, made = "made-up-instructions" if chosen == "smoke" else "SmolLM2-135M, instructions", {}
     for method in METHODS:
-        size = SIZES[chosen] | ({"steps": 0} if method == BEFORE else {})
+        kind = Prompted if method == PROMPTED else InstructionTuning
+        size = SIZES[chosen] | ({} if method in RATES else {"steps": 0})
         more = LORA_OPTIONS if method == LORA else {}
-        made[method] = InstructionTuning(method, task, method, lr=RATES.get(method, 0.0), **size, **more)
+        made[method] = kind(method, task, method, lr=RATES.get(method, 0.0), **size, **more)
     return made
 
 
 def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
     """The pairs of experiments that are compared, the same for everyone, as far as there are runs of both."""
-    pairs = [(BEFORE, LORA), (BEFORE, FULL), (FULL, LORA)]
+    pairs = [(BEFORE, PROMPTED), (BEFORE, LORA), (BEFORE, FULL), (PROMPTED, LORA), (PROMPTED, FULL), (FULL, LORA)]
     return [pair for pair in pairs if all(some.get(name) for name in pair)]
 
 
 def compared(some: Mapping[str, Sequence[Run]]) -> "list[Comparison]":
-    """The comparisons of `questions` by each metric but the form alone, which all answers of an arm have or lack."""
+    """The comparisons of `questions` by each metric but the form alone, which all answers of a tuned arm have.
+
+    The loss of the model with examples in the prompt is not compared: nothing has changed it. The metric is named with
+    the second experiment.
+    """
     from utils.experiments.seed_table import SeedTable
 
+    pairs = questions(some)
+    changed = [pair for pair in pairs if PROMPTED not in pair]
     return [
-        one
+        replace(one, second=f"{metric.name}: {one.second}")
         for metric in METRICS
         if metric is not METRICS[1]
-        for one in SeedTable(some, metric).compared(questions(some))
+        for one in SeedTable(some, metric).compared(changed if metric is LOSS else pairs)
     ]
 
 

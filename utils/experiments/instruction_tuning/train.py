@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from data import instructions, smollm
 from utils.experiments import llama, profiles
 from utils.experiments.experiment import Run
-from utils.experiments.instruction_tuning.spec import BEFORE, CUT_OFF, LORA, OTHER_TEXT, InstructionTuning
+from utils.experiments.instruction_tuning.spec import BEFORE, CUT_OFF, LORA, OTHER_TEXT, InstructionTuning, Prompted
 from utils.experiments.loops import fingerprint, run_of
 from utils.experiments.training import seed_everything
 
@@ -280,12 +280,17 @@ def tuning_loss(model: Decoder, row: Row) -> torch.Tensor:
     return F.cross_entropy(model.head(states[:, :-1][asked]), row.targets[:, 1:][asked])
 
 
+def learned(experiment: InstructionTuning, seed: int) -> list[instructions.Instruction]:
+    """The instructions of all steps, in their order; some come twice where there are too few of a kind."""
+    count = experiment.steps * experiment.batch
+    each = min(-(-count // len(instructions.KINDS)), instructions.most("train"))
+    drawn = instructions.load("train", each, seed)
+    return (drawn * (count // len(drawn) + 1))[:count]
+
+
 def tune(experiment: InstructionTuning, words: Words, model: Decoder, seed: int, on_step: OnStep) -> list[Any]:
     """Tune a model in place; the training loss of each step."""
-    device, each = next(model.parameters()).device, -(-experiment.steps * experiment.batch // len(instructions.KINDS))
-    each = min(each, instructions.most("train"))
-    asked = instructions.load("train", each, seed)
-    asked = (asked * (experiment.steps * experiment.batch // len(asked) + 1))[: experiment.steps * experiment.batch]
+    device, asked = next(model.parameters()).device, learned(experiment, seed)
     learning = [part for part in model.parameters() if part.requires_grad]
     rule = torch.optim.AdamW(learning, lr=experiment.lr, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(rule, experiment.lr, total_steps=experiment.steps, pct_start=0.1)
@@ -305,17 +310,43 @@ def tune(experiment: InstructionTuning, words: Words, model: Decoder, seed: int,
     return curve
 
 
+def tuned(
+    experiment: InstructionTuning, words: Words, seed: int, on_step: OnStep = lambda what: None
+) -> tuple[Decoder, list[Any]]:
+    """A tuned copy of the model, and the training loss of each step."""
+    seed_everything(seed)
+    model = copy.deepcopy(words.model).to(profiles.device())
+    if experiment.method == LORA:
+        add_lora(model, experiment.layers, experiment.rank, experiment.alpha)
+    return model, tune(experiment, words, model.to(profiles.device()), seed, on_step)
+
+
 # The test
 
 
+def shots(experiment: Prompted, seed: int) -> list[instructions.Instruction]:
+    """The examples that the model reads before each question."""
+    return instructions.load("train", experiment.examples // len(instructions.KINDS), seed)
+
+
 @torch.no_grad()
-def answers(model: Decoder, prompts: Sequence[list[int]], most: int, end: int) -> list[list[int]]:
-    """Greedy answers of at most so many tokens, up to and including the end token. Prompts of a length go together."""
+def answers(
+    model: Decoder, prompts: Sequence[list[int]], most: int, end: int, context: Sequence[int] = ()
+) -> list[list[int]]:
+    """Greedy answers of at most so many tokens, up to and including the end token. Prompts of a length go together.
+
+    All prompts follow `context`, which is read once.
+    """
     model.eval()
     device, found = next(model.parameters()).device, [list[int]() for _ in prompts]
+    kept: Any = model.states(torch.tensor([context], device=device))[1] if context else None
     for length in sorted({len(one) for one in prompts}):
         places = [place for place, one in enumerate(prompts) if len(one) == length]
         feed, past = torch.tensor([prompts[place] for place in places], device=device), None
+        if kept is not None:
+            past = [
+                (keys.expand(len(places), -1, -1, -1), values.expand(len(places), -1, -1, -1)) for keys, values in kept
+            ]
         for _ in range(most):
             states, past = model.states(feed, past)
             feed = model.head(states[:, -1]).argmax(-1, keepdim=True)
@@ -360,10 +391,14 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else " " for one in text)
 
 
-def tested(experiment: InstructionTuning, words: Words, model: Decoder) -> tuple[list[list[Any]], list[str]]:
-    """The rows and labels of a run: answers to the instructions to test on, and losses on other text."""
+def tested(
+    experiment: InstructionTuning, words: Words, model: Decoder, examples: Sequence[instructions.Instruction] = ()
+) -> tuple[list[list[Any]], list[str]]:
+    """The rows and labels of a run: answers to instructions to test on, after examples, and losses on other text."""
     asked, end = instructions.load("test", experiment.test), words.encode(END)[0]
-    found = answers(model, [words.encode(prompt_of(one.question)) for one in asked], experiment.most, end)
+    prompts = [words.encode(prompt_of(one.question)) for one in asked]
+    context = [token for one in examples for token in tokens_and_labels(one.question, one.answer, words.encode)[0]]
+    found = answers(model, prompts, experiment.most, end, context)
     rows: list[list[Any]] = []
     for one, tokens in zip(asked, found, strict=True):
         answer = words.decode([token for token in tokens if token != end]).strip()
@@ -397,12 +432,10 @@ def run_seed(
     words, curve = source(experiment.made_up), list[Any]()
     if experiment.method == BEFORE:
         rows, labels = before_tuning(experiment, device)
+    elif isinstance(experiment, Prompted):
+        rows, labels = tested(experiment, words, copy.deepcopy(words.model).to(device), shots(experiment, seed))
     else:
-        seed_everything(seed)
-        model = copy.deepcopy(words.model).to(device)
-        if experiment.method == LORA:
-            add_lora(model, experiment.layers, experiment.rank, experiment.alpha)
-        curve = tune(experiment, words, model.to(device), seed, on_step)
+        model, curve = tuned(experiment, words, seed, on_step)
         rows, labels = tested(experiment, words, model)
     text = other_text(experiment.made_up, experiment.windows, experiment.window)
     versions = {"torch": str(torch.__version__), "text": fingerprint([text])}
