@@ -109,7 +109,7 @@ def attention(q, k, v, mask=None):
 # + weights = grown / grown.sum(-1, keepdim=True)
 
 
-# %% wrong="1.1" of="in short" name="width of four only" says="the output is not what the text says"
+# %% wrong="1.1" of="in short" name="width of four only" says="the weights are not softmax"
 # - scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
 # + scores = q @ k.transpose(-2, -1) / 2
 

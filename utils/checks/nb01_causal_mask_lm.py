@@ -72,31 +72,37 @@ ATTENTION = Contract(
 )
 def attention(attention, lib):
     """Scaled dot-product attention, its weights, and a mask that is added before the softmax."""
-    q, k, v = normal(2, 3, 5, 4), normal(2, 3, 7, 4, seed=1), normal(2, 3, 7, 6, seed=2)
-    output, weights = attended(attention, q, k, v)
-    expect.like(
-        weights,
-        weights_of(q, k),
-        "the weights are not softmax(Q K^T / sqrt(d)).",
-        {
-            "the scores are not divided by sqrt(d).": weights_of(q, k, scale=1.0),
-            "the scores are divided by d. Its square root keeps them at size one.": weights_of(q, k, scale=1 / 4),
-            "the scores are multiplied by sqrt(d). Wide vectors need smaller scores.": weights_of(q, k, scale=2.0),
-            "the scores are divided by the root of the number of keys, not of the width.": weights_of(
-                q, k, scale=7**-0.5
-            ),
-            "the scores are divided by the root of the number of queries, not of the width.": weights_of(
-                q, k, scale=5**-0.5
-            ),
-            "the weights of a query should sum to one over the keys. Here those of a key do over the queries.": (
-                weights_of(q, k).log()
-                + (q @ k.mT / 2).logsumexp(-1, keepdim=True)
-                - (q @ k.mT / 2).logsumexp(-2, keepdim=True)
-            ).exp(),
-            "the scores are returned as weights. The softmax is missing.": q @ k.mT / 2,
-        },
-    )
-    expect.close(output, weights_of(q, k) @ v, "the output is not the sum of the values, each times its weight.")
+    outputs = []
+    for seed, (T, S, d) in ((5, (6, 3, 9)), (0, (5, 7, 4))):
+        q, k, v = normal(2, 3, T, d, seed=seed), normal(2, 3, S, d, seed=seed + 1), normal(2, 3, S, 6, seed=seed + 2)
+        output, weights = attended(attention, q, k, v)
+        scores = q @ k.mT / d**0.5
+        over_queries = weights_of(q, k).log() + scores.logsumexp(-1, keepdim=True) - scores.logsumexp(-2, keepdim=True)
+        expect.like(
+            weights,
+            weights_of(q, k),
+            "the weights are not softmax(Q K^T / sqrt(d)).",
+            {
+                "the scores are not divided by sqrt(d).": weights_of(q, k, scale=1.0),
+                "the scores are divided by d. Its square root keeps them at size one.": weights_of(q, k, scale=1 / d),
+                "the scores are multiplied by sqrt(d). Wide vectors need smaller scores.": weights_of(
+                    q, k, scale=d**0.5
+                ),
+                "the scores are divided by the root of the number of keys, not of the width.": weights_of(
+                    q, k, scale=S**-0.5
+                ),
+                "the scores are divided by the root of the number of queries, not of the width.": weights_of(
+                    q, k, scale=T**-0.5
+                ),
+                "the weights of a query should sum to one over the keys. Here those of a key do over the queries.": (
+                    over_queries.exp()
+                ),
+                "the scores are returned as weights. The softmax is missing.": scores,
+            },
+        )
+        outputs.append((output, weights_of(q, k) @ v))
+    for output, wanted in outputs:
+        expect.close(output, wanted, "the output is not the sum of the values, each times its weight.")
 
     mask = hidden(5)
     q, k, v = q[0, 0], k[0, 0, :5], v[0, 0, :5]
