@@ -99,10 +99,11 @@ def ask_at_home(entry, source, name):
 
 
 @pytest.fixture(autouse=True)
-def gradients_are_on_again():
-    """Answers run in this process, and some leave gradients off."""
+def torch_is_as_before():
+    """Answers run in this process, and some leave gradients off, or another default dtype."""
     yield
     torch.set_grad_enabled(True)
+    torch.set_default_dtype(torch.float32)
 
 
 @pytest.fixture

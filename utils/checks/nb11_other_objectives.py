@@ -871,6 +871,8 @@ def objective_right(
 ) -> None:
     """Fail unless the logits are those of the formula."""
     K, V = int(mask.sum()), state["table"].size(0)
+    if not K:
+        promised(EMPTY)
     value = module(states, mask)
     told = "there are logits for every token. Wanted are those of the hidden ones, one below the other."
     assert type(value) is not torch.Tensor or value.shape != (*mask.shape, V), told
