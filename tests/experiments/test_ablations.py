@@ -121,7 +121,8 @@ def test_the_recorded_orders_show_what_notebook_08_says_of_them():
         assert max(last[0]) < min(last[1])
         assert tagging.shuffled()[shuffled].lr == tagging.experiments(profile="cpu")[ordered].lr
     gains = [found[f"BiLSTM, state {state}, shuffled", f"BiLSTM, state {state}"].difference for state in (0, 4)]
-    assert gains[0] > gains[1] and "So by this control most of what it adds is order. It adds less in the middle" in text
+    assert gains[0] > gains[1]
+    assert "So by this control most of what it adds is order. It adds less in the middle" in text
     assert "The training loss ends higher with it" in text
 
 
