@@ -1,10 +1,10 @@
 """The numbers that the prose of notebook 15 prints, computed, and what it says of the recorded runs."""
 
-import functools
 import json
 import math
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +12,8 @@ import torch
 
 from data import instructions
 from utils.experiments import instruction_tuning as tuning
-from utils.experiments import llama
+from utils.experiments import llama, runs
 from utils.experiments.instruction_tuning import train as trainer
-from utils.experiments.runs import load_table
 from utils.experiments.seed_table import Comparison, SeedTable
 
 RIGHT, FORM, ANYWHERE, LOSS = tuning.METRICS
@@ -28,10 +27,10 @@ def values(arm: str, metric=RIGHT) -> list[float]:
 
 def compared(first: str, second: str, metric=RIGHT) -> Comparison:
     """What the second arm has more than the first, in the recorded runs."""
-    runs = tuning.recorded()
+    recorded = tuning.recorded()
     (found,) = (
         one
-        for one in SeedTable(runs, metric).compared(tuning.questions(runs))
+        for one in SeedTable(recorded, metric).compared(tuning.questions(recorded))
         if (one.first, one.second) == (first, second)
     )
     return found
@@ -47,17 +46,17 @@ def gains(kind: str) -> bool:
     return all(min(anywhere(arm, kind)) > max(anywhere(tuning.BEFORE, kind)) for arm in (tuning.LORA, tuning.FULL))
 
 
-@functools.cache
+@cache
 def repeated() -> list[float]:
     """The share of answers of each control run that are wrong and have no word that the question lacks."""
-    asked, shares = instructions.load("test", tuning.SIZES["cpu"]["test"]), []
-    for run in load_table(tuning.experiments(profile="cpu"), tuning.RECORDED)[tuning.PROMPTED]:
+    asked, repeats = instructions.load("test", tuning.SIZES["cpu"]["test"]), []
+    for run in runs.load_table(tuning.experiments(profile="cpu"), tuning.RECORDED)[tuning.PROMPTED]:
         found = [
             {*re.findall(r"\w+", answer)} <= {*re.findall(r"\w+", one.question)} and not tuning.is_right(answer, label)
             for one, (_, answer), label in zip(asked, run.predictions, run.labels, strict=False)
         ]
-        shares.append(sum(found) / len(asked))
-    return shares
+        repeats.append(sum(found) / len(asked))
+    return repeats
 
 
 def rise(arm: str) -> Comparison:
