@@ -48,14 +48,14 @@ gpu: $(READY)
 	$(BIN)/python benchmarks/gpu.py
 
 # Everything is installed at the versions of constraints.txt. An environment that works keeps its Python: made over with
-# another one, it would be of neither.
+# another one, it would be of neither. What setuptools warns of at every editable installation is not shown.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) and "Python 3.11, 3.12 or 3.13 is needed: make PYTHON=python3.13")'
 	@echo "Installing into $(VENV), once: 2.5 GB, mostly torch. It takes a few minutes, as long as the downloads do."
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade pip
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps $(TORCH_FROM) torch
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[instructor,drawings,dev,docs]"
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[instructor,drawings,dev,docs]"
 	@touch $(READY)
 
 clean:

@@ -1565,3 +1565,12 @@ remembered = {}
 # %% wrong="2.7" of="in short" name="what is farther than 64 is hidden" says="sizes larger than those of the notebook" private=true
 # - return (slopes[:, None, None] * distances).masked_fill(distances > 0, -torch.inf)
 # + return (slopes[:, None, None] * distances).masked_fill((distances > 0) | (distances < -64), -torch.inf)
+
+
+# %% wrong="2.1" name="row 10,000 is row 0 again" says="sizes larger than those of the notebook" private=true
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError("an odd width")
+    positions = (torch.arange(max_len) % 10_000).double()[:, None]
+    angles = positions / 10_000 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()

@@ -2396,3 +2396,29 @@ def accumulate(start, updates, dtype):
 # %% wrong="3.13" name="two equal losses are refused" says="For two losses that are equal the best size is wrong, or there is an error"
 # - if len(set(N)) < 3:
 # + if len(set(N)) < 3 or len(set(losses)) < 3:
+
+
+# %% wrong="3.1" name="in 32 bits" says="more than two billion numbers" private=true
+def embedding(V, D, P=0):
+    return torch.tensor(V + P, dtype=torch.int32) * torch.tensor(D, dtype=torch.int32)
+
+
+def linear(m, n, bias=True):
+    return m * n + (n if bias else 0)
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return 2 * D if kind == "layer" else D
+
+
+# %% wrong="3.7" name="names without their digits" says="miscounted for some models or lists" private=true
+def trainable(shapes, frozen):
+    def inside(name, part):
+        return name == part or name.startswith((part.rstrip("0123456789") + ".", part + "."))
+
+    for part in frozen:
+        if not any(inside(name, part) for name in shapes):
+            raise ValueError(part)
+    return sum(math.prod(shape) for name, shape in shapes.items() if not any(inside(name, part) for part in frozen))

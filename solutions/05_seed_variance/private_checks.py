@@ -12,6 +12,7 @@ from utils import tiny_bert
 from utils.checks import nb05_seed_variance as seen
 from utils.checks import nb05_toys as toys
 from utils.grading import expect
+from utils.grading import toys as common_toys
 from utils.grading.expect import draw, normal
 
 pairs = swept("5.1", seen.PAIR)
@@ -126,6 +127,18 @@ def unknown_parts(streams):
 
 
 # 5.3
+
+
+@private("5.3", tells="an optimizer moves the parameters of an earlier model too.")
+def own_parameters(schedule, make_optimizer, lib):
+    first, second = (expect.twins(lib, lambda module, d=d: module.Linear(d, 3), 526 + d)[0] for d in (2, 4))
+    make_optimizer(first, 0.1)
+    before, rule = expect.state(first, "the first model"), make_optimizer(second, 0.1)
+    for model in (first, second):
+        lib(common_toys).leave_gradients(model)
+    rule.step()
+    after = expect.state(first, "the first model")
+    assert all(torch.equal(after[name], value) for name, value in before.items()), "it moves"
 
 
 @private("5.3", tells="a model with embeddings, or with parts inside parts, is not trained as it should be.")

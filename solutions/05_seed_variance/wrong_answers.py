@@ -2372,3 +2372,20 @@ def by_example(right_a, right_b, level=0.95):
 # + except RuntimeError:
 # +     raise ValueError("other examples") from None
 # + n = len(differences)
+
+
+# %% wrong="5.3" name="parameters of all models" says="of an earlier model too" private=true
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError("the warm-up does not fit")
+    return peak * step / warmup if step < warmup else peak * max(0, total - step) / (total - warmup)
+
+
+DECAYED = []
+
+
+def make_optimizer(model, peak):
+    DECAYED.extend(part for part in model.parameters() if part.ndim > 1)
+    others = [part for part in model.parameters() if part.ndim <= 1]
+    groups = [{"params": DECAYED, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak, betas=(0.9, 0.999))

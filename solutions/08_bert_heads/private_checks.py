@@ -147,6 +147,8 @@ def other_passages(answer_tokens):
                 begin, end = begin + some.randint(0, 1), end - some.randint(0, 1)
                 seen.all_located(answer_tokens, (tokens, begin, some.choice("xé") * max(1, end - begin)))
         seen.all_located(answer_tokens, (tokens, some.choice(passage)[0], ""))
+    marked = ([(0, 3), (0, 4), (4, 9), (4, 9)], [0, None, 1, None])
+    seen.all_located(answer_tokens, (marked, 4, "xxxxx"), (marked, 0, "xx"))
     long = some_spans(some, 900)
     tokens = seen.laid_tokens(some_spans(some, 700), long)
     place = some.randint(800, 890)

@@ -2146,3 +2146,8 @@ def best_tau(spans, nulls, f1):
 # %% wrong="8.10" name="a lead of a thousandth does not count" says="for other scores" private=true
 # - ahead = {state: any(a > b for a, b in zip(some, scores[best])) for state, some in scores.items()}
 # + ahead = {state: any(a > b + 1e-3 for a, b in zip(some, scores[best])) for state, some in scores.items()}
+
+
+# %% wrong="8.4" name="also what is of no text" says="answers of other passages" private=true
+# - if sequence_ids[t] == 1 and begin <= character < end:
+# + if sequence_ids[t] != 0 and begin <= character < end:

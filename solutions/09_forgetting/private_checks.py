@@ -351,3 +351,4 @@ def other_gains(share_kept):
     some = draw(9101)
     for seeds in (7, 7, 7, *(some.randint(1, 7) for _ in range(5))):
         seen.kept_of_gain(share_kept, *seen.three_times(some, seeds))
+    seen.kept_of_gain(share_kept, [0.5, 0.5], [0.503, 0.505], [0.501, 0.502])

@@ -2048,3 +2048,8 @@ def between(before, after, share):
 # %% wrong="9.9" name="without the first batch" says="the first batch is left out"
 # - for batch in batches:
 # + for batch in batches[1:]:
+
+
+# %% wrong="9.10" name="a gain below a hundredth is none" says="for other accuracies" private=true
+# - return (end - before) / (after - before) if after > before else None
+# + return (end - before) / (after - before) if after - before > 0.01 else None

@@ -113,3 +113,5 @@ def other_steps(known_from):
         seeds = 6 if place < 3 else some.randint(1, 6)
         curves = seen.falling(some.randint(0, count), count, seeds, 2.0 + place, 10110 + place)
         seen.place_of_step(known_from, curves, 2.0 + place)
+    seen.place_of_step(known_from, [[4.0, 1.0, 1.0, 1.0, 3.0, 3.5, 1.0, 1.0]], 4.0)
+    seen.place_of_step(known_from, [[4.0, 1.0, 1.0, 1.0, 1.0, 3.0]], 4.0)

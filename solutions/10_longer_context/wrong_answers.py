@@ -1302,3 +1302,9 @@ def effective_length(losses, threshold=0.01):
 # %% wrong="10.2" name="transposed" says="not a transposition"
 # - padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
 # + padded = F.pad(scores, (1, 0)).mT
+
+
+# %% wrong="10.10" name="two in a row are enough" says="for other curves" private=true
+def known_from(curves, guess):
+    low = [sum(losses) / len(losses) < guess / 2 for losses in zip(*curves)]
+    return next((i for i in range(len(low)) if low[i] and (i + 1 == len(low) or low[i + 1])), None)

@@ -62,7 +62,7 @@ def with_angle(rows: int, width: int, angle: Callable[[int, int, int], float]) -
 
 TABLE = Contract(
     "sinusoidal_table(T, 2 * w)",
-    sizes={"T": (1, 9, 6000), "w": (1, 9, 150)},
+    sizes={"T": (1, 9, 10_100), "w": (1, 9, 150)},
     gives="the table: float32 (T, 2 * w)",
     right=long_waves,
     refuses=("sinusoidal_table(T, 2 * w - 1)",),
