@@ -1093,7 +1093,7 @@ tagging.picture(
 
 # %% [markdown]
 # The table shows means over your seeds and, in brackets, standard deviations. Which differences does the table show?
-# Everyone is asked about the same pairs: states against each other, linear against BiLSTM, and both ways to learn
+# All students compare the same pairs: states against each other, linear against BiLSTM, and both ways to learn
 # whole.
 
 # %% tags=["experiment"]

@@ -182,7 +182,8 @@ alt += "the zero stands at the query itself, and what is right of it is left ove
 plots.tables(panels, rows=[f"query {i}" for i in range(4)], columns=[*"mmm0123"], limits=(0, 6), alt=alt)
 
 # %% [markdown]
-# The last row stays: its query is the nearest to all keys in sight. Every other one moves by one more than the next.
+# The last row stays: for its query, each column already stands at the right distance. Every other row moves by one
+# more than the next.
 
 # %% [markdown]
 # ## 10.3 Attention with distances

@@ -837,7 +837,7 @@ for name in lookups:
     print(f"{name:22} steps until {arms.LEARNED:.0%}:", [arms.steps_until(run) for run in runs[name]])
 
 # %% [markdown]
-# Which differences does the table show? Everyone is asked about the same pairs.
+# Which differences does the table show? All students compare the same pairs.
 
 # %% tags=["experiment"]
 table = SeedTable(runs, arms.METRICS[0])

@@ -851,7 +851,7 @@ alt = "Your runs: BLEU of each arm in three ways to translate, means over seeds.
 arms.picture(runs, alt)
 
 # %% [markdown]
-# Which differences does the table show? Everyone is asked about the same pairs: between arms, all translated with
+# Which differences does the table show? All students compare the same pairs: between arms, all translated with
 # beams and penalty, and between ways to translate, of the same models.
 
 # %% tags=["experiment"]
