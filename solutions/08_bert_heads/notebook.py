@@ -41,7 +41,7 @@ from utils.checks import nb08_bert_heads as checks
 from utils.experiments import profiles, student, tagging
 from utils.experiments.experiment import results_folder
 from utils.experiments.runs import run_seeds
-from utils.experiments.seed_table import SeedTable, across
+from utils.experiments.seed_table import SeedTable, across, listed
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
 from utils.interactive import interactive
@@ -1097,7 +1097,7 @@ tagging.picture(
 # whole.
 
 # %% tags=["experiment"]
-print(*SeedTable(runs, tagging.METRICS[0]).compared(tagging.questions(runs)), sep="\n\n")
+listed(SeedTable(runs, tagging.METRICS[0]).compared(tagging.questions(runs)))
 
 # %% [markdown]
 # Below are the runs that came with the course: profile `cpu`, and seeds that no student has.
@@ -1114,7 +1114,7 @@ reveal("8.E1")
 tagging.picture(recorded, "The recorded runs, as above.") if recorded else None
 
 # %% tags=["experiment"]
-print(*SeedTable(recorded, tagging.METRICS[0]).compared(tagging.questions(recorded)) if recorded else (), sep="\n\n")
+listed(SeedTable(recorded, tagging.METRICS[0]).compared(tagging.questions(recorded))) if recorded else None
 
 # %% [markdown]
 # In the recorded runs a linear map finds most names in the middle, at state 4. The last state is no better for it
@@ -1164,7 +1164,7 @@ ways = recorded | tagging.recorded_ways()
 tagging.table_7(ways)
 
 # %% tags=["experiment"]
-print(*SeedTable(ways, tagging.METRICS[0]).compared(tagging.ways_compared()), sep="\n\n")
+listed(SeedTable(ways, tagging.METRICS[0]).compared(tagging.ways_compared()))
 
 # %% [markdown]
 # Both tables say that one need not know the best state: what is mixed of several is nearly as good. The rate of the

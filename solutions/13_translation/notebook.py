@@ -40,7 +40,7 @@ from utils.experiments import profiles, student
 from utils.experiments import translation as arms
 from utils.experiments.experiment import results_folder
 from utils.experiments.runs import run_seeds
-from utils.experiments.seed_table import SeedTable, across
+from utils.experiments.seed_table import SeedTable, across, listed
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
 from utils.interactive import interactive
@@ -855,7 +855,7 @@ arms.picture(runs, alt)
 # beams and penalty, and between ways to translate, of the same models.
 
 # %% tags=["experiment"]
-print(*arms.compared(runs), sep="\n\n")
+listed(arms.compared(runs))
 
 # %% [markdown]
 # How far could any encoder bring a model? It writes only words that occur twice or more among its own pairs.
@@ -896,7 +896,7 @@ alt = "The recorded runs, as above."
 arms.picture(recorded, alt) if recorded else None
 
 # %% tags=["experiment"]
-print(*arms.compared(recorded), sep="\n\n")
+listed(arms.compared(recorded))
 
 # %% [markdown]
 # Of all arms that continue "few pairs" the search for their rates is recorded as well: on pairs that are neither

@@ -745,7 +745,7 @@ for k in (1, 5, 10):
 from utils.experiments import instruction_tuning as tuning
 from utils.experiments.experiment import results_folder
 from utils.experiments.runs import run_seeds
-from utils.experiments.seed_table import across
+from utils.experiments.seed_table import across, listed
 
 profile = trainer.possible_profile()
 experiments = tuning.experiments("15_instruction_tuning", profile)
@@ -772,9 +772,11 @@ print(f"{sum(map(len, recorded.values()))} recorded runs came with this copy of 
 across(recorded, tuning.METRICS) if recorded else None
 
 # %% tags=["experiment"]
-print(*tuning.compared(recorded), sep="\n\n")
 for name, some in recorded.items():
     print(f"{name:23}{some[0].shown['answers']}")
+
+# %% tags=["experiment"]
+listed(tuning.compared(recorded)) if recorded else None
 
 # %% tags=["experiment"]
 alt = (

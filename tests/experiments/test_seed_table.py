@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 import random
+import re
 import time
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy import stats
 
 from utils.experiments import seed_table
 from utils.experiments.experiment import Metric, Run
-from utils.experiments.seed_table import SeedTable, compare, crossed_means, expected_best, holm, t_interval
+from utils.experiments.seed_table import SeedTable, compare, crossed_means, expected_best, holm, listed, t_interval
 
 LABELS = [0, 1, 1, 0, 1, 0, 1, 1, 0, 1]
 
@@ -224,6 +225,24 @@ def test_several_comparisons_pay_for_each_other():
     assert all("Holm" not in str(one) for one in alone)
     few = SeedTable({"a": table.runs["a"], "b": table.runs["b"][:1]})
     assert few.comparisons() == []  # an experiment that was interrupted after its first seed
+
+
+def test_a_table_of_comparisons_says_what_each_says():
+    draw = np.random.default_rng(12)
+    table = SeedTable({name: runs_of(draw.random((5, 60)) < 0.5 + 0.08 * k, name) for k, name in enumerate("abcd")})
+    found = [*table.comparisons(), compare([run(1, 5), run(2, 5)], [run(1, 9), run(2, 9)])]
+    alone = dataclasses.replace(found[-1], examples=0, crossed=(math.nan,) * 2, by_example=(math.nan,) * 2)
+    rows = listed([*found, alone]).reset_index().to_dict("records")
+    assert len(rows) == 8 and {one["shown"] for one in rows} == {"yes", "no"} and rows[0]["Holm's correction for"] == 6
+    for one, row in zip([*found, alone], rows, strict=True):
+        said = str(one)
+        assert said.startswith(f"{row['experiment']} against {row['against']}: {row['difference']}, ")
+        assert ("no difference is shown" in said) is (row["shown"] == "no") and f", {row['p']}" in said
+        intervals = re.findall(r"(\S+ to [^ ;.]+\.\d+)", said)  # of seeds and examples, of seeds, of examples
+        in_the_row = [row[f"95% over {over}"] for over in ("seeds and examples", "seeds alone", "examples alone")]
+        assert in_the_row == (["-", *intervals, "-"] if one is alone else intervals), said
+    assert [row["95% over examples alone"] == "-" for row in rows] == [one is alone for one in [*found, alone]]
+    assert len(listed([])) == 0
 
 
 def test_ahead_counts_pairs_of_runs_and_half_of_ties():

@@ -248,6 +248,29 @@ def across(runs: Mapping[str, Sequence[Run]], metrics: Iterable[Metric]) -> pd.D
     return pd.DataFrame(columns, index=[*runs])
 
 
+def listed(comparisons: Iterable["Comparison"]) -> pd.DataFrame:
+    """Many comparisons as a table, a row each: what `str` of one says, without the effect and the pairs of runs."""
+
+    def interval(ends: tuple[float, float]) -> str:
+        return "-" if np.isnan(ends).any() else f"{ends[0]:+.2f} to {ends[1]:+.2f}"
+
+    rows = [
+        [
+            one.second,
+            one.first,
+            f"{one.difference:+.2f} {one.unit}",
+            *map(interval, (one.crossed, one.by_seed, one.by_example)),
+            one.p_shown,
+            one.among,
+            "yes" if one.shown else "no",
+        ]
+        for one in comparisons
+    ]
+    over = [f"95% over {what}" for what in ("seeds and examples", "seeds alone", "examples alone")]
+    columns = ["experiment", "against", "difference", *over, "p", "Holm's correction for", "shown"]
+    return pd.DataFrame(rows, columns=columns).set_index("experiment")
+
+
 @dataclass(frozen=True)
 class Comparison:
     """What `second` has more than `first`, in points, or in the metric's unit; see `compare`.
@@ -275,13 +298,17 @@ class Comparison:
         return self.p < 1 - LEVEL
 
     @property
+    def p_shown(self) -> str:
+        """p, or the bound below which the resamples cannot tell it."""
+        small = 2 / (RESAMPLES + 1)
+        return f"p < {2 * small:.3f}" if self.p <= small else f"p = {self.p:.3f}"
+
+    @property
     def evidence(self) -> str:
         """The interval that decides and p, in words."""
         together = f" after Holm's correction for {self.among} comparisons" if self.among > 1 else ""
-        small = 2 / (RESAMPLES + 1)
-        p = f"p < {2 * small:.3f}" if self.p <= small else f"p = {self.p:.3f}"
         (low, high), over = (self.crossed, "seeds and examples") if self.examples else (self.by_seed, "seeds alone")
-        return f"95% from {low:+.2f} to {high:+.2f} over {over}, {p}{together}"
+        return f"95% from {low:+.2f} to {high:+.2f} over {over}, {self.p_shown}{together}"
 
     def __str__(self) -> str:
         verdict = "a difference is shown" if self.shown else "no difference is shown"
