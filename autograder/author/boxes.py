@@ -40,9 +40,9 @@ def size_gpu(entry: NotebookEntry) -> str:
     if ran and not missing:
         return "Each of these experiments was run once at the size `gpu`, with one seed, on a machine with a GPU."
     if len(missing) == len(ran):
-        return "**The size `gpu` was not run yet**: nobody has checked how long it takes, and what it shows."
+        return "**The size `gpu` has not been run yet**: nobody has checked how long it takes and what it shows."
     listed = ", ".join(f"`{name}`" for name in missing)
-    return f"**At the size `gpu` these were not run yet**: {listed}. The others were run once, with one seed."
+    return f"**At the size `gpu` these have not been run yet**: {listed}. The others were run once, with one seed."
 
 
 def _box(name: str, entry: NotebookEntry) -> str:

@@ -526,8 +526,8 @@ for name, rows in zip(("input ", "target"), make_batch(sentences, vocab, max_len
 # $$x_0 = \mathrm{positions}(\sqrt{d_{model}}\; E[\mathrm{tokens}]), \qquad
 # x_l = \mathrm{layer}_l(x_{l-1}, M), \qquad \mathrm{logits} = \mathrm{head}(x_L).$$
 #
-# Build on `nn.TransformerEncoderLayer`, which equals your 1.4, and on
-# `nn.Transformer.generate_square_subsequent_mask`, which equals your 1.2.
+# Build on `nn.TransformerEncoderLayer`, which does the same as your answer to 1.4, and on
+# `nn.Transformer.generate_square_subsequent_mask`, the same for 1.2.
 #
 # **Predict first.** Someone edits the third of six tokens. Which logits change?
 #
@@ -697,8 +697,8 @@ for bonus in (0, 2, 4, 8):
 # compute the loss, backpropagate, clip, step. **Clipping** shortens the whole gradient to
 # length `clip` when it is longer, so that one odd batch cannot throw the weights away.
 #
-# Report the mean loss **per token** of the epoch, as the batches saw it. A batch with
-# ten times the tokens counts ten times. Use `F.cross_entropy`, which equals your 1.7.
+# Report the mean loss **per token** of the epoch, as the batches saw it. A batch with ten times the tokens counts ten
+# times. Use `F.cross_entropy`, which does the same as your answer to 1.7.
 #
 # **Predict first.** A model sees one letter and guesses the next in `a b a c a b a c ...`.
 # Will its loss reach zero?

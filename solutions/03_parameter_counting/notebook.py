@@ -149,8 +149,8 @@ print(f"lab, all norms of its layers:   {2 * 4 * norm(200):10,}")
 # $$\mathrm{output} = [\mathrm{head}_1; \dots; \mathrm{head}_H]\, W_O^\top + b_O, \qquad
 # \mathrm{ffn}(x) = W_2\, \mathrm{relu}(W_1 x + b_1) + b_2.$$
 #
-# **Predict first.** You double the number of heads: what happens to the number of parameters? And
-# for $F = D$ a layer holds $a D^2 + b D$: what are $a$ and $b$?
+# **Predict first.** You double the number of heads: what happens to the number of parameters? And if $F = D$, a layer
+# has $a D^2 + b D$ parameters: what are $a$ and $b$?
 #
 # **Exercise 3.2** (3 points, about 15 minutes, easy). Write `attention` and `transformer_layer`, without
 # calling your answers to 3.1: an error there should cost you nothing here.
@@ -204,9 +204,9 @@ for name, D, F in (("lab", 200, 200), ("BERT-base", 768, 4 * 768)):
     print(f"{name:14} attention {attention(D, 1):9,}  rest {rest:9,}  layer {transformer_layer(D, F):9,}")
 
 # %% [markdown]
-# Heads change nothing: they decide how the same matrices are read. For $F = D$ a layer holds
-# $6D^2 + 10D$, in the lab 242,000; for $F = 4D$ it is close to $12D^2$, two thirds of it in the
-# feed-forward part. $V$ is nowhere in it: a layer does not know the vocabulary.
+# Heads change nothing: they decide how the same matrices are read. If $F = D$, a layer has $6D^2 + 10D$ parameters, in
+# the lab 242,000. If $F = 4D$, it has close to $12D^2$, two thirds of them in the feed-forward part. The number does
+# not depend on $V$: a layer does not know the vocabulary.
 
 # %% [markdown]
 # ## 3.3 Fewer keys and values
@@ -441,7 +441,7 @@ for V in (50_001, 100):
 # Heads of BERT are 64 wide, and $F = 4D$. BERT-base has 12 layers and 12 heads, so
 # $D = 12 \cdot 64 = 768$. BERT-large has 24 layers and 16 heads.
 #
-# **Predict first.** How many times BERT-base is BERT-large: two, three, or four?
+# **Predict first.** How many times as large as BERT-base is BERT-large: two, three, or four?
 #
 # **Exercise 3.6** (3 points, about 15 minutes, medium). Write `bert`, and `bert_large`.
 #
@@ -644,8 +644,8 @@ for reduction in (2, 16, 64):
 #
 # $$\mathrm{fusion}(h) = \sum_{i=1}^{n} \mathrm{softmax}\big((W_Q h + b_Q) \cdot (W_K a_i + b_K)\big)_i \; W_V a_i.$$
 #
-# The adapters are frozen while it trains. Only query and key have biases, and nothing
-# follows the values.
+# The adapters are frozen while it trains. Only the query and key maps have biases, and there is no output projection
+# after the values.
 #
 # **Predict first.** Is the fusion of three adapters larger or smaller than the adapters?
 #
@@ -725,8 +725,8 @@ for n in (2, 3, 8):
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# bytes: 4 times (weights + 3 times trained + B T L times the sum of the table). FLOPs: 2
-# times (L times (matrices of the layer + keys + values) + head).
+# bytes: 4 times (weights + 3 times trained + B T L times the sum of the table). FLOPs: 2 times (L times (entries of the
+# layer's matrices + entries of all keys + entries of all values) + entries of the head's matrix).
 # </details>
 
 

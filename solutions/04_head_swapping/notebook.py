@@ -226,9 +226,9 @@ for name, model in {"language model": writer, "classifier": judge}.items():
 # A checkpoint is a dict from names to weights of the whole old model:
 # `base.embedding.weight`, ..., `head.weight`. You want what begins with `base.`.
 #
-# Torch has a switch for that, `strict=False`, and it is a trap: if the prefix differs,
-# *nothing* is loaded, and no error is raised. So look before you load, and refuse what does
-# not fit in name and shape. Copy the values: the base keeps its own parameters, their type, and whether they learn.
+# Torch has a switch for that, `strict=False`, and it is a trap: if the prefix differs, *nothing* is loaded, and no
+# error is raised. So look before you load, and refuse anything whose name or shape does not match. Copy the values: the
+# base keeps its own parameters, their type, and whether they learn.
 #
 # **Predict first.** Not one weight was loaded. What does the loss of the first epoch show?
 #

@@ -716,9 +716,9 @@ show("made up, by example", by_example(*right), *(one.double().mean(0).tolist() 
 # Nor is either interval the whole answer: another time, seeds *and* examples would both be different. So from here on
 # `compare` draws both again, with replacement. A difference is **shown** if this crossed interval leaves zero out, and
 # so does the t interval over seeds, because a bootstrap of five is too short. A person who compares several pairs has
-# several chances to be lucky; Holm's correction makes up for that. Beside the mean stands how often a run of B is
-# ahead of a run of A, the $P(B > A)$ of Bouthillier et al. (2021): a gain may be shown and still be too small to
-# rely on in a single run.
+# several chances to be lucky; Holm's correction makes up for that. Next to the mean you see how often a run of B beats
+# a run of A, the $P(B > A)$ of Bouthillier et al. (2021): a gain may be shown and still be too small to rely on in a
+# single run.
 
 # %%
 print(*SeedTable(recorded).comparisons(), sep="\n\n")
@@ -1154,8 +1154,8 @@ for start, runs_of in recorded.items():
 #
 # GLUE has a task in which that is the rule. WNLI's training and development sets share sentences with opposite labels,
 # so a model that fits the one is worse than the majority class on the other; the authors of BERT left it out of their
-# table. In the ARCT task too, models found a word whose presence told the label. When the same items were given with
-# the clue turned round, their accuracy fell to chance (Niven and Kao 2019).
+# table. In the ARCT task, too, models found a word whose presence gave the label away. When the same items were given
+# with the clue turned round, their accuracy fell to chance (Niven and Kao 2019).
 #
 # Two more questions need a GPU; `cpu` passes them over. Which of the three suspects makes the
 # spread? Let one vary at a time.

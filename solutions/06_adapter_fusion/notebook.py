@@ -771,9 +771,9 @@ print(f"majority {100 * on_sick['fusion, SICK'][0].majority:.2f}\n")
 print(*SeedTable(on_sick).compared([(name, "fusion, SICK") for name in others]), sep="\n\n")
 
 # %% [markdown]
-# Here a head on MNLI's adapter alone has the best mean, and no difference from the fusion is shown. By the
-# interval, fusing is worth 2 points at most. Nor is the fusion shown to be better than fine-tuning or an adapter that
-# learn from these few pairs alone. It is ahead of QNLI's adapter and of the plain encoder, whose head finds little.
+# Here a head on MNLI's adapter alone has the best mean, and no difference from the fusion is shown. By the interval,
+# fusing is worth 2 points at most. Nor is the fusion shown to be better than fine-tuning, or training an adapter, on
+# these few pairs alone. It is ahead of QNLI's adapter and of the plain encoder, whose head finds little.
 #
 # So on both targets one source is nearly all, and the fusion's weights lean to it. What did Pfeiffer et al. (2021)
 # have that is missing here? Sixteen adapters to choose from, BERT-base, which had not met such pairs before, and

@@ -976,7 +976,8 @@ results = results_folder(say=True)
 #
 # **Predict first.** Which row is best at kept tokens, and where does it pay?
 #
-# The machine needs minutes on a GPU, about an hour without. Interrupt it whenever you like: finished seeds are kept.
+# The runs take minutes on a GPU, and about an hour without one. Interrupt them whenever you like: finished seeds are
+# kept.
 
 # %% tags=["experiment"]
 from utils.experiments.pretraining import train as trainer

@@ -270,9 +270,9 @@ for piece, word, label in zip(pieces, word_ids, align_labels(word_ids, labels, i
 # %% [markdown]
 # ## 8.3 Names, whole or not at all
 #
-# Tags spell entities: `B-PER` begins one of type PER, `I-PER` goes on with it, `O` is none. Models also write what no
-# person would. The rule since CoNLL-2003: **an entity begins** at each `B-`, and at an `I-` that goes on with nothing
-# of its own type. It ends where the next begins or `I-` of its type stops.
+# Tags spell entities: `B-PER` begins an entity of type PER, `I-PER` continues it, and `O` means no entity. Models also
+# write what no person would. The rule since CoNLL-2003: **an entity begins** at each `B-`, and at an `I-` that goes on
+# with nothing of its own type. It ends where the next begins or `I-` of its type stops.
 #
 # A predicted entity counts if first, last **and** type are right:
 #
@@ -373,8 +373,8 @@ plots.bars(shares, labels=list(outputs), ylabel="score", alt=alt)
 #
 # $$[begin, end) \quad\text{in its own text},$$
 #
-# and from which text it comes: 0 is the question, 1 the passage, `None` a special token. Both texts count from 0, so
-# the same offsets occur twice.
+# and from which text it comes: 0 is the question, 1 the passage, `None` a special token. Offsets start from 0 in both
+# texts, so the same ones occur twice.
 #
 # If the passage was cut and the answer, or its end, is gone, BERT is asked for `[CLS]`, which is token 0: nothing here.
 #
@@ -552,9 +552,9 @@ plots.curves(losses, x=range(31), xlabel="pads", ylabel="loss, nats", alt=alt)
 #
 # $$s_{ij} = S \cdot h_i + E \cdot h_j, \qquad i \le j < i + \text{max\_len},$$
 #
-# and takes the best. Both ends must be tokens of the passage, which `allowed` marks: the question often has the very
-# words. SQuAD 2.0 also has questions without an answer. For these `[CLS]` competes, as the span (0, 0) with the score
-# (section 4.3)
+# and takes the best. Both ends must be tokens of the passage, which `allowed` marks: the question often contains the
+# same words. SQuAD 2.0 also has questions without an answer. For these `[CLS]` competes, as the span (0, 0) with the
+# score (section 4.3)
 #
 # $$s_{\text{null}} = S \cdot C + E \cdot C + \tau.$$
 #
@@ -674,8 +674,8 @@ alt += "nothing, and the best span is right more often than two argmaxes are."
 plots.curves(outcomes, x=range(6), xlabel="more at both ends of the answer", ylabel="percent of answers", alt=alt)
 
 # %% [markdown]
-# A model that guesses has every second pair the wrong way round. What the rule for spans leaves out is wrong in any
-# case, so it can only help: most where the reader is neither blind nor perfect.
+# A model that guesses has every second pair the wrong way round. Whatever the rule for spans excludes is wrong in any
+# case, so the rule can only help: most where the reader is neither blind nor perfect.
 
 # %% [markdown]
 # ## 8.7 What SQuAD counts
@@ -1030,9 +1030,10 @@ for words, tags in trainer.sentences(experiments[tagging.FINE_TUNED]):
 # file is refused, and so is a seed that is not yours. A seed decides which sentences of a pool are learned from, their
 # order, and the new weights.
 #
-# **Predict first.** Which state is the best for the linear map, and does a BiLSTM need another one?
+# **Predict first.** Which state is best for the linear map, and does a BiLSTM need a different one?
 #
-# The machine needs minutes on a GPU, about an hour without. Interrupt it whenever you like: finished seeds are kept.
+# The runs take minutes on a GPU, and about an hour without one. Interrupt them whenever you like: finished seeds are
+# kept.
 
 # %% tags=["experiment"]
 predict("8.E1", "b", a="the embeddings", b="one in the middle", c="the last one")

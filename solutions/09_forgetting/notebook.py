@@ -1023,7 +1023,7 @@ for library, (sentence,) in trainer.sentences(experiments["in sequence"]).items(
 #
 # **Predict first.** After the second phase, how many sentences of the first does one head get right?
 #
-# The machine needs minutes. Interrupt it as you like: finished seeds are kept.
+# The machine needs minutes. Interrupt it whenever you like: finished seeds are kept.
 
 # %% tags=["experiment"]
 predict("9.E1", "a", a="none", b="about half of them", c="nearly all")
@@ -1124,9 +1124,10 @@ alt = "Accuracy at the first phase's sentences, from its end on over a dozen ste
 plots.curves(shares, x=range(13), xlabel="steps of the second phase", ylabel="accuracy at the first phase", alt=alt)
 
 # %% [markdown]
-# Which differences does the table show? Everyone is asked about the same pairs: each remedy against training in
-# sequence, all together against replay, and training in sequence against the head alone and against each alone. First
-# for one head, then for own heads, last for the head that is fitted again, and of it for the earlier phases alone.
+# Which differences does the table show? All students compare the same pairs: each remedy against training in sequence,
+# all together against replay, and training in sequence against the head alone and against each alone. The comparisons
+# come first for one shared head, then for separate heads, and last for the refitted head: on all phases, and on the
+# earlier phases alone.
 
 # %% tags=["experiment"]
 for metric in phases.METRICS:

@@ -483,9 +483,9 @@ plots.curves(gaps, x=range(49), xlabel="length of memory", ylabel="difference fr
 # %% [markdown]
 # ## 10.6 How far back?
 #
-# How far back does a place depend? In the last layer, place $i$ of a segment sees the segment's beginning and $m$
-# states before that. The oldest of these was computed when **its** segment was read, with a memory of its own, one
-# layer lower. And so on down to the tokens.
+# How far back is the earliest token that a place depends on? In the last layer, place $i$ of a segment sees the
+# segment's beginning and $m$ states before that. The oldest of these was computed when **its** segment was read, with a
+# memory of its own, one layer lower. And so on down to the tokens.
 #
 # Let the texts before be as long as you like. The distance from place $i$ to the farthest token that can move its
 # logits is its **reach**.
@@ -676,8 +676,8 @@ plots.curves(ratios, x=contexts, xlabel="context", ylabel="sliding / cached", al
 # a token is guessed from those that came before it in this order, on whichever side they stand. The text itself is not
 # shuffled; masks do it.
 #
-# There are two. A token's **content** may be seen by itself and by all that come later in the order. Who **asks** for a
-# token must not see it: the same without itself.
+# There are two. A token's **content** may be seen by the token itself and by all tokens later in the order. A position
+# that **asks** for a token must not see it: its mask is the same, without the token itself.
 #
 # **Predict first.** Which order gives the mask of notebook 01? And which token of an order has nothing to see?
 #
@@ -1031,12 +1031,12 @@ alt = "Recorded, memory 32: where gradients cross segments, the loss also falls 
 reading.picture(gradients, reading.COPY, alt)
 
 # %% [markdown]
-# Where gradients cross, reach is used. With period 80 the loss falls from place 15 on with every seed: with three
-# of five to nearly nothing, with two in part. Detached, no seed learns anything there. With period 48 the places
-# before 15 are known as well with four seeds of five; the fifth ends as if it were detached. One of the four misses
-# the very first place. The places that one look reaches, and those that two looks do not, are at their limits in
-# both arms, so they cannot tell whether one arm learns better in general. The curves can: with period 48 both arms
-# come as far as one look reaches equally early, and only the crossing arm falls further.
+# Where gradients cross, reach is used. With period 80 the loss falls from place 15 on with every seed: with three of
+# five to nearly nothing, with two in part. Detached, no seed learns anything there. With period 48, four of the five
+# seeds also learn the places before 15; the fifth ends as if it were detached. One of the four misses the very first
+# place. The places that one look reaches, and those that two looks do not, are at their limits in both arms, so they
+# cannot tell whether one arm learns better in general. The curves can: with period 48 both arms come as far as one look
+# reaches equally early, and only the crossing arm falls further.
 #
 # So detaching is why reach was not used here. The path through two layers can be learned, and not always in this many
 # steps. Its price is memory: the states of four segments are kept for the backward pass, where one was enough.
@@ -1184,7 +1184,7 @@ alt = "The loss of a trained model by the length of the memory that it is given 
 plots.curves({"loss": list(losses.values())}, x=lengths, xlabel="memory", ylabel="loss, nats", alt=alt)
 
 # %% [markdown]
-# Where the line is level beyond the memory of training, distances that the model never saw do no harm, and bring
-# nothing. The paper compares models of different sizes, and measures with a group's best loss on a short context as a
+# Where the line is flat beyond the memory length used in training, distances that the model never saw neither hurt nor
+# help. The paper compares models of different sizes, and measures with a group's best loss on a short context as a
 # common start. By this relative effective length its model uses 900 words, 80% more than recurrent networks and 450%
 # more than a Transformer without memory (section 4.3, table 8).

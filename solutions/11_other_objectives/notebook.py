@@ -58,8 +58,9 @@ student.sign(STUDENT, KEY)
 # %% [markdown]
 # ## 11.1 A mask for each sentence
 #
-# In exercise 7.4 a mask was drawn for the whole text at once. A data loader asks otherwise: for single sentences, in
-# any order, and several processes ask at the same time. Nobody stores a mask, so it must follow from numbers alone:
+# In exercise 7.4 a mask was drawn for the whole text at once. A data loader asks differently: it asks for single
+# sentences, in any order, and from several processes at the same time. Nobody stores a mask, so it must follow from
+# numbers alone:
 #
 # $$\mathrm{mask} = \mathrm{draw}\big(G(\text{seed}, \text{sentence}, k)\big), \qquad
 # k = \begin{cases} \text{epoch} \bmod n & n \text{ copies (static)} \\ \text{epoch} & \text{dynamic.} \end{cases}$$
@@ -822,7 +823,8 @@ results = results_folder(say=True)
 #
 # **Predict first.** A head is trained on NSP and asked for SOP. How often is it right?
 #
-# The machine needs minutes on a GPU, half an hour or more without. Interrupt it as you like: finished seeds are kept.
+# The runs take minutes on a GPU, and half an hour or more without one. Interrupt them whenever you like: finished seeds
+# are kept.
 
 # %% tags=["experiment"]
 predict("11.E1", "b", a="nearly always", b="about as often as a coin", c="nearly never")
@@ -923,9 +925,9 @@ print(*objectives.compared(recorded), sep="\n\n")
 # static masks were ten. In the end it read 160 GB: BooksCorpus and Wikipedia (16), CC-News (76), OpenWebText (38) and
 # Stories (31; section 3.2).
 #
-# Side by side, more than a quarter of the translations are nearest to their sentences; alone, one in a hundred is,
-# where chance gives one of 400. The two arms see the same words. What differs is who may look at whom, in every second
-# batch.
+# After training on sentences side by side with their translations, more than a quarter of the translations are nearest
+# to their sentences. After training on each alone, one in a hundred is, where chance gives one of 400. The two arms see
+# the same words. What differs is who may look at whom, in every second batch.
 #
 # A head that learned NSP knows nothing of order, as in ALBERT's table 5. A head that learned SOP is a little better
 # than a coin at NSP; in the paper it is far better. Ours reads frozen vectors of single sentences, the paper's trains

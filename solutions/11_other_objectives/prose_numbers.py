@@ -76,10 +76,10 @@ CLAIMS: dict[str, Callable[[], bool]] = {
     "In the end it is a nat above that of dynamic masks.": lambda: (
         round(mean(objectives.STATIC, 0) - mean(objectives.DYNAMIC, 0)) == 1
     ),
-    "Side by side, more than a quarter of the translations are nearest to their sentences": (
+    "side by side with their translations, more than a quarter of the translations are nearest to their sentences": (
         lambda: 25 < mean(objectives.TLM, 0) < 30
     ),
-    "alone, one in a hundred is, where chance gives one of 400.": lambda: (
+    "After training on each alone, one in a hundred is, where chance gives one of 400.": lambda: (
         round(mean(objectives.MLM, 0)) == 1 and objectives.experiments(profile="cpu")[objectives.MLM].test == 400
     ),
     "A head that learned NSP knows nothing of order": lambda: abs(mean(objectives.NSP, 1) - 50) < 3,

@@ -219,8 +219,8 @@ print(f"largest difference of gradients: {(one.linear1.weight.grad - summed).abs
 
 # %% [markdown]
 # The file shrinks to nearly a twelfth. An answer takes as long as before: twelve passes are twelve passes. Training
-# keeps the states of all of them for the way back, so that its memory falls only by weights and the optimizer's
-# numbers. A step of training takes as long on one machine. Many machines exchange their gradients after each step, and
+# keeps the states of all of them for the backward pass, so it saves memory only on weights and the optimizer's numbers.
+# On one machine a training step takes as long as before. Many machines exchange their gradients after each step, and
 # fewer numbers are exchanged sooner.
 #
 # Sharing weights is older than transformers. A convolution has one set of weights for all places of a picture: the
@@ -777,7 +777,7 @@ results = results_folder(say=True)
 # at the same places, or the old values at other places? And can a small model that only hears the teacher's answers be
 # better than one that has the true labels?
 #
-# The machine needs minutes. Interrupt it as you like: finished seeds are kept.
+# The machine needs minutes. Interrupt it whenever you like: finished seeds are kept.
 
 # %% tags=["experiment"]
 runs = {name: run_seeds(one, arms.seeds(), results) for name, one in experiments.items()}

@@ -64,8 +64,8 @@ student.sign(STUDENT, KEY)
 #
 # $$\text{softmax}\!\left(\frac{(xW_q)(mW_k)^\top}{\sqrt{d_{\text{head}}}}\right) (mW_v).$$
 #
-# The memory has its own length $S$, and may have its own width. A row of weights is over the memory. Padding in the
-# memory must not be read: `allowed` says, in true and false, which places are.
+# The memory has its own length $S$, and may have its own width. Each row of weights is a distribution over the
+# positions of the memory. Padding in the memory must not be read: `allowed` says, in true and false, which places are.
 #
 # **Predict first.** $x$ has 4 tokens, the memory 7. Of which shape are the weights of a head, and of which the output?
 #
@@ -269,7 +269,7 @@ plots.heatmaps(moved, alt=alt, xlabel="what is changed", ylabel="output", limits
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Padding first and shifting then puts EOS behind the padding.
+# If you pad before you shift, EOS ends up after the padding.
 # </details>
 
 
@@ -384,8 +384,8 @@ alt += "minimum and rises again."
 plots.curves(series, x=ahead.tolist(), xlabel="right logit, ahead of all others", ylabel="loss, nats", alt=alt)
 
 # %% [markdown]
-# The lowest loss is the entropy of the smoothed target, and not 0: it is where the model's probabilities are $q$. Who
-# is surer than that pays for it. So losses with different $\varepsilon$ cannot be compared.
+# The lowest loss is the entropy of the smoothed target, not 0: it is reached when the model's probabilities are $q$. A
+# model that is surer than that pays for it. So losses with different $\varepsilon$ cannot be compared.
 
 # %% [markdown]
 # ## 13.5 How good is it?
@@ -796,8 +796,8 @@ results = results_folder(say=True)
 # **Predict first.** Which difference is larger: many pairs against few, or BERT against none? If "few, BERT" is better
 # than "few pairs", what else could be the reason? Do beams help more where the model is good, or where it is bad?
 #
-# The machine needs minutes for each run, and once a few more for BERT's states. Interrupt it as you like: finished
-# seeds are kept.
+# The machine needs minutes for each run, and once a few more for BERT's states. Interrupt it whenever you like:
+# finished seeds are kept.
 
 # %% tags=["experiment"]
 runs = {name: run_seeds(one, arms.seeds(), results) for name, one in experiments.items()}
@@ -1016,7 +1016,7 @@ scoreboard(checks)
 #
 # Orders of which either side has no n-gram are left out.
 #
-# **Predict first.** "three apple" for "three apples": what does BLEU say, and what chrF?
+# **Predict first.** "three apple" for "three apples": what does BLEU say, and what does chrF say?
 #
 # **Exercise 13.S1** (not graded, about 15 minutes, medium). Write `chrf`.
 #

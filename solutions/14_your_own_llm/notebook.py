@@ -891,7 +891,7 @@ torch.manual_seed(3)
 print("---", source.decode(generate(mine, prompt, source.length, temperature=0.8)), sep="\n")
 
 # %% [markdown]
-# The first text takes the best token each time, the second draws. Nothing of the library runs in it: these are your
+# The first text takes the best token each time, the second draws. None of the library's code runs in it: these are your
 # layers. What happens with one mistake?
 
 # %% tags=["experiment"]

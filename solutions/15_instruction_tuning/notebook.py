@@ -22,8 +22,8 @@
 #
 # Each exercise is checked on the spot and stands on its own: if one resists, continue with the next and come back. In
 # grading, private checks ask the same with other sizes, larger than those here, other numbers, dtypes, memory layouts
-# and orders of calls. What is given is never changed unless the text says so. The exercises take about two and a half
-# hours, without the written question. They need no GPU, but answers must run on one.
+# and orders of calls. Your functions must not change their arguments unless the text says so. The exercises take about
+# two and a half hours, without the written question. They need no GPU, but answers must run on one.
 
 # %% tags=["setup"]
 
@@ -541,7 +541,7 @@ with torch.no_grad():
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Labels are shifted: the first label of a row never counts, so it is not part of the count.
+# Labels are shifted: the first label of a row adds nothing to the loss, so it is left out of the count.
 # </details>
 
 
@@ -757,7 +757,7 @@ for name, one in experiments.items():
 # **Predict first.** After about two hundred examples, which of the three kinds will be right, and which only in
 # brackets? Which of this do six examples in the prompt give? Which forgets more, LoRA or all weights?
 #
-# Interrupt the next cell as you like: finished seeds are kept in the folder `results`.
+# You can interrupt the next cell whenever you like: finished seeds are kept in the folder `results`.
 
 # %% tags=["experiment"]
 runs = {name: run_seeds(one, seeds, results_folder()) for name, one in experiments.items()}

@@ -50,11 +50,11 @@ def test_what_was_run_is_read_from_one_file(tmp_path, monkeypatch):
     first, *others = entry.experiments_of("gpu")
     (tmp_path / boxes.RUN_ON_GPU).parent.mkdir()
     monkeypatch.setattr(boxes, "FOLDER", tmp_path)
-    assert "was not run yet" in boxes.size_gpu(entry)
+    assert "has not been run yet" in boxes.size_gpu(entry)
     for passed, says in (
-        ([first], "these were not run yet**: " + ", ".join(f"`{name}`" for name in others)),
+        ([first], "these have not been run yet**: " + ", ".join(f"`{name}`" for name in others)),
         ([first, *others], "was run once at the size `gpu`"),
-        ([], "was not run yet"),
+        ([], "has not been run yet"),
     ):
         rows = {f"10 {name}": {"state": "passed"} for name in passed} | {f"10 {first} and more": {"state": "passed"}}
         rows |= {f"10 {name}": {"state": "failed"} for name in others if name not in passed}
