@@ -517,17 +517,16 @@ for name, rows in zip(("input ", "target"), make_batch(sentences, vocab, max_len
 # %% [markdown]
 # ## 1.6 The language model
 #
-# Embed, add positions, run layers, and give every word a score.
-# `add_positions` marks each position with a fixed random pattern, with entries of size one; notebook 02
-# builds better ones. Embeddings should be as large, or one drowns the other. Stored so large they
-# would hardly learn: Adam moves all weights by similar steps, and those of a linear map are about
-# $1/\sqrt{d_{model}}$ in size. Embeddings start with this standard deviation and are multiplied:
+# Embed, add positions, run layers, and give every word a score. `add_positions` marks each position with a fixed random
+# pattern, with entries of size one; notebook 02 builds better ones. Embeddings should be as large, or one drowns the
+# other. But Adam moves all weights by similar steps, so entries of size one would hardly learn. Embeddings start with
+# the standard deviation $1/\sqrt{d_{model}}$, like a linear map's weights, and are multiplied:
 #
 # $$x_0 = \mathrm{positions}(\sqrt{d_{model}}\; E[\mathrm{tokens}]), \qquad
 # x_l = \mathrm{layer}_l(x_{l-1}, M), \qquad \mathrm{logits} = \mathrm{head}(x_L).$$
 #
-# Build on `nn.TransformerEncoderLayer`, which does the same as your answer to 1.4, and on
-# `nn.Transformer.generate_square_subsequent_mask`, the same for 1.2.
+# Build on `nn.TransformerEncoderLayer` and `nn.Transformer.generate_square_subsequent_mask`, which do the same as your
+# answers to 1.4 and 1.2.
 #
 # **Predict first.** Someone edits the third of six tokens. Which logits change?
 #
@@ -698,7 +697,7 @@ for bonus in (0, 2, 4, 8):
 # length `clip` when it is longer, so that one odd batch cannot throw the weights away.
 #
 # Report the mean loss **per token** of the epoch, as the batches saw it. A batch with ten times the tokens counts ten
-# times. Use `F.cross_entropy`, which does the same as your answer to 1.7.
+# times. Use `F.cross_entropy` instead of your 1.7.
 #
 # **Predict first.** A model sees one letter and guesses the next in `a b a c a b a c ...`.
 # Will its loss reach zero?

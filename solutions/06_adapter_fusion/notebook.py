@@ -13,19 +13,17 @@
 # %% [markdown]
 # # 6. Small parts, put together
 #
-# RTE has few examples. Its relatives have more: MNLI, QNLI and SICK also ask whether one
-# sentence follows from, answers or resembles another. But fine-tuning on one after the other
-# overwrites what was there.
+# RTE has few examples. Related tasks have more: MNLI, QNLI and SICK also ask whether one sentence follows from, answers
+# or resembles another. But fine-tuning on one after the other overwrites what was learned before.
 #
-# There is a gentler way. Leave BERT as it is and train, for each task, a small **adapter**
-# inside every layer. Then let a **fusion** layer decide, token by token, which of them to
-# listen to. You build both from scratch, until they equal the library's, compose the real
-# thing, step around three traps, and measure whether it pays.
+# There is a gentler way. Leave BERT as it is and train, for each task, a small **adapter** inside every layer. Then let
+# a **fusion** layer decide, token by token, which of them to listen to. You build both from scratch, until they compute
+# the same as the library's. Then you compose real adapters, avoid three traps, and measure whether fusion pays.
 #
-# Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other
-# sizes, numbers, dtypes and models. A result is new, what is given stays as it is unless the exercise is to change it,
-# and so does the session: no answer sets a seed or stops the recording of gradients. The exercises take about two
-# hours, without the written questions and the runs, and need no GPU.
+# Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
+# numbers, dtypes and models. Your functions return new objects, and change their arguments only where the exercise asks
+# for it. They leave the session as it is: no answer sets a seed or stops the recording of gradients. The exercises take
+# about two hours, without the written questions and the runs, and need no GPU.
 
 # %% tags=["setup"] needs="adapters"
 
@@ -63,14 +61,13 @@ student.sign(STUDENT, KEY)
 # %% [markdown]
 # ## 6.1 A bottleneck
 #
-# An adapter squeezes each token's state through a bottleneck and adds what comes out to a
-# residual that passes by:
+# An adapter projects each token's state down to a few numbers and back up, and adds the result to a residual
+# connection:
 #
 # $$\mathrm{adapter}(x, h) = h + W_{up}\, \mathrm{relu}(W_{down}\, x + b_{down}) + b_{up}.$$
 #
-# In the library's `seq_bn`, $x$ is the layer's normed output and $h$ the feed-forward part's,
-# before skip and norm; what comes out gets skip and norm again. Weights start so small that BERT
-# works nearly as before.
+# In the library's `seq_bn`, $x$ is the layer's normed output, and $h$ is the output of the feed-forward part before
+# skip and norm. The sum gets skip and norm again. The weights start so small that BERT works nearly as before.
 #
 # **Predict first.** If *both* matrices started at zero, the model would be exactly BERT. What
 # would training do?
@@ -84,8 +81,8 @@ student.sign(STUDENT, KEY)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `residual or states` asks a tensor whether it is true. Ask `residual is None`. And `residual +=`
-# changes a tensor that belongs to somebody else.
+# `residual or states` asks a tensor whether it is true. Ask `residual is None`. And `residual +=` changes a tensor of
+# the caller.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -148,9 +145,9 @@ alt = "Two lines over twelve adapters: a state moves by a fifth of its length fr
 plots.curves(drift, xlabel="fresh adapters passed", ylabel="change of the state", alt=alt)
 
 # %% [markdown]
-# Twelve fresh adapters change a state by about a fifth of its length, torch's default by all of it:
-# training starts near BERT, not from a damaged BERT. With both matrices at zero, only the bias of `up` would
-# ever learn, one shift for all tokens: the gradient of each matrix has the other as a factor.
+# Twelve fresh adapters change a state by about a fifth of its length; with torch's default weights they would change it
+# by its whole length. So training starts near BERT, not from a damaged BERT. With both matrices at zero, only the bias
+# of `up` would ever learn, one shift for all tokens: the gradient of each matrix has the other as a factor.
 
 # %% [markdown]
 # ## 6.2 Train it and nothing else
@@ -162,16 +159,16 @@ plots.curves(drift, xlabel="fresh adapters passed", ylabel="change of the state"
 # $$\theta_{BERT} \leftarrow \theta_{BERT}, \qquad
 # \theta_{adapter} \leftarrow \theta_{adapter} - \eta\, \nabla_{\theta_{adapter}} \mathcal{L}.$$
 #
-# Whether it worked shows in the weights after a step, not in a flag.
+# The weights after a step show whether it worked; a flag does not.
 #
-# **Predict first.** You train an adapter, then choose another one. The optimizer holds all
-# parameters, with weight decay. What can still move the first?
+# **Predict first.** You train an adapter, then choose another one. The optimizer holds all parameters, with weight
+# decay. What can still change the first one?
 #
 # **Exercise 6.2** (2 points, about 15 minutes, medium). Write `train_only`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `parameter.requires_grad`, and `parameter.grad = None` for what is left from before.
+# `parameter.requires_grad`, and `parameter.grad = None` for gradients that are left from earlier steps.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -236,15 +233,15 @@ print(f"{sum(part.numel() for part in learns)} of {sum(part.numel() for part in 
 # %% [markdown]
 # ## 6.3 Whom to listen to
 #
-# Fusion is attention with $n$ things to look at: at each token the layer asks, and the
-# adapters' outputs $a_1, \dots, a_n$, without their residual, answer.
+# Fusion is attention over $n$ adapters. At each token, the layer's state $x$ gives the query, and the adapters' outputs
+# $a_1, \dots, a_n$, without their residual, give keys and values.
 #
 # $$w = \mathrm{softmax}_i\big((W_Q x + b_Q) \cdot (W_K a_i + b_K)\big), \qquad
 # \mathrm{fusion} = h + \sum_i w_i\, W_V a_i.$$
 #
-# Nothing is divided by $\sqrt d$. The value matrix starts at the identity, and a penalty
-# $0.01\, \lVert W_V - I \rVert^2$ keeps it near: fusion should choose among answers, not
-# rewrite them. Dropout acts on the scores, before the softmax.
+# The scores are not divided by $\sqrt d$. The value matrix starts at the identity, and a penalty
+# $0.01\, \lVert W_V - I \rVert^2$ keeps it near: fusion should choose among answers, not rewrite them. Dropout acts on
+# the scores, before the softmax.
 #
 # **Predict first.** What does a fresh fusion of three adapters compute, nearly?
 #
@@ -322,10 +319,10 @@ for d, name in ((16, "narrow"), (64, "wider"), (768, "as BERT")):
     print(f"{name} ({d}): the largest of three weights is {largest:.2f} on average; {off:.0%} off the plain mean")
 
 # %% [markdown]
-# It depends on the width, because a score is a sum of $d$ products. A narrow fresh fusion takes nearly the mean of
-# its adapters. One of BERT's width nearly picks a single adapter for each token, at random, if their outputs
-# are as large as these. So a strong preference after training need not have been learned: compare it with that of
-# the fresh fusion.
+# That depends on the width, because a score is a sum of $d$ products. A narrow fresh fusion takes nearly the mean of
+# its adapters. One of BERT's width nearly picks a single adapter for each token, at random, if their outputs are as
+# large as these. So a strong preference after training need not have been learned: compare it with that of the fresh
+# fusion.
 #
 # **Play.** A fresh fusion of three adapters, token by token. From which width on does it pick rather than mix?
 
@@ -345,9 +342,9 @@ interactive(listened_to, width=[8, 16, 32, 64, 128, 256, 512, 768], seed=range(1
 # %% [markdown]
 # ## 6.4 Compose the real thing
 #
-# You know what is inside; now use the library. Adapters come as folders, or as names on its
-# hub, each with the head of its own task. You want the adapters without their heads, one fusion of
-# all of them, a new head, and training that moves fusion and head only:
+# You know how the parts work; now use the library's. Adapters come as folders, or as names on its hub, each with the
+# head of its own task. You want the adapters without their heads, one fusion of all of them, a new head, and training
+# that changes the fusion and the head only:
 #
 # $$\mathrm{Fuse}(\mathrm{mnli}, \mathrm{qnli}, \mathrm{sick}) \rightarrow \mathrm{head}_{rte}.$$
 #
@@ -428,17 +425,16 @@ print(counts, "learn:", sum(part.numel() for part in model.parameters() if part.
 print(model.active_adapters)
 
 # %% [markdown]
-# Without activation the library computes plain BERT and logs a warning, the one it also logs while
-# you set things up. The loss still falls, because the head learns: you would have measured a
-# probe and called it fusion.
+# Without activation the library computes plain BERT and logs a warning, the same as during set-up. The loss still
+# falls, because the head learns: you would have measured a probe and called it fusion.
 
 # %% [markdown]
 # ## 6.5 Three traps
 #
-# All three give a number, and it is wrong. **Token types** tell BERT which sentence is which;
-# the library's own fusion notebook drops them. **Leaks**: an adapter trained on the target already
-# holds its answers; fusion finds it, and you report the adapter. **Moving adapters**: if they are
-# trained along with it, you measure something larger than fusion.
+# With each of the three you get a number, and it is wrong. **Token types** tell BERT which sentence is which; the
+# library's own fusion notebook drops them. **Leaks**: an adapter trained on the target already holds its answers;
+# fusion finds that adapter, and you report its score. **Moving adapters**: if the adapters are trained together with
+# the fusion, you measure more than fusion.
 #
 # $$\mathcal{L} = \text{cross-entropy} + \sum_{layers} 0.01\, \lVert W_V - I \rVert^2.$$
 #
@@ -520,20 +516,20 @@ print("sides exchanged:", pair_logits(model, swapped).softmax(-1)[:, 1].tolist()
 print(sources({"mnli": ["MNLI"], "rte": ["RTE"], "qnli": ["QNLI"], "sick": ["SICK"]}, target="RTE"))
 
 # %% [markdown]
-# Only the leak flatters, and flattering results are rarely questioned. Adapters that move may help
-# or hurt, but it is no longer fusion that you measure. Dropped types make every experiment
-# a little worse, all in the same way, so nobody notices.
+# Only the leak makes the result look better, and good results are rarely questioned. Adapters that move may help or
+# hurt, but then you no longer measure fusion. Dropped types make every experiment a little worse, all in the same way,
+# so nobody notices.
 
 # %% [markdown]
 # ## 6.6 Read the weights
 #
-# Unlike most of BERT, fusion says whom it listens to. Average the weights of each layer over
-# tokens, separately for the first and the second sentence:
+# Unlike most parts of BERT, a fusion shows which of its inputs it uses. Average the weights of each layer over tokens,
+# separately for the first and the second sentence:
 #
 # $$\bar w_{l,s,i} = \frac{1}{N_s} \sum_{\text{real tokens } t \text{ of sentence } s} w_{l,t,i}.$$
 #
-# Padding has token type 0. An average by token type alone counts it as part of the first
-# sentence. A batch with long padding would show you what fusion thinks of nothing.
+# Padding has token type 0. An average by token type alone counts it as part of the first sentence. In a batch with long
+# padding, most of what you average would be weights at padding.
 #
 # **Predict first.** The weights of a layer sum to one. Does a large weight mean that the adapter
 # changes much?
@@ -542,8 +538,8 @@ print(sources({"mnli": ["MNLI"], "rte": ["RTE"], "qnli": ["QNLI"], "sick": ["SIC
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `model(..., output_adapter_fusion_attentions=True)` answers with `adapter_fusion_attentions`: fusion name,
-# then layer, then place in the layer (`output_adapter`), then an array (B, T, n).
+# `model(..., output_adapter_fusion_attentions=True)` returns `adapter_fusion_attentions`: by fusion name, layer, and
+# place in the layer (`output_adapter`), an array (B, T, n).
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -604,29 +600,29 @@ plots.tables(
 )
 
 # %% [markdown]
-# This BERT is random, and so are its preferences: they are what training has to be compared with. And no: a weight
-# says how much of an adapter's output is taken, not how large that output is. An adapter that says nothing
-# can have it all.
+# This BERT is random, and so are its preferences: compare those of a trained fusion with them. And no: a weight says
+# how much of an adapter's output is taken, not how large that output is. An adapter whose output is zero can have all
+# of the weight.
 
 # %% [markdown]
 # ## Experiment: does it pay?
 #
-# Three **experiments** on RTE with the same seeds: all of a pretrained encoder fine-tuned; one
-# adapter in a frozen encoder; the fusion of MNLI, QNLI and SICK, frozen too. `COURSE_PROFILE` decides the
-# size. `gpu` takes bert-base-uncased and published adapters from the hub, `cpu` a small packaged
-# encoder and adapters that come with the course. Each of these was trained on all pairs of its task that the authors
-# had, for as long as it got better; its QNLI is made of pairs of a question and a sentence from SQuAD. `smoke` takes a
-# tiny encoder that was pretrained on made-up words, whose pairs it compares within seconds, and trains the adapters
-# first. Smoke runs show all that follows, and earn nothing.
+# Three **experiments** on RTE with the same seeds: all of a pretrained encoder fine-tuned; one adapter in a frozen
+# encoder; a fusion of the MNLI, QNLI and SICK adapters, which are frozen too. `COURSE_PROFILE` decides the size. `gpu`
+# takes bert-base-uncased and published adapters from the hub, `cpu` a small packaged encoder and adapters that come
+# with the course. Each of these adapters was trained on all pairs of its task that the authors had, as long as it
+# improved. Each QNLI pair is a question and a sentence from SQuAD. `smoke` takes a tiny encoder that was pretrained on
+# made-up words, whose pairs it compares within seconds, and trains the adapters first. Smoke runs show all that
+# follows, and earn nothing.
 #
 # <!-- box: size gpu -->
 #
 # <!-- box: packaged encoder -->
 #
-# All three have one head, that of 6.4. The runs use your `train_only`, `compose`, `sources` and `pair_logits` where you
-# have passed their checks in this session and they end at what the course's end at, and the course's
-# otherwise. The adapters and the fusion inside are the library's, to which your 6.1 and 6.3 are equal; the loop is
-# the course's, with AdamW in place of plain SGD, and with the penalty of exercise 6.5.
+# All three have one head, that of 6.4. The runs use your `train_only`, `compose`, `sources` and `pair_logits` if you
+# have passed their checks in this session and they give the same results as the course's. Otherwise they use the
+# course's. The adapters and the fusion inside are the library's, which compute the same as your 6.1 and 6.3. The
+# training loop is the course's, with AdamW instead of plain SGD, and with the penalty of exercise 6.5.
 #
 # **Predict first.** Which of the three has the best mean, and which the smallest spread over seeds?
 
@@ -637,12 +633,12 @@ results = results_folder(say=True)
 # %% [markdown]
 # ## All runs
 #
-# Every run leaves one file with what it predicted for each validation pair, and that is what counts:
-# accuracies are computed from predictions, here and in grading. A file that was edited, renamed or
-# copied is refused by name, and so is one with a seed that is not yours (`STUDENT`, at the top).
+# Every run writes one file with its prediction for each validation pair. Accuracies are computed from these
+# predictions, here and in grading. A file that was edited, renamed or copied is refused, and the message names it; so
+# is one with a seed that is not yours (`STUDENT`, at the top).
 #
 # One core of a CPU needs about 20 minutes for the first experiment, unless its runs are there from notebook 05, and a
-# third more for each of the others. Interrupt whenever you like: finished seeds are kept, and the next call goes on
+# third more for each of the others. Interrupt whenever you like: finished seeds are kept, and the next call continues
 # with the missing ones.
 
 # %% tags=["experiment"]
@@ -654,7 +650,8 @@ SeedTable(runs)
 #
 # Two means hide how much two sets of runs overlap. The comparisons below also say in which share of **all pairs** of
 # runs, one of each, the second experiment is ahead; a tie counts half. At one half, a single run of each says nothing
-# about which is better. At 1 the worst run of one is better than the best run of the other. You write this number.
+# about which is better. At 1 the worst run of one is better than the best run of the other. You write the function that
+# computes this share.
 #
 # **Exercise 6.7** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `share_ahead`.
@@ -700,9 +697,8 @@ print(*SeedTable(runs).comparisons(), sep="\n\n")
 # two experiments are equal; it says that these runs cannot tell.
 #
 # Here are the recorded runs of the profile `cpu`, and what one student report on these labs found with
-# bert-base-uncased. One caution: the small encoder was pretrained on sentence pairs that
-# include those of MultiNLI and SNLI. What MNLI has to give it has, in part, already, so fusion gains
-# less here than it would elsewhere.
+# bert-base-uncased. One caution: the small encoder was pretrained on sentence pairs that include those of MultiNLI and
+# SNLI. So it already knows a part of what MNLI could teach it, and fusion gains less here than it would elsewhere.
 
 
 # %% tags=["experiment"]
@@ -721,13 +717,14 @@ print(*SeedTable(recorded).comparisons(), sep="\n\n")
 
 # %% [markdown]
 # Read the training loss first. Guessing costs $\ln 2 = 0.693$. Fine-tuning and the adapter have learned the training
-# pairs nearly by heart; the fusion fits them least, and is the best one on the validation pairs. All three differences
-# are shown.
+# pairs nearly by heart; the fusion fits them least, but is the best on the validation pairs. All three differences are
+# shown.
 #
 # So fusion pays, compared with learning from RTE alone. That is not yet a reason to *fuse*: a single source might do as
-# well. A fair comparison needs **controls**, each with a rate of its own from the same search. A new head alone, on
-# the frozen encoder and on each source in it. An adapter that starts from MNLI's and goes on learning. And a fusion
-# of three adapters that learned nothing, in case it is the fusion's own parameters that help.
+# well. A fair comparison needs **controls**, each with its own learning rate from the same search. The first is a new
+# head alone, on the frozen encoder and on each source adapter in it. The second is an adapter that starts from MNLI's
+# and continues to learn. The third is a fusion of three adapters that learned nothing, in case it is the fusion's own
+# parameters that help.
 
 # %% tags=["experiment"]
 controls = {name: found for name, found in rte.recorded_controls().items() if "pretrained" not in name}
@@ -761,7 +758,7 @@ plots.tables(
 # been run for this course.
 #
 # A second target: **SICK**, three classes, plain sentences, and only a few of its training pairs, 500. SICK's own
-# adapter has seen the target, so that your `sources` leaves it out: the fusion is of MNLI's and QNLI's.
+# adapter has seen the target, so your `sources` leaves it out, and the fusion is of MNLI's and QNLI's adapters.
 
 # %% tags=["experiment"]
 on_sick = {name: found for name, found in rte.recorded_on_sick().items() if len(found) > 1}
@@ -775,9 +772,9 @@ print(*SeedTable(on_sick).compared([(name, "fusion, SICK") for name in others]),
 # fusing is worth 2 points at most. Nor is the fusion shown to be better than fine-tuning, or training an adapter, on
 # these few pairs alone. It is ahead of QNLI's adapter and of the plain encoder, whose head finds little.
 #
-# So on both targets one source is nearly all, and the fusion's weights lean to it. What did Pfeiffer et al. (2021)
-# have that is missing here? Sixteen adapters to choose from, BERT-base, which had not met such pairs before, and
-# all of MNLI's pairs instead of a twentieth.
+# So on both targets one source does nearly all of the work, and the fusion's weights favour it. What did Pfeiffer et
+# al. (2021) have that is missing here? They had sixteen adapters to choose from, and all of MNLI's pairs instead of a
+# twentieth. And their BERT-base had not met such pairs before.
 
 # %% [markdown]
 # In the published table fusion has not only the better mean but also a far smaller spread. Is that real,
@@ -796,13 +793,13 @@ for told, large, small, runs_of_each in (("published", full, fusion, 5), ("recor
     print(f"    with {runs_of_each} runs each, one spread must be {least:.1f} times the other to show a difference")
 
 # %% [markdown]
-# The published ratio passes, narrowly: a single run one point off would have undone it. The recorded one passes
-# too. Freezing alone is not the reason: one adapter in a frozen encoder spreads as much as full fine-tuning. The
-# arms that read MNLI's adapter spread less. Why they do, these runs do not show. Whether *your* runs show it is the
-# first thing to say about them.
+# The published ratio passes this test, but narrowly: a single run one point off would have undone it. The recorded one
+# passes too. Freezing alone is not the reason: one adapter in a frozen encoder spreads as much as full fine-tuning. The
+# arms that read MNLI's adapter spread less. Why they do, these runs do not show. The first thing to say about *your*
+# runs is whether they show it.
 #
-# **Question 6.W1** (2 points). In four to eight sentences: why MNLI, QNLI and SICK? Say for each what it
-# has in common with RTE and what it has not, and name a task that you would leave out, with a reason.
+# **Question 6.W1** (2 points). In four to eight sentences: why MNLI, QNLI and SICK? Say for each what it has in common
+# with RTE and what it does not, and name a task that you would leave out, with a reason.
 
 # %% [markdown] written="6.W1" points=2
 # ### BEGIN SOLUTION

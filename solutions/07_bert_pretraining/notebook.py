@@ -13,18 +13,18 @@
 # %% [markdown]
 # # 7. Fill in the blank
 #
-# A language model that reads from left to right never sees what comes next. BERT sees both sides. But
-# then, what is there left to predict? Hide some words, and ask for them.
+# A language model that reads from left to right never sees what comes next. BERT sees both sides. But then, what is
+# left to predict? Hide some words, and ask for them.
 #
-# You build this step by step. A word becomes pieces, the pieces get three embeddings, some of them are hidden,
-# one loss asks what they were, another asks which sentence comes next. At the end models that learn from your
-# functions fill in blanks, and you measure what each part of the design buys.
+# You build this step by step. A word becomes pieces, the pieces get three embeddings, some of them are hidden, one loss
+# asks what they were, and another asks whether the second sentence follows the first. At the end models that learn from
+# your functions fill in blanks, and you measure what each part of the design is good for.
 #
-# Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other
-# sizes, numbers, texts and models. What is given stays as it is, and a result is new. No answer sets a seed or
-# stops the recording of gradients. The exercises take about two and a half hours, without the written questions
-# and the runs, and need no GPU. "The paper" is always Devlin et al. (2019), BERT: Bidirectional Encoder
-# Representations from Transformers.
+# Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
+# numbers, texts and models. Your functions return new objects and do not change their arguments. No answer sets a seed
+# or stops the recording of gradients. The exercises take about two and a half hours, without the written questions and
+# the runs, and need no GPU. "The paper" is always Devlin et al. (2019), BERT: Bidirectional Encoder Representations
+# from Transformers.
 
 # %% tags=["setup"]
 
@@ -62,12 +62,11 @@ student.sign(STUDENT, KEY)
 # %% [markdown]
 # ## 7.1 A word in pieces
 #
-# BERT knows about thirty thousand pieces. A rare word is cut into several of them: from
-# left to right, and each time the **longest** piece that fits is taken. A piece that does not begin the word is
-# written with `##` before it: `able` begins a word, `##able` goes on with one.
+# BERT knows about thirty thousand pieces. A rare word is cut into several of them: from left to right, and each time
+# the **longest** piece that fits is taken. A piece that does not begin the word is written with `##` before it: `able`
+# begins a word, `##able` continues one.
 #
-# Nothing is ever taken back. If at some place no piece fits, the whole word is unknown, however good its beginning
-# was.
+# No choice is ever undone. If no piece fits at some place, the whole word is unknown, even if its beginning was found.
 #
 # **Predict first.** The vocabulary is `un`, `unabl`, `able`, `##able`, `##e`. What becomes of `unable`?
 #
@@ -75,19 +74,18 @@ student.sign(STUDENT, KEY)
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `range(len(word), start, -1)` tries the longest ends first. `word[start:end]` is what lies between.
+# `range(len(word), start, -1)` tries the longest ends first. `word[start:end]` is the stretch between them.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# What was cut off so far is worth nothing if the rest cannot be cut: the result is `[unk]`, not the pieces and
-# then `unk`.
+# If the rest cannot be cut, the pieces found so far do not count: the result is `[unk]`, not the pieces and then `unk`.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
 # too long: [unk]. start = 0; while start is in the word: for each end, the last one first: is the stretch, with ## if
-# start is not 0, in the vocabulary? Then keep it and go on at end. If no end fits: [unk].
+# start is not 0, in the vocabulary? Then keep it and continue at end. If no end fits: [unk].
 # </details>
 
 
@@ -137,7 +135,8 @@ for word in ("unable", "able", "player", "replaying", "theanthropy", "playful"):
 # %% [markdown]
 # ## 7.2 Three embeddings
 #
-# Attention knows no order and no sentences. So each piece gets three vectors, and BERT reads their sum:
+# Attention knows neither the order of tokens nor which sentence they belong to. So each piece gets three vectors, and
+# BERT reads their sum:
 #
 # $$e_t = \mathrm{LayerNorm}\big(W_{ids_t} + P_t + S_{types_t}\big).$$
 #
@@ -145,8 +144,8 @@ for word in ("unable", "able", "player", "replaying", "theanthropy", "playful"):
 # **through** both sentences, not within each. BERT's norm adds only $10^{-12}$ to the variance,
 # and its weights start with a standard deviation of $0.02$.
 #
-# **Predict first.** How many tokens can a model read whose $P$ has $512$ rows? And how many can it read after you
-# made it longer, without training it?
+# **Predict first.** How many tokens can a model read whose $P$ has $512$ rows? And how many can it read if you make $P$
+# longer, but do not train it?
 #
 # **Exercise 7.2** (2 points, about 15 minutes, easy). Write `BertEmbeddings`.
 #
@@ -157,7 +156,7 @@ for word in ("unable", "able", "player", "replaying", "theanthropy", "playful"):
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `torch.arange(T)` lies on the processor, wherever the ids are. It takes a `device`.
+# `torch.arange(T)` is on the processor, wherever the ids are. It takes a `device`.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -234,22 +233,22 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# Tokens 1 and 4 are the same word, and 3 and 6 the same `[SEP]`: equal rows on the left, different ones on the
-# right. A 513th place would have a row that nobody ever trained.
+# Tokens 1 and 4 are the same word, and tokens 3 and 6 are both `[SEP]`: their rows are equal on the left and differ on
+# the right. A 513th place would have a row that was never trained.
 
 # %% [markdown]
 # ## 7.3 Hide some of them
 #
-# Of all tokens, 15% are **chosen**, and only for these is there a loss. What stands in the place of a chosen one is
-# then drawn (section 3.1 of the paper):
+# 15% of all tokens are **chosen**, and only these have a loss. What replaces a chosen token is then drawn (section 3.1
+# of the paper):
 #
 # $$\text{chosen} \rightarrow \begin{cases} \texttt{[MASK]} & 80\% \\ \text{a random token} & 10\% \\
 # \text{the token itself} & 10\%. \end{cases}$$
 #
 # The model never knows which tokens it is asked for, so it has to keep a good guess of every one.
 #
-# **Predict first.** You first set 80% of the chosen ones to `[MASK]`, then draw again, among those that are left,
-# who becomes a random token. With which probability?
+# **Predict first.** You first set 80% of the chosen tokens to `[MASK]`. Then you draw which of the remaining ones
+# become random tokens. With which probability?
 #
 # **Exercise 7.3** (3 points, about 20 minutes, medium). Write `mask_tokens`.
 #
@@ -261,7 +260,7 @@ plots.heatmaps(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `inputs[where] = mask_id` also writes into `ids` if `inputs` is `ids` and no copy.
+# `inputs[where] = mask_id` also writes into `ids` if `inputs` is `ids` itself and not a copy.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -328,9 +327,9 @@ plots.pieces(
 )
 
 # %% [markdown]
-# Twice as many as usual are chosen here, so that there is something to see. A kept token looks like any other,
-# and the loss asks for it all the same. And the second draw? With one half: it is 10% of all the chosen ones,
-# and half of those that are left.
+# Twice as many tokens as usual are chosen here, so that you can see the effect. A kept token looks like any other, and
+# the loss asks for it all the same. And the second draw? Its probability is one half: 10% of all chosen tokens are half
+# of those that are left.
 #
 # **Play.** Hide more and more. When can you no longer guess the sentence yourself?
 
@@ -350,17 +349,17 @@ interactive(hidden, share=[0.0, 0.15, 0.3, 0.5, 0.7, 0.9], draw=range(1, 7), sta
 # %% [markdown]
 # ## 7.4 The same masks again?
 #
-# BERT's masks were drawn once, when the data were written, each sequence ten times over. In forty epochs
-# a sequence then meets each of its ten masks four times: RoBERTa's authors call that **static** masking
-# (Liu et al. 2019, section 4.1). They drew anew each time: **dynamic**.
+# BERT's masks were drawn once, when the data were written: ten masks for each sequence. In forty epochs each of the ten
+# is then used four times: RoBERTa's authors call that **static** masking (Liu et al. 2019, section 4.1). They drew a
+# new mask each time: **dynamic** masking.
 #
 # Both can be had without storing a mask. A mask follows from its seed:
 #
 # $$\mathrm{mask}_e = \mathrm{draw}\big(G(s,\, e \bmod n)\big), \qquad
 # \text{dynamic: } \mathrm{draw}\big(G(s, e)\big).$$
 #
-# **Predict first.** One mask hides 15% of the tokens. Which share is asked for at least once by ten of
-# them, which by forty?
+# **Predict first.** One mask hides 15% of the tokens. Which share of the tokens is hidden at least once by ten masks,
+# and which by forty?
 #
 # **Exercise 7.4** (2 points, about 15 minutes, medium). Write `Masking`.
 #
@@ -440,23 +439,23 @@ alt += "fifths after ten epochs, dynamic masking goes on to all."
 plots.curves(shares, xlabel="epochs", ylabel="tokens asked for so far", alt=alt)
 
 # %% [markdown]
-# Ten masks ask for four fifths of the tokens: a fifth of the text is never a question. RoBERTa's authors call dynamic
-# masks "comparable or slightly better" (section 4.1). In their table 1 SQuAD 2.0 gains 0.4 points and SST-2 0.4, and
-# MNLI loses 0.3.
+# Ten masks hide four fifths of the tokens at least once: a fifth of the text is never asked for. RoBERTa's authors call
+# dynamic masks "comparable or slightly better" (section 4.1). In their table 1 SQuAD 2.0 gains 0.4 points and SST-2
+# 0.4, and MNLI loses 0.3.
 
 # %% [markdown]
 # ## 7.5 Which sentence comes next?
 #
-# The second task works on pairs. Half of the time `b` is the sentence after `a`, otherwise one of another document. In
-# BERT a "sentence" is any span of contiguous text (section 3), mostly longer than one sentence; here it is a real one.
-# A small classifier reads the state $C$ of `[CLS]` and decides:
+# The second task works on pairs. Half of the time `b` is the sentence after `a`; otherwise it is a sentence from
+# another document. In BERT a "sentence" is any span of contiguous text (section 3), mostly longer than one sentence;
+# here it is a real sentence. A small classifier reads the state $C$ of `[CLS]` and decides:
 #
 # $$p(\text{next}) = \mathrm{softmax}(W C)_0.$$
 #
-# $C$ is a vector, no label. And in the library's `next_sentence_label`, **0** means "is next".
+# $C$ is a vector, not a label. And in the library's `next_sentence_label`, **0** means "is next".
 #
-# **Predict first.** With a document of three sentences and one of three hundred: if you draw a document first,
-# then a sentence, how often does each sentence come?
+# **Predict first.** One document has three sentences, another three hundred. If you draw a document first and then a
+# sentence, how often is each sentence drawn?
 #
 # **Exercise 7.5** (2 points, about 15 minutes, medium). Write `nsp_pairs`.
 #
@@ -531,15 +530,15 @@ for a, b, label in nsp_pairs(documents, 6, random.Random(3)):
     print(f"{label} {'is next' if label == 0 else 'is not ':7}  {a:26} {b}")
 
 # %% [markdown]
-# Look at the pairs with label 1: you need no sense of order to tell them, the topic is enough. A sentence of
-# a short document and one of a long one come equally often, as you were asked; by documents first, those of the
-# short one would come far too often.
+# Look at the pairs with label 1: you can recognise them by the topic alone, without knowing the order. Sentences of
+# short and long documents are drawn equally often, as you were asked. Drawing a document first would draw the sentences
+# of short ones far too often.
 
 # %% [markdown]
 # ## 7.6 What it costs to be wrong
 #
-# Take one sentence with two blanks. The model gives a distribution for each. Its **negative log-likelihood** treats
-# the blanks as independent, given what is visible:
+# Take one sentence with two blanks. The model gives a distribution for each blank. Its **negative log-likelihood**
+# treats the blanks as independent, given what is visible:
 #
 # $$-\log p(\text{both}) = -\log p_1(y_1) - \log p_2(y_2).$$
 #
@@ -559,7 +558,7 @@ for a, b, label in nsp_pairs(documents, 6, random.Random(3)):
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# The mean of nothing is NaN, and one NaN in a sum of losses spoils every weight. And `math.log(0)` raises.
+# The mean of no numbers is NaN, and one NaN in a sum of losses spoils every weight. And `math.log(0)` raises.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -620,28 +619,28 @@ for V in (2, 100, 30522):
     print(f"{V:6} pieces, all alike: {masked_nll(torch.zeros(1, 6, V), labels % V - 100 * (labels < 0)):.2f} nats")
 
 # %% [markdown]
-# The loss of knowing nothing is $\log V$: with BERT's vocabulary about ten nats. A loss far above it means
-# that a model is sure and wrong. Short batches do come without a chosen token; the library's own loss is then NaN.
+# A model that knows nothing has a loss of $\log V$, which is about ten nats with BERT's vocabulary. If a model's loss
+# is far above that, it is sure and wrong. A short batch may have no chosen token; the library's own loss is then NaN.
 
 # %% [markdown]
 # ## 7.7 A head that is not new
 #
-# From the state of a blank to the logits of all pieces: a linear map would need $V \cdot d$ new weights. BERT asks
-# its own embeddings instead. A piece scores high if its row looks like the state:
+# A linear map from the state of a blank to the logits of all pieces would need $V \cdot d$ new weights. BERT uses its
+# own embeddings instead. A piece scores high if its row is similar to the state:
 #
 # $$\mathrm{logits} = E\; \mathrm{LayerNorm}\big(\mathrm{gelu}(W h + b)\big) + c.$$
 #
-# $E$ is the table of 7.2 itself, **tied**: a change of one is a change of the other. Only $W$, $b$, the norm and
+# $E$ is the same table as in 7.2. The two are **tied**: if one changes, so does the other. Only $W$, $b$, the norm and
 # the bias $c$ are new.
 #
-# **Predict first.** How many new numbers are that for BERT-base, with $d = 768$ and $V = 30{,}522$? How many without
-# tying?
+# **Predict first.** How many new numbers does BERT-base need, with $d = 768$ and $V = 30{,}522$? How many would it need
+# without tying?
 #
 # **Exercise 7.7** (2 points, about 15 minutes, medium). Write `MLMHead`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `F.linear(x, weight, bias)`; `F.gelu`, as it is without arguments.
+# `F.linear(x, weight, bias)`; `F.gelu` with its default arguments.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -708,21 +707,21 @@ for name, spread in (("BERT's start, 0.02", 0.02), ("torch's start, 1", 1.0)):
     print(f"{name}: the loss of a fresh head is {loss:.1f}, and log V is {math.log(5000):.1f}")
 
 # %% [markdown]
-# With torch's own start the logits of a tied head are far too large: the fresh model is sure, and wrong. That is why
-# the three tables of 7.2 start small.
+# With torch's default initialisation, the logits of a tied head are far too large: the fresh model is sure, and wrong.
+# That is why the three tables of 7.2 start with small numbers.
 
 # %% [markdown]
 # ## 7.8 Fill in
 #
-# Now a whole model. For each `[MASK]` of a text it gives a distribution over all pieces,
+# Now you use a whole model. For each `[MASK]` in a text it gives a distribution over all pieces,
 #
 # $$p_t = \mathrm{softmax}(\mathrm{logits}_t), \qquad t \text{ with } ids_t = \texttt{[MASK]},$$
 #
 # and you want the best few of them, with their probabilities. They are shares of the **whole** vocabulary, so the five
 # best rarely sum to one.
 #
-# Places count in the sequence that the model reads, with `[CLS]` and with every piece, not in words. And a model that
-# trains drops states: switch that off while you ask, and leave the model as you found it.
+# Places are counted in the sequence that the model reads, with `[CLS]` and every piece, not in words. In training mode,
+# dropout is on: switch it off for the call, and leave the model as you found it.
 #
 # **Predict first.** Two blanks are filled, each with its best piece. Is that the best pair?
 #
@@ -730,13 +729,13 @@ for name, spread in (("BERT's start, 0.02", 0.02), ("torch's start, 1", 1.0)):
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `tokenizer(text, return_tensors="pt")` gives what the model wants: `model(**batch).logits`. Further
+# `tokenizer(text, return_tensors="pt")` gives what the model needs: `model(**batch).logits`. See also
 # `tokenizer.mask_token_id`, `tokenizer.convert_ids_to_tokens` and `torch.topk`.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `model.train()` at the end is wrong for a model that came in evaluation mode. Remember `model.training`.
+# `model.train()` at the end is wrong if the model was in evaluation mode. Remember `model.training`.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -781,7 +780,8 @@ checks.fill_mask(fill_mask)
 
 # %% [markdown]
 # To see it work, train a BERT of two thin layers, for a few seconds, on sentences of a made-up little world. Your
-# `mask_tokens` hides, your `masked_nll` asks. First the sentences, and a tokenizer for them.
+# `mask_tokens` hides the tokens, and your `masked_nll` computes the loss. First the sentences, and a tokenizer for
+# them.
 
 # %%
 import tempfile
@@ -833,14 +833,14 @@ alt = (
 plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="piece", ylabel="probability", alt=alt)
 
 # %% [markdown]
-# Bees and dogs are in the garden, so both blanks are torn between two worlds. They are filled independently: nothing
-# keeps the model from a dog that likes flowers. Whether the best piece of one blank fits that of the other is luck.
+# Bees and dogs are in the garden, so each blank could be about either. They are filled independently: nothing keeps the
+# model from a dog that likes flowers. It is luck if the best pieces of both blanks fit together.
 
 # %% [markdown]
 # ## 7.9 What one step costs
 #
-# Weight decay pulls towards zero what multiplies inputs. Biases and the weights of norms are spared, and a matrix that
-# two parts share must not be pulled twice. In numbers, one step of BERT reads
+# Weight decay pulls the weights that multiply inputs towards zero. It spares biases and the weights of norms, and must
+# not pull a matrix twice if two parts share it. In numbers, one step of BERT reads
 #
 # $$\text{tokens} = \text{sequences} \times \text{length}, \qquad \text{epochs} = \frac{\text{steps} \times
 # \text{tokens}}{\text{words of the corpus}},$$
@@ -848,7 +848,7 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 # which, like the paper, takes a token for a word. Then look up what the paper really says. A **point** is a difference
 # of two percentages.
 #
-# **Predict first.** Of all tokens of a step, which share does the model see as `[MASK]`?
+# **Predict first.** Which share of all tokens of a step does the model see as `[MASK]`?
 #
 # **Exercise 7.9** (3 points, about 20 minutes, medium). Write `decay_groups`, `step_facts` and `bert_facts`, with these
 # keys:
@@ -872,7 +872,7 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A list of names such as `["bias", "LayerNorm.weight"]` misses every norm that is called otherwise.
+# A list of names such as `["bias", "LayerNorm.weight"]` misses every norm with another name.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -930,20 +930,20 @@ alt = "One stacked bar: of the tokens of a step most are not asked for; of the r
 plots.bars(rows, labels=["one step"], xlabel="BERT's pretraining", ylabel="tokens", stacked=True, alt=alt)
 
 # %% [markdown]
-# Six tokens in seven are read, and paid for, without any loss; a model that reads left to right has
-# one at every token. That is the price of seeing both sides.
+# Six tokens in seven are read, and cost computation, but have no loss; a model that reads left to right has a loss at
+# every token. That is the price of seeing both sides.
 #
-# What BERT read: BooksCorpus with 800 million words and the English Wikipedia with 2,500 million, of which lists,
-# tables and headings were left out (section 3.1). Each of the two models was pretrained for four days (appendix A.2).
-# To fine-tune one is cheap beside that: each result of the paper takes an hour at most on one Cloud TPU (section 3.2).
+# What BERT read: BooksCorpus with 800 million words and the English Wikipedia with 2,500 million, without its lists,
+# tables and headings (section 3.1). Each of the two models was pretrained for four days (appendix A.2). Fine-tuning is
+# cheap compared with that: each result of the paper takes an hour at most on one Cloud TPU (section 3.2).
 
 # %% [markdown]
 # ## Experiment: what a mask teaches
 #
-# Table 8 of the paper changes what becomes of the chosen tokens, and shows what tasks make of it. Look closer, at the
-# loss itself: at `[MASK]`, at tokens that were **kept**, and at **random** ones. Four models, each the first layers
-# of a real encoder with a fresh head, learn from four rows of the table. Two more start from nothing and take equally
-# many steps: one masks, one reads from left to right.
+# Table 8 of the paper varies what becomes of the chosen tokens, and shows how results on tasks change. Here you look at
+# the loss itself: at `[MASK]`, at tokens that were **kept**, and at **random** ones. Four models, each the first layers
+# of a real encoder with a fresh head, learn from four rows of the table. Two more start from random weights and take
+# equally many steps: one learns from masks, one reads from left to right.
 #
 # `COURSE_PROFILE` decides the size: `cpu` is a small encoder that reads the documentation of the course's libraries,
 # `gpu` is BERT on the same text, and `smoke` a tiny one on made-up words. Smoke runs show all that follows,
@@ -953,10 +953,9 @@ plots.bars(rows, labels=["one step"], xlabel="BERT's pretraining", ylabel="token
 #
 # <!-- box: packaged encoder -->
 #
-# The runs use your `mask_tokens`, `masked_nll` and `MLMHead` where you have passed their checks in this session, and
-# the course's otherwise. Yours are compared with the course's as they run, and left where they give something
-# else, even something as good, such as other random numbers: the grader must be able to repeat a run without
-# your code.
+# The runs use your `mask_tokens`, `masked_nll` and `MLMHead` if you have passed their checks in this session; otherwise
+# they use the course's. If one of yours gives a different result from the course's, even an equally good one such as
+# other random numbers, the run uses the course's. The grader must be able to repeat a run without your code.
 
 # %% tags=["experiment"]
 experiments = pretraining.experiments("07_bert_pretraining")
@@ -969,12 +968,12 @@ results = results_folder(say=True)
 # %% [markdown]
 # ## All runs
 #
-# Every run leaves one file: its losses at nine places of each validation sequence. Three hold `[MASK]`, three their own
-# token, three a random one, the same for all. A model that reads from left to right is asked for the
-# same tokens of the untouched text. Means are computed from these losses, here and in grading. An edited or copied
-# file is refused, and so is a seed that is not yours.
+# Every run writes one file with its losses at nine places of each validation sequence. Three places hold `[MASK]`,
+# three their own token, and three a random one; the places are the same for all runs. A model that reads from left to
+# right is asked for the same tokens of the untouched text. Means are computed from these losses, here and in grading.
+# An edited or copied file is refused, and so is a seed that is not yours.
 #
-# **Predict first.** Which row is best at kept tokens, and where does it pay?
+# **Predict first.** Which row is best at kept tokens, and at which tokens does it pay for that?
 #
 # The runs take minutes on a GPU, and about an hour without one. Interrupt them whenever you like: finished seeds are
 # kept.
@@ -991,7 +990,7 @@ across(rows, pretraining.METRICS)
 # ## 7.10 Which row copies?
 #
 # The loss at a visible token has two sides. A model that **copies** what it sees is sure where the token was kept, and
-# lost where it was replaced by a random one. So its loss at random tokens is far above its loss at kept ones. A model
+# wrong where it was replaced by a random one. So its loss at random tokens is far above its loss at kept ones. A model
 # that doubts what it sees has a smaller gap. Let the table say which row copies most, in the mean over its seeds.
 #
 # **Exercise 7.10** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
@@ -1072,25 +1071,26 @@ pretraining.picture(
 ) if known else None
 
 # %% [markdown]
-# In the recorded runs the four rows differ by a tenth of a nat at `[MASK]`: that the two which keep nothing are behind
-# BERT's is shown, and it is little. Elsewhere they are far apart, by one nat at random tokens and by nearly five at
+# In the recorded runs the four rows differ by a tenth of a nat at `[MASK]`: that the two rows that keep no tokens are
+# slightly worse than BERT's is shown. Elsewhere they are far apart, by one nat at random tokens and by nearly five at
 # kept ones. A model that was asked at `[MASK]` alone loses even more at a token that it can read than at one that is
-# hidden. So does the one that was also asked at random tokens: what is there never was the answer. A model that
-# keeps tokens but never replaces any learns to copy: it is best on kept tokens and worst of all on random ones. Only
-# BERT's mixture reads the token, and doubts it.
+# hidden. So does the one that was also asked at random tokens: what is there never was the answer. A model that keeps
+# tokens but never replaces any learns to copy: it is best on kept tokens and worst of all on random ones. Only BERT's
+# mixture reads the token but does not trust it blindly.
 #
 # From nothing, the model that reads from left to right is ahead by 0.9 nats at the same tokens: it was asked at each
-# token, the other at one in seven, and at `[MASK]` that one has hardly left the counting. This says who learns faster
-# per step, and nothing about who is better in the end: the left-to-right model never sees the right side.
+# token, and the masked model at one in seven. At `[MASK]` the masked model has hardly learned more than how frequent
+# each token is. This says which model learns faster per step, and nothing about which is better in the end: the
+# left-to-right model never sees the right side.
 
 # %% [markdown]
 # ### How much to mask, how many heads, how deep
 #
 # BERT masks 15%. Fewer blanks teach less in each step; more blanks leave less to read. And table 6 of the paper says
-# that deeper models are better. The runs below came with the course, five seeds each: models from nothing, on the same
-# text as yours, trained more than ten times as long. One thing varies in each row. All are asked at the same places, at
-# which three tokens of a sequence are masked. So a model that was trained on few blanks is asked what it knows, and one
-# that was trained on many is not.
+# that deeper models are better. The runs below came with the course, five seeds each. Their models start from random
+# weights, and learn from the same text as yours for more than ten times as many steps. One thing varies in each row.
+# All are asked at the same places, at which three tokens of a sequence are masked. So the test is like the training of
+# a model with few blanks, and unlike that of a model with many.
 
 # %% tags=["experiment"]
 longer = pretraining.recorded_longer()
@@ -1105,20 +1105,19 @@ for what, pairs in pretraining.longer_compared().items():
 
 # %% [markdown]
 # With more blanks they learn faster. After as many steps, the models with 30% and with 50% are ahead of the one with
-# 15%, at places where they are asked something that they never trained on: so few blanks. Wettig et al. (2023) name two
-# effects: more blanks make the question harder, and more answers are learned from in each step. In so short a training
-# the second wins. For BERT-large, after fine-tuning, they found two tokens in five better than 15%; that is not
-# measured here.
+# 15%, although they were never trained on so few blanks as the test has. Wettig et al. (2023) name two effects: more
+# blanks make the question harder, and more answers are learned from in each step. In so short a training the second
+# wins. For BERT-large, after fine-tuning, they found two tokens in five better than 15%; that is not measured here.
 #
-# Heads and layers show less than table 6. One head of width 192 is level with three; twelve heads, 16 wide, are far
-# behind. Of one, two, four and eight layers no difference is shown. Look at the seeds before you believe either: first
-# every model learns how frequent the pieces are, and it stays there until it finds a use for the neighbours. Some find
-# it early, some late, and two of the five models with eight layers had hardly found it at the end. So these runs say
-# when a model begins to learn, with one rate for all. What it has learned in the end, which is what table 6 says, would
-# need each model's best rate, and hundreds of times as many steps.
+# Heads and layers show less than in table 6. One head of width 192 is as good as three heads; twelve heads, 16 wide,
+# are far behind. Between one, two, four and eight layers no difference is shown. Look at the seeds before you believe
+# either. Every model first learns how frequent the pieces are, and improves no further until it finds a use for the
+# neighbours. Some find it early, some late, and two of the five models with eight layers had hardly found it at the
+# end. So these runs say when a model begins to learn, with one rate for all. To say what each has learned in the end,
+# as table 6 does, one would need each model's best rate, and hundreds of times as many steps.
 
 # %% [markdown]
-# Last, ask the model of the first row yourself. It is trained once more, with your first seed, and your `fill_mask`
+# Last, try the model of the first row yourself. It is trained once more, with your first seed, and your `fill_mask`
 # reads it. Write sentences of your own: words in lower case, and spaces around `.` and `,` as in its text.
 
 # %% tags=["experiment"]
@@ -1141,7 +1140,7 @@ alt = f"The five best pieces for the blank in: {sentences[0]}"
 plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="piece", ylabel="probability", alt=alt)
 
 # %% [markdown]
-# It knows the text it was trained on, and little else: what it says of Paris, it says of arrays.
+# It knows the text it was trained on, and little else: ask it about Paris, and it answers about arrays.
 
 # %% [markdown]
 # **Question 7.W1** (2 points). Read your own table (in the profile `smoke`: the recorded one, if there is one). Which
@@ -1209,7 +1208,7 @@ scoreboard(checks)
 # %% [markdown]
 # ## 7.S1 Whole words
 #
-# A stretch exercise: it has a check, and nobody grades it.
+# This stretch exercise has a check, but it is not graded.
 #
 # `mask_tokens` hides pieces one by one. If a word has three pieces, usually two remain visible and the third is easy
 # to guess: the task becomes spelling. In 2019 BERT's authors published models for which all pieces of a chosen
@@ -1222,12 +1221,12 @@ scoreboard(checks)
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `draws.gather(1, places)` takes from each row of draws what stands at the places of the same row.
+# `draws.gather(1, places)` takes from each row of draws the values at the places in the same row.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `draws[-1]` is the last draw and no error: a special token would share the fate of a word.
+# `draws[-1]` is the last draw, and not an error: a special token would be treated like the last word.
 # </details>
 
 
@@ -1279,4 +1278,4 @@ for name, chosen in (("pieces", single), ("words", whole), ("the words of pieces
     print(f"{name:>20}: {chosen[many >= 0].float().mean():.1%} of the pieces are chosen")
 
 # %% [markdown]
-# No: then a word of four pieces is chosen about three times as often as one of one piece.
+# No: then a word of four pieces is chosen about three times as often as a word of one piece.

@@ -81,7 +81,7 @@ CLAIMS: dict[str, Callable[[], bool]] = {
         mean(f"{tagging.LINEAR}, state 6") - mean(f"{tagging.LINEAR}, state 0") < 1
     ),
     "A BiLSTM adds much at every state.": lambda: min(gains()) > 15,
-    "it too is far better in the middle": lambda: (
+    "the BiLSTM, too, is far better on the middle state.": lambda: (
         mean(MIDDLE[1]) > 8 + max(mean(f"{tagging.BILSTM}, state {state}") for state in (0, 6))
     ),
     "There it comes near the encoder that was fine-tuned as a whole, which is still a few points ahead.": lambda: (
