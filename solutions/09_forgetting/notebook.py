@@ -13,15 +13,15 @@
 # %% [markdown]
 # # 9. What was known before
 #
-# A model learns to answer one question, then a second one, and gets worse at the first. Nobody told it to keep what it
-# knew: gradients ask only about the batch at hand. This is called **catastrophic forgetting**.
+# A model learns to answer one question, then a second one, and gets worse at the first. Nothing in the loss asks it to
+# keep what it knew: gradients depend only on the current batch. This is called **catastrophic forgetting**.
 #
-# Here you measure it, then build what people do against it: mix the tasks, keep some old examples, hold on to old
-# weights, get conflicting gradients out of each other's way, or give each task a small part of its own.
+# Here you measure it, then build the usual remedies: mix the tasks, keep some old examples, stay close to old weights,
+# remove conflicts between gradients, or give each task a small part of its own.
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
-# numbers, models and orders of calls. What is given is changed only where the text asks for it. The exercises take
-# about three hours, without the written questions, and need no GPU.
+# numbers, models and orders of calls. Your functions change their arguments only where the text asks for it. The
+# exercises take about three hours, without the written questions, and need no GPU.
 
 # %% tags=["setup"] needs="adapters"
 
@@ -59,13 +59,13 @@ student.sign(STUDENT, KEY)
 # %% [markdown]
 # ## 9.1 One encoder, a head for each task
 #
-# To see what is forgotten, one must know which weights belong to whom. Here all tasks share one encoder, and each has
-# a **head** of its own: a linear map that reads the state of the first token,
+# To see what is forgotten, one must know which weights belong to which task. Here all tasks share one encoder, and each
+# has its own **head**: a linear map that reads the state of the first token,
 #
 # $$\text{logits} = W_{\text{task}}\, h_0 + b_{\text{task}}.$$
 #
-# Heads may have different numbers of classes, and a new one comes when a new task comes. A step on task B moves the
-# encoder, which is shared, and the head of B. The head of A stays as it is, to the last bit.
+# Heads may have different numbers of classes, and each new task gets a new head. A step on task B changes the shared
+# encoder and the head of B. The head of A stays exactly as it is.
 #
 # **Predict first.** Training on B does not touch the head of A. Do the answers to A stay the same?
 #
@@ -78,13 +78,13 @@ student.sign(STUDENT, KEY)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A new `nn.Linear` lies on the CPU, in single precision. The encoder may have been moved before.
+# A new `nn.Linear` is on the CPU, in single precision. The encoder may be on another device.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# add_task: refuse a name that is there; make a linear map; bring it to where a parameter of the encoder is; keep it.
-# forward: the states at place 0 through the head of the task.
+# add_task: refuse a name that exists; make a linear map; move it to the device and type of an encoder parameter; keep
+# it. forward: the states at place 0 through the head of the task.
 # </details>
 
 
@@ -157,22 +157,22 @@ alt = "How far three parts move while B is trained: the encoder and the head of 
 plots.curves(moved, x=steps, xlabel="steps on task B", ylabel="distance from the start", alt=alt)
 
 # %% [markdown]
-# The head of A is untouched, and its answers change all the same: it reads other states than those it was made for.
-# Forgetting sits in what is shared.
+# The head of A is untouched, but its answers still change: it reads other states than those it was trained on.
+# Forgetting happens in the shared weights.
 
 # %% [markdown]
 # ## 9.2 Look at everything, each time
 #
-# Train tasks one after the other, and after each of them measure all. That gives the matrix of Lopez-Paz and Ranzato
-# (2017):
+# Train tasks one after the other, and measure the accuracy on all tasks after each. That gives the matrix of Lopez-Paz
+# and Ranzato (2017):
 #
 # $$R_{i,j} = \text{accuracy at task } j \text{ after the first } i \text{ tasks were learned}.$$
 #
-# Row 0 comes before anything was learned. On the diagonal stands what was just learned, below it what is left of
-# earlier tasks, above it what is known of tasks that are still to come. It is one model that goes through all of
-# them. And looking must change nothing: it happens in evaluation mode and without gradients.
+# Row 0 is measured before anything was learned. The diagonal shows the task just learned; entries below it show what is
+# left of earlier tasks, and entries above it show what is known of later ones. One model learns all tasks in turn.
+# Measuring must change nothing: it happens in evaluation mode and without gradients.
 #
-# **Predict first.** What stands above the diagonal if the tasks have nothing in common?
+# **Predict first.** What are the entries above the diagonal if the tasks have nothing in common?
 #
 # **Exercise 9.2** (2 points, about 15 minutes, medium). Write `accuracy_matrix`.
 #
@@ -183,13 +183,13 @@ plots.curves(moved, x=steps, xlabel="steps on task B", ylabel="distance from the
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# After the first look, the model is in evaluation mode, unless somebody switches back before the next training.
+# After the first measurement the model is in evaluation mode. Switch back before the next training.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
 # a row of all tasks, not yet trained; then for each task: training mode, train, a row of all tasks. A row: evaluation
-# mode, no gradients, evaluate each task. Last: the mode that the model came with.
+# mode, no gradients, evaluate each task. Last: back to the mode in which the model was given.
 # </details>
 
 
@@ -256,9 +256,9 @@ rows = ["before", *(f"after {name}" for name in directions)]
 plots.tables({"accuracy": R}, rows=rows, columns=list(directions), alt=alt, limits=(0.2, 1))
 
 # %% [markdown]
-# If tasks have nothing in common, a coin's accuracy stands above the diagonal. Where they are alike, some of the
-# later one is known before it was learned, and learning it brings back the earlier one. Where they contradict each
-# other, accuracy falls below that of a coin.
+# If tasks have nothing in common, accuracy above the diagonal is that of a coin. If two tasks are alike, part of the
+# later one is known before it is learned, and learning it brings back the earlier one. If they contradict each other,
+# accuracy falls below that of a coin.
 
 # %% [markdown]
 # ## 9.3 Four numbers
@@ -272,10 +272,9 @@ plots.tables({"accuracy": R}, rows=rows, columns=list(directions), alt=alt, limi
 # $$\text{forgetting} = \frac{1}{T-1} \sum_{j<T} \big(\max_{1 \le i < T} R_{i,j} - R_{T,j}\big), \qquad
 # \text{forward} = \frac{1}{T-1} \sum_{j>1} (R_{j-1,j} - R_{0,j}).$$
 #
-# Backward transfer (Lopez-Paz and Ranzato 2017) compares the end with the moment a task was learned. Forgetting
-# (Chaudhry et al. 2018) compares it with the best the model ever was, once it had learned something. Forward transfer
-# asks what a task gained before its turn. The last task has had no time to be forgotten, the first had nothing before
-# it.
+# Backward transfer (Lopez-Paz and Ranzato 2017) compares the end with the moment when a task was learned. Forgetting
+# (Chaudhry et al. 2018) compares the end with the best accuracy since the first task was learned. Forward transfer is
+# what a task gained before its turn. The last task had no time to be forgotten, and the first had no task before it.
 #
 # **Predict first.** Can backward transfer be positive? And is it always the opposite of forgetting?
 #
@@ -283,7 +282,7 @@ plots.tables({"accuracy": R}, rows=rows, columns=list(directions), alt=alt, limi
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `R.diagonal(offset)` walks down from another corner; `R.max(dim=0).values` is a maximum for each column.
+# `R.diagonal(offset)` is another diagonal; `R.max(dim=0).values` is a maximum for each column.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -293,8 +292,8 @@ plots.tables({"accuracy": R}, rows=rows, columns=list(directions), alt=alt, limi
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# just learned: entries (1, 0), (2, 1), ...; before their turn: (1, 1), (2, 2), ...; the end: the last row. Each a mean
-# over the columns that take part; 0 if there are none.
+# just learned: entries (1, 0), (2, 1), ...; before their turn: (1, 1), (2, 2), ...; the end: the last row. Each result
+# is a mean over the columns that take part; 0 if there are none.
 # </details>
 
 
@@ -357,21 +356,20 @@ alt += "fall; where a task rose first and fell later, there is forgetting althou
 plots.bars(numbers, labels=list(stories), ylabel="accuracy", alt=alt)
 
 # %% [markdown]
-# Backward transfer is positive where later tasks teach earlier ones. It is minus the forgetting where each task was at
-# its best when it had just been learned. In the last story the first task rose and fell: it ends where it began,
-# and has forgotten all the same.
+# Backward transfer is positive if later tasks help earlier ones. It equals minus the forgetting if each task was at its
+# best when it had just been learned. In the last story, accuracy on the first task rose and fell: it ends where it
+# began, and yet something was forgotten.
 
 # %% [markdown]
 # ## 9.4 Who is asked how often?
 #
-# Train all tasks at once, and none comes before another. But one task has a hundred times the examples of another.
-# In proportion to their sizes, the small one is hardly seen; with equal shares, it is seen so often that it is learned
-# by heart. In between lies a **temperature** $T$ (Raffel et al. 2020, section 3.5.2),
+# If all tasks are trained at once, none comes before another. But one task may have a hundred times as many examples as
+# another. With shares in proportion to their sizes, the small one is hardly seen; with equal shares, it is seen so
+# often that it is learned by heart. A **temperature** $T$ gives shares in between (Raffel et al. 2020, section 3.5.2),
 #
 # $$p_i = \frac{\min(n_i, K)^{1/T}}{\sum_j \min(n_j, K)^{1/T}},$$
 #
-# with a **cap** $K$ on what a task counts for. Multilingual BERT takes the exponent 0.7 over its languages, so
-# $T = 1/0.7$.
+# with a **cap** $K$ on the size of a task. Multilingual BERT uses the exponent 0.7 for its languages, so $T = 1/0.7$.
 #
 # **Predict first.** Which of the two helps more against one giant among many small tasks: a temperature or a cap?
 #
@@ -434,11 +432,11 @@ for words in ({}, {"temperature": 1 / 0.7}, {"temperature": 4}, {"cap": 50_000},
     print(f"{words or 'in proportion'}: epochs {epochs}")
 
 # %% [markdown]
-# A cap takes from the giants alone, so against one of them it is enough: the small ones' shares among themselves stay
-# as they were. A temperature pushes the smallest most. The last line shows the price: with equal shares, RTE is
-# repeated many times before MNLI has been seen once.
+# A cap reduces only the giants, so it is enough against one of them: the small tasks keep their shares relative to each
+# other. A temperature raises the smallest task most. The last line shows the price: with equal shares, RTE is repeated
+# many times before MNLI has been seen once.
 #
-# **Play.** Give RTE a tenth of the batches, with the smallest temperature that can. Caps are in thousands.
+# **Play.** Give RTE a tenth of the batches, with the smallest temperature that can do it. Caps are in thousands.
 
 
 # %%
@@ -457,16 +455,17 @@ interactive(
 # %% [markdown]
 # ## 9.5 A small memory
 #
-# If old tasks cannot be trained on as a whole, keep a few of their examples and mix them into what comes: **replay**.
-# The memory has places for $k$ examples, and nobody knows how many will come. Still, each of the $n$ that came so far
-# should be in it with the same probability. Algorithm R (Vitter 1985): the first $k$ are kept, and the $n$-th example,
-# $n > k$, is let in with probability
+# If you cannot keep all old data, keep a few examples and mix them into later batches: **replay**. The memory has
+# places for $k$ examples, and you do not know how many will come. Still, each of the $n$ examples so far should be in
+# it with the same probability. Algorithm R (Vitter 1985) keeps the first $k$, and lets in the $n$-th example, $n > k$,
+# with probability
 #
 # $$\frac{k}{n}.$$
 #
-# It then takes the place of one of the $k$ that are there, each as likely as the others.
+# It then replaces one of the $k$ examples in the memory, each with the same probability.
 #
-# **Predict first.** Let each newcomer in with probability one half. Whom does the memory hold after a while?
+# **Predict first.** Suppose you let in each new example with probability one half. Which examples does the memory hold
+# after a while?
 #
 # **Exercise 9.5** (2 points, about 20 minutes, medium). Write `Replay`.
 #
@@ -477,13 +476,13 @@ interactive(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# The newcomer itself counts in $n$. And `rng.sample` refuses to draw more than there are.
+# The new example itself counts in $n$. And `rng.sample` refuses to draw more than there are.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
 # add: count it; if there is a place, append it; else draw a number below the count, and if it is the number of a place,
-# put the newcomer there. sample: so many different ones, or all.
+# put the new example there. sample: that many different examples, or all.
 # </details>
 
 
@@ -545,21 +544,21 @@ alt += "alone where the oldest is dropped; and where every second one is let in,
 plots.curves(kept, x=stream, xlabel="number of the example", ylabel="share of memories that hold it", alt=alt)
 
 # %% [markdown]
-# Let in every second one, and the past fades: a memory of what happened lately helps no old task. Algorithm R lets in
-# fewer and fewer, just so many that all are alike.
+# If every second example is let in, the past fades: a memory of recent examples helps no old task. Algorithm R lets in
+# fewer and fewer, just enough that all examples are equally likely to be there.
 
 # %% [markdown]
 # ## 9.6 Which weights mattered?
 #
-# Without old examples, one can hold on to old weights. Not to all alike: elastic weight consolidation (Kirkpatrick et
-# al. 2017, equation 3) asks how much the answers depend on each. That is the diagonal of the **Fisher information**,
-# over the answers $y$ that the model itself gives:
+# Without old examples, one can keep weights near their old values, but not all equally. Elastic weight consolidation
+# (Kirkpatrick et al. 2017, equation 3) measures how much the answers depend on each weight. That is the diagonal of the
+# **Fisher information**, over the answers $y$ that the model itself gives:
 #
 # $$F_k = \frac{1}{N} \sum_n \sum_y p(y \mid x_n) \left(\frac{\partial \log p(y \mid x_n)}{\partial
 # \theta_k}\right)^2, \qquad \text{penalty} = \frac{\lambda}{2} \sum_k F_k\, (\theta_k - \theta^*_k)^2.$$
 #
-# No labels take part. The **anchor** $\theta^*$ is how the weights were when the old task was done: a copy, which does
-# not move when they move.
+# No labels are used. The **anchor** $\theta^*$ is a copy of the weights after the old task, which does not change when
+# they change.
 #
 # **Predict first.** What is the Fisher information of a weight if the model is quite sure of all its answers?
 #
@@ -567,12 +566,13 @@ plots.curves(kept, x=stream, xlabel="number of the example", ylabel="share of me
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `torch.autograd.grad(output, parameters, retain_graph=True, allow_unused=True)` leaves every `.grad` alone.
+# `torch.autograd.grad(output, parameters, retain_graph=True, allow_unused=True)` does not touch any `.grad`.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# The mean gradient squared is not the mean of squares: gradients of examples cancel. Square first, for each alone.
+# The square of the mean gradient is not the mean of the squares: gradients of different examples cancel. Square each
+# one first.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -656,16 +656,16 @@ alt += "the input of the largest values, nothing for the one with the smallest, 
 plots.heatmaps(information, limits=None, xlabel="input", ylabel="class", alt=alt)
 
 # %% [markdown]
-# An input that hardly varies has weights that hardly matter. And the surer the model, the less information: where
-# $p$ is 0 or 1, small moves change no answer. So EWC holds on least to a model that fits its task perfectly, which
-# is one reason why its strength must be tuned.
+# If an input hardly varies, its weights hardly matter. And the surer the model, the smaller the information: where $p$
+# is 0 or 1, small changes of the weights change no answer. So EWC protects a model least if it fits its task perfectly,
+# which is one reason why its strength must be tuned.
 
 # %% [markdown]
 # ## 9.7 Back to where it started
 #
-# Weight decay pulls towards zero. For a pretrained model, zero is a poor place: what it knows lies where it starts.
-# L2-SP (Li et al. 2018) pulls towards the **starting point** $\theta^0$ instead, all weights alike. Weights that are
-# new, such as those of a head, have no start worth keeping, and are pulled to zero:
+# Weight decay pulls towards zero. For a pretrained model, zero is a poor target: its knowledge is in its starting
+# values. L2-SP (Li et al. 2018) pulls towards the **starting point** $\theta^0$ instead, with the same strength for all
+# weights. New weights, such as a head's, have no start worth keeping, and are pulled to zero:
 #
 # $$\text{penalty} = \frac{\alpha}{2} \sum_{\text{shared}} \lVert \theta - \theta^0 \rVert^2 + \frac{\beta}{2}
 # \sum_{\text{new}} \lVert \theta \rVert^2.$$
@@ -678,12 +678,12 @@ plots.heatmaps(information, limits=None, xlabel="input", ylabel="class", alt=alt
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `model.named_parameters()`; `anchor.get(name)` is None for a name that is not there.
+# `model.named_parameters()`; `anchor.get(name)` is None for a name without an anchor.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A (4, 8) weight minus an anchor of (1, 8) is not an error: the smaller one is repeated. Compare shapes first.
+# A (4, 8) weight minus an anchor of (1, 8) is not an error: the smaller tensor is broadcast. Compare shapes first.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -751,15 +751,15 @@ alt += "the better A is kept and the worse B is learned."
 plots.curves(lines, x=exponents, xlabel="strength, as a power of ten", ylabel="accuracy", alt=alt)
 
 # %% [markdown]
-# With a start at zero, L2-SP is plain weight decay. The two curves cross: a pull cannot tell what B needs from what A
-# needs. It buys the old task with the new one, at a rate that the strength sets.
+# With a start at zero, L2-SP is plain weight decay. The two curves cross: a pull does not distinguish what B needs from
+# what A needs. It trades accuracy on the new task for accuracy on the old one; the strength sets the exchange rate.
 
 # %% [markdown]
 # ## 9.8 Gradients in conflict
 #
-# Tasks that are trained together may pull shared weights in opposite directions. Seen as one long vector each, over
-# **all** weights, their gradients $g_A$ and $g_B$ have a cosine, and below zero a step for one harms the other. Yu et
-# al. (2020, algorithm 1) then take out of $g_A$ the part that works against B:
+# Tasks that are trained together may pull shared weights in opposite directions. Take each task's gradient, $g_A$ or
+# $g_B$, as one long vector over **all** weights. If their cosine is below zero, a step for one task harms the other. Yu
+# et al. (2020, algorithm 1) then remove from $g_A$ the part that works against B:
 #
 # $$g_A' = g_A - \frac{g_A \cdot g_B}{\lVert g_B \rVert^2}\, g_B \quad \text{if } g_A \cdot g_B < 0, \quad \text{else }
 # g_A.$$
@@ -777,7 +777,7 @@ plots.curves(lines, x=exponents, xlabel="strength, as a power of ten", ylabel="a
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `model.parameters()` can be gone through once. The second loss would find nothing left.
+# `model.parameters()` can be iterated only once. The second loss would find no parameters left.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -851,19 +851,19 @@ alt += "conflict it is the same as long as it is positive, and zero beyond."
 plots.curves(cosines, x=degrees, xlabel="angle between the tasks, degrees", ylabel="cosine", alt=alt)
 
 # %% [markdown]
-# What is left is at a right angle to the other gradient: a small step along it neither helps nor harms the other task.
-# Nothing is decided about who is right. Even where the labels are opposite, most of the gradient is left here: a new
-# model is unsure of both tasks, and its two gradients are not opposite.
+# The rest is at a right angle to the other gradient: a small step along it neither helps nor harms the other task. It
+# does not say which task is right. Even if the labels are opposite, most of the gradient is left here: a new model is
+# unsure of both tasks, and its two gradients are not opposite.
 
 # %% [markdown]
 # ## 9.9 A part of one's own
 #
-# What cannot be overwritten is not forgotten. Leave the encoder as it is, and give each task an **adapter** and a head
-# (notebook 06), which it trains, and nothing else. Then the answers to an old task stay the same, to the last bit.
+# Weights that cannot be overwritten are not forgotten. Leave the encoder as it is, give each task an **adapter** and a
+# head (notebook 06), and train only those. Then the answers to an old task stay exactly the same.
 #
-# Three things undo this: a weight that all share and that still learns, one adapter for everyone, and asking with the
-# parts of the wrong task. The library keeps several adapters in a model, of which one is **active**, and the active
-# head is a setting of its own.
+# Three mistakes undo this: a shared weight that still learns, one adapter for all tasks, and predicting with the parts
+# of the wrong task. The library keeps several adapters in a model. One of them is **active**, and the active head is a
+# separate setting.
 #
 # **Predict first.** With adapters, how large is forgetting? And forward transfer?
 #
@@ -877,16 +877,16 @@ plots.curves(cosines, x=degrees, xlabel="angle between the tasks, degrees", ylab
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `train_adapter` does not touch the active head. That is the one added last, or the one that
-# `set_active_adapters(task)` made active together with its adapter: both have one name. `model.active_head = task`
-# sets the head alone.
+# `train_adapter` does not touch the active head. That is the head added last, or the head that
+# `set_active_adapters(task)` made active together with its adapter of the same name. `model.active_head = task` sets
+# only the head.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# learn: if the task is new, add adapter and head. Train its adapter, its head active; SGD over what learns; for each
-# batch: zero gradients, cross-entropy, backward, step. answer: evaluation mode, the task's adapter active, no
-# gradients, logits; the mode as before.
+# learn: if the task is new, add adapter and head. Train its adapter, its head active; SGD over the trainable
+# parameters; for each batch: zero gradients, cross-entropy, backward, step. answer: evaluation mode, the task's adapter
+# active, no gradients, logits; the mode as before.
 # </details>
 
 
@@ -964,25 +964,25 @@ rows = [f"after {task}" for task in data]
 plots.tables({"right": torch.tensor([*share.values()]).T}, rows=rows, columns=list(data), alt=alt)
 
 # %% [markdown]
-# Forgetting is zero by construction. So is every other transfer: no task learns anything from another one, neither
-# forward nor backward. Notebook 06 put its fusion on top for that reason.
+# Forgetting is zero by construction. So is every transfer: no task learns anything from another, neither forward nor
+# backward. That is why notebook 06 adds a fusion on top.
 
 # %% [markdown]
 # ## Experiment: six libraries, two at a time
 #
-# Which library's documentation says this sentence? One head has a class for each of six libraries. In each of three
-# phases an encoder learns two of them. Its lower layers are frozen, the upper ones learn. Five arms differ in what is
-# done for what came before, and three show what to compare them with:
+# Which library's documentation does a sentence come from? One head has a class for each of six libraries. In each of
+# three phases an encoder learns two of them. Its lower layers are frozen, and the upper ones learn. Five arms differ in
+# what they do to keep earlier phases, and three show what to compare them with:
 #
 # | arm | what it does in later phases |
 # |---|---|
 # | in sequence | nothing |
 # | replay | keeps 15% of the sentences of earlier phases, and mixes some into each step |
-# | L2-SP | pulls all weights to where they were when the last phase was over |
+# | L2-SP | pulls all weights to their values at the end of the last phase |
 # | EWC | the same, each weight by its Fisher information |
 # | adapters | leaves the encoder as it is; each phase has adapters and two classes of the head |
 # | all together | one phase with all six libraries: the bound for one head |
-# | head alone | the whole encoder stays as it came, and the head learns in sequence: the baseline |
+# | head alone | the whole encoder stays as it was given, and the head learns in sequence: the baseline |
 # | each alone | each phase has a model of its own, from the same start: single-task training |
 #
 # `COURSE_PROFILE` decides the size: `cpu` is a small encoder, `gpu` is BERT, and `smoke` a tiny encoder and made-up
@@ -1008,22 +1008,21 @@ for library, (sentence,) in trainer.sentences(experiments["in sequence"]).items(
     print(f"{library:>10}: {sentence}")
 
 # %% [markdown]
-# The runs use your `Replay`, `remember`, `fisher`, `ewc` and `l2_sp` where you have passed their checks in this
-# session, and the course's otherwise. Yours are compared with the course's as they run, and left where they give
-# something else, even something as good, such as a sum in another order: the grader must be able to repeat a run
-# without your code.
+# The runs use your `Replay`, `remember`, `fisher`, `ewc` and `l2_sp` if you have passed their checks in this session;
+# otherwise they use the course's. If one of yours gives a different result from the course's, even an equally good one
+# such as a sum in another order, the run uses the course's. The grader must be able to repeat a run without your code.
 
 # %% [markdown]
 # ## All runs
 #
-# Every run leaves one file with a row for each test sentence: the class that the **one head** gives it before anything
-# and after each phase; the same if it chooses among the two libraries of the sentence's phase, as if that had its **own
-# head**; and what a linear map says that is **fitted again** in the end, to sentences of all phases. An edited or
-# copied file is refused, and so is a seed that is not yours.
+# Every run writes one file with a row for each test sentence. It holds the class that the **one head** gives it, before
+# training and after each phase. It holds the class if the head chooses only among the two libraries of the sentence's
+# phase, as if that phase had its **own head**. And it holds the prediction of a linear map that is **fitted again** in
+# the end, to sentences of all phases. An edited or copied file is refused, and so is a seed that is not yours.
 #
 # **Predict first.** After the second phase, how many sentences of the first does one head get right?
 #
-# The machine needs minutes. Interrupt it whenever you like: finished seeds are kept.
+# The runs take minutes. Interrupt them whenever you like: finished seeds are kept.
 
 # %% tags=["experiment"]
 predict("9.E1", "a", a="none", b="about half of them", c="nearly all")
@@ -1035,9 +1034,9 @@ across(runs, phases.METRICS)
 # %% [markdown]
 # ## 9.10 How much is left?
 #
-# A model that forgot still scores something at the old phase: what it would have scored without ever learning that
-# phase. So the fair question is which share of the **gain** is left. Before the phase a model is at some accuracy,
-# after it at a higher one, and in the end somewhere between them, or below both.
+# Even a model that has forgotten a phase has some accuracy on it: the accuracy of a model that never learned it. So the
+# fair question is which share of the **gain** is left. A model has some accuracy before the phase and a higher one
+# after it. In the end its accuracy is somewhere between them, or below both.
 #
 # **Exercise 9.10** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `share_kept`.
@@ -1049,7 +1048,7 @@ across(runs, phases.METRICS)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A seed that learned next to nothing makes a huge share of its own: divide means, and not seed by seed.
+# If one seed learned next to nothing, its own share is huge: divide means; do not divide seed by seed.
 # </details>
 
 
@@ -1086,10 +1085,10 @@ phases.picture(runs, "Your runs: for each arm the share that one head gets right
 
 # %% [markdown]
 # An encoder that has learned nothing here can already tell libraries apart, once a head is fitted to it: the row of
-# "head alone" says how well. What a head fitted again finds above that was learned and kept. With "each alone", the
-# model of a sentence's phase is asked, so its row says what there was to keep.
+# "head alone" shows how well. If a head fitted again finds more than that, the difference was learned and kept. For
+# "each alone", each sentence goes to the model of its own phase, so its row shows how much there was to keep.
 #
-# Where did it go? Below are matrices as in 9.2, means over your seeds: first of the one head, then of own heads.
+# Where was it lost? Below are matrices as in 9.2, means over your seeds: first for the one head, then for own heads.
 
 
 # %% tags=["experiment"]
@@ -1116,7 +1115,7 @@ for own, how in ((False, "one head"), (True, "own heads")):
         print(f"{name:12}", *(f"{f(R):9.2f}" for f in (average_accuracy, backward_transfer, forgetting)))
 
 # %% [markdown]
-# How fast is it? One more model learns the first phase, and goes on into the second.
+# How fast is it? One more model learns the first phase, and continues with the second.
 
 # %% tags=["experiment"]
 shares = trainer.fall(experiments["in sequence"], phases.seeds()[0], steps=12)
@@ -1155,10 +1154,10 @@ for metric in phases.METRICS:
     print(f"--- {metric.name}", *SeedTable(recorded, metric).compared(phases.questions(recorded)), sep="\n\n")
 
 # %% [markdown]
-# Do tasks gain from each other when they are learned together, or does each lose? In the recorded runs below, one
-# arm learns all six libraries at once, with own heads in its loss too. So it differs from "each alone" in what the
-# encoder reads, and with it in the steps of an encoder; each has the best rate of its own search. Both are there
-# once more with a quarter of the sentences, and as many steps.
+# Do tasks gain from each other when they are learned together, or does each lose? In the recorded runs below, one arm
+# learns all six libraries at once, and its loss also uses own heads. So it differs from "each alone" in the sentences
+# that an encoder reads, and so in its number of steps. Each has the best rate of its own search. Both were also run
+# with a quarter of the sentences, and as many steps.
 
 # %% tags=["experiment"]
 alone = {name: some for name, some in recorded.items() if name == "each alone"} | phases.recorded_controls()
@@ -1168,39 +1167,40 @@ own_heads.frame() if alone else None
 
 # %% [markdown]
 # **One head.** In the recorded runs, a head that is trained in sequence gives no sentence of the first two phases its
-# library. It took a handful of steps: an old class is never right any more, so its row is pushed down. It is not the
-# rows alone: on an encoder that stays as it came, a head that learns in sequence gets 45% right, and here it is 26%.
-# That difference is shown.
+# library. That took a handful of steps: an old class is never the right answer in later phases, so the loss keeps
+# pushing its row down. The rows are not the only reason: on an encoder that stays as it was given, a head that learns
+# in sequence gets 45% right, and here it is 26%. That difference is shown.
 #
 # **Own heads.** They get 77% right, and models that learned each phase alone 86%. By the rule of this course that is
 # not shown: the difference is from 3.8 to 14.0 points before the correction for seven comparisons. How much own heads
 # forget also depends on the rate: at ten times this one they fall to a coin (`data/README.md`).
 #
-# **Fitted again.** Of the earlier phases' sentences, a head that is fitted again finds 52%. On the encoder that
-# stayed as it came it finds 49%: that is the baseline, and only what is above it was learned and kept. No
+# **Fitted again.** A head that is fitted again gets 52% of the earlier phases' sentences right. On the encoder that
+# stayed as it was given, it gets 49%: that is the baseline, and only what is above it was learned and kept. No
 # difference is shown. But models that learned one phase alone, and had nothing to forget, have 52%: one phase alone
 # teaches this encoder little that lasts. An encoder that learned all six together leaves more, so it can learn more
 # than that. Whether training in sequence learned it and lost it again, these runs cannot tell.
 
 # %% [markdown]
-# **Remedies.** For one head, replay is worth 27 points and adapters 23, and both are shown. Most of what adapters
-# gain is had by leaving the encoder alone, as "head alone" does; beyond that no difference is shown. Adapters need
-# no old sentence, and their answers never change; their one head falls from phase to phase all the same, because
-# more classes compete, which nobody has compared in training. L2-SP and EWC hardly change one head, 0.4 and 0.1
-# points: their strengths were chosen for own heads, and the search has settings that are better for one head. For
-# own heads no remedy is shown to help.
+# **Remedies.** For one head, replay is worth 27 points and adapters 23, and both are shown. Most of the adapters' gain
+# comes from leaving the encoder alone, as "head alone" does; beyond that no difference is shown. Adapters need no old
+# sentences, and their logits for an old phase never change. Their one head still gets worse from phase to phase,
+# because more classes compete, and training never compared these classes with each other. L2-SP and EWC hardly change
+# one head, 0.4 and 0.1 points: their strengths were chosen for own heads, and the search has settings that are better
+# for one head. For own heads no remedy is shown to help.
 #
 # **Together or alone.** With 120 sentences a library, own heads that learn together are 2.3 points behind those that
-# learn alone, and with 30 they are 1.6 ahead. Neither is shown. The signs are those that one expects: tasks disturb
-# each other where each has enough, and lend each other data where each has little. That learning together also keeps a
-# model from learning its sentences by heart is not seen: in the search, at one rate, own heads are 5 points better on
-# their own sentences than on new ones together, and 3 alone (with 30 sentences 18 and 16).
+# learn alone, and with 30 they are 1.6 ahead. Neither is shown. The signs are as expected: tasks disturb each other if
+# each has enough data, and help each other if each has little. One might expect that learning together also keeps a
+# model from learning its sentences by heart. That is not seen. In the search, at one rate, own heads are 5 points
+# better on their own sentences than on new ones if they learn together, and 3 if they learn alone (with 30 sentences 18
+# and 16).
 
 # %% [markdown]
 # **Question 9.W1** (2 points). Read your own table and matrices (in the profile `smoke`: the recorded ones, if there
 # are any). For training in sequence there are three numbers: one head, own heads, fitted again. What does each of them
-# say about what was forgotten, and with which row must each be compared? Which remedies help with which part, what do
-# they cost, and which of these differences are shown?
+# tell you about forgetting, and with which row must you compare it? Which remedies help with which part, what do they
+# cost, and which of these differences are shown?
 
 # %% [markdown] written="9.W1" points=2
 # ### BEGIN SOLUTION
@@ -1273,18 +1273,18 @@ scoreboard(checks)
 # %% [markdown]
 # ## 9.S1 Between before and after
 #
-# A stretch exercise: it has a check, and nobody grades it.
+# This stretch exercise has a check, but it is not graded.
 #
-# L2-SP chooses a strength before it trains. Wortsman et al. (2022) choose afterwards: they average the weights before
-# and after something new was learned (WiSE-FT),
+# L2-SP chooses a strength before it trains. Wortsman et al. (2022) choose afterwards: they average the weights from
+# before and after training (WiSE-FT),
 #
 # $$\theta = (1 - \text{share})\, \theta_{\text{before}} + \text{share} \cdot \theta_{\text{after}}.$$
 #
-# What only one of both has, such as a new head, has no average: it stays as it is after. Neither have whole numbers,
-# such as how many batches a batch norm has seen.
+# A part that only one of the two has, such as a new head, cannot be averaged: take it as it is afterwards. The same
+# holds for integers, such as the number of batches that a batch norm has seen.
 #
-# **Predict first.** A model knew A, and learned B, which is like A, from forty examples. Half way between, what is left
-# of A, and how much of B is there?
+# **Predict first.** A model knew task A and learned B, a similar task, from forty examples. Half way between the
+# weights, how much of A is left, and how much of B is there?
 #
 # **Exercise 9.S1** (not graded, about 15 minutes, medium). Write `between`.
 #
@@ -1295,8 +1295,8 @@ scoreboard(checks)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A state dict holds the weights themselves. `before[name] += ...` moves the model, and an entry that is handed on as it
-# is moves with it.
+# A state dict holds the weights themselves. `before[name] += ...` changes the model, and an entry that you return
+# without copying it changes with the model.
 # </details>
 
 
@@ -1362,6 +1362,6 @@ alt = "Accuracy at A and B over the share of the weights after B was learned: A 
 plots.curves(lines, x=ways, xlabel="share of the weights after", ylabel="accuracy", alt=alt)
 
 # %% [markdown]
-# Half way, most of what there is to gain at B is there, and less than half of the loss at A: both curves are bent. It
-# costs nothing to look at every share, and no old example is needed but to measure. The second model began where the
-# first one ended; between two models that were trained apart there need be nothing useful.
+# Half way, the model has most of the gain at B, and less than half of the loss at A: neither curve is a straight line.
+# It costs nothing to look at every share, and old examples are needed only to measure. Here the second model began
+# where the first one ended. Between two models that were trained separately there may be nothing useful.

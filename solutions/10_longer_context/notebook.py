@@ -13,17 +13,17 @@
 # %% [markdown]
 # # 10. Remember the page before
 #
-# A model that reads a text in segments begins each of them with an empty head: the first words have nothing before
-# them, although the page before was just read. Transformer-XL (Dai et al. 2019) keeps the states of the last segment
-# and reads on. For that, positions can no longer be counted from the beginning.
+# A model that reads a text in segments forgets everything between them: the first words of a segment have no context,
+# although the model has just read the page before. Transformer-XL (Dai et al. 2019) keeps the states of the previous
+# segment as a memory. For that, positions can no longer be counted from the beginning.
 #
-# XLNet (Yang et al. 2019) is built on it and asks something else: to guess the words of a text in any order, so that
+# XLNet (Yang et al. 2019) is built on it, with another objective: it predicts the words of a text in any order, so that
 # each may see words on both sides.
 #
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
-# here, other numbers and orders of calls. What is given is changed only where the text asks for it. The exercises take
-# about three hours, without the written questions. They need no GPU, but answers must run on one: what you make is on
-# the device of what you are given.
+# here, other numbers and orders of calls. Your functions change their arguments only where the text asks for it. The
+# exercises take about three hours, without the written questions. They need no GPU, but answers must run on one: create
+# tensors on the device of your arguments.
 
 # %% tags=["setup"]
 
@@ -61,14 +61,14 @@ student.sign(STUDENT, KEY)
 # %% [markdown]
 # ## 10.1 How far, not where
 #
-# If segments follow each other without end, place 3 of this segment and place 3 of the last one must not look alike.
-# Transformer-XL gives a query no places but **distances**: a key $\delta$ tokens before it gets the row
+# If a text has many segments, place 3 of this segment and place 3 of the previous one must not look alike. So
+# Transformer-XL uses **distances** in place of positions: a key $\delta$ tokens before the query gets the row
 #
 # $$r_\delta = [\sin(\delta \omega_0), \dots, \sin(\delta \omega_{d/2-1}), \cos(\delta \omega_0), \dots,
 # \cos(\delta \omega_{d/2-1})], \qquad \omega_k = 10000^{-2k/d}.$$
 #
-# First all sines, then all cosines; notebook 02 had them in turn. The table runs **backwards**: the first row belongs
-# to the farthest key, since keys stand from the farthest to the nearest.
+# First come all sines, then all cosines; in notebook 02 they alternate. The table runs **backwards**: its first row is
+# for the farthest key, since keys are ordered from the farthest to the nearest.
 #
 # **Predict first.** Which row of the table does not depend on $n$, and what does it hold?
 #
@@ -113,20 +113,21 @@ similar = (table @ table[-1]).flip(0)
 plots.curves({"with distance 0": similar}, x=range(60), xlabel="distance", ylabel="product of rows", alt=alt)
 
 # %% [markdown]
-# The last row, distance 0, is zeros, then ones, however long the table is. Near distances have rows that are alike.
+# The last row, for distance 0, is zeros and then ones, whatever the length of the table. Similar distances have similar
+# rows.
 
 # %% [markdown]
 # ## 10.2 One column further with each row
 #
-# Every query has keys at other distances. To look up a row of the table for each pair takes $T \times S$ rows; all
-# queries times all rows takes one product. But then column $c$ holds **distance** $S - 1 - c$ for every query, while
-# attention wants the **keys** in columns. Query $i$ of $T$ stands behind $S - T$ remembered tokens, so that key $j$ is
-# at distance
+# Each query has its keys at different distances. Looking up a row of the table for each pair takes $T \times S$ rows;
+# multiplying all queries with all rows takes one product. But in that product column $c$ stands for **distance**
+# $S - 1 - c$ in every row, while attention needs column $j$ to stand for **key** $j$. Query $i$ of $T$ comes after
+# $S - T$ remembered tokens, so key $j$ is at distance
 #
 # $$\delta = i + (S - T) - j.$$
 #
-# Row $i$ has to move to the left by $T - 1 - i$ columns. What is then right of $\delta = 0$ would be a key in the
-# future: rubbish, which is masked later anyway.
+# Row $i$ has to move to the left by $T - 1 - i$ columns. Entries to the right of $\delta = 0$ would then be keys in the
+# future: they are meaningless, and masked later.
 #
 # **Predict first.** Which row does not move at all?
 #
@@ -134,8 +135,8 @@ plots.curves({"with distance 0": similar}, x=range(60), xlabel="distance", ylabe
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `F.pad(scores, (1, 0))` puts a column of zeros in front; a `reshape` then reads on in the same order of numbers.
-# Or `torch.gather` with the column of each pair.
+# `F.pad(scores, (1, 0))` puts a column of zeros in front; a `reshape` then keeps the order of the numbers. Or
+# `torch.gather` with the column of each pair.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -193,9 +194,9 @@ plots.tables(panels, rows=[f"query {i}" for i in range(4)], columns=[*"mmm0123"]
 # $$\underbrace{q_i^\top k_j}_{a} + \underbrace{q_i^\top W_R\, r_\delta}_{b} + \underbrace{u^\top k_j}_{c} +
 # \underbrace{v^\top W_R\, r_\delta}_{d} = (q_i + u)^\top k_j + (q_i + v)^\top W_R\, r_\delta.$$
 #
-# $u$ and $v$ take the query's place in $c$ and $d$, for each head its own: a query has no place of its own any more.
-# Keys of content and of distance have two matrices. Scores are divided by $\sqrt{d_\text{head}}$. Keys and values come
-# from memory and segment, queries from the segment alone.
+# In $c$ and $d$, the vectors $u$ and $v$ replace the query; each head has its own. Content and distance have separate
+# key matrices. Scores are divided by $\sqrt{d_\text{head}}$. Keys and values come from memory and segment, queries from
+# the segment alone.
 #
 # **Predict first.** Drawn as a matrix of queries and keys, what does each term look like?
 #
@@ -289,15 +290,15 @@ moved = attention(elsewhere[:, 70:74], elsewhere[:, 60:70])
 print(f"the same words fifty places later: outputs differ by {(near - moved).abs().max().item():.1e}")
 
 # %% [markdown]
-# $c$ has columns: some words are worth a look for everyone. $d$ has diagonals: some distances are. $a$ and $b$ ask the
-# query. None of them knows where in the text it is.
+# $c$ has columns: some words get attention from every query. $d$ has diagonals: some distances do. $a$ and $b$ depend
+# on the query. No term depends on where in the text the query is.
 
 # %% [markdown]
 # ## 10.4 What is kept
 #
-# When a segment is done, its states become memory for the next. Kept are the last $m$ of what was remembered and what
-# was just read, together: a memory may be longer than a segment, and then holds several. What is kept is a number, no
-# computation: no gradient flows back into old segments. Otherwise each step would train through the whole text.
+# When a segment is done, its states become memory for the next. The memory keeps the last $m$ states of the old memory
+# and the segment together, so it may be longer than a segment. It keeps the values only, not how they were computed: no
+# gradient flows back into old segments. Otherwise each step would train through the whole text.
 #
 # **Predict first.** With segments of 4 and a memory of 6, which tokens does the third segment remember?
 #
@@ -305,7 +306,7 @@ print(f"the same words fifty places later: outputs differ by {(near - moved).abs
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `torch.cat` and `Tensor.detach`, which gives a new tensor; `detach_` would change the one that is still needed.
+# `torch.cat` and `Tensor.detach`, which gives a new tensor; `detach_` would change the tensor that is still needed.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -350,21 +351,21 @@ for segment in torch.arange(20.0).view(1, 5, 4).unbind(1):
 # %% [markdown]
 # ## 10.5 A model that reads on
 #
-# Each layer remembers what came **into** it: layer $\ell$ builds keys and values of the states of layer $\ell - 1$, of
-# this segment and of those before,
+# Each layer remembers its **input**: layer $\ell$ computes keys and values from the states of layer $\ell - 1$, in this
+# segment and in earlier ones,
 #
 # $$x^{\ell} = \text{layer}_\ell(x^{\ell-1}, m^{\ell}), \qquad m^{\ell} = \text{the last states } x^{\ell-1}
 # \text{ of earlier segments}.$$
 #
 # So there are as many memories as layers, and the first holds embeddings. A model that remembers the wrong layer's
-# states trains all the same, only worse. One thing tells them apart: with a memory that holds everything, reading in
+# states still trains, only worse. One test shows the difference: with a memory that holds everything, reading in
 # segments **equals** reading in one piece.
 
 # %% tags=["experiment"]
 block_diagrams.show("memory")
 
 # %% [markdown]
-# **Predict first.** Does the equality hold in training, for gradients, too?
+# **Predict first.** Does the equality also hold for gradients in training?
 #
 # **Exercise 10.5** (3 points, about 25 minutes, hard). Write `SegmentModel`.
 #
@@ -375,13 +376,13 @@ block_diagrams.show("memory")
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Take note of the new memory before the layer replaces `x`, and give the layer the old one.
+# Compute the new memory before the layer replaces `x`, and give the layer the old memory.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# x = embeddings; without memories, None for each layer. For each layer and its memory: keep the next memory of memory
-# and x; x = layer(x, memory). Then head(x) and what was kept.
+# x = embeddings; without memories, None for each layer. For each layer and its memory: compute the next memory from
+# memory and x; x = layer(x, memory). Return head(x) and the next memories.
 # </details>
 
 
@@ -428,8 +429,8 @@ checks.segment_model(SegmentModel)
 
 
 # %% [markdown]
-# A layer of the usual kind, but with your attention, makes a small Transformer-XL of it. Below, a random one reads a
-# text in segments of 6.
+# With ordinary layers that use your attention, this is a small Transformer-XL. Below, a random one reads a text in
+# segments of 6.
 
 
 # %%
@@ -477,18 +478,18 @@ alt += "zero from 42 on, where the memory holds all that comes before the last s
 plots.curves(gaps, x=range(49), xlabel="length of memory", ylabel="difference from one pass", alt=alt)
 
 # %% [markdown]
-# Rounding aside, the two are equal as soon as nothing is forgotten. In training they are not: the values are the same,
-# but no gradient flows into what is remembered.
+# Up to rounding, the two are equal as soon as the memory holds everything. In training they are not: the values are the
+# same, but no gradient flows into the memory.
 
 # %% [markdown]
 # ## 10.6 How far back?
 #
 # How far back is the earliest token that a place depends on? In the last layer, place $i$ of a segment sees the
-# segment's beginning and $m$ states before that. The oldest of these was computed when **its** segment was read, with a
-# memory of its own, one layer lower. And so on down to the tokens.
+# segment's beginning and $m$ states before that. The oldest of these was computed when **its** segment was read, with
+# its own memory, one layer lower. This continues down to the tokens.
 #
-# Let the texts before be as long as you like. The distance from place $i$ to the farthest token that can move its
-# logits is its **reach**.
+# Suppose that the text before the segment is as long as needed. The distance from place $i$ to the farthest token that
+# can move its logits is its **reach**.
 #
 # **Predict first.** With three layers, segments of 4 and a memory of 4, how far does place 1 see: more or less than
 # three times 5?
@@ -497,13 +498,13 @@ plots.curves(gaps, x=range(49), xlabel="length of memory", ylabel="difference fr
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# In Python `-6 % 4` is 2: place -6 is place 2 of its segment, also left of 0.
+# In Python `-6 % 4` is 2: place -6 is place 2 of its segment, although it is left of 0.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
 # Place $i$ adds its steps to the segment's beginning only once. But a memory may begin inside an old segment, and that
-# has a beginning of its own.
+# segment has its own beginning.
 # </details>
 
 
@@ -549,9 +550,9 @@ print(f"place 36 moves with tokens {far[0]} to {far[-1]}: reach {36 - far[0]}, a
 
 # %% [markdown]
 # Less than three times 5: only the first step begins inside the segment. Reach says what could be used. What is learned
-# is another question, and the subject of question 10.W1.
+# is another matter: see question 10.W1.
 #
-# **Play.** Segments of four tokens. What buys more reach, a layer or a longer memory?
+# **Play.** Segments of four tokens. What adds more reach, another layer or a longer memory?
 
 
 # %%
@@ -568,13 +569,13 @@ interactive(reached, layers=range(1, 7), memory=[0, 1, 2, 4, 6, 8], start={"memo
 # %% [markdown]
 # ## 10.7 The same answer, cheaper
 #
-# How good is a model that may look back by $c$ tokens? Without memory, each token needs a window of its own: the $c$
-# tokens before it are read again to get **one** prediction. With memory, each token is read once. This is where the
+# How good is a model that may look back by $c$ tokens? Without memory, each token needs its own window: the model reads
+# the $c$ tokens before it again to get **one** prediction. With memory, each token is read once. This is where the
 # paper's large speed-ups come from, and they grow with the context.
 #
-# To be compared, both must be asked about the **same targets**, `tokens[context:]`, and each in evaluation mode.
+# For a comparison, both must predict the **same targets**, `tokens[context:]`, in evaluation mode.
 #
-# **Predict first.** Read a thousand tokens with a context of a hundred: how many times more states does the window
+# **Predict first.** Read a thousand tokens with a context of a hundred: how many times as many states does the window
 # compute?
 #
 # **Exercise 10.7** (2 points, about 25 minutes, medium). Write `evaluate_sliding` and `evaluate_cached`.
@@ -586,12 +587,12 @@ interactive(reached, layers=range(1, 7), memory=[0, 1, 2, 4, 6, 8], start={"memo
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# The last segment may be shorter than T, and the last token is not an input: it has nothing to predict.
+# The last segment may be shorter than T, and the last token is not an input: no target comes after it.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# sliding: for each target its window; of its logits only the last row counts. cached: inputs without the last token, in
+# sliding: for each target its window; only the last row of its logits counts. cached: inputs without the last token, in
 # segments of T; carry the memories along; collect the loss of each target; the mean of those from `first` on.
 # </details>
 
@@ -666,20 +667,21 @@ ratios = dict(zip(("states", "seconds"), zip(*facts)))
 plots.curves(ratios, x=contexts, xlabel="context", ylabel="sliding / cached", alt=alt)
 
 # %% [markdown]
-# Context times as many states, nearly, and fewer times the seconds: windows are computed many at once. Any "so many
-# times faster" belongs to a context: the paper's largest figure, 1,874 times, is for 3,800 tokens (table 9).
+# The window computes almost `context` times as many states. It takes less than `context` times as long, because many
+# windows are computed at once. Any claim of "so many times faster" holds for one context: the paper's largest figure,
+# 1,874 times, is for 3,800 tokens (table 9).
 
 # %% [markdown]
 # ## 10.8 Guess in any order
 #
-# BERT sees both sides, but hides what it asks for. XLNet predicts all tokens one after the other, in a drawn **order**:
-# a token is guessed from those that came before it in this order, on whichever side they stand. The text itself is not
-# shuffled; masks do it.
+# BERT sees both sides, but hides the tokens that it predicts. XLNet predicts all tokens one after the other, in a drawn
+# **order**: a token is predicted from the tokens before it in this order, on either side of it. The text itself is not
+# shuffled; masks do the work.
 #
 # There are two. A token's **content** may be seen by the token itself and by all tokens later in the order. A position
 # that **asks** for a token must not see it: its mask is the same, without the token itself.
 #
-# **Predict first.** Which order gives the mask of notebook 01? And which token of an order has nothing to see?
+# **Predict first.** Which order gives the mask of notebook 01? And which token of an order may see nothing?
 #
 # **Exercise 10.8** (1 point, about 15 minutes, easy). Write `permutation_masks`.
 #
@@ -730,52 +732,53 @@ alt += "query mask, nobody sees itself, and the row of `is` is empty."
 plots.tables(panels, rows=words, columns=words, alt=alt)
 
 # %% [markdown]
-# From left to right is the order of notebook 01. The first of an order has nobody to ask: its row in the query mask is
-# empty. Keep it in mind.
+# The order from left to right gives the mask of notebook 01. The first token of an order may see no other: its row in
+# the query mask is empty. Remember this for 10.9.
 #
 # Why are masks not enough? Take the usual softmax over a state that has read `is`, `a` and `city`. If the next place in
-# the order is 1, it should say `York`; if it is 0, `New`. But what it has read is the same, so the state is the same,
-# and with it the answer: both places get one distribution (section 2.3 of XLNet's paper). The state that asks must
-# know **where** it asks.
+# the order is 1, it should say `York`; if it is 0, `New`. But it has read the same words in both cases, so its state
+# and its answer are the same: both places get one distribution (section 2.3 of XLNet's paper). The state that predicts
+# must know **which place** it predicts.
 #
-# The same paper calls BERT's objective **autoencoding**, since it rebuilds a text from a damaged copy, and that of
-# notebook 01 autoregressive (section 2.1). These are names of objectives. A transformer is neither, until a mask and a
-# loss make it one.
+# The same paper calls BERT's objective **autoencoding**, since it rebuilds a text from a damaged copy, and the
+# objective of notebook 01 autoregressive (section 2.1). These are names of objectives. A transformer itself is neither:
+# its mask and its loss decide.
 
 # %% [markdown]
 # ## 10.9 Two streams
 #
-# A state that has seen its own token cannot predict it. One that has not is of no use to others. So XLNet has two:
-# $h_t$, the content, and $g_t$, which knows only where it is and asks. Both go through **the same layer**, and
-# both read keys and values of $h$:
+# A state that has seen its own token cannot be used to predict it. A state that has not seen it is useless to other
+# tokens. So XLNet has two states: $h_t$, the content, and $g_t$, the query, which knows its place but not its token.
+# Both go through **the same layer**, and both read keys and values of $h$:
 #
 # $$h' = \text{layer}(\text{query } h;\ \text{keys, values } h;\ \text{content}), \qquad g' = \text{layer}(\text{query }
 # g;\ \text{keys, values } h;\ \text{query mask}).$$
 #
-# Who may look at nothing gets zeros in the place of the weighted sum of values.
+# A position that may see nothing gets zeros instead of the weighted sum of values.
 
 # %% tags=["experiment"]
 block_diagrams.show("streams")
 
 # %% [markdown]
-# **Predict first.** A softmax over scores that are all the same large negative number: what are the weights?
+# **Predict first.** All scores are the same large negative number. What are the weights after the softmax?
 #
 # **Exercise 10.9** (3 points, about 30 minutes, hard). Write `TwoStreamLayer`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `mask.any(-1, keepdim=True)` says who may look at anything; `masked_fill`.
+# `mask.any(-1, keepdim=True)` shows which positions may see anything; `masked_fill`.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A row of nothing but minus infinity becomes NaN. A finite -1e30 instead makes it uniform: then it sees everything.
+# A row that is all minus infinity becomes NaN. With a finite -1e30 its weights are uniform: then the position sees
+# everything.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# one function of (asking, h, mask): heads of q_proj(asking), k_proj(h), v_proj(h); scores; hidden ones filled; softmax;
-# hidden weights to zero; values; out_proj; norm1 of the sum with asking; norm2 of that and its feed-forward.
+# one function of (asking, h, mask): heads of q_proj(asking), k_proj(h), v_proj(h); scores; fill hidden ones; softmax;
+# set hidden weights to zero; values; out_proj; norm1 of the sum with asking; norm2 of that and its feed-forward.
 # </details>
 
 
@@ -843,7 +846,7 @@ alt += "token, and that of token 2, the first, moves with none."
 plots.tables(moved, rows=names, columns=names, alt=alt)
 
 # %% [markdown]
-# And the library? Its masked scores are large and negative, all the same.
+# What does the library do? Its masked scores are all the same large negative number.
 
 # %% tags=["experiment"]
 from transformers import XLNetConfig, XLNetModel
@@ -866,15 +869,15 @@ alt += "with its own too."
 plots.tables({"XLNet's query outputs move": seen}, rows=names, columns=names, alt=alt)
 
 # %% [markdown]
-# The first of the order should see nothing, and sees everything, itself included: weights of equal scores are uniform.
-# XLNet was trained on the last sixth of each order only, so it never shows. Your layer has no such leak.
+# The first token of the order should see nothing, but it sees everything, itself included: equal scores give uniform
+# weights. XLNet was trained only on the last sixth of each order, so this never shows. Your layer has no such leak.
 
 # %% [markdown]
 # ## Experiment: what a memory is good for
 #
-# A model with two layers reads segments of 32. First **random tokens** that come again after a period: nothing but the
-# token one period ago tells what comes. To predict the token after place $i$, the model must see $P - 1$ tokens back.
-# Then the **source of Python's standard library**, as characters.
+# A model with two layers reads segments of 32. The first text is **random tokens** that repeat after a period: only the
+# token one period ago tells what comes next. To predict the token after place $i$, the model must see $P - 1$ tokens
+# back. The second text is the **source of Python's standard library**, as characters.
 #
 # | arm | period $P$ | memory |
 # |---|---|---|
@@ -899,22 +902,21 @@ student.use(checks, RelativeAttention=RelativeAttention, SegmentModel=SegmentMod
 results = results_folder(say=True)
 
 # %% [markdown]
-# The runs use your `RelativeAttention` and `SegmentModel` where you have passed their checks in this session, and the
-# course's otherwise. Yours are compared with the course's before they run, and left where they give something else,
-# even something as good, such as a product in another order: the grader must be able to repeat a run without your
-# code.
+# The runs use your `RelativeAttention` and `SegmentModel` if you have passed their checks in this session; otherwise
+# they use the course's. If one of yours gives a different result from the course's, even an equally good one such as a
+# product in another order, the runs use the course's. The grader must be able to repeat a run without your code.
 
 # %% [markdown]
 # ## All runs
 #
-# Every run leaves one file with a row for each test text: its mean loss at each place of a segment. Three numbers are
-# computed of it: the loss at all places, in the first eighth, and in the second half. An edited or copied file is
+# Every run writes one file with a row for each test text: its mean loss at each place of a segment. Three numbers are
+# computed from it: the loss at all places, in the first eighth, and in the second half. An edited or copied file is
 # refused, and so is a seed that is not yours.
 #
-# **Predict first.** From which place on does each arm with a period know what comes? Your `reach` says from where on it
-# **could**. And where in a segment of source text does a memory help most?
+# **Predict first.** From which place on does each arm with a period know the next token? Your `reach` says from which
+# place on it **could** know. And where in a segment of source text does a memory help most?
 #
-# The machine needs minutes. Interrupt it as you like: finished seeds are kept.
+# The runs take minutes. Interrupt them whenever you like: finished seeds are kept.
 
 # %% tags=["experiment"]
 runs = {name: run_seeds(one, reading.seeds(), results) for name, one in experiments.items()}
@@ -923,9 +925,9 @@ across(runs, reading.METRICS)
 # %% [markdown]
 # ## 10.10 From where on?
 #
-# Read the step off the curve by code. A model that guesses among all tokens has a known loss. Say that it **knows**
-# from the first place after which its mean loss never leaves the lower half. A single lucky place does not count, and
-# one seed does not speak for the others.
+# Find the step of the curve by code. A model that guesses among all tokens has a known loss. We say that a model
+# **knows** from the first place from which on its mean loss stays below half of that. A single lucky place does not
+# count, and one seed is not enough.
 #
 # **Exercise 10.10** (4 points, about 5 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `known_from`.
@@ -937,7 +939,7 @@ across(runs, reading.METRICS)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# The first place below the threshold is not it if the curve rises above it later. Begin at the end.
+# The first place below the threshold is not the answer if the curve rises above the threshold later. Begin at the end.
 # </details>
 
 
@@ -982,8 +984,8 @@ alt = "Your runs: the loss at each place of a segment of source text, with and w
 reading.picture(runs, reading.TEXT, alt)
 
 # %% [markdown]
-# Which differences does the table show? Everyone is asked about the same pairs: each longer memory against the
-# shorter one. First at all places, then in the first eighth of a segment, last in its second half.
+# Which differences does the table show? All students compare the same pairs: each longer memory with the shorter one.
+# The comparisons come first for all places, then for the first eighth of a segment, and last for its second half.
 
 # %% tags=["experiment"]
 for metric in reading.METRICS:
@@ -1015,11 +1017,11 @@ reading.picture(recorded, reading.TEXT, "The recorded runs, source text, as abov
 # %% [markdown]
 # ### Would it be learned if gradients crossed?
 #
-# A detached memory tells a layer what it computed, and not how it should have computed it. Is that why reach is not
-# used, or is a path through two layers too hard for such a model? One thing must change, and nothing else. The runs
-# below came with the course. All take a step of the optimiser for four segments at a time. In one arm the memory is
-# detached between them, as in yours; in the other it is not, so that the loss of a segment also reaches the states of
-# those before it. Both arms read as many segments, and take as many steps.
+# A detached memory gives a layer its old states, but no gradient that says how to make them more useful. Is that why
+# reach is not used, or is a path through two layers too hard for such a model? To find out, exactly one thing must
+# change. The runs below came with the course. All take a step of the optimiser for four segments at a time. In one arm
+# the memory is detached between them, as in yours; in the other it is not, so the loss of a segment also reaches the
+# states of earlier segments. Both arms read the same number of segments, and take the same number of steps.
 
 # %% tags=["experiment"]
 gradients = reading.recorded_crossing()
@@ -1031,19 +1033,19 @@ alt = "Recorded, memory 32: where gradients cross segments, the loss also falls 
 reading.picture(gradients, reading.COPY, alt)
 
 # %% [markdown]
-# Where gradients cross, reach is used. With period 80 the loss falls from place 15 on with every seed: with three of
-# five to nearly nothing, with two in part. Detached, no seed learns anything there. With period 48, four of the five
-# seeds also learn the places before 15; the fifth ends as if it were detached. One of the four misses the very first
-# place. The places that one look reaches, and those that two looks do not, are at their limits in both arms, so they
-# cannot tell whether one arm learns better in general. The curves can: with period 48 both arms come as far as one look
-# reaches equally early, and only the crossing arm falls further.
+# If gradients cross segments, the model uses its reach. With period 80 the loss falls from place 15 on with every seed:
+# with three of five to nearly nothing, with two in part. Detached, no seed learns anything there. With period 48, four
+# of the five seeds also learn the places before 15; the fifth ends as if it were detached. One of the four misses the
+# very first place. Some places need only one look into the memory, and some are out of reach for two. There both arms
+# are at their limits, so these places cannot show whether one arm learns better in general. The curves can: with period
+# 48 both arms learn the places within one look equally early, and only the arm in which gradients cross falls further.
 #
-# So detaching is why reach was not used here. The path through two layers can be learned, and not always in this many
+# So detaching is why reach was not used here. The path through two layers can be learned, but not always in this many
 # steps. Its price is memory: the states of four segments are kept for the backward pass, where one was enough.
 
 # %% [markdown]
-# Last, your two ways to evaluate, on a trained model. One more run of the last arm is trained, and reads a piece of
-# text it was not trained on, with contexts up to four times its memory.
+# Last, your two ways to evaluate, on a trained model. One more run of the last arm is trained. It reads a piece of text
+# that it was not trained on, with contexts up to four times its memory.
 
 # %% tags=["experiment"]
 from utils.experiments.longer_context import train as trainer
@@ -1067,13 +1069,14 @@ alt = "How many times longer a sliding window takes than a cached evaluation on 
 plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), ylabel="sliding / cached", alt=alt)
 
 # %% [markdown]
-# Both ways lose nearly the same, and windows cost more and more. In the profile `smoke` all is too small for that.
+# Both ways have nearly the same loss, and windows cost more the longer the context is. The profile `smoke` is too small
+# to show this.
 
 # %% [markdown]
 # **Question 10.W1** (2 points). Read your own curves (in the profile `smoke`: the recorded ones, if there are any).
 # With a period, the loss falls in one step. At which place, and why there? With period 80 and memory 32 your `reach`
-# says that the second half could know. Why is it not learned? Say which comparison shows that, and what it keeps equal.
-# Would more layers of the same kind help? What would?
+# says that the second half of a segment could know the next token. Why is this not learned? Say which comparison shows
+# the reason, and what it keeps equal. Would more layers of the same kind help? What would?
 
 # %% [markdown] written="10.W1" points=2
 # ### BEGIN SOLUTION
@@ -1097,8 +1100,8 @@ plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), 
 
 # %% [markdown]
 # **Question 10.W2** (2 points). "New York is a city", in the order is, a, city, York, New; York and New are to be
-# predicted. Write down what BERT's objective asks (both hidden), and what XLNet's does, as sums of log-probabilities.
-# What does BERT's lose? What does XLNet pay for not losing it?
+# predicted. Write down BERT's objective (both words are hidden) and XLNet's objective, as sums of log-probabilities.
+# What does BERT's objective lose? What does it cost XLNet not to lose it?
 
 # %% [markdown] written="10.W2" points=2
 # ### BEGIN SOLUTION
@@ -1123,8 +1126,8 @@ plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), 
 pack("10_longer_context")
 
 # %% [markdown]
-# **What you can do now:** give a model a memory that is equal to a longer text, and say how far it reaches and
-# what that saves. You can also let it guess in any order without seeing what it guesses.
+# **What you can do now:** give a model a memory that works like a longer text, and say how far it reaches and what it
+# saves. You can also let a model predict tokens in any order without seeing them first.
 
 # %%
 scoreboard(checks)
@@ -1132,7 +1135,7 @@ scoreboard(checks)
 # %% [markdown]
 # ## 10.S1 How much of it is used?
 #
-# A stretch exercise: it has a check, and nobody grades it.
+# This stretch exercise has a check, but it is not graded.
 #
 # Relative distances have no upper bound, so you can give a model a longer memory than it was trained with. But reach
 # is not use. The **effective length** is the shortest context such that no longer context lowers the loss by more than
@@ -1140,7 +1143,7 @@ scoreboard(checks)
 #
 # $$\min \{c : L_c - L_{c'} \le \epsilon\, L_c \text{ for all } c' > c\}.$$
 #
-# A plateau is not the end: after it, a far longer context may help once more. And a longer one may be worse.
+# A plateau is not the end: a far longer context may help again. And a longer context may be worse.
 #
 # **Predict first.** A model was trained with a memory of 32, and is given 64 and more. Does the loss fall, stay, or
 # rise?
@@ -1154,7 +1157,7 @@ scoreboard(checks)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Comparing neighbours stops at the first plateau, and does not see many small steps that add up.
+# Comparing neighbouring lengths stops at the first plateau, and misses many small steps that add up.
 # </details>
 
 
@@ -1185,6 +1188,6 @@ plots.curves({"loss": list(losses.values())}, x=lengths, xlabel="memory", ylabel
 
 # %% [markdown]
 # Where the line is flat beyond the memory length used in training, distances that the model never saw neither hurt nor
-# help. The paper compares models of different sizes, and measures with a group's best loss on a short context as a
-# common start. By this relative effective length its model uses 900 words, 80% more than recurrent networks and 450%
-# more than a Transformer without memory (section 4.3, table 8).
+# help. The paper compares models of different sizes, so it measures from a common start: the best loss of a group of
+# models on a short context. By this relative effective length its model uses 900 words, 80% more than recurrent
+# networks and 450% more than a Transformer without memory (section 4.3, table 8).
