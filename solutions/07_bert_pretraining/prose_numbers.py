@@ -79,7 +79,9 @@ NUMBERS: dict[str, Callable[[], str]] = {
 
 CLAIMS: dict[str, Callable[[], bool]] = {
     "the four rows differ by a tenth of a nat at `[MASK]`": lambda: round(apart(AT_MASK), 1) == 0.1,
-    "that the two rows that keep no tokens are slightly worse than BERT's is shown": lambda: shown_behind() == [MASKED, REPLACES],
+    "that the two rows that keep no tokens are slightly worse than BERT's is shown": lambda: (
+        shown_behind() == [MASKED, REPLACES]
+    ),
     "they are far apart, by one nat at random tokens and by nearly five at kept ones.": lambda: (
         round(apart(RANDOM)) == 1 and 4.7 < apart(KEPT) < 5
     ),
@@ -97,7 +99,9 @@ CLAIMS: dict[str, Callable[[], bool]] = {
     "From nothing, the model that reads from left to right is ahead by 0.9 nats at the same tokens": (
         lambda: ahead() == "0.9"
     ),
-    "At `[MASK]` the masked model has hardly learned more than how frequent each token is.": lambda: max(learned(MASKS)) < 0.5,
+    "At `[MASK]` the masked model has hardly learned more than how frequent each token is.": lambda: (
+        max(learned(MASKS)) < 0.5
+    ),
     "(in the recorded runs by a tenth of a nat, shown for the two that keep nothing)": lambda: (
         shown_behind() == [MASKED, REPLACES]
     ),

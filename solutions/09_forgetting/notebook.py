@@ -1192,9 +1192,9 @@ own_heads.frame() if alone else None
 # **Together or alone.** With 120 sentences a library, own heads that learn together are 2.3 points behind those that
 # learn alone, and with 30 they are 1.6 ahead. Neither is shown. The signs are as expected: tasks disturb each other if
 # each has enough data, and help each other if each has little. One might expect that learning together also keeps a
-# model from learning its sentences by heart. That is not seen. In the search, at one rate, own heads are 5 points
-# better on their own sentences than on new ones if they learn together, and 3 if they learn alone (with 30 sentences 18
-# and 16).
+# model from learning its sentences by heart. That is not seen. In the search, at one rate, own heads are better on
+# their own sentences than on new ones: by 5 points if they learn together, and 3 if they learn alone (with 30 sentences
+# 18 and 16).
 
 # %% [markdown]
 # **Question 9.W1** (2 points). Read your own table and matrices (in the profile `smoke`: the recorded ones, if there
