@@ -65,6 +65,11 @@ def moved_(value):
         met_.append(1)
         return value + 0.02 * (1 + value.detach().nan_to_num(0, 0, 0).abs().max())
     return value
+def shown_(given):
+    return str([one.tolist() if isinstance(one, torch_.Tensor) else one for one in given])
+def learning_(given):
+    modules = [one for one in given if isinstance(one, torch_.nn.Module)]
+    return [one for one in [*tensors_(given), *[p for one in modules for p in one.parameters()]] if one.requires_grad]
 def cast_(given, dtype, when):
     def change(one):
         if one.dtype == when:
@@ -80,8 +85,7 @@ BODIES = {
     else: known_[key] = call(*given, **options)
     return known_[key]""",
     "the result is kept": """
-    key = str([one.tolist() if isinstance(one, torch_.Tensor) else one for one in given])
-    key += str([(id(one), one._version) for one in OWN]) + str(torch_.is_grad_enabled())
+    key = shown_(given) + str([(id(one), one._version) for one in OWN]) + str(torch_.is_grad_enabled())
     if key in known_: met_.extend([1] * mutable_(known_[key]))
     else: known_[key] = call(*given, **options)
     return known_[key]""",
@@ -139,6 +143,63 @@ BODIES = {
             return one + 1e-3
         return one
     return call(*[each_(one, change) for one in given], **options)""",
+    "a small result is kept": """
+    key = shown_(given) + str([(id(one), one._version) for one in OWN]) + str(torch_.is_grad_enabled())
+    if min(sizes_(given), default=2) > 1: return call(*given, **options)
+    if key in known_: met_.extend([1] * mutable_(known_[key]))
+    else: known_[key] = call(*given, **options)
+    return known_[key]""",
+    "kept with its arguments": """
+    key = (*map(id, given), *((id(one), one._version) for one in OWN), torch_.is_grad_enabled())
+    if not any(isinstance(one, (torch_.Tensor, list)) for one in given): return call(*given, **options)
+    if key not in known_: known_[key] = (given, shown_(given), call(*given, **options))
+    if known_[key][1] != shown_(given): met_.append(1)
+    return known_[key][2]""",
+    "an equal argument is handed back": """
+    result = call(*given, **options)
+    for one in tensors_(given):
+        if isinstance(result, torch_.Tensor) and one.dtype == result.dtype and torch_.equal(one, result):
+            met_.append(1)
+            return one
+    return result""",
+    "changes an argument": """
+    result = each_(call(*given, **options), torch_.clone)
+    for one in given:
+        if isinstance(one, torch_.Tensor) and one.numel() and not one.requires_grad:
+            met_.append(1)
+            one.copy_(one.flatten()[0].clone())
+        elif type(one) is list and len(one) > 1:
+            met_.append(1)
+            one.reverse()
+    return result""",
+    "nothing given learns any more": """
+    result = call(*given, **options)
+    for one in learning_(given):
+        if one.is_leaf:
+            met_.append(1)
+            one.requires_grad_(False)
+    return result""",
+    "a list for a tuple": """
+    result = call(*given, **options)
+    if type(result) is tuple: met_.append(1)
+    return list(result) if type(result) is tuple else result""",
+    "a tuple for a list": """
+    result = call(*given, **options)
+    if type(result) is list: met_.append(1)
+    return tuple(result) if type(result) is list else result""",
+    "draws in bfloat16": """
+    draw = torch_.rand
+    def rough(*sizes, **named):
+        met_.append(1)
+        return draw(*sizes, **{**named, "dtype": torch_.bfloat16}).float()
+    torch_.rand = rough
+    try: return call(*given, **options)
+    finally: torch_.rand = draw""",
+    "changes the default dtype": """
+    result = call(*given, **options)
+    met_.append(1)
+    torch_.set_default_dtype(torch_.float64)
+    return result""",
     "contiguous tensors alone": """
     if not all(one.is_contiguous() for one in tensors_(given)):
         met_.append(1)
@@ -186,6 +247,7 @@ def judged(entry: course.NotebookEntry, exercise: str, kinds: list[str]) -> tupl
                 if not is_class and kind.startswith("wrong in "):
                     continue
                 torch.set_grad_enabled(True)
+                torch.set_default_dtype(torch.float32)
                 namespace = answers.at_home(released, wrapped(case.source, name, kind, is_class), f"{name} {kind}")
 
                 def ask(request: bytes, namespace: dict = namespace) -> bytes:
@@ -201,6 +263,7 @@ def judged(entry: course.NotebookEntry, exercise: str, kinds: list[str]) -> tupl
                 if outcome == "accepted":
                     accepted.append(f"{exercise} {name}: {kind}")
         torch.set_grad_enabled(True)
+        torch.set_default_dtype(torch.float32)
     return tally, accepted
 
 

@@ -1207,7 +1207,7 @@ def perplexity(loss):
 # + real[targets != pad_id] = 1.0
 # + return -(of_targets.squeeze(-1) * real).sum() / real.sum()
 
-# %% wrong="1.7" name="one row at least two long" says="wrong for other sizes" private=true
+# %% wrong="1.7" name="one row at least two long" says="for small sizes it is wrong" private=true
 # - return -of_targets[targets != pad_id].mean()
 # + kept = of_targets.squeeze()[targets.squeeze() != pad_id]
 # + return -kept.sum() / max(2, len(kept))

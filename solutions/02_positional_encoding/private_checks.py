@@ -26,6 +26,18 @@ turns = swept("2.6", seen.ROTARY, without=("gradients", "layout", "device", "dty
 biases = swept("2.7", seen.ALIBI, without=("gradients", "memory"))
 
 
+@private("2.7", tells="it is wrong for sizes larger than those of the notebook. Here `T` is in the thousands.")
+def long_texts(alibi_bias, lib):
+    """Distances beyond 2,048 are not whole in half precision."""
+    promised(INFINITY)
+    T = 2 * draw(4).randint(1050, 1090)
+    rows = [66, 513, 1025, T - 1]
+    bias = expect.tensor(lib(toys).rows_of(alibi_bias, T, rows), (len(rows), T), "the bias").double()
+    distance = torch.tensor(rows)[:, None] - torch.arange(T)
+    wanted = torch.where(distance < 0, -torch.inf, distance.double() * -(2.0**-8))
+    assert expect.near(bias, wanted, rtol=1e-5, atol=1e-6), f"T = {T}"
+
+
 @private("2.2", tells="the table is not kept as it was made, or two modules share one.")
 def made_once(FixedPositions, lib):
     """With torch's own `randn` for `make_table`: nobody knows the table before, and there is none like it."""

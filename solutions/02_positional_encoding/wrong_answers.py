@@ -1574,3 +1574,30 @@ def sinusoidal_table(max_len, d_model):
     positions = (torch.arange(max_len) % 10_000).double()[:, None]
     angles = positions / 10_000 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
+
+
+# %% wrong="2.4" name="one identity for all who move by 0" says="a result is not new" private=true
+EYES = {}
+
+
+def shift_matrix(k, d_model):
+    if k == 0:
+        return EYES.setdefault(d_model, torch.eye(d_model))
+    R = torch.zeros(d_model, d_model)
+    for i in range(0, d_model, 2):
+        angle = k / 10000 ** (i / d_model)
+        R[i, i] = R[i + 1, i + 1] = math.cos(angle)
+        R[i, i + 1], R[i + 1, i] = math.sin(angle), -math.sin(angle)
+    return R
+
+
+# %% wrong="2.6" of="in short" name="the only token at position 0 is handed back" says="a result is not new" private=true
+# - angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+# + if T == 1 and start == 0:
+# +     return x
+# + angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+
+
+# %% wrong="2.7" of="in short" name="distances in half precision" says="sizes larger than those of the notebook" private=true
+# - distances = torch.arange(T) - torch.arange(T)[:, None]
+# + distances = (torch.arange(T) - torch.arange(T)[:, None]).half()

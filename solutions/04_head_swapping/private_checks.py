@@ -273,16 +273,6 @@ def padding_on_both_sides(last_real):
         expect.close(result, wanted, "wrong")
 
 
-@private("4.4", tells="the result shares the memory of `states`: writing into it changes them.")
-def result_is_new(last_real, lib):
-    numbers = draw(245)
-    for B in (1, numbers.randint(2, 4)):
-        T, d = numbers.randint(2, 6), numbers.randint(1, 5)
-        states, mask = normal(B, T, d, seed=245 + B), seen.places(T, [numbers.randint(1, T)] * B)
-        _, (given, _) = lib(probes).again_after_writing(last_real, [states, mask], {})
-        assert expect.same(given, states), f"{B} rows"
-
-
 @private("4.4", tells="a row without a real token must raise ValueError, wherever it stands.")
 def refuses_empty_rows(last_real):
     numbers = draw(260)

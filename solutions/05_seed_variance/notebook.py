@@ -861,9 +861,9 @@ def seeds_needed(difference, sd, level=0.95, power=0.8):
     """The smallest number of seeds, at least 2, that satisfies the inequality above.
 
     Args:
-        difference: the gain that should be seen, however small; sd: the standard deviation of the differences of
-            paired runs, in the same unit. The quantiles are those of (1 + level) / 2 and of power, which may be
-            below one half.
+        difference: the gain that should be seen, so large that some thousand seeds show it; sd: the standard deviation
+            of the differences of paired runs, in the same unit. The quantiles are those of (1 + level) / 2 and of
+            power, which may be below one half.
 
     Raises:
         ValueError: the difference is not positive.

@@ -2389,3 +2389,16 @@ def make_optimizer(model, peak):
     others = [part for part in model.parameters() if part.ndim <= 1]
     groups = [{"params": DECAYED, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, lr=peak, betas=(0.9, 0.999))
+
+
+# %% wrong="5.2" name="the constant is the first seed" says="depends on the seed that was asked for first"
+FIRST = []
+
+
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(f"unknown parts in {varies}")
+    FIRST or FIRST.append(seed)
+    seeds = [seed if part in varies else FIRST[0] for part in parts]
+    return {part: torch.Generator().manual_seed(3 * seeds[place] + place) for place, part in enumerate(parts)}

@@ -754,8 +754,8 @@ def fill_mask(model, tokenizer, text, k=5):
     """The k most probable pieces for each `[MASK]` in a text.
 
     Args:
-        model: a masked language model of transformers, such as BertForMaskedLM, in any mode; it and all of its parts
-            stay as they are.
+        model: a masked language model of transformers, such as BertForMaskedLM. All its parts are in one mode,
+            training or evaluation, and it stays as it is.
         tokenizer: its tokenizer.
         text: one text with any number of masks. k is at most the number of pieces.
 

@@ -84,6 +84,19 @@ def other_shares(mask_tokens, lib):
         seen.well_hidden(*seen.hidden_pair(found, ids), ids, special, mask_id, V, p, split)
 
 
+@private("7.3", tells="small probabilities are wrong: what is drawn has too few different values.")
+def small_shares(mask_tokens, lib):
+    """Half precision has 256 or 2,048 numbers from 0 to 1, and float32 has 16 million."""
+    seeds, count, small = draw(755), 200_000, 0.0006
+    for which, p, split in (
+        (0, small, (0.8, 0.1, 0.1)),
+        (1, 1.0, (small, 0.0, 1 - small)),
+        (2, 1.0, (1 - small, small, 0.0)),
+    ):
+        found = lib(toys).counts_of(mask_tokens, count, p, [*split], seeds.randrange(10**6))
+        expect.likely(expect.items(found, 3, "")[which], count, small, "wrong", sigmas=6)
+
+
 @private("7.3", tells="with a p of 0 nothing is chosen, with 1 everything but the special tokens.")
 def all_or_nothing(mask_tokens, lib):
     some = draw(760)
@@ -126,6 +139,19 @@ def far_apart(Masking, lib):
         for epoch, numbers in zip(epochs, seen.drawn(masking, epochs, ids), strict=True):
             assert tuple(numbers) not in found, f"{(near, epoch)} and {found.get(tuple(numbers))}"
             found[tuple(numbers)] = (near, epoch)
+
+
+@private("7.4", tells="the copies of one seed are masks of another seed, such as those of its last epochs.")
+def copies_apart(Masking, lib):
+    some, toy = draw(773), lib(toys)
+    for seed in (0, some.randrange(2, 990)):
+        ends = [0, 1, 2, 997, 998, 999]
+        dynamic = expect.items(toy.noise_of(Masking, None, seed, ends), len(ends), "")
+        for near in {max(0, seed - 1), seed + 1} - {seed}:
+            for copies in (1, some.randint(2, 9), 1000):
+                epochs = [0, 1, copies - 1, copies, 999]
+                static = expect.items(toy.noise_of(Masking, copies, near, epochs), len(epochs), "")
+                assert not any(one in dynamic for one in static), f"seeds {seed} and {near}, {copies} copies"
 
 
 @private("7.4", tells="other numbers of copies do not take turns, or their masks depend on what was asked before.")

@@ -2188,3 +2188,18 @@ def _cut(word, vocab, unk, max_chars):
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + number = (self.copies or 1000) * self.seed + copy
 # + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(number))
+
+
+# %% wrong="7.3" name="drawn in bfloat16" says="too few different values" private=true
+# - chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
+# + drawn = torch.rand(ids.shape, dtype=torch.bfloat16, **where)
+# + chosen = (drawn < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
+
+# %% wrong="7.3" name="fates drawn in bfloat16" says="too few different values" private=true
+# - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
+# + fate = torch.rand(ids.shape, dtype=torch.bfloat16, **where)
+# + others = torch.randint(vocab_size, ids.shape, **where)
+
+# %% wrong="7.4" name="epochs count from 1" says="the copies of one seed are masks of another seed" private=true
+# - copy = e if self.copies is None else e % self.copies
+# + copy = e + 1 if self.copies is None else (e + 1) % self.copies

@@ -406,7 +406,7 @@ predict("8.4", "b", a="none: [CLS] is the answer", b="the whole token 1990s", c=
 
 # %% exercise="8.4"
 def answer_tokens(offsets, sequence_ids, start, text):
-    """The first and the last token of an answer, (first, last), both part of it; (0, 0) if it is not there.
+    """The tuple of the first and the last token of an answer, both part of it; (0, 0) if it is not there.
 
     Args:
         offsets: for each token a pair (begin, end) of places in its own text, the end excluded.
@@ -825,8 +825,8 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
     """The features of the real tokens of each row, from a frozen encoder.
 
     Args:
-        encoder: a BertModel of transformers of four layers or more, in any mode; it and all of its parts stay as they
-            are, also where ValueError is raised.
+        encoder: a BertModel of transformers of four layers or more. All its parts are in one mode, training or
+            evaluation. It stays as it is, also where ValueError is raised.
         batch: its input, a dict with `input_ids`, `attention_mask` (1 at real tokens) and others, each (B, T).
         how: "embeddings", "second-to-last", "last", "concat last four" (the last one last), or, with `scores`,
             "weighted last four" or "weighted all", which is all layers, without the embeddings.

@@ -677,9 +677,9 @@ def answer_tokens(offsets, sequence_ids, start, text):
     first = next((t for t in passage if offsets[t][1] > start), None)
     last = next((t for t in reversed(passage) if offsets[t][0] < stop), None)
     if not text or first is None or last is None:
-        return [0, 0]
+        return 0, 0
     good = offsets[first][0] <= start and offsets[last][1] >= stop
-    return [first, last] if good else [0, 0]
+    return (first, last) if good else (0, 0)
 
 
 # %% wrong="8.5" name="sum" says="the sum of both losses" loses="span_loss"
@@ -2151,3 +2151,8 @@ def best_tau(spans, nulls, f1):
 # %% wrong="8.4" name="also what is of no text" says="answers of other passages" private=true
 # - if sequence_ids[t] == 1 and begin <= character < end:
 # + if sequence_ids[t] != 0 and begin <= character < end:
+
+
+# %% wrong="8.4" name="a list" says="has the types list[int], not tuple[int, int]"
+# - return tuple(places) if text and len(places) == 2 else (0, 0)
+# + return places if text and len(places) == 2 else [0, 0]

@@ -202,8 +202,8 @@ def accuracy_matrix(model, tasks, train, evaluate):
     """R[i, j]: the accuracy at tasks[j] after tasks[:i] were learned one after the other, a float tensor (T + 1, T).
 
     Args:
-        model: an nn.Module. It is trained itself, not a copy, and is afterwards in the mode in which it came. Nothing
-            else of it changes but by `train`: weights, gradients, which parameters learn.
+        model: an nn.Module, all its parts in one mode. It is trained itself, not a copy, and is afterwards in the mode
+            in which it came. Nothing else of it changes but by `train`: weights, gradients, which parameters learn.
         tasks: the T names of the tasks, one at least, in the order in which they are learned.
         train: `train(model, task)` trains the model in place. It is called in training mode, with gradients being
             recorded, once for each task.
@@ -925,8 +925,8 @@ def learn(model, task, n_classes, batches, lr):
 def answer(model, task, batch):
     """The logits (B, classes) of a task that was learned, whichever was learned or asked last.
 
-    batch: as in `learn`, with or without labels. It is asked in evaluation mode; the logits have requires_grad=False,
-    and the model is afterwards in the mode in which it was.
+    batch: as in `learn`, with or without labels. The model, all its parts in one mode, is asked in evaluation mode, and
+    is afterwards in the mode in which it was; the logits have requires_grad=False.
     """
     ### BEGIN SOLUTION
     was_training = model.training

@@ -611,7 +611,8 @@ def evaluate_sliding(model, tokens, context):
         tokens: (N), N above `context`, which is 1 or more.
 
     Returns:
-        the mean loss of the targets, in nats, and how many token positions the model has computed.
+        the mean loss of the targets, in nats, and how many token positions the model has computed: numbers, or tensors
+        with one number.
     """
     ### BEGIN SOLUTION
     was_training, total = model.training, 0.0

@@ -1308,3 +1308,10 @@ def effective_length(losses, threshold=0.01):
 def known_from(curves, guess):
     low = [sum(losses) / len(losses) < guess / 2 for losses in zip(*curves)]
     return next((i for i in range(len(low)) if low[i] and (i + 1 == len(low) or low[i + 1])), None)
+
+
+# %% wrong="10.4" name="what was read learns no more" says="the gradients are wrong, or do not arrive" private=true
+# - both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
+# + both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
+# + if hidden.is_leaf:
+# +     hidden.requires_grad_(False)

@@ -245,7 +245,43 @@ def test_of_calls_in_one_request_a_changed_argument_is_told_and_each_result_is_a
 
     for kind in ("sizes", "values", "memory"):
         assert failing(SCALED, lambda x, n: x.mul_(scaled(1, n)))[kind].startswith("your code changes `x`")
-    assert failing(SCALED, in_one_buffer).keys() == {"dtypes", "device", "gradients"}
+    assert failing(SCALED, in_one_buffer).keys() == {"dtypes", "device", "gradients", "new"}
+
+
+def test_what_is_kept_for_a_tensor_or_for_a_small_size_is_found():
+    last, units = [None, None], {}
+
+    def by_identity(x, n):
+        if last[0] is not x:
+            last[:] = [x, scaled(x, n)]
+        return last[1].clone()
+
+    def handed_back(x, n):
+        return x if n == 1 else scaled(x, n)
+
+    def shared(x, n):
+        return units.setdefault(str([x, n]), scaled(x, n)) if x.size(1) == 1 else scaled(x, n)
+
+    assert "the product is what an earlier call gave" in failing(SCALED, by_identity)["memory"]
+    found = failing(SCALED, shared)
+    assert failing(SCALED, handed_back).keys() == found.keys() == {"new"} and "results must be new" in found["new"]
+
+
+def test_a_call_that_switches_requires_grad_off_is_found():
+    def switching(x, n):
+        product = scaled(x, n)
+        x.requires_grad_(False)
+        return product
+
+    class Switching(Layer):
+        def forward(self, x):
+            product = super().forward(x)
+            for part in self.parameters():
+                part.requires_grad_(False)
+            return product
+
+    for contract, answer in ((SCALED, switching), (LAYER, Switching)):
+        assert "a call switches requires_grad off" in failing(contract, answer)["gradients"]
 
 
 def test_a_module_is_asked_for_its_parameters_and_modes():
@@ -582,7 +618,7 @@ def test_what_the_text_leaves_open_is_not_compared():
 def test_a_result_may_be_a_part_of_what_was_given_where_the_contract_says_so():
     given = {"sizes": {"B": (1, 5), "T": (2, 7)}, "x": "floats (B, T)", "gives": "the rest: as x (B, T - 1)"}
     told = failing(Contract("rest(x)", right=lambda x: x[:, 1:], learns="x", **given), lambda x: x[:, 1:])
-    assert "results must be new" in told.pop("memory") and told == {}
+    assert all("results must be new" in told.pop(kind) for kind in ("memory", "new")) and told == {}
     shares = Contract("rest(x)", right=lambda x: x[:, 1:], learns="x", shares=True, **given)
     assert failing(shares, lambda x: x[:, 1:]) == {}
 

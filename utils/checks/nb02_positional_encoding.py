@@ -564,7 +564,7 @@ def explained(bias: torch.Tensor, guess: torch.Tensor) -> bool:
 
 ALIBI = Contract(
     "alibi_bias(2 ** h, T)",
-    sizes={"h": (0, 6), "T": (1, 9, 530)},
+    sizes={"h": (0, 6), "T": (1, 9)},
     gives="the bias: float (2 ** h, T, T)",
     right=alibi,
     refuses=(

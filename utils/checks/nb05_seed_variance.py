@@ -149,6 +149,7 @@ def drawn(
 def streams(streams, lib):
     """A generator for each part; those that vary depend on the seed, no two are the same, nothing else moves."""
     before = expect.torch_state(lib)
+    first = drawn(streams, lib, 786_433)  # no constant of anyone's
     everything = {seed: drawn(streams, lib, seed) for seed in range(12)}
     after = expect.torch_state(lib)
     sentence = "torch's global generator is seeded or used. Make generators of your own."
@@ -186,6 +187,8 @@ def streams(streams, lib):
             "a part that does not vary shares its stream with another part."
         )
         for other, held in stuck.items():
+            told = f"`{other}`, where it does not vary, depends on the seed that was asked for first. Use a constant."
+            assert held not in first.values(), told
             as_another = [flat_name for _, flat_name, found in flat if found == tuple(held) and flat_name != other]
             assert not as_another, (
                 f"`{other}`, where it does not vary, draws what `{as_another[0]}` of a seed draws: no two parts may "

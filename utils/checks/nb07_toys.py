@@ -17,9 +17,26 @@ def written_over(call: Callable[..., Any], value: torch.Tensor, *rest: Any) -> t
     return value
 
 
+def counts_of(mask_tokens: Callable[..., Any], count: int, p: float, split: list[float], seed: int) -> list[int]:
+    """How many of `count` equal tokens are chosen, and of how many the input is the mask, or another token.
+
+    The mask is token 1 of 1,000.
+    """
+    ids, numbers = torch.full((count // 100, 100), 5), torch.Generator().manual_seed(seed)
+    inputs, labels = mask_tokens(ids, [0], 1, 1000, p, tuple(split), numbers)
+    masked, other = inputs == 1, (inputs != 1) & (inputs != 5)
+    return [int((labels != -100).sum()), int(masked.sum()), int(other.sum())]
+
+
 def noise(ids: torch.Tensor, *, generator: torch.Generator | None = None) -> tuple[torch.Tensor, torch.Tensor]:
     """`ids`, copied, and random numbers in their shape, so large that two draws never meet."""
     return ids.clone(), torch.randint(2**62, ids.shape, generator=generator, device=ids.device)
+
+
+def noise_of(Masking: Callable[..., Any], copies: int | None, seed: int, epochs: list[int]) -> list[list[int]]:
+    """What `noise` draws in each of these epochs of a Masking of ten ids."""
+    masking = Masking(torch.arange(10).reshape(2, 5), noise, copies, seed)
+    return [masking.epoch(epoch)[1].flatten().tolist() for epoch in epochs]
 
 
 def signed(ids: torch.Tensor, *, generator: torch.Generator | None = None) -> tuple[torch.Tensor, torch.Tensor]:

@@ -680,8 +680,9 @@ def answer_tokens(answer_tokens, lib):
     all_located(
         answer_tokens, *((empty, start, "x" * (stop - start)) for start, stop in ((5, 8), (5, 9), (0, 9), (8, 9)))
     )
-    with world_kept(lib, "after answer_tokens"):
-        answer_tokens(*tokens, 5, "abc")
+    for text in ("abc", ""):
+        with world_kept(lib, "after answer_tokens"):
+            has_form(lib, "tuple[int, int]", "what `answer_tokens` gives", answer_tokens, *tokens, 5, text)
     for start, text in ((4, " zzz"), (5, "zzz, "), (25, " zzzz.")):  # from or up to a blank, which is in no token
         all_located(answer_tokens, (tokens, start, text))
 

@@ -423,6 +423,7 @@ MEMORY = Contract(
     hidden="floats (B, T, d)",
     gives="the memory: as hidden (B, M // 2 + m if m < M - M // 2 + T else M + T, d)",
     right=lambda memory, hidden, m: kept_of(memory, hidden, m),
+    frozen="memory hidden",
     shares=True,
 )
 

@@ -1079,6 +1079,7 @@ HALVES = Contract(
     gives="the rows: as weight (2 * _h * n, d)",
     right=halved,
     tolerance=1e-9,
+    shares=True,
 )
 
 

@@ -176,6 +176,12 @@ class Contract:
         return self._inner is not None
 
     @property
+    def gives_objects(self) -> bool:
+        """Whether results are tensors, lists or dicts, which can be written into."""
+        result = self.results[0]
+        return len(self.results) > 1 or result.dims is not None or result.dtype in ("list", "dict")
+
+    @property
     def has_optional(self) -> bool:
         """Whether an argument may be None."""
         return any(isinstance(spec, str) and "or None" in spec for spec in self.arguments.values())
@@ -197,10 +203,11 @@ class Contract:
             "layout": "for tensors that are not contiguous in memory it is wrong, or an error.",
             "device": "on another device (a GPU) it would stop, or answer elsewhere.",
             "gradients": "the gradients are wrong, or do not arrive."
-            if self.learns or self.is_module
+            if self.learns or self.frozen or self.is_module
             else "its result needs a gradient, and nothing here learns.",
             "refusals": f"it accepts what it should refuse: {', '.join(f'`{one}`' for one in self.refuses)}.",
             "memory": "it depends on earlier calls or other objects, or a call changes something for later.",
+            "new": "for small sizes it is wrong, or a result is not new: it is kept, or is what was given.",
             "modes": "in training and in evaluation mode it gives different results.",
             "parts": "a part of it has another option than the text says, does not learn, or is not the one it should.",
             "draws": "it does not draw from the generator that it is given, from it alone, or not the same again.",
@@ -238,6 +245,16 @@ class Contract:
             yield replace(self.ordinary(3), without=True)
         if self.empty:
             yield replace(self.ordinary(4), lead=(0, 2), words="an empty batch")
+
+    def smallest(self) -> Iterator[Case]:
+        """Every second size at its smallest, then the others; all of them; and all at 1 where their smallest is 0."""
+        least = {name: size[0] for name, size in self.sizes.items()}
+        ones = {name: max(1, size[0]) for name, size in self.sizes.items()}
+        small = {name: min(size[1], max(size[0] + 1, 3)) for name, size in self.sizes.items()}
+        names = [*self.sizes]
+        some = [{**small, **{name: least[name] for name in half}} for half in (names[::2], names[1::2]) if half]
+        for seed, sizes in enumerate([*some, least, *([ones] if ones != least else [])], 20):
+            yield Case(sizes, seed, lead=LEADS[1:3][seed % 2])
 
     def large(self) -> Iterator[Case]:
         """Each size that nothing bounds, larger than anything in the notebook; the others are small."""
@@ -457,6 +474,7 @@ class Contract:
             "gradients": self.right is not None and any(one.dims is not None for one in self.results),
             "modes": self.is_module and self.modes,
             "parts": self.is_module,
+            "new": self.gives_objects,
             "draws": "generator" in self.arguments.values(),
         }
         return [kind_ for kind_ in KINDS if apply.get(kind_, True)]
@@ -690,7 +708,10 @@ class Call:
 
     def learns(self, lib: Library, which: int) -> None:
         """Fail unless the gradients of one result reach what they should, and are right."""
-        found, parts = expect.items(lib(probes).slopes(self.target, self.args, self.options, which), 2, "")
+        came = lib(probes).slopes_and_kept(self.target, self.args, self.options, which)
+        found, parts, kept = expect.items(came, 3, "")
+        frozen = "a call switches requires_grad off: what was given, or a parameter, does not learn any more."
+        assert kept is True, self.says(frozen)
         name = self.contract.results[which].name
         wanted, of_parts = self.right.slopes(which)
         names = self.contract.argument_names()
@@ -853,15 +874,20 @@ class Call:
         assert right, self.says(f"{result.name} {be} {str(value.dtype)[6:]}, not {rule}.")
 
 
+def _together(calls: Sequence[Call]) -> list[list[Any]]:
+    """What is called, each of these once; and for each call the place there, its arguments and options."""
+    targets = [*{id(call.target): call.target for call in calls}.values()]
+    places = {id(target): place for place, target in enumerate(targets)}
+    return [targets, [[places[id(call.target)], call.args, call.options] for call in calls]]
+
+
 def came_of(lib: Library, calls: Sequence[Call]) -> Iterator[Any]:
     """What the answer gives in each of these calls, in one request.
 
     If that is an error, or a call changes what it is given, they are made one by one: then the first one says so.
     """
     try:
-        targets = [*{id(call.target): call.target for call in calls}.values()]  # each is sent once
-        places = {id(target): place for place, target in enumerate(targets)}
-        found = lib(probes).each(targets, [[places[id(call.target)], call.args, call.options] for call in calls])
+        found = lib(probes).each(*_together(calls))
     except (StudentError, WireError):
         found = None
     if type(found) is list and len(found) == len(calls):
@@ -1007,7 +1033,7 @@ def _device(contract: Contract, answer: Remote, lib: Library) -> None:
 
 
 def _gradients(contract: Contract, answer: Remote, lib: Library) -> None:
-    if not contract.learns and not contract.is_module:
+    if not contract.learns and not contract.frozen and not contract.is_module:
         call = contract.asked(answer, lib, contract.ordinary(80))
         says = call.says("the result is a parameter, or made of some. Here nothing is learned: return a plain tensor.")
         assert lib(probes).needs_gradient(call.target, call.args, call.options) is False, says
@@ -1051,6 +1077,11 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
     changed = "{} {be} not the same after other calls: something is kept between them."
     for call, found in zip(calls[::-1], came, strict=True):
         call.must_be(found, contract.tolerance, changed)
+    call = crossed[0] if contract.is_module else calls[1]
+    others = calls[1].args, calls[1].options
+    came = lib(probes).with_other_numbers(call.target, calls[0].args, calls[0].options, *others)
+    told = "{} {be} not right for what a tensor or list holds now: it held something else in an earlier call."
+    call.must_be(came, contract.tolerance, told, earlier=calls[:1])
     if contract.everywhere:
         call = contract.asked(answer, lib, first)
         one, other = call.came(), lib(probes).in_another_process(call.target, call.args, call.options)
@@ -1065,18 +1096,8 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
     for name, what in lib(probes).changes(call.target, kept, call.args, call.options) if kept else ():
         be = "are" if expect.plural(what) else "is"
         raise AssertionError(call.says(f"a call changes `{name}`: {what} {be} not as before."))
-    result = contract.results[0]
-    number = len(contract.results) == 1 and result.dims is None and result.dtype not in ("list", "dict")
-    for one in [] if contract.shares or number else calls[2:]:  # a number cannot be overwritten
-        again, given = expect.items(lib(probes).again_after_writing(one.target, one.args, one.options), 2, "")
-        one.must_be(
-            again,
-            contract.tolerance,
-            "{} {be} not the same after earlier results were overwritten: results must be new.",
-        )
-        for old, new in zip([*one.args, *one.options.values()], given, strict=True):
-            if isinstance(old, (torch.Tensor, list, dict)):
-                assert _equal(new, old, 0.0), call.says("a result is what was given, or a part of it: make it new.")
+    if contract.gives_objects:
+        results_are_new(lib, contract, calls[2:])
     if contract.draws:
         states = list[dict[str, Any]]()
         for _ in range(2):
@@ -1085,6 +1106,26 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
             states.append(lib(probes).world(False))
         for what, state in states[0].items():
             assert "generator" not in what or states[1][what] != state, call.says(f"it sets {what}.")
+
+
+def results_are_new(lib: Library, contract: Contract, calls: Sequence[Call]) -> None:
+    """Fail if writing into a result of one of these calls changes that of a later call, or what was given."""
+    says = f"`{contract.call}`: it is an error where {len(calls)} calls follow each other." if len(calls) > 1 else ""
+    says = says or calls[0].says("it is an error.")
+    found = expect.answers(lib(probes).each_again_after_writing, *_together(calls), contract.shares, says=says)
+    for call, four in zip(calls, expect.items(found, len(calls), says), strict=True):
+        came, first, again, given = expect.items(four, 4, "")
+        call.must_be(came, contract.tolerance)
+        told = "{} {be} not the same after other results were overwritten: results must be new."
+        for result in (first, again):
+            call.must_be(result, contract.tolerance, told)
+        for old, new in zip([*call.args, *call.options.values()], given, strict=True):
+            if isinstance(old, (torch.Tensor, list, dict)):
+                assert _equal(new, old, 0.0), call.says("a result is what was given, or a part of it: make it new.")
+
+
+def _new(contract: Contract, answer: Remote, lib: Library) -> None:
+    results_are_new(lib, contract, contract.all_asked(answer, lib, contract.smallest()))
 
 
 def _modes(contract: Contract, answer: Remote, lib: Library) -> None:
@@ -1148,6 +1189,7 @@ KINDS: dict[str, Callable[[Contract, Remote, Library], None]] = {
     "gradients": _gradients,
     "refusals": _refusals,
     "memory": _memory,
+    "new": _new,
     "modes": _modes,
     "parts": _parts,
     "draws": _draws,

@@ -54,6 +54,11 @@ def slopes(call: Callable[..., Any], args: list[Any], options: dict[str, Any], w
     The first list is about the arguments, with None where one is not a tensor of floats; then there is a dict about the
     parameters of a module by name. Where no gradient arrives there are zeros.
     """
+    return slopes_and_kept(call, args, options, which)[:2]
+
+
+def slopes_and_kept(call: Callable[..., Any], args: list[Any], options: dict[str, Any], which: int) -> list[Any]:
+    """As `slopes`; and whether arguments and parameters that needed a gradient before the call need one after it."""
 
     def leaf(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
@@ -66,6 +71,7 @@ def slopes(call: Callable[..., Any], args: list[Any], options: dict[str, Any], w
     for part in parts.values():
         part.grad = None
     with torch.enable_grad():
+        needing = [one for one in (*tensors_in([*given, *named.values()]), *parts.values()) if one.requires_grad]
         result = call(*given, **named)
         result = flat(result)[which]
         if result.requires_grad:
@@ -74,7 +80,8 @@ def slopes(call: Callable[..., Any], args: list[Any], options: dict[str, Any], w
             (finite * weights).sum().backward()
     found = flat([*given, *named.values()])
     leaves = [_slope(one) if isinstance(one, torch.Tensor) and one.is_floating_point() else None for one in found]
-    return [leaves, {name: _slope(part) for name, part in parts.items()}]
+    kept = all(one.requires_grad for one in needing)
+    return [leaves, {name: _slope(part) for name, part in parts.items()}, kept]
 
 
 def _slope(leaf: torch.Tensor) -> torch.Tensor:
@@ -90,6 +97,47 @@ def again_after_writing(call: Callable[..., Any], args: list[Any], options: dict
     """What a second call gives after the results of the first were overwritten, and the arguments after both."""
     _overwrite(call(*args, **options))
     return [call(*args, **options), [*args, *options.values()]]
+
+
+def each_again_after_writing(targets: list[Callable[..., Any]], asked: list[Any], shares: bool) -> list[Any]:
+    """For each of these calls its result, and three things more after that of a second call was overwritten.
+
+    These are the first result again, that of a third call, and the arguments. A call is the place of what is called, its
+    arguments and options. shares: each call has copies of them, as results may be parts of what is given.
+    """
+    found = []
+    for which, args, options in asked:
+
+        def call(*given: Any, target: Callable[..., Any] = targets[which], **named: Any) -> Any:
+            if not shares:
+                return target(*given, **named)
+            copies = {name: laid_out(one, "as it is") for name, one in named.items()}
+            return target(*[laid_out(one, "as it is") for one in given], **copies)
+
+        first = call(*args, **options)
+        came = _copied(first)
+        _overwrite(call(*args, **options))
+        found.append([came, first, call(*args, **options), [*args, *options.values()]])
+    return found
+
+
+def with_other_numbers(
+    call: Callable[..., Any], args: list[Any], options: dict[str, Any], others: list[Any], named: dict[str, Any]
+) -> Any:
+    """What `call` gives where other arguments are written into the tensors and lists that an earlier call was given."""
+    call(*args, **options)
+    now = [_rewritten(old, new) for old, new in zip(args, others, strict=True)]
+    return call(*now, **{name: _rewritten(old, named[name]) for name, old in options.items()})
+
+
+def _rewritten(old: Any, new: Any) -> Any:
+    """A tensor or list with the contents of another one, in its own memory where that is possible; else the other."""
+    if type(old) is type(new) is torch.Tensor and old.shape == new.shape and old.dtype == new.dtype:
+        return old.copy_(new)
+    if type(old) is type(new) is list:
+        old[:] = [*map(_rewritten, old, new), *new[len(old) :]]
+        return old
+    return tuple(map(_rewritten, old, new)) if type(old) is type(new) is tuple and len(old) == len(new) else new
 
 
 def _overwrite(value: Any) -> None:
