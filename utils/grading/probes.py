@@ -102,7 +102,7 @@ def again_after_writing(call: Callable[..., Any], args: list[Any], options: dict
 def each_again_after_writing(targets: list[Callable[..., Any]], asked: list[Any], shares: bool) -> list[Any]:
     """For each of these calls its result, and three things more after that of a second call was overwritten.
 
-    These are the first result again, that of a third call, and the arguments. A call is the place of what is called, its
+    These are the first result again, that of a third call, and the arguments. A call is a place in `targets`, its
     arguments and options. shares: each call has copies of them, as results may be parts of what is given.
     """
     found = []
