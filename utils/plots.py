@@ -268,7 +268,7 @@ def fits(
     with drawing(6, 3.8) as figure:
         ax = figure.subplots()
         for index, (label, (x, y)) in enumerate(series.items()):
-            color, mark = OKABE_ITO[index % len(OKABE_ITO)], "os^Dvp*h"[index % 8]
+            color, mark = OKABE_ITO[index % len(OKABE_ITO)], "os^Dvp*X"[index % 8]
             ax.plot(numbers(x), numbers(y), mark, color=color, ms=5, alpha=0.7, mew=0, label=label)
             if label in lines:
                 ax.plot(*map(numbers, lines[label]), LINES[index % len(LINES)], color=color, lw=1.6)
@@ -299,7 +299,7 @@ def points(
         grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for ax, (xlabel, named) in zip(grid, panels.items(), strict=True):
             for index, (name, (x, y)) in enumerate(named.items()):
-                color, mark = OKABE_ITO[index % len(OKABE_ITO)], "os^Dvp*h"[index % 8]
+                color, mark = OKABE_ITO[index % len(OKABE_ITO)], "os^Dvp*X"[index % 8]
                 ax.plot([x], [y], mark, color=color, ms=8, alpha=0.85, label=name, clip_on=False)
             ax.set(xlabel=xlabel, **({"xscale": "log"} if log else {}))
             ax.grid(alpha=0.3)

@@ -8,7 +8,7 @@ import torch
 
 from autograder.author import papers
 from utils.checks import nb12_smaller_models as checks
-from utils.experiments import smaller
+from utils.experiments import sharing, smaller
 from utils.experiments.seed_table import Comparison, SeedTable
 
 CPU = smaller.experiments(profile="cpu")
@@ -39,6 +39,23 @@ def values_count() -> Comparison:
     return one
 
 
+def costs(first: str, second: str) -> str:
+    """How much higher the recorded validation loss of the second ablation is, in nats."""
+    table = SeedTable(sharing.recorded(), sharing.METRICS[0])
+    (one,) = (one for one in table.compared(sharing.questions()) if (one.first, one.second) == (first, second))
+    return f"{one.difference:.2f}"
+
+
+def behind() -> str:
+    """How much higher the mean validation loss with one layer is than with four, in nats."""
+    runs = sharing.recorded()
+    one, four = (np.mean([sharing.METRICS[0].of(run) for run in runs[name]]) for name in (sharing.ONE_LAYER, WHOLE))
+    return f"{one - four:.2f}"
+
+
+WHOLE = sharing.name_of(sharing.NOTHING)
+
+
 def filters(places: int = 1) -> int:
     """The numbers of AlexNet's first layer, with filters of its own at each of so many places."""
     return places * int(papers.figure("filters of AlexNet's first layer")) * (SIDE * SIDE * 3 + 1)
@@ -58,6 +75,13 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "34,944": lambda: f"{filters():,}",
     "105,705,600": lambda: f"{filters(PLACES**2):,}",
     "32": lambda: str(torch.finfo(torch.get_default_dtype()).bits),
+    "64": lambda: str(sharing.SIZE["width"]),
+    "2,000": lambda: f"{sharing.SIZE['pieces']:,}",
+    "400": lambda: str(sharing.SIZE["steps"]),
+    "0.03": lambda: costs(WHOLE, sharing.name_of(sharing.ALL)),
+    "0.02": behind,
+    "0.19": lambda: costs(WHOLE, sharing.WITHOUT_LAYERS),
+    "0.63": lambda: costs(WHOLE, sharing.name_of(sharing.NOTHING, sharing.WIDTHS[1])),
     "30,000": lambda: f"{XXLARGE['V']:,}",
     "12": lambda: smaller.NOTEBOOK[:2],
     "11%": lambda: f"{0.8**10:.0%}",

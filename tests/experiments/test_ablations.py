@@ -21,6 +21,7 @@ from utils.experiments import (
     recurrence,
     rte,
     scaling,
+    sharing,
     smaller,
     tagging,
     transfer,
@@ -45,9 +46,10 @@ RECORDED = {
     "08, order": (tagging.RECORDED, tagging.shuffled),
     "08, heads": (choices.RECORDED, choices.experiments),
     "10": (longer_context.RECORDED, longer_context.crossing),
+    "12": (sharing.RECORDED, sharing.ablations),
 }
 WITH_STUDENTS_ARMS = ("05", "05, SICK", "08", "08, order", "10")  # in the same folder
-ON_A_CORE = ("08, order",)
+ON_A_CORE = ("08, order", "12")
 
 
 @pytest.mark.parametrize("group", RECORDED)
@@ -188,6 +190,35 @@ def test_the_recorded_models_from_nothing_show_what_notebook_07_says_of_them():
     assert {made.lr for made in pretraining.longer().values()} == {1e-3} and "with one rate for all" in text
 
 
+def test_the_recorded_ablations_show_what_notebook_12_says_of_them():
+    text, runs = read("solutions/12_smaller_models/notebook.py"), sharing.recorded()
+    (loss,) = sharing.METRICS
+    found, mean, arms = by_pair(runs, loss, sharing.questions()), means(runs, loss), sharing.ablations()
+    nothing, attention, feed_forward, shared = (sharing.name_of(what) for what in sharing.SHARED)
+    narrow = [sharing.name_of(sharing.NOTHING, width) for width in sharing.WIDTHS[1:]]
+    one, none = sharing.SHALLOW
+    assert len(found) == 7 and all(comparison.difference > 0 for comparison in found.values())
+    all_of_it = found[nothing, shared]
+    assert all_of_it.shown and "Sharing all parts costs 0.03 nats, which is shown" in text
+    parts = [found[nothing, part] for part in (attention, feed_forward)]
+    assert not any(part.shown for part in parts) and max(part.difference for part in parts) < all_of_it.difference
+    assert "Sharing one part costs less, and that is not shown" in text
+    worth = found[nothing, none]
+    assert worth.shown and worth.difference > 5 * all_of_it.difference and "so sharing looks cheap" in text
+    assert (arms[one].parameters, arms[one].layers) == (arms[shared].parameters, arms[shared].layers / 4)
+    assert not found[one, shared].shown and mean[one] < mean[shared]
+    assert "It is not shown to be worse, and its mean is even better" in text
+    assert f"only {mean[one] - mean[nothing]:.2f} nats behind four layers of their own" in text
+    assert f"one layer is {mean[one] - mean[nothing]:.2f} nats behind four" in read("docs/results.md")
+    costs = [found[nothing, name] for name in narrow]
+    assert all(cost.shown for cost in costs) and round(costs[0].difference / worth.difference) == 3
+    assert "three times what all layers are worth" in text
+    assert min(smaller.WIDTHS_OF_PAPER) == 64 and "ALBERT's narrowest table is 64 wide" in text
+    table = sharing.table(runs, smaller.SHARED_OF_PAPER)
+    assert [*table.index] == [*runs] and [*table.iloc[:, -1]][:4] == ["81.6", "81.7", "80.2", "80.1"]
+    assert (table.iloc[4:, -1] == "").all() and table.loc[one].iloc[0] == table.loc[shared].iloc[0] == "184,336"
+
+
 def test_what_the_results_page_says_is_not_measured_is_not_recorded():
     """Of a run that is recorded later, the page has to be told."""
     text = read("docs/results.md").partition("What was not measured")[2].partition("On a GPU")[0]
@@ -196,7 +227,8 @@ def test_what_the_results_page_says_is_not_measured_is_not_recorded():
     every = {**rte.controls(), **rte.on_sick(), **rte.experiments(rte.ADAPTER_FUSION, "cpu")}
     assert "whether the weights that a fusion learns are better than equal ones (06)" in text
     assert not any("equal" in name for name in every)
-    assert "ALBERT's tables 3 and 4" in text and not (smaller.RECORDED.parent / "sharing").exists()
+    assert "after a training in which depth pays" in text
+    assert {(one.steps, one.layers) for one in sharing.ablations().values()} == {(400, 4), (400, 1), (400, 0)}
 
 
 def test_the_recorded_sentences_show_what_notebook_05_says_of_them():
@@ -303,7 +335,7 @@ def test_the_page_of_results_has_their_tables(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
     importlib.import_module("result_tables").write(tmp_path)
     page = (tmp_path / "results.md").read_text()
-    for module in (scaling, transfer, rte, pretraining, tagging, longer_context):
+    for module in (scaling, transfer, rte, pretraining, tagging, longer_context, smaller):
         for title, runs, metrics, asked in module.also_shown():
             part = page.split(f"#### {title}\n")[1].split("\n### ")[0]
             for metric in metrics:
@@ -313,7 +345,7 @@ def test_the_page_of_results_has_their_tables(tmp_path, monkeypatch):
                     for name, row in rows.iterrows()
                 )
                 assert all(f"- {one}" in part for one in SeedTable(runs, metric).compared(asked))
-    assert page.count("#### ") == 9 + 2  # and the controls of 09 and 13
+    assert page.count("#### ") == 10 + 2  # and the controls of 09 and 13
 
 
 # What trains them

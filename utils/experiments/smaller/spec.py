@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import formulas, profiles
-from utils.experiments.experiment import BadRun, Experiment, Metric, Run
+from utils.experiments import formulas, profiles, sharing
+from utils.experiments.experiment import BadRun, Experiment, Metric, Run, Shown
 from utils.experiments.runs import five_seeds, recorded_examples
 from utils.experiments.summaries import load_recorded
 
@@ -273,3 +273,11 @@ def trade_off(rows: Mapping[str, tuple[float, float, float]], alt: str) -> "Pict
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
     return load_recorded(experiments(profile="cpu"), RECORDED)
+
+
+ALSO_RECORDED = {sharing.RECORDED: sharing.ablations}
+
+
+def also_shown() -> list[Shown]:
+    """What the page of results shows of the runs that students do not make."""
+    return sharing.also_shown()

@@ -1,0 +1,3 @@
+"""The ablations of notebook 12 that students read and do not run: `spec` says what they are, `train` trains them."""
+
+from utils.experiments.sharing.spec import *
