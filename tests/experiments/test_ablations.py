@@ -224,9 +224,6 @@ def test_what_the_results_page_says_is_not_measured_is_not_recorded():
     text = read("docs/results.md").partition("What was not measured")[2].partition("On a GPU")[0]
     assert "In 07 all sizes have one rate" in text and {one.lr for one in pretraining.longer().values()} == {1e-3}
     assert "five seeds of an encoder that knows the task" in text and translation.NOT_RECORDED == (translation.BETTER,)
-    every = {**rte.controls(), **rte.on_sick(), **rte.experiments(rte.ADAPTER_FUSION, "cpu")}
-    assert "whether the weights that a fusion learns are better than equal ones (06)" in text
-    assert not any("equal" in name for name in every)
     assert "after a training in which depth pays" in text
     assert {(one.steps, one.layers) for one in sharing.ablations().values()} == {(400, 4), (400, 1), (400, 0)}
 

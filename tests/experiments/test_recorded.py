@@ -66,6 +66,7 @@ GROUPS = {
     "05": (rte.RECORDED, lambda: rte.experiments(rte.SEED_VARIANCE, "cpu")),
     "06": (rte.RECORDED, lambda: rte.experiments(rte.ADAPTER_FUSION, "cpu")),
     "controls": (rte.RECORDED, rte.controls),
+    "equal weights": (rte.RECORDED, rte.equal_fusion),
     "SICK": (rte.RECORDED_ON_SICK, rte.on_sick),
     "one sentence": (rte.RECORDED, lambda: rte.one_sentence("rte")),
     "one sentence, SICK": (rte.RECORDED_ON_SICK, lambda: rte.one_sentence("sick")),
@@ -86,7 +87,8 @@ def test_the_runs_of_05_and_06_stand_up_to_the_check(group, monkeypatch):
         assert not refused and len(runs[one.name]) == len(seeds)
         assert not any(run.degenerate for run in runs[one.name])
         assert {len(run.labels) for run in runs[one.name]} == {500 if one.task == "sick" else 277}
-        assert all(run.device == "NVIDIA H200" and run.precision == "bfloat16" for run in runs[one.name])
+        device = "cpu, 1 threads" if group == "equal weights" else "NVIDIA H200"
+        assert all(run.device == device and run.precision == "bfloat16" for run in runs[one.name])
 
 
 def test_no_file_is_left_over():
@@ -239,6 +241,14 @@ def test_the_recorded_runs_show_what_notebook_06_says_of_them():
     assert (weights["trained"][:4].argmax(2) == 0).all() and weights["trained"][:4, :, 0].min() > 0.6
     assert weights["trained"][5].max() < 0.45 and "MNLI's adapter in the first four layers" in text
 
+    equal = rte.recorded_equal_fusion()
+    (against,) = SeedTable(equal).comparisons()
+    ends = [[run.curve[-1]["train_loss"] for run in some] for some in equal.values()]
+    assert max(ends[0]) < min(ends[1]) and "fits the training pairs better, with every seed" in text
+    assert [*equal] == ["fusion, on a core", "fusion with equal weights"] and not against.shown
+    best, cost = -against.crossed[0], against.crossed[1]
+    assert f"learned weights are worth {best:.0f} points at most, and may cost {WORDS[round(cost)]}" in text
+
     on_sick = rte.recorded_on_sick()
     others = [name for name in on_sick if name != "fusion, SICK"]
     against = {one.first: one for one in SeedTable(on_sick).compared((name, "fusion, SICK") for name in others)}
@@ -261,7 +271,8 @@ def test_the_results_page_shows_the_recorded_tables():
     one_line = re.sub(r"\s+", " ", text)
     sick, controls = rte.recorded_on_sick(), rte.recorded_controls()
     first, second = (rte.recorded(notebook) for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION))
-    for runs in (first, second, controls, sick):
+    equal = rte.recorded_equal_fusion()
+    for runs in (first, second, controls, sick, equal):
         for name, row in SeedTable(runs).frame().iterrows():
             of = runs[name][0].experiment
             line = f"| {name} | {len(runs[name])} | {of['lr']:g}, {of['epochs']} | "
@@ -275,7 +286,8 @@ def test_the_results_page_shows_the_recorded_tables():
     made += SeedTable(around | {"fusion": second["fusion"]}).compared((name, "fusion") for name in around)
     made += SeedTable(first | controls).compared(LONGER)
     made += SeedTable(sick).compared((name, "fusion, SICK") for name in sick if name != "fusion, SICK")
-    assert len(made) == 21
+    made += SeedTable(equal).comparisons()
+    assert len(made) == 22
     for one in made:
         assert str(one) in one_line, one
 

@@ -286,6 +286,42 @@ def test_a_fusion_is_trained_with_the_penalty_that_6_3_teaches(monkeypatch):
     assert all(with_it < 0.75 * without for with_it, without in zip(far[True], far[False], strict=True))
 
 
+def test_a_fusion_with_equal_weights_keeps_them_and_learns_its_value_matrices():
+    experiment = PairExperiment("f", "made-up-rte", "tiny", method="equal fusion", epochs=1, batch=8, max_len=24)
+    model, _, values = fusion_of_two()
+    train.keep_equal(model)
+    before = [part.clone() for part in values]
+    small_run(experiment, train.streams(experiment, 1), model)
+    assert not any(torch.equal(part, old) for part, old in zip(values, before, strict=True))
+    scored = [
+        part
+        for name, part in model.named_parameters()
+        if "fusion_layer" in name and (".query." in name or ".key." in name)
+    ]
+    assert scored and not any(part.any() for part in scored)
+    inputs = {"input_ids": torch.tensor([[2, 7, 8, 3, 9, 3]])}
+    (layers,) = model.eval()(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+    for places in layers.values():
+        for weights in places.values():
+            assert abs(torch.as_tensor(weights) - 1 / 2).max() < 1e-6
+
+
+def test_the_fusion_with_equal_weights_differs_from_the_fusion_in_nothing_else():
+    fusion = rte.experiments(rte.ADAPTER_FUSION, "cpu")["fusion"]
+    again, equal = rte.equal_fusion().values()
+    assert equal.method == "equal fusion" and again.name != fusion.name
+    assert {dataclasses.replace(one, name=fusion.name, method="fusion") for one in (again, equal)} == {fusion}
+    smoke = rte.experiments(rte.ADAPTER_FUSION, "smoke")["fusion"]
+    kept = dataclasses.replace(smoke, method="equal fusion")
+    learned, equal = (
+        dict(train.build(one, 2, torch.Generator(), CPU, torch.float32).named_parameters()) for one in (smoke, kept)
+    )
+    changed = {name for name in learned if not torch.equal(learned[name], equal[name])}
+    scored = {name for name in learned if "fusion_layer" in name and (".query." in name or ".key." in name)}
+    assert changed and changed <= scored and not any(equal[name].any() for name in scored)
+    assert all(learned[name].requires_grad is equal[name].requires_grad for name in learned)
+
+
 def test_no_value_matrix_of_a_fusion_decays_and_every_other_matrix_does():
     model, _, values = fusion_of_two()
     by_decay = {group["weight_decay"]: group["params"] for group in train.parameter_groups(model, 0.01)}

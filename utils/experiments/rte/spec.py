@@ -54,7 +54,7 @@ SHARED, OTHERS = "first sentence seen in training", "all others"  # pairs of RTE
 # Table 2 of Gururangan et al. (2018): the majority class, and a classifier of the second sentence alone, in percent.
 HYPOTHESIS_ONLY = {"SNLI": (34.3, 67.0), "MNLI, matched": (35.4, 53.9), "MNLI, mismatched": (35.2, 52.3)}
 VARIES = ("head", "order", "dropout")
-METHODS = ("full", "adapter", "fusion", "head", "published", "untrained")
+METHODS = ("full", "adapter", "fusion", "equal fusion", "head", "published", "untrained")
 GOLD = Path(__file__).resolve().parents[3] / "data" / "results" / "gold.json"
 # No honest run of an encoder has been seen or reported above: minilm 68% (ours, after MNLI), bert-base-uncased 75
 # to 80 (after MNLI); from random weights 56 (ours), and 57 (bert, two deviations above the reported mean).
@@ -66,8 +66,9 @@ RANDOM_CEILING = 65.0
 class PairExperiment(Experiment):
     """A classifier of sentence pairs: model, data, schedule, and what a seed varies.
 
-    `method` says what learns: the whole model (full), an adapter, a fusion, or the head alone (head); the head always
-    does. Two methods only supply an adapter: published (the hub's, or the course's in `data`) and untrained (random).
+    `method` says what learns: the whole model (full), an adapter, a fusion, the value matrices of a fusion whose
+    weights stay equal (equal fusion), or the head alone (head). The head always does. Two methods only supply an
+    adapter: published (the hub's, or the course's in `data`) and untrained (random).
 
     `after` holds experiments that are run first, once, with seed 0. One with method `full` supplies the encoder. The
     others supply adapters: those of a fusion, the one below a head, or the one that training starts from.
@@ -213,6 +214,25 @@ def on_sick() -> dict[str, PairExperiment]:
     return {one.name: one for one in (*made, *_controls_of_fusion("sick"))}
 
 
+def equal_fusion() -> dict[str, PairExperiment]:
+    """Two fusions on RTE, profile cpu, for a machine without a GPU, by name.
+
+    The weights of one stay equal, so that it takes the mean of its sources. The other is the fusion of notebook 06 once
+    more: a device draws other dropout, and these two are compared on one device.
+    """
+    fusion = _arm("fusion", "rte")
+    made = (
+        replace(fusion, name="fusion, on a core"),
+        replace(fusion, name="fusion with equal weights", method="equal fusion"),
+    )
+    return {one.name: one for one in made}
+
+
+def recorded_equal_fusion() -> dict[str, list[Run]]:
+    """Summaries of the recorded runs of `equal_fusion`, by name."""
+    return load_summaries(equal_fusion(), RECORDED)
+
+
 def one_sentence(target: str) -> dict[str, PairExperiment]:
     """Arms that read one sentence of each pair, as "pretrained" is trained, by name.
 
@@ -230,7 +250,7 @@ def one_sentence(target: str) -> dict[str, PairExperiment]:
 
 
 def _more_on_rte() -> dict[str, PairExperiment]:
-    return controls() | one_sentence("rte")
+    return controls() | one_sentence("rte") | equal_fusion()
 
 
 def _more_on_sick() -> dict[str, PairExperiment]:

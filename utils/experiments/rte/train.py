@@ -306,7 +306,7 @@ def train(
             with in_precision(device, precision):
                 loss = F.cross_entropy(forward(model, inputs | {"labels": labels}).float(), labels)
             losses += loss.detach()
-            if experiment.method == "fusion":
+            if experiment.method.endswith("fusion"):
                 loss = loss + model.get_fusion_regularization_loss()  # type: ignore[operator]
             loss.backward()
             nn.utils.clip_grad_norm_(trained, 1.0)
@@ -413,10 +413,12 @@ def build(
                 model.bert.load_state_dict(load_file(path / ENCODER))
         if experiment.method == "full":
             model.add_classification_head(experiment.task, num_labels=classes)
-        elif experiment.method == "fusion":
+        elif experiment.method.endswith("fusion"):
             places = {one.task: _place(one, path) for one, path in zip(experiment.after, kept, strict=True)}
             instead("sources", lambda one: one({name: [name] for name in places}, experiment.task), [*places].__eq__)
             model = _composed(model, places, experiment.task, classes)
+            if experiment.method == "equal fusion":
+                keep_equal(model)
         elif experiment.method == "head":
             for one, path in zip(experiment.after, kept, strict=True):
                 model.load_adapter(_place(one, path), load_as=one.task, with_head=False)
@@ -451,6 +453,17 @@ def compose(model: Any, folders: Mapping[str, str], head: str, classes: int) -> 
     model.add_adapter_fusion(setup)
     model.add_classification_head(head, num_labels=classes)
     model.train_adapter_fusion(setup)
+
+
+def keep_equal(model: nn.Module) -> None:
+    """Let a fusion weigh its sources equally for good: queries and keys are 0, and so is their gradient.
+
+    A gradient of a query is a multiple of the keys, and the other way round. They are not frozen: then torch would
+    multiply them batch by batch, and a step on a CPU would take six times as long.
+    """
+    for name, parameter in model.named_parameters():
+        if "adapter_fusion_layer" in name and (".query." in name or ".key." in name):
+            nn.init.zeros_(parameter)
 
 
 def _composed(model: Any, folders: Mapping[str, str], head: str, classes: int) -> Any:
