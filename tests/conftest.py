@@ -132,23 +132,22 @@ def one_cache(tmp_path_factory):
         yield
 
 
-# Who is in the class of every notebook: a solution, no answer, mistakes, and right answers that are written otherwise.
-EVERYWHERE = ("Ada Perfect", "Bo Blank", "Di Mistaken", "Ed Otherwise")
+# Who is in the class of every notebook: a solution, mistakes, and right answers that are written otherwise.
+EVERYWHERE = ("Ada Perfect", "Di Mistaken", "Ed Otherwise")
 WHOLE = ("01", "05")  # notebooks with the whole class: the first, and one with runs
 
 
 def part_of_the_class(known, entry):
-    """The demonstration's class in the suite: whole in two notebooks, else those of EVERYWHERE and two of the others.
+    """The demonstration's class in the suite: whole in two notebooks, else those of EVERYWHERE and one of the others.
 
-    Whom a sandbox or a tool gives trouble meets the same code in every notebook, so each is in four or five of them.
+    Whom a sandbox or a tool gives trouble meets the same code in every notebook, so each is in three or four of them.
     With COURSE_LONG_TESTS=1 and in `make demo` the class is whole everywhere.
     """
     made = synthetic.made_up_class(known, entry)
     others = [one.student for one in made if one.student not in EVERYWHERE]
     if os.environ.get("COURSE_LONG_TESTS") or entry.number in WHOLE:
         return made
-    place = 2 * known.notebooks.index(entry)
-    here = {*EVERYWHERE, *(others[number % len(others)] for number in (place, place + 1))}
+    here = {*EVERYWHERE, others[known.notebooks.index(entry) % len(others)]}
     return [one for one in made if one.student in here]
 
 

@@ -15,7 +15,10 @@ from waiting import eventually
 from autograder.sandbox.preload import ENVIRONMENT
 
 BERT = "adapters.models.bert.adapter_model"
-LIBRARIES = ["ipykernel.kernelapp", "torch", "torch._dynamo", "pandas", "transformers", "adapters", BERT]
+LIBRARIES = [
+    *("ipykernel.kernelapp", "ipykernel.debugger", "torch", "torch._dynamo", "pandas", "scipy.stats"),
+    *("matplotlib.pyplot", "transformers", "adapters", BERT),
+]
 SECONDS = 300
 
 

@@ -26,16 +26,16 @@ FIRST = COURSE.notebooks[0]
 
 
 def test_every_score_of_the_demonstration_is_the_expected_one(demo_run):
-    """Of every kind of submission, in four notebooks at least; the solution and its like in all."""
+    """Of every kind of submission, in three notebooks at least; the solution and its like in all."""
     known, printed, right = demo_run
     names = {made.student for made in synthetic.made_up_class(known, FIRST)}
     assert right, printed
     lines = (known.tree / "results.txt").read_text().splitlines()
     counts = [len([line for line in lines if f" {entry.name} " in line]) for entry in COURSE.notebooks]
-    assert counts.count(13) >= 2 and min(counts) >= 6
+    assert counts.count(13) >= 2 and min(counts) >= 4
     assert f"{sum(counts)} of {sum(counts)} results are the expected ones." in printed
     graded_from = Counter(name for line in lines for name in names if line.strip().startswith(f"{name} "))
-    assert {*graded_from} == names and min(graded_from.values()) >= 4
+    assert {*graded_from} == names and min(graded_from.values()) >= 3
 
 
 def test_the_demonstration_prints_what_fits_on_a_screen(demo_run):
@@ -70,11 +70,14 @@ def test_right_hand_ins_get_full_marks(demo_run, entry):
         assert done.score == done.points > 0, done.verdicts
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
-def test_the_blank_notebook_is_not_attempted_anywhere(demo_run, entry):
+def test_the_blank_notebook_is_not_attempted_anywhere(demo_run):
+    """tests/checks asks the same of every exercise of all notebooks, at home."""
     known, _, _ = demo_run
-    blank = load_record(known, entry, "Bo_Blank")
-    assert {one.outcome for one in blank.verdicts} == {Outcome.BLANK} and blank.score == 0
+    entries = [entry for entry in COURSE.notebooks if "Bo_Blank" in students_of(known, entry)]
+    assert len(entries) >= 3
+    for entry in entries:
+        blank = load_record(known, entry, "Bo_Blank")
+        assert {one.outcome for one in blank.verdicts} == {Outcome.BLANK} and blank.score == 0
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

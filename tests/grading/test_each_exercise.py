@@ -17,7 +17,7 @@ from utils.grading.results_check import ResultsCheck
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
-# Each meets other questions. The demonstration's class holds three that get full marks, of each notebook.
+# Each meets other questions. The demonstration's class holds two that get full marks, of each notebook.
 TIMES = 20 if os.environ.get("COURSE_LONG_TESTS") else 0
 
 
@@ -68,7 +68,7 @@ def expected(entry, wrong):
     }  # of these a run is missing
 
 
-@pytest.mark.skipif(not TIMES, reason="COURSE_LONG_TESTS is not set: three of the demonstration's class do this once")
+@pytest.mark.skipif(not TIMES, reason="COURSE_LONG_TESTS is not set: two of the demonstration's class do this once")
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_solution_gets_full_marks_every_time(graded, entry):
     records = [graded[entry.name, f"student{number:02d}"] for number in range(TIMES)]
