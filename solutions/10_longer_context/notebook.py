@@ -927,8 +927,8 @@ across(runs, reading.METRICS)
 # ## 10.10 From where on?
 #
 # Find the step of the curve by code. A model that guesses among all tokens has a known loss. We say that a model
-# **knows** from the first place after which its mean loss stays below half of the guessing loss, that place included. A
-# single lucky place does not count, and one seed is not enough.
+# **knows** from a place on if its mean loss is below half of the guessing loss there and at all later places. Find the
+# first such place. A single lucky place does not count, and one seed is not enough.
 #
 # **Exercise 10.10** (4 points, about 5 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `known_from`.

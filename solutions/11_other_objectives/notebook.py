@@ -13,17 +13,17 @@
 # %% [markdown]
 # # 11. What should it guess?
 #
-# BERT hides tokens and asks which sentence comes next. Soon others changed the question and kept the model: new masks
-# for each epoch, no sentence pairs, other pairs, spans in place of tokens, two languages at once. Each of them reports
-# better numbers than BERT's.
+# BERT learns to fill in hidden tokens and to say which sentence comes next. Its successors kept the model and changed
+# these questions: new masks for each epoch, no sentence pairs, other pairs, spans instead of tokens, two languages at
+# once. Each reports better numbers than BERT's.
 #
 # Here you build these questions: RoBERTa's masks, its rows and its optimizer, SpanBERT's spans and their boundaries,
 # XLM's translations, ALBERT's order of sentences. Then you measure three of them at a size where each can fail.
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
-# larger than those here, other numbers and orders of calls. What is given is changed only where the text asks for it.
-# The exercises take about two hours, without the written questions and the runs. They need no GPU, but answers must run
-# on one: what you make is on the device of what you are given.
+# larger than those here, other numbers and orders of calls. Your functions change their arguments only where the text
+# asks for it. The exercises take about two hours, without the written questions and the runs. They need no GPU, but
+# answers must run on one: create tensors on the device of your arguments.
 
 # %% tags=["setup"]
 
@@ -59,14 +59,14 @@ student.sign(STUDENT, KEY)
 # ## 11.1 A mask for each sentence
 #
 # In exercise 7.4 a mask was drawn for the whole text at once. A data loader asks differently: it asks for single
-# sentences, in any order, and from several processes at the same time. Nobody stores a mask, so it must follow from
+# sentences, in any order, and from several processes at the same time. Masks are not stored, so each must follow from
 # numbers alone:
 #
 # $$\mathrm{mask} = \mathrm{draw}\big(G(\text{seed}, \text{sentence}, k)\big), \qquad
 # k = \begin{cases} \text{epoch} \bmod n & n \text{ copies (static)} \\ \text{epoch} & \text{dynamic.} \end{cases}$$
 #
-# As in BERT's own code, a mask has a fixed size here, not a size that varies: 15% of the sentence's tokens, rounded,
-# and at least one. Ten copies over forty epochs are RoBERTa's **static** baseline, not its dynamic masking.
+# As in BERT's own code, a mask has a fixed size here, not a random one: 15% of the sentence's tokens, rounded, and at
+# least one. Ten copies over forty epochs are RoBERTa's **static** baseline, not its dynamic masking.
 #
 # **Predict first.** The generator is seeded with `seed + sentence + epoch`. Which masks do sentences 3 and 4 share?
 #
@@ -80,15 +80,15 @@ student.sign(STUDENT, KEY)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Sums of numbers meet: sentence 3 in epoch 4 and sentence 4 in epoch 3. Give each of the three numbers room of its own.
-# The three need 40 bits, and torch's generator on a CPU keeps 32 of its seed; `random.Random` keeps all, of a text,
-# too.
+# Different numbers can have the same sum: sentence 3 in epoch 4 and sentence 4 in epoch 3. Give each of the three
+# numbers its own digits or bits. Together they need 40 bits, and torch's generator on a CPU uses only 32 bits of its
+# seed; `random.Random` uses all of its seed, also of a text.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# a generator, seeded with the three numbers side by side; a random order of the n places; the first so many of them
-# are hidden.
+# a generator, seeded with the three numbers side by side; a random order of the n places; the first of them, as many as
+# the mask has, are hidden.
 # </details>
 
 
@@ -146,22 +146,23 @@ print("seeded with the sum, sentence 3 in epochs 4 and 5:", *(sorted(places.toli
 print("sentence 4 in epoch 4:", sorted(other.tolist()))
 
 # %% [markdown]
-# With the sum as its seed, sentence 3 sees in epoch 5 what sentence 4 saw in epoch 4: nearly all masks are shared, and
-# each comes one epoch later to the neighbour.
+# With the sum as seed, sentence 3 gets the mask in epoch 5 that sentence 4 had in epoch 4: nearly all masks are shared,
+# and each moves to the neighbouring sentence one epoch later.
 
 # %% [markdown]
 # ## 11.2 Full rows
 #
-# A row of BERT has 512 places, and a sentence has twenty words. RoBERTa drops the sentence pairs and fills each row
-# with whole sentences, one after the other, as long as they fit. When a document ends, the next one goes on in the same
-# row, after a separator. The paper (Liu et al. 2019, section 4.2) calls this FULL-SENTENCES. If rows end with their
-# document, it is DOC-SENTENCES.
+# BERT's rows have 512 places, but sentences have about twenty words. RoBERTa drops the sentence pairs and fills each
+# row with whole sentences, one after the other, as long as they fit. When a document ends, the next one continues in
+# the same row, after a separator. The paper (Liu et al. 2019, section 4.2) calls this FULL-SENTENCES. If rows end with
+# their document, it is DOC-SENTENCES.
 #
 # The separator costs a place too: a sentence of $k$ tokens opens a document in a row of $r$ tokens only if
 #
 # $$r + 1 + k \le \mathrm{max\_len}.$$
 #
-# **Predict first.** Many documents of three sentences: which share of the places is left empty if rows end with them?
+# **Predict first.** All documents have three sentences. Which share of the places is empty if rows end with their
+# document?
 #
 # **Exercise 11.2** (2 points, about 15 minutes, medium). Write `full_rows`.
 #
@@ -172,13 +173,13 @@ print("sentence 4 in epoch 4:", sorted(other.tolist()))
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# The last row is not full, and it is a row all the same.
+# The last row may not be full, but it still counts as a row.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
 # one open row, empty at first; for each piece of each sentence: does it open a document, and is the row not empty? Then
-# a separator comes before it. Does it all fit? Put it there; else open a new row with the piece alone.
+# put a separator before it. Do both fit? Add them; else open a new row with the piece alone.
 # </details>
 
 
@@ -240,9 +241,9 @@ alt += "with their document leave about half, full rows leave few."
 plots.heatmaps(panels, limits=(0, 24), xlabel="place", ylabel="row", alt=alt)
 
 # %% [markdown]
-# Empty places are computed like all others. The price of full rows: a token may look at the document before its own.
-# In the paper DOC-SENTENCES is a little better, and FULL-SENTENCES is used all the same, since its batches have one
-# size (section 4.2).
+# Empty places cost as much computation as all others. The price of full rows is that a token may look at the document
+# before its own. In the paper DOC-SENTENCES is a little better, but the authors use FULL-SENTENCES, since its batches
+# have one size (section 4.2).
 #
 # BERT began with short rows: 128 tokens for 90% of the steps, then 512 (appendix A.2). RoBERTa trains with full rows
 # alone (section 3.1). SpanBERT drops the pairs as well, and takes single segments (section 3.3).
@@ -250,13 +251,13 @@ plots.heatmaps(panels, limits=(0, 24), xlabel="place", ylabel="row", alt=alt)
 # %% [markdown]
 # ## 11.3 How long a shock lasts
 #
-# Adam (Kingma and Ba 2015, algorithm 1) divides each step by the size that gradients had of late:
+# Adam (Kingma and Ba 2015, algorithm 1) divides each step by the size of recent gradients:
 #
 # $$m_t = \beta_1 m_{t-1} + (1 - \beta_1) g_t, \qquad v_t = \beta_2 v_{t-1} + (1 - \beta_2) g_t^2,$$
 #
 # $$\Delta_t = -\,\mathrm{lr}\; \frac{m_t / (1 - \beta_1^t)}{\sqrt{v_t / (1 - \beta_2^t)} + \epsilon}.$$
 #
-# Both averages start at zero, and the divisors make up for that; steps count from 1. BERT takes $\beta_2 = 0.999$,
+# Both averages start at zero, and the divisors correct for that; steps count from 1. BERT takes $\beta_2 = 0.999$,
 # RoBERTa $0.98$ with its large batches (section 3.1).
 #
 # **Predict first.** One gradient is a hundred times too large. Are the steps after it larger or smaller than usual, and
@@ -271,13 +272,13 @@ plots.heatmaps(panels, limits=(0, 24), xlabel="place", ylabel="row", alt=alt)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# $m$ and $v$ are kept as they are. What is divided by $1 - \beta^t$ is used once, and thrown away.
+# Keep $m$ and $v$ uncorrected. The values divided by $1 - \beta^t$ are for one step only.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# m and v are zeros. For each t from 1: new m, new v; correct both; the update is minus lr times the one over the root
-# of the other plus eps.
+# m and v are zeros. For each t from 1: new m, new v; correct both; the update is minus lr times corrected m, over the
+# root of corrected v plus eps.
 # </details>
 
 
@@ -324,9 +325,10 @@ alt += "0.999 it jumps higher, and stays small for more than a thousand steps, w
 plots.curves(shown, x=range(-100, 1900, 20), xlabel="steps after the shock", ylabel="size of a step", alt=alt)
 
 # %% [markdown]
-# First larger, then smaller. The mean follows a shock at once, the square late: for some steps, what is divided is
-# large, and the divisor is not yet. Then the mean forgets, and the divisor stays. A smaller $\beta_2$ is quicker in
-# both: its largest step is smaller, and its steps are soon what they were.
+# First larger, then smaller. The average gradient follows a shock at once, the average square more slowly: for some
+# steps the numerator is large, and the divisor is not yet. Then the average gradient recovers, while the divisor stays
+# large. With a smaller $\beta_2$ both happen faster: its largest step is smaller, and its steps soon have their old
+# size.
 #
 # **Play.** Choose how strong the shock is and how long the squared average remembers it. Which quantity depends on
 # which?
@@ -362,7 +364,7 @@ for size in (1e-3, 1e-6, 1e-8):
 
 # %% [markdown]
 # As long as gradients are much larger than $\epsilon$, it changes nothing, and a step is as long for small gradients as
-# for large ones. Where they are as small as $\epsilon$ or smaller, it makes the steps shorter.
+# for large ones. Where gradients are as small as $\epsilon$ or smaller, it makes the steps shorter.
 
 # %% [markdown]
 # ## 11.4 Spans
@@ -372,11 +374,11 @@ for size in (1e-3, 1e-6, 1e-8):
 #
 # $$P(\ell) = \frac{p\,(1-p)^{\ell-1}}{1-(1-p)^{10}}, \qquad \ell = 1, \dots, 10, \quad p = 0.2.$$
 #
-# The paper says "clip". Its mean of 3.8 tells what is meant: a longer one is drawn again. Spans are then placed
-# until 15% of the **tokens** are hidden, and not one more. In the paper a span has so many whole **words**, and is
-# replaced as a whole: masked, random or kept (section 3.1).
+# The paper says "clip". Its mean of 3.8 shows what that means: longer spans are drawn again. Spans are then placed
+# until 15% of the **tokens** are hidden, and not one more. In the paper the length counts whole **words**, and a span
+# is replaced as a whole: masked, random or kept (section 3.1).
 #
-# **Predict first.** If longer spans were cut to ten, would the mean be larger or smaller? By much?
+# **Predict first.** If longer spans were cut to ten, would the mean be larger or smaller, and by how much?
 #
 # **Exercise 11.4** (3 points, about 20 minutes, hard). Write `span_lengths` and `span_mask`.
 #
@@ -387,13 +389,14 @@ for size in (1e-3, 1e-6, 1e-8):
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A span over hidden tokens hides fewer new ones than it is long. Count hidden tokens, or do not let spans overlap.
+# A span that overlaps hidden tokens hides fewer new tokens than its length. Count hidden tokens, or do not let spans
+# overlap.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# lengths: weights of 1 to longest, draw. mask: left = budget; for each length: no longer than what is left; all starts
-# where it fits and covers nothing hidden; draw one of them, hide, subtract.
+# lengths: weights of 1 to longest, draw. mask: left = budget; for each length: at most what is left; all starts where
+# it fits and overlaps no hidden token; draw one of them, hide, subtract.
 # </details>
 
 
@@ -463,19 +466,19 @@ alt = "One sentence, six times, a third of it hidden: three times single words, 
 plots.pieces(drawn, kinds=("hidden",), alt=alt)
 
 # %% [markdown]
-# As many tokens are hidden in each row. Inside a span there is no neighbour to read the answer from. A mean that is
-# too large by two thirds of a token looks harmless, and comes from a heap of long spans that nobody wanted.
+# Each row hides equally many tokens. Inside a span there is no visible neighbour that gives the answer away. A mean
+# that is two thirds of a token too large looks harmless, but it comes from many spans of exactly ten tokens.
 
 # %% [markdown]
 # ## 11.5 From the two ends
 #
-# SpanBERT asks twice for each hidden token: once as BERT does, from its own state, and once from the two visible
-# tokens around its span and its place in it (section 3.2):
+# SpanBERT predicts each hidden token twice: once as BERT does, from its own state, and once from the two visible tokens
+# around its span and its place in the span (section 3.2):
 #
 # $$y_i = f(x_{s-1},\; x_{e+1},\; p_{i-s+1}),$$
 #
 # where the span goes from $s$ to $e$, and the place counts from 1. $f$ is two layers, each linear, GELU, layer norm,
-# and then the tied output matrix of exercise 7.7. So the states at a span's ends must know what is inside.
+# and then the tied output matrix of exercise 7.7. So the states next to a span must contain what is inside.
 #
 # **Predict first.** The states of the hidden tokens themselves change. What happens to $y_i$?
 #
@@ -483,26 +486,26 @@ plots.pieces(drawn, kinds=("hidden",), alt=alt)
 #
 # | part | what it is |
 # |---|---|
-# | `place` | `nn.Embedding` (longest, d); row 0 is that of place 1, and places after `longest` have the last row |
+# | `place` | `nn.Embedding` (longest, d); row 0 is for place 1, and places after `longest` use the last row |
 # | `first`, `first_norm` | `nn.Linear` (3 d, d) and `nn.LayerNorm` (d) |
 # | `second`, `second_norm` | `nn.Linear` (d, d) and `nn.LayerNorm` (d) |
-# | the embedding | kept as you like; its weight stays one parameter, and is the output matrix, without a bias |
+# | the embedding | under any name; its weight stays one parameter, and is the output matrix, without a bias |
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `torch.cummax` along a row, of places that are -1 where a token is hidden, gives the last visible place. `flip` turns
-# a row round.
+# Take a row of places, with -1 where a token is hidden: `torch.cummax` along it gives the last visible place. `flip`
+# reverses a row.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# The neighbours of a token inside a long span are hidden themselves. Both ends are those of the span.
+# The neighbours of a token inside a long span are hidden too. Use the visible tokens at both ends of the span.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# forward: ends and places; the rows and places of the hidden tokens, `mask.nonzero(as_tuple=True)`; states at both
-# ends and the row of the place, side by side; linear, GELU, norm, twice; times the embedding, transposed.
+# forward: ends and places; the rows and places of the hidden tokens, `mask.nonzero(as_tuple=True)`; states at both ends
+# and the row of the place, concatenated; linear, GELU, norm, twice; times the embedding, transposed.
 # </details>
 
 
@@ -575,33 +578,34 @@ alt = "How far the logits of seven hidden tokens move if one state changes: only
 plots.heatmaps({"moves": moved}, limits=None, xlabel="state that changes", ylabel="hidden token", alt=alt)
 
 # %% [markdown]
-# Nothing happens to it. Each token is answered from two states that are not its own; it differs from its neighbours in
-# the span by its place alone.
+# Nothing happens to it. Each token is predicted from two states that are not its own; only its place distinguishes it
+# from its neighbours in the span.
 
 # %% [markdown]
 # ## 11.6 Two languages in one row
 #
-# Put a sentence and its translation into one row, hide tokens in both, and ask: a hidden word can now be read from the
-# other language. This is translation language modelling, TLM (Lample and Conneau 2019, XLM). Places begin again with
-# the second sentence, and each token also gets an embedding of its language.
+# Put a sentence and its translation into one row, hide tokens in both, and predict them: a hidden word can now be read
+# from the other language. This is translation language modelling, TLM (Lample and Conneau 2019, XLM). Positions start
+# again at the second sentence, and each token also gets an embedding of its language.
 #
-# For a fair comparison, take the same rows and the same masks without the help: nobody may look across,
+# For a fair comparison, take the same rows and the same masks without that help, so that no token may look at the other
+# language:
 #
 # $$\mathrm{allowed}_{ij} = \begin{cases} \text{both are real} & \text{TLM} \\
 # \text{both are real, and of one language} & \text{MLM.} \end{cases}$$
 #
-# **Predict first.** What is a row of the softmax if its token may look at nothing?
+# **Predict first.** What does a row of the softmax contain if its token may look at nothing?
 #
 # **Exercise 11.6** (2 points, about 15 minutes, medium). Write `tlm_batch` and `allowed`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `languages[:, :, None] == languages[:, None, :]` compares each token with each. `torch.eye(T, dtype=torch.bool)`.
+# `languages[:, :, None] == languages[:, None, :]` compares all pairs of tokens. `torch.eye(T, dtype=torch.bool)`.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Two pads have the same language, -1, and are not part of it.
+# Two pads have the same language, -1, but they must not look at each other.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -666,8 +670,8 @@ alt = "Who may look at whom in a short row: two blocks without TLM, one block wi
 plots.heatmaps(panels, alt=alt)
 
 # %% [markdown]
-# Not a number: the softmax of nothing but minus infinity is 0 divided by 0, and it spreads through the layers above.
-# A pad that looks at itself harms nobody, since nobody looks at it.
+# Not a number: if all scores are minus infinity, the softmax is 0 divided by 0, and NaN spreads through the layers
+# above. A pad that looks at itself does no harm, since no other token looks at it.
 #
 # Where a language has little text, a model of many languages is the usual way. Multilingual BERT was pretrained on the
 # Wikipedias of 104 languages without a single pair (`multilingual.md` in BERT's repository); TLM adds pairs where there
@@ -686,7 +690,7 @@ plots.heatmaps(panels, alt=alt)
 #
 # As in exercise 7.5, the label 0 means that the text goes on like this.
 #
-# **Predict first.** A model sees which words $a$ and $b$ share, and nothing else. Which of the two tasks can it solve?
+# **Predict first.** Suppose that a model sees only which words $a$ and $b$ share. Which of the two tasks can it solve?
 #
 # **Exercise 11.7** (3 points, about 15 minutes, medium). Write `pair_task`.
 #
@@ -697,7 +701,7 @@ plots.heatmaps(panels, alt=alt)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A sentence of another document may have the same text. Leave out places, not texts.
+# A sentence of another document may have the same text. Exclude places, not texts.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -775,22 +779,22 @@ alt = "Words that two sentences share, for pairs as in the text and for wrong pa
 plots.bars(means, labels=["NSP", "SOP"], ylabel="shared words", alt=alt)
 
 # %% [markdown]
-# NSP is solved by comparing topics, and its model may learn nothing else. Swapping changes no word: for SOP one has
-# to know which of two sentences comes first.
+# NSP can be solved by comparing topics alone, so a model trained on it may learn nothing more. Swapping changes no
+# word: SOP requires knowing which of two sentences comes first.
 
 # %% [markdown]
 # ## Experiment: three questions, two arms each
 #
 # Each pair of arms differs in one thing, and has the same number of steps:
 #
-# | what learns | its arms | measured is |
+# | what learns | its arms | what is measured |
 # |---|---|---|
-# | an encoder, from nothing, fills blanks | one mask a sentence; a new one in each epoch | the loss on other text |
-# | the same, with translations in its rows | nobody looks across; all do in each second batch | translations found |
+# | an encoder, from random weights, fills blanks | one mask for each sentence; a new mask in each epoch | the loss on other text |
+# | the same, with translations in its rows | no token looks across; all do in every second batch | translations found |
 # | a head, on vectors of two sentences | NSP; SOP | accuracy in both tasks |
 #
-# The text is the documentation of the course's libraries. The second language is made up: every word of the first has
-# another number there, and each two neighbours change places. No word is in both.
+# The text is the documentation of the course's libraries. The second language is made up: every word of the first gets
+# another number, and the words of each pair of neighbours change places. No word is in both.
 #
 # `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` has more text and larger models, and `smoke` made-up text.
 # Smoke runs show that everything works, and earn nothing.
@@ -808,20 +812,20 @@ student.use(checks, masked_places=masked_places, tlm_batch=tlm_batch, allowed=al
 results = results_folder(say=True)
 
 # %% [markdown]
-# The runs use your `masked_places`, `tlm_batch`, `allowed` and `pair_task` where you have passed their checks in this
-# session, and the course's otherwise. Yours are compared with the course's as they run, and left where they give
-# something else, even something as good, such as other random numbers: the grader must be able to repeat a run
-# without your code.
+# The runs use your `masked_places`, `tlm_batch`, `allowed` and `pair_task` if you have passed their checks in this
+# session; otherwise they use the course's. If one of yours gives a different result from the course's, even an equally
+# good one such as other random numbers, the run uses the course's. The grader must be able to repeat a run without your
+# code.
 
 # %% [markdown]
 # ## All runs
 #
-# Every run leaves one file with a row for each test example: losses with their number of blanks; the translations
-# that were found, and how far the right one is ahead; or two margins, one for each task. Losses, shares and
-# accuracies are computed from these, here and in grading. An edited or copied file is refused, and so is a seed that
-# is not yours.
+# Every run writes one file with a row for each test example. A row holds the loss and its number of blanks; or whether
+# the translation was found, and how far the right one is ahead; or two margins, one for each task. Losses, shares and
+# accuracies are computed from these, here and in grading. An edited or copied file is refused, and so is a seed that is
+# not yours.
 #
-# **Predict first.** A head is trained on NSP and asked for SOP. How often is it right?
+# **Predict first.** A head is trained on NSP and tested on SOP. How often is it right?
 #
 # The runs take minutes on a GPU, and half an hour or more without one. Interrupt them whenever you like: finished seeds
 # are kept.
@@ -835,9 +839,9 @@ runs = {name: run_seeds(one, objectives.seeds(), results) for name, one in exper
 # %% [markdown]
 # ## 11.8 When to stop
 #
-# A test loss that falls and then rises says two things: when the training should have stopped, and what the rest of
-# it cost. Both are read off the mean over seeds: the **point** at which it is lowest, and the **rise** from there to
-# the last point.
+# A test loss that falls and then rises shows two things: when the training should have stopped, and what the rest of it
+# cost. Read both from the mean over seeds: the **point** at which it is lowest, and the **rise** from there to the last
+# point.
 #
 # **Exercise 11.8** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `overfitted`.
@@ -876,13 +880,14 @@ for name in (objectives.STATIC, objectives.DYNAMIC):
     print(f"{name}: the test loss is lowest at point {point}, and ends {rise:.2f} nats above that")
 
 # %% [markdown]
-# First the masks: how both losses go on over the steps. The bands run from the lowest seed to the highest.
+# First the masks: how both losses change over the steps. The bands run from the lowest seed to the highest.
 
 # %% tags=["experiment"]
 objectives.learning(runs, "Your runs: training and test loss over the steps, with one mask and with dynamic masks.")
 
 # %% [markdown]
-# Now one table: each row has what it was made for, a mean over your seeds and, in brackets, the standard deviation.
+# Now one table: each row has the metric of its task, as a mean over your seeds, with the standard deviation in
+# brackets.
 
 # %% tags=["experiment"]
 objectives.table(runs)
@@ -891,7 +896,7 @@ objectives.table(runs)
 objectives.crossed(runs, "Your runs: accuracy of heads trained on NSP and on SOP, tested on both.")
 
 # %% [markdown]
-# Which differences does the table show? Everyone is asked about the same four pairs.
+# Which differences does the table show? All students compare the same four pairs.
 
 # %% tags=["experiment"]
 print(*objectives.compared(runs), sep="\n\n")
@@ -920,8 +925,8 @@ print(*objectives.compared(recorded), sep="\n\n")
 
 # %% [markdown]
 # In the recorded runs all four differences are shown. With one mask a sentence, the training loss falls further and
-# further, and the loss on other text rises from the third point on: the blanks are learned by heart. In the end it is a
-# nat above that of dynamic masks. RoBERTa's own gain is far smaller: its text is not a thousand sentences, and its
+# further, and the loss on other text rises from the third point on: the model learns the blanks by heart. In the end it
+# is a nat above that of dynamic masks. RoBERTa's own gain is far smaller: its text is not a thousand sentences, and its
 # static masks were ten. In the end it read 160 GB: BooksCorpus and Wikipedia (16), CC-News (76), OpenWebText (38) and
 # Stories (31; section 3.2).
 #
@@ -930,13 +935,13 @@ print(*objectives.compared(recorded), sep="\n\n")
 # the same words. What differs is who may look at whom, in every second batch.
 #
 # A head that learned NSP knows nothing of order, as in ALBERT's table 5. A head that learned SOP is a little better
-# than a coin at NSP; in the paper it is far better. Ours reads frozen vectors of single sentences, the paper's trains
-# a whole model.
+# than a coin at NSP; in the paper it is far better. Ours reads frozen vectors of single sentences, while the paper
+# trains a whole model.
 
 # %% [markdown]
 # **Question 11.W1** (2 points). Read the four accuracies of the heads in your own table (in the profile `smoke`: the
 # recorded ones). Which row shows that NSP is about topics, and how? What does the other row show, and what would you
-# expect in it if SOP contained NSP, as the paper says? Which number would you look at to rule out that a head has
+# expect there if SOP contained NSP, as the paper says? Which number would you look at to rule out that a head has
 # simply learned nothing?
 
 # %% [markdown] written="11.W1" points=2
@@ -994,8 +999,8 @@ print(*objectives.compared(recorded), sep="\n\n")
 pack("11_other_objectives")
 
 # %% [markdown]
-# **What you can do now:** say for each of BERT's successors which question it asks, write it, and see in which detail
-# a copy goes wrong; and say of a table what it shows and what it cannot.
+# **What you can do now:** say for each of BERT's successors what it predicts, implement it, and see in which details a
+# copy goes wrong. You can also say what a table shows and what it cannot show.
 
 # %%
 scoreboard(checks)
@@ -1003,16 +1008,16 @@ scoreboard(checks)
 # %% [markdown]
 # ## 11.S1 Real or replaced?
 #
-# A stretch exercise: it has a check, and nobody grades it.
+# This stretch exercise has a check, but it is not graded.
 #
-# A masked model learns from 15% of the tokens. ELECTRA (Clark et al. 2020) asks about all: a small model fills the
-# blanks by **drawing** from its distribution, and a second one says for each token whether it was replaced. A token
-# that was drawn, and is by chance the right one, counts as real (section 2 of the paper):
+# A masked model learns from 15% of the tokens. ELECTRA (Clark et al. 2020) learns from all: a small model fills the
+# blanks by **drawing** from its distribution, and a second model says for each token whether it was replaced. If a
+# drawn token happens to be the right one, it counts as real (section 2 of the paper):
 #
 # $$L = -\frac{1}{n} \sum_t \big[\, r_t \log D_t + (1 - r_t) \log (1 - D_t) \,\big], \qquad r_t = [\, x_t \ne
 # \text{original}_t \,].$$
 #
-# **Predict first.** The small model gets better and better. What becomes of the second one's task?
+# **Predict first.** The small model gets better and better. What becomes of the second model's task?
 #
 # **Exercise 11.S1** (not graded, about 15 minutes, medium). Write `replace` and `detection_loss`.
 #
@@ -1023,7 +1028,7 @@ scoreboard(checks)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# "Was a blank" and "was replaced" are not the same: some blanks are filled with what stood there.
+# "Was a blank" and "was replaced" are not the same: some blanks are filled with the original token.
 # </details>
 
 
@@ -1077,5 +1082,5 @@ alt = "The share of replaced tokens against how sure the small model is of the r
 plots.curves(shares, x=range(11), xlabel="logit of the right token", ylabel="share", alt=alt + "blanks to nothing.")
 
 # %% [markdown]
-# It runs out of questions: with a perfect small model nothing is replaced. In the paper the small one is a quarter to
-# half as large, and a larger one makes the second worse (section 3.2).
+# There is nothing left to find: a perfect small model replaces no token. In the paper the small model is a quarter to
+# half as large as the second one, and a larger one makes the second worse (section 3.2).

@@ -13,17 +13,17 @@
 # %% [markdown]
 # # 12. Small, smaller, fast?
 #
-# A model that answers well is often too large for where it is needed. Four ways to a smaller one: narrower tables and
-# shared layers (ALBERT, Lan et al. 2020), weights that are cut (Frankle and Carbin 2019), and a small model that learns
-# from a large one (Hinton et al. 2015).
+# A good model is often too large for the place where it is needed. There are four ways to a smaller one: narrower
+# tables and shared layers (ALBERT, Lan et al. 2020), weights that are cut (Frankle and Carbin 2019), and a small model
+# that learns from a large one (Hinton et al. 2015).
 #
-# Small has three meanings: few numbers to store, few to multiply, little time. Here you build each way, and measure
-# which of the three it buys.
+# Small can mean three things: few numbers to store, few to multiply, or little time. Here you build each way, and
+# measure which of the three it saves.
 #
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
-# here, other numbers, dtypes, memory layouts and orders of calls. What is given is changed only where the text asks
-# for it. The exercises take about two and a half hours, without the written questions, and need no GPU; but answers
-# must run on one: what you make is on the device of what you are given.
+# here, other numbers, dtypes, memory layouts and orders of calls. Your functions change their arguments only where the
+# text asks for it. The exercises take about two and a half hours, without the written questions, and need no GPU; but
+# answers must run on one: create tensors on the device of your arguments.
 
 # %% tags=["setup"]
 
@@ -62,8 +62,8 @@ student.sign(STUDENT, KEY)
 # %% [markdown]
 # ## 12.1 A narrow table
 #
-# A table of $V$ tokens, $d$ wide, is a large part of a small model. A token by itself needs less room than a token in
-# its context: ALBERT's table is only $E$ wide, and one linear map widens what was looked up,
+# A table of $V$ tokens, $d$ wide, is a large part of a small model. A token by itself carries less information than a
+# token in its context: ALBERT's table is only $E$ wide, and one linear map widens each row,
 #
 # $$x = W e_{\text{token}} + b, \qquad W \in \mathbb{R}^{d \times E}.$$
 #
@@ -84,7 +84,7 @@ student.sign(STUDENT, KEY)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A new `nn.Linear` or `nn.Parameter` for the scores would be a second table. There is nothing to add.
+# A new `nn.Linear` or `nn.Parameter` for the scores would be a second table. The scores need no new parameters.
 # </details>
 
 
@@ -136,8 +136,8 @@ series = {"factorized": [c / 1e6 for c in counts], "full": [full / 1e6] * len(wi
 plots.curves(series, x=widths, xlabel="E", ylabel="millions of numbers", alt=alt)
 
 # %% [markdown]
-# A sixth is left. With $E = d$ it would be more than before: the map comes on top. A product of two matrices has rank
-# $E$ at most, so that not every table can be written this way: the price.
+# A sixth is left. With $E = d$ it would be more than before, since the map is added. The price: a product of two
+# matrices has rank $E$ at most, so not every table can be written this way.
 
 # %% [markdown]
 # ## 12.2 One layer, many times
@@ -146,10 +146,10 @@ plots.curves(series, x=widths, xlabel="E", ylabel="millions of numbers", alt=alt
 #
 # $$x^{\ell} = \text{layer}(x^{\ell - 1}), \qquad \ell = 1, \dots, n.$$
 #
-# What is stored is one layer. What is computed is as before. And every pass asks for a change of the same weights:
-# their gradient is the sum of what $n$ separate layers would get.
+# Only one layer is stored. The computation is as before. And every pass contributes to the gradient of the same
+# weights: it is the sum of the gradients of $n$ separate layers.
 #
-# Layers that only begin equal are something else: after one step they differ.
+# Layers that only start with equal weights are not shared: after one step they differ.
 #
 # **Predict first.** Twelve layers become one. What happens to the size of the file, to the time of a forward pass, and
 # to the memory that training needs?
@@ -220,23 +220,23 @@ print(f"largest difference of gradients: {(one.linear1.weight.grad - summed).abs
 # %% [markdown]
 # The file shrinks to nearly a twelfth. An answer takes as long as before: twelve passes are twelve passes. Training
 # keeps the states of all of them for the backward pass, so it saves memory only on weights and the optimizer's numbers.
-# On one machine a training step takes as long as before. Many machines exchange their gradients after each step, and
-# fewer numbers are exchanged sooner.
+# On one machine a training step takes as long as before. Several machines exchange their gradients after each step, and
+# fewer numbers take less time.
 #
-# Sharing weights is older than transformers. A convolution has one set of weights for all places of a picture: the
-# first layer of AlexNet (Krizhevsky et al. 2012) has 96 filters, each of 11 by 11 places in 3 colours and with a bias.
-# These are 34,944 numbers. With filters of their own, its 55 by 55 places would need 105,705,600.
+# Sharing weights is older than transformers. A convolution has one set of weights for all places of an image: the first
+# layer of AlexNet (Krizhevsky et al. 2012) has 96 filters, each of 11 by 11 places in 3 colours and with a bias. These
+# are 34,944 numbers. If each of its 55 by 55 places had its own filters, there would be 105,705,600.
 
 # %% [markdown]
 # ## 12.3 Two ways to count
 #
-# Count both: **parameters**, which are stored, and **multiply-adds**, which take time. A linear map from $m$ to $n$ has
-# $mn$ of them for each token.
+# Count both **parameters**, which are stored, and **multiply-adds**, which take time. A linear map from $m$ to $n$ has
+# $mn$ multiply-adds for each token.
 #
-# An encoder has tables (tokens, $P$ positions, 2 segments) with a layer norm, all $E$ wide, and a map to $H$; or all
-# $H$ wide, and no map. Each of $L$ layers has attention (four maps of $H$ with biases), two maps between $H$ and $F$,
-# and two layer norms. A pooler, a map of $H$, reads the first token alone: parameters only.
-# In each layer, a token of a text of $T$ makes $T$ products for scores and $T$ for values, $H$ wide.
+# An encoder has tables (tokens, $P$ positions, 2 segments) with a layer norm, all $E$ wide, and a map to $H$. Without
+# $E$ they are $H$ wide, and there is no map. Each of $L$ layers has attention (four maps of $H$ with biases), two maps
+# between $H$ and $F$, and two layer norms. A pooler, a map of $H$, reads only the first token: it adds parameters only.
+# In each layer, each of $T$ tokens has $T$ products for scores and $T$ for values, $H$ wide.
 #
 # **Predict first.** ALBERT-xxlarge has fewer parameters than BERT-large. Which one is faster?
 #
@@ -249,7 +249,7 @@ print(f"largest difference of gradients: {(one.linear1.weight.grad - summed).abs
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `shared` divides parameters by $L$. What is computed does not know of it.
+# `shared` divides the layers' parameters by $L$. It does not change the multiply-adds.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -315,11 +315,11 @@ print("E = 128, layers share", ", ".join(f"{what}: {score}" for what, score in a
 
 # %% [markdown]
 # ALBERT-base has a ninth of BERT-base's parameters and all of its multiply-adds. The xxlarge model has two thirds of
-# BERT-large's parameters and 8 times its multiply-adds: compact is not fast. The paper gives it 0.3 times the
-# speed of BERT-large, in training on many machines. There, ALBERT-large is 1.7 times as fast as BERT-large, although it
-# multiplies as much: it has fewer gradients to exchange. In tables 3 and 4, a narrow table costs little, and so does
-# sharing the attention; what shared layers lose, they lose by the feed-forward part. Each entry is of one model, so a
-# few tenths say nothing.
+# BERT-large's parameters and 8 times its multiply-adds: compact is not fast. The paper gives it 0.3 times the speed of
+# BERT-large, in training on many machines. There, ALBERT-large is 1.7 times as fast as BERT-large, although it does as
+# many multiply-adds: it has fewer gradients to exchange. In tables 3 and 4, a narrow table costs little accuracy, and
+# so does sharing the attention; most of the loss comes from sharing the feed-forward part. Each entry is from one
+# model, so differences of a few tenths mean nothing.
 #
 # The largest of these models had not overfitted its text after a million steps. Its authors then removed dropout and
 # added text, and report that both helped (section 4.8).
@@ -361,11 +361,11 @@ listed(SeedTable(ablated, sharing.METRICS[0]).compared(sharing.questions()))
 # %% [markdown]
 # ## 12.4 What can go
 #
-# **Pruning** sets weights to zero. Which? The simplest rule is hard to beat: those of the smallest magnitude. They are
-# compared across all matrices at once, so that a matrix with many small weights loses more of them than another.
+# **Pruning** sets weights to zero. Which ones? The simplest rule is hard to beat: those with the smallest magnitude.
+# All matrices are compared together, so a matrix with many small weights loses more of them than another.
 #
-# A mask says what stays: as large as the weights, True where they stay. Biases and norms are few, and matter: only the
-# weights that are named take part.
+# A mask has the shape of the weights, and is True where a weight stays. Biases and norms are few, and they matter: only
+# the weights that are named take part.
 #
 # **Predict first.** A layer's matrices begin with different scales. With one threshold for all, which of them lose
 # most?
@@ -379,7 +379,7 @@ listed(SeedTable(ablated, sharing.METRICS[0]).compared(sharing.questions()))
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A threshold cuts all weights that equal it. A new bias or an untrained part may hold a thousand equal ones.
+# A threshold cuts all weights that equal it. A new bias or an untrained part may have a thousand equal weights.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -435,10 +435,10 @@ plots.bars(
 
 # %% [markdown]
 # Small scales lose most: when nine tenths are cut, nothing is left of the last matrix and a quarter of the first. A
-# threshold for each matrix would avoid that, and would also cut where little can be spared. Masks are the same size as
-# before: nothing is faster yet.
+# separate threshold for each matrix would avoid that, but it would also cut matrices that need all their weights.
+# Masked matrices have the same size as before: nothing is faster yet.
 #
-# **Play.** Two matrices, one of them with larger weights. From when on is the other one empty?
+# **Play.** There are two matrices, one of them with larger weights. At which share is the other one empty?
 
 # %%
 pair = nn.ModuleDict({"left": nn.Linear(16, 16, bias=False), "right": nn.Linear(16, 16, bias=False)})
@@ -461,27 +461,27 @@ interactive(what_stays, sparsity=[0.0, 0.3, 0.5, 0.7, 0.9, 0.97], times_larger=[
 # %% [markdown]
 # ## 12.5 Back to the start
 #
-# Cut after training, and accuracy falls. Train on, and it comes back. The **lottery ticket** asks for more: set the
-# weights that stay **back to their values before training**, and train those alone. Does the small net learn as well as
-# the large one?
+# If you cut weights after training, accuracy falls. If you train further, it comes back. The **lottery ticket** goes
+# further: set the weights that stay **back to their values before training**, and train only those. Does the small
+# network learn as well as the large one?
 #
 # For that, a snapshot must be a copy, and zeros must stay zeros. A gradient of zero is not enough: Adam's moving
-# averages still push. With rounds of cutting a share $r$ of what is left, the sparsity after $n$ of them is
+# averages still push. If each round cuts a share $r$ of the weights that are left, the sparsity after $n$ rounds is
 #
 # $$1 - (1 - r)^n.$$
 #
-# **Predict first.** A fifth is cut in each round. After how many is less than a tenth left?
+# **Predict first.** Each round cuts a fifth. After how many rounds is less than a tenth left?
 #
 # **Exercise 12.5** (3 points, about 25 minutes, hard). Write all four.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `Tensor.clone`; `Tensor.mul_` inside `torch.no_grad()`; `model.load_state_dict` copies into the tensors that are
-# there. </details>
+# `Tensor.clone`; `Tensor.mul_` inside `torch.no_grad()`; `model.load_state_dict` copies into the existing tensors.
+# </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `state_dict()` gives the tensors themselves: what is kept so moves with training, and rewinding does nothing.
+# `state_dict()` gives the tensors themselves: a snapshot of these changes with training, and rewinding does nothing.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -568,22 +568,23 @@ alt += "where it began, and with a tenth at places drawn at random, which learns
 plots.curves(losses, xlabel="step", ylabel="loss", alt=alt)
 
 # %% [markdown]
-# After ten rounds 11% are left, and after 11 rounds less than a tenth. Which tenth it is matters: the places that were
-# chosen learn more than random ones. The experiment asks whether the places or the values are what counts.
+# After ten rounds 11% are left, and after 11 rounds less than a tenth. It matters which tenth it is: the chosen places
+# learn more than random ones. The experiment asks whether the places or the values count.
 #
-# Setting back to the first step works for networks as small as these. For larger ones it fails, and setting back to a
+# Rewinding to the first step works for networks as small as these. For larger networks it fails, but rewinding to a
 # step early in training works (**late rewinding**, Frankle et al. 2020).
 
 # %% [markdown]
 # ## 12.6 What a teacher says
 #
 # A label says: cat. A trained model says: cat, perhaps lynx, surely no car. A small model can learn from these **soft
-# labels** (Hinton et al. 2015). A temperature $T$ makes both softer, and $T^2$ keeps the gradients' size:
+# labels** (Hinton et al. 2015). A temperature $T$ makes both distributions softer, and the factor $T^2$ keeps the size
+# of the gradients:
 #
 # $$\alpha\, T^2\, \text{KL}\big(p_{\text{teacher}}^{(T)} \,\|\, p_{\text{student}}^{(T)}\big) + (1 - \alpha)\,
 # \text{CE}(\text{labels}, p_{\text{student}}^{(1)}), \qquad p^{(T)} = \text{softmax}(z / T).$$
 #
-# Both are means over the examples. The teacher learns nothing.
+# Both parts are means over the examples. The teacher gets no gradient.
 #
 # **Predict first.** What is the gradient of the first part for a logit of the student, when $T$ is very large?
 #
@@ -591,12 +592,13 @@ plots.curves(losses, xlabel="step", ylabel="loss", alt=alt)
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `F.kl_div(log_q, log_p, log_target=True, reduction="batchmean")` is KL(p || q): its first argument is the student.
+# `F.kl_div(log_q, log_p, log_target=True, reduction="batchmean")` is KL(p || q): its first argument belongs to the
+# student.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `reduction="mean"` divides by the number of classes too.
+# `reduction="mean"` also divides by the number of classes.
 # </details>
 
 
@@ -643,24 +645,26 @@ alt += "logits, also for the classes that the teacher rules out."
 plots.bars(slopes, labels=["cat", "lynx", "dog", "car"], ylabel="gradient", alt=alt)
 
 # %% [markdown]
-# With a large $T$ it is the difference of the logits, centred, divided by the number of classes: distillation becomes
-# matching logits. With $T = 1$ it hardly matters how far below the others the teacher puts dog and car; with a large
-# $T$ it does.
+# With a large $T$, the gradient is the difference of the centred logits, divided by the number of classes: distillation
+# becomes matching logits. With $T = 1$ it hardly matters how low the teacher puts dog and car; with a large $T$ it
+# does.
 #
-# DistilBERT (Sanh et al. 2019) was taught by BERT-base with such a loss, while it filled in blanks itself: half of the
-# layers, 40% fewer parameters, 60% faster, and by its authors' account 97% of the teacher's score on GLUE.
+# DistilBERT (Sanh et al. 2019) learned from BERT-base with such a loss, while it filled in blanks itself. It has half
+# of the layers and 40% fewer parameters, and is 60% faster. By its authors' account it keeps 97% of the teacher's score
+# on GLUE.
 
 # %% [markdown]
 # ## 12.7 Small or fast?
 #
-# Say "faster" only after measuring. The first calls of a model are slow (memory, caches); a call may be slow because
-# something else runs. So: some calls that do not count, then the **median** of several, each timed alone.
+# Say "faster" only after measuring. The first calls of a model are slow (memory, caches), and a later call may be slow
+# because something else runs. So make some calls that do not count, then take the **median** of several, each timed
+# separately.
 #
-# Then compare. A row of a table is **dominated** if another is at least as good in every column, and better in one.
-# What is left is a choice; the rest is not.
+# Then compare. A row of a table is **dominated** if another row is at least as good in every column, and better in one.
+# Only undominated rows are worth choosing from.
 #
-# **Predict first.** Four models: six layers, six passes of one, two layers, and six with nine tenths of the weights
-# cut. Which are undominated in size and time?
+# **Predict first.** There are four models: six layers, six passes through one layer, two layers, and six layers with
+# nine tenths of the weights cut. Which are undominated in size and time?
 #
 # **Exercise 12.7** (2 points, about 20 minutes, medium). Write `time_per_example` and `undominated`.
 #
@@ -671,7 +675,7 @@ plots.bars(slopes, labels=["cat", "lynx", "dog", "car"], ylabel="gradient", alt=
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Accuracy is better when larger, size and seconds when smaller. A row does not dominate its equal.
+# Accuracy is better when larger, size and seconds when smaller. A row does not dominate an equal row.
 # </details>
 
 
@@ -751,17 +755,18 @@ labels = [name.replace(", ", ",\n") for name in kinds]
 plots.bars({"ms an example": [1000 * row[2] for row in table]}, labels=labels, ylabel="ms an example", alt=alt)
 
 # %% [markdown]
-# Sharing saves numbers and no time, and so do zeros: a product with zero is a product, unless whole rows are gone or a
-# library knows of zeros. Only removing layers makes it faster. Which rows are undominated also depends on how zeros
-# are stored.
+# Sharing saves numbers but no time, and so do zeros: a product with zero takes as long as any other, unless whole rows
+# are removed or a library makes use of zeros. Only removing layers makes it faster. Which rows are undominated also
+# depends on how zeros are stored.
 
 # %% [markdown]
 # ## Experiment: what is left, and what it learns
 #
-# A **lookup**: six keys with a value each, and a question for one of them. A model learns it; most of its layers'
-# weights are cut by magnitude, and what is left is trained from the start, for as many steps. Then **sentences** of six
-# libraries, of which few have a label. Several wide models learn from these and vote: the teacher. A small model learns
-# from the same labels, or from what the teacher says of all sentences.
+# The first task is a **lookup**: six keys with a value each, and a question about one of them. A model learns it. Then
+# most of its layers' weights are cut by magnitude, and the rest is trained from the start, for as many steps. The
+# second task has **sentences** from six libraries, few of them with a label. Several wide models learn from these
+# labels and vote: they are the teacher. A small model learns from the same labels, or from the teacher's answers on all
+# sentences.
 #
 # | arm | begins with | learns from |
 # |---|---|---|
@@ -771,8 +776,8 @@ plots.bars({"ms an example": [1000 * row[2] for row in table]}, labels=labels, y
 # | shuffled mask, few or fewest | the first values, each mask's places shuffled | the same |
 # | teacher | new values | sentences with labels |
 # | own labels | new values | the same |
-# | hard labels | new values | the teacher's best class, of all sentences |
-# | soft labels | new values | the teacher's probabilities, of all sentences |
+# | hard labels | new values | the teacher's best class, for all sentences |
+# | soft labels | new values | the teacher's probabilities, for all sentences |
 #
 # `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` has a larger teacher, and `smoke` is tiny, with made-up words
 # and milder cuts. Smoke runs show that everything works, and earn nothing.
@@ -797,21 +802,21 @@ student.use(checks, **mine)
 results = results_folder(say=True)
 
 # %% [markdown]
-# The runs use your functions of 12.4 to 12.6 where you have passed their checks in this session, and the course's
-# otherwise. Yours are compared with the course's before they run, and left where they give something else, even
-# something as good, such as a sum in another order: the grader must be able to repeat a run without your code.
+# The runs use your functions of 12.4 to 12.6 if you have passed their checks in this session; otherwise they use the
+# course's. If one of yours gives a different result from the course's, even an equally good one such as a sum in
+# another order, the runs use the course's. The grader must be able to repeat a run without your code.
 
 # %% [markdown]
 # ## All runs
 #
-# Every run leaves one file: for each test example the class that it was given, and how far the right one was ahead. The
-# judge computes the accuracy of it. An edited or copied file is refused, and so is a seed that is not yours.
+# Every run writes one file: for each test example, the predicted class and how far the right class was ahead. The judge
+# computes the accuracy from it. An edited or copied file is refused, and so is a seed that is not yours.
 #
 # **Predict first.** With the fewest weights, does the rewound model reach the dense one? Which hurts more: new values
-# at the same places, or the old values at other places? And can a small model that only hears the teacher's answers be
-# better than one that has the true labels?
+# at the same places, or the old values at other places? And can a small model that learns only from the teacher's
+# answers be better than one with true labels?
 #
-# The machine needs minutes. Interrupt it whenever you like: finished seeds are kept.
+# The runs take minutes. Interrupt them whenever you like: finished seeds are kept.
 
 # %% tags=["experiment"]
 runs = {name: run_seeds(one, arms.seeds(), results) for name, one in experiments.items()}
@@ -820,21 +825,21 @@ across(runs, arms.METRICS)
 # %% [markdown]
 # ## 12.8 Runs that never get there
 #
-# How many steps does an arm need? Some runs never learn. To leave them out makes the worst arm look quick: only its
-# lucky runs are counted. Their number of steps is unknown but larger than any that was seen, and a **median** can deal
-# with that: sort them to the end, and take the middle. If the middle is such a run, there is no number to give.
+# How many steps does an arm need? Some runs never learn. Leaving them out makes the worst arm look quick: only its
+# lucky runs are counted. Their number of steps is unknown but larger than any observed number, and a **median** can
+# deal with that: sort these runs to the end, and take the middle. If the middle is such a run, there is no median.
 #
 # **Exercise 12.8** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `typical_steps`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `sorted`, with `math.inf` for what never came.
+# `sorted`, with `math.inf` for runs that never got there.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Of an even number of runs there are two in the middle: their mean, if both have one.
+# An even number of runs has two in the middle: take their mean, if both have a number.
 # </details>
 
 
@@ -878,8 +883,8 @@ table = SeedTable(runs, arms.METRICS[0])
 print(*table.compared(arms.questions(runs)), sep="\n\n")
 
 # %% [markdown]
-# Now accuracy against size and time. Size counts numbers that are not zero; time is measured here, by your
-# `time_per_example`.
+# Now accuracy against size and time. Size counts numbers that are not zero; your `time_per_example` measures the time
+# here.
 
 # %% tags=["experiment"]
 from utils.experiments.smaller import train as trainer
@@ -914,24 +919,26 @@ arms.picture(recorded, lookups, alt) if recorded else None
 print(*SeedTable(recorded, arms.METRICS[0]).compared(arms.questions(recorded)), sep="\n\n")
 
 # %% [markdown]
-# **Lookups.** A hundredth of the weights is enough: every rewound model ends with all answers right, as the dense one
-# does, only later. The same number at shuffled places ends at 87% on average, and that difference is shown: the places
-# count. New values at the right places end at 94%, behind every rewound model. By the rule of this course that is not
-# shown: over seeds and examples the difference is from 2.3 to 9.6 points, and p = 0.082 after the correction. So five
-# seeds leave open whether the values count too. With few weights, three in a hundred, all arms get everything right,
-# and differ in the step: the first with 90% right comes at 75 or 100 where they are rewound, at 150 or later else.
+# **Lookups.** A hundredth of the weights is enough: every rewound model ends with all answers right, like the dense
+# one, only later. The same number of weights at shuffled places ends at 87% on average, and that difference is shown:
+# the places count. New values at the right places end at 94%, behind every rewound model. By the rule of this course
+# that is not shown: over seeds and examples the difference is from 2.3 to 9.6 points, and p = 0.082 after the
+# correction. So five seeds leave open whether the values also count. With few weights, three in a hundred, all arms get
+# everything right, but at different steps: rewound models first have 90% right at step 75 or 100, the others at 150 or
+# later.
 #
-# **Sentences.** Soft labels are 2.0 points ahead of hard ones, with the same teacher and the same sentences: small, and
-# shown. The teacher itself has 40%, and guessing 17%. Against true labels of fewer sentences the 2.6 points are
-# not shown.
+# **Sentences.** Soft labels are 2.0 points ahead of hard ones, with the same teacher and the same sentences: a small
+# difference, but it is shown. The teacher itself has 40%, and guessing 17%. The 2.6 points by which soft labels are
+# ahead of true labels for fewer sentences are not shown.
 #
-# **Time.** Zeros make nothing faster. And the taught model has far fewer numbers than its teacher and takes longer:
-# this teacher only looks words up and adds them. All this is one easy task, cut once, and one kind of sentence: no law.
+# **Time.** Zeros make nothing faster. And the taught model has far fewer numbers than its teacher but takes longer:
+# this teacher only looks words up and adds them. All this is from one easy task, one cut, and one kind of sentence: it
+# is not a general law.
 
 # %% [markdown]
-# **Question 12.W1** (2 points). A narrow table, shared layers, a mask over nine tenths of the weights, a small model
-# that was taught by a large one: for each, say whether it is smaller on disk, needs less memory in training, and is
-# faster on your machine, and why. Give your measured times.
+# **Question 12.W1** (2 points). Consider a narrow table, shared layers, a mask over nine tenths of the weights, and a
+# small model that was taught by a large one. For each, say whether it is smaller on disk, needs less memory in
+# training, and is faster on your machine, and why. Give your measured times.
 
 # %% [markdown] written="12.W1" points=2
 # ### BEGIN SOLUTION
@@ -951,9 +958,9 @@ print(*SeedTable(recorded, arms.METRICS[0]).compared(arms.questions(recorded)), 
 # ### END SOLUTION
 
 # %% [markdown]
-# **Question 12.W2** (2 points). A soft label says more than a hard one: what? Where does your table (in the profile
-# `smoke`: the recorded one) show it, and what else differs between your arms "own labels" and "soft labels"? When would
-# you expect no difference between soft and hard labels?
+# **Question 12.W2** (2 points). What does a soft label say that a hard one does not? Where does your table (in the
+# profile `smoke`: the recorded one) show it, and what else differs between your arms "own labels" and "soft labels"?
+# When would you expect no difference between soft and hard labels?
 
 # %% [markdown] written="12.W2" points=2
 # ### BEGIN SOLUTION
@@ -977,8 +984,9 @@ print(*SeedTable(recorded, arms.METRICS[0]).compared(arms.questions(recorded)), 
 pack("12_smaller_models")
 
 # %% [markdown]
-# **What you can do now:** say of a trick whether it saves numbers, products or seconds, and measure time so that
-# others believe it. You can also cut a network, find what in it learns, and teach a small model by a large one.
+# **What you can do now:** say whether a trick saves numbers, products or seconds, and measure time so that others
+# believe it. You can also prune a network, find out which of its parts matter, and teach a small model with a large
+# one.
 
 # %%
 scoreboard(checks)
@@ -986,16 +994,17 @@ scoreboard(checks)
 # %% [markdown]
 # ## 12.S1 Fewer bits
 #
-# A stretch exercise: it has a check, and nobody grades it.
+# This stretch exercise has a check, but it is not graded.
 #
-# The fifth way: fewer **bits** for each number. Round each row of a matrix to whole numbers from $-m$ to $m$, and keep
+# A fifth way is fewer **bits** for each number. Round each row of a matrix to whole numbers from $-m$ to $m$, and keep
 # one scale for the row:
 #
 # $$m = 2^{b - 1} - 1, \qquad s_i = \max_j |W_{ij}| / m, \qquad c_{ij} = \text{round}(W_{ij} / s_i).$$
 #
 # With 8 bits a file of 32-bit numbers becomes a quarter as large. No weight moves by more than half a scale.
 #
-# **Predict first.** One weight of a row is a hundred times as large as all others. What is left of these with 4 bits?
+# **Predict first.** One weight of a row is a hundred times as large as each of the others. What is left of the others
+# with 4 bits?
 #
 # **Exercise 12.S1** (not graded, about 10 minutes, easy). Write `quantise`.
 #

@@ -13,16 +13,16 @@
 # %% [markdown]
 # # 13. Into another language
 #
-# The transformer was made to translate (Vaswani et al. 2017): an encoder reads a sentence, and a decoder writes
-# another one, word by word, looking back at the first. Here you build what the earlier notebooks left out: attention
-# to another sentence, the decoder's layer, its loss, a search for the best translation, and BLEU to judge it.
+# The transformer was made for translation (Vaswani et al. 2017): an encoder reads a sentence, and a decoder writes its
+# translation, word by word, with attention to the source. Here you build what the earlier notebooks left out: attention
+# to another sentence, the decoder's layer, its loss, a search for the best translation, and BLEU to score it.
 #
-# Then a frozen BERT joins in: BERT-fused NMT (Zhu et al. 2020). You measure whether it helps where pairs are few.
+# Then you add a frozen BERT: BERT-fused NMT (Zhu et al. 2020). You measure whether it helps if pairs are few.
 #
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
-# here, other numbers, dtypes, memory layouts and orders of calls. What is given is never changed. The exercises take
-# about two and a half hours, without the written questions, and need no GPU; but answers must run on one, and in double
-# precision: what you make has the device and the dtype of what you are given.
+# here, other numbers, dtypes, memory layouts and orders of calls. Your functions never change their arguments. The
+# exercises take about two and a half hours, without the written questions, and need no GPU; but answers must run on
+# one, and in double precision: create tensors on the device and with the dtype of your arguments.
 
 # %% tags=["setup"]
 
@@ -60,14 +60,14 @@ student.sign(STUDENT, KEY)
 # ## 13.1 Look at another sentence
 #
 # In self-attention queries, keys and values come from one sequence. In **cross-attention** the queries come from $x$,
-# what is being written, and keys and values from a **memory**, what was read:
+# the text being written, and keys and values come from a **memory**, the text that was read:
 #
 # $$\text{softmax}\!\left(\frac{(xW_q)(mW_k)^\top}{\sqrt{d_{\text{head}}}}\right) (mW_v).$$
 #
 # The memory has its own length $S$, and may have its own width. Each row of weights is a distribution over the
-# positions of the memory. Padding in the memory must not be read: `allowed` says, in true and false, which places are.
+# positions of the memory. Padding in the memory must not be read: `allowed` is true at the places that may be read.
 #
-# **Predict first.** $x$ has 4 tokens, the memory 7. Of which shape are the weights of a head, and of which the output?
+# **Predict first.** $x$ has 4 tokens, and the memory has 7. Which shapes do the weights of a head and the output have?
 #
 # **Exercise 13.1** (2 points, about 20 minutes, medium). Write `CrossAttention`, without torch's `MultiheadAttention`
 # and its function.
@@ -79,7 +79,8 @@ student.sign(STUDENT, KEY)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `allowed` has no axis for the heads. Without one in the right place, it meets the batch.
+# `allowed` has no axis for the heads. Unless you insert one in the right place, its batch axis is broadcast against the
+# heads.
 # </details>
 
 
@@ -145,26 +146,27 @@ alt = "Weights of four tokens over seven places of a memory: every row sums to o
 plots.heatmaps({"weights": weights}, alt=alt, xlabel="place of the memory", ylabel="token of x")
 
 # %% [markdown]
-# The weights are a table of 4 rows and 7 columns, and the output is as long as $x$. Padding gets exactly nothing, not a
-# little: whatever is there, the output is the same.
+# The weights are a table of 4 rows and 7 columns, and the output is as long as $x$. Padding gets a weight of exactly
+# zero: its content does not change the output.
 
 # %% [markdown]
 # ## 13.2 The decoder's layer
 #
-# A decoder layer has three parts, each with a residual and a norm behind it:
+# A decoder layer has three parts, each followed by a residual connection and a norm:
 #
 # $$a = \text{norm}_1(x + \text{self}(x)), \quad b = \text{norm}_2(a + \text{cross}(a, m)), \quad
 # \text{norm}_3(b + W_2\,\text{relu}(W_1 b)).$$
 #
-# Self-attention reads the words written so far: it is **causal**. Cross-attention reads the memory $m$, all of it: the
-# source is there from the start, and only its padding is hidden. Dropout is on what each part gives, before the sum.
+# Self-attention reads the words written so far: it is **causal**. Cross-attention reads all of the memory $m$: the
+# source is known from the start, and only its padding is hidden. Dropout is applied to the output of each part, before
+# the sum.
 
 # %% tags=["experiment"]
 block_diagrams.show("translator")
 
 # %% [markdown]
-# **Predict first.** What would happen in training without the causal mask, and what in translation, where the next
-# word is not there yet?
+# **Predict first.** What would happen in training without the causal mask? And what would happen in translation, where
+# the next word is not known yet?
 #
 # **Exercise 13.2** (3 points, about 20 minutes, medium). Write `DecoderLayer`. It is given two attentions like that of
 # 13.1.
@@ -176,7 +178,8 @@ block_diagrams.show("translator")
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Two masks, two places: the causal one is (T, T) and needs an axis for the batch; `allowed` is of the memory.
+# There are two masks. The causal one is (T, T), belongs to self-attention, and needs an axis for the batch; `allowed`
+# belongs to the memory.
 # </details>
 
 
@@ -241,30 +244,30 @@ alt += "their own place and later, places of the memory move all of them."
 plots.heatmaps(moved, alt=alt, xlabel="what is changed", ylabel="output", limits=None)
 
 # %% [markdown]
-# Words move only what comes at their place or later. The memory moves all. Without the mask the loss in training
-# would fall to almost nothing, since the word to say stands in the input, one place later; and the translations,
-# where it does not stand there, would be bad.
+# A word changes only the outputs at its own place and later. The memory changes all outputs. Without the mask, the loss
+# in training would fall to almost nothing, since the next word is in the input, one place later. Translations would be
+# bad, since there it is not in the input.
 
 # %% [markdown]
 # ## 13.3 Three tables
 #
-# From pairs of sentences, in numbers, come three tables. The encoder reads the **source**, with EOS at its end. The
-# decoder reads the target **shifted by one**: BOS first, so that at each place it has seen the words before. What it
-# should say is the **target** with EOS at its end:
+# Pairs of sentences, as token numbers, become three tables. The encoder reads the **source**, with EOS at its end. The
+# decoder reads the target **shifted by one**: with BOS first, so that at each place it has seen only the words before.
+# It should predict the **target** with EOS at its end:
 #
 # | | 0 | 1 | 2 |
 # |---|---|---|---|
 # | decoder reads | BOS | le | chat |
-# | decoder should say | le | chat | EOS |
+# | decoder should predict | le | chat | EOS |
 #
-# **Predict first.** What does a model learn whose input is the target itself, not shifted?
+# **Predict first.** What does a model learn if its input is the target itself, not shifted?
 #
 # **Exercise 13.3** (1 point, about 10 minutes, easy). Write `translation_batch`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)`, which wants tensors; an empty list would
-# become one of floats.
+# `nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)`, which needs tensors; an empty list becomes a
+# tensor of floats.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -309,21 +312,21 @@ for english, other in parallel.load("cldr", "test", 5, LANGUAGE):
     print(" ".join(english), "|", " ".join(other))
 
 # %% [markdown]
-# These pairs are made of what Babel knows of dates, times, places and amounts in each language (Unicode's CLDR): small,
-# free, and on your machine already. A decoder that reads its own target learns to copy it, and can do nothing else.
+# These pairs are made from Babel's data on dates, times, places and amounts in each language (Unicode's CLDR): small,
+# free, and already on your machine. A decoder that reads its own target learns only to copy it.
 
 # %% [markdown]
 # ## 13.4 Not too sure
 #
-# **Label smoothing** asks the model to keep a little for all other words. With $V$ of them the right one should have
-# $1 - \varepsilon + \varepsilon / V$, and every other one $\varepsilon / V$:
+# **Label smoothing** asks the model to reserve a little probability for every other word. With a vocabulary of $V$
+# words, the right word should get $1 - \varepsilon + \varepsilon / V$, and every other word $\varepsilon / V$:
 #
 # $$q_i = (1 - \varepsilon)\, [i = y] + \frac{\varepsilon}{V}, \qquad \text{loss} = -\sum_i q_i \log p_i,$$
 #
-# in the mean over all targets that are not padding. It makes the loss itself worse, and BLEU often better (Vaswani et
-# al. 2017, section 5.4).
+# averaged over all targets that are not padding. It makes the loss itself worse, and BLEU often better (Vaswani et al.
+# 2017, section 5.4).
 #
-# **Predict first.** What is the lowest loss that a model can have, and where is it?
+# **Predict first.** What is the lowest loss that a model can have, and with which probabilities?
 #
 # **Exercise 13.4** (2 points, about 15 minutes, medium). Write `smoothed_loss`, without torch's own loss functions.
 #
@@ -391,8 +394,8 @@ plots.curves(series, x=ahead.tolist(), xlabel="right logit, ahead of all others"
 # ## 13.5 How good is it?
 #
 # **BLEU** (Papineni et al. 2002) counts n-grams of 1 to 4 words. $p_n$ is the share of the translations' n-grams that
-# their references have, each **at most as often as there**. Both counts are sums **over the whole corpus**, and so are
-# the lengths $c$ of the translations and $r$ of the references:
+# are in their references, each counted **at most as often as it occurs there**. Both counts are sums **over the whole
+# corpus**, and so are the lengths $c$ of the translations and $r$ of the references:
 #
 # $$\text{BLEU} = 100\, \min\!\left(1, e^{1 - r / c}\right) \left(p_1 p_2 p_3 p_4\right)^{1/4}.$$
 #
@@ -409,7 +412,7 @@ plots.curves(series, x=ahead.tolist(), xlabel="right logit, ahead of all others"
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# The logarithm of 0, and a division by 0: where no n-gram of an order matches, BLEU is 0.
+# Avoid the logarithm of 0 and a division by 0: if no n-gram of an order matches, BLEU is 0.
 # </details>
 
 
@@ -462,26 +465,27 @@ print("sentences:", [round(score, 1) for score in each], "mean:", round(sum(each
 print("corpus:", round(bleu(hypotheses, references), 1))
 
 # %% [markdown]
-# BLEU is not a mean of sentences: one without a match of four words has 0 by itself and still adds to the corpus. It
-# can be higher than every sentence, where one is too short and another too long. And the last line shows its limit:
-# other words for the same thing count nothing.
+# BLEU is not a mean over sentences: a sentence without a match of four words scores 0 by itself but still adds to the
+# corpus. Corpus BLEU can be higher than that of every sentence, if one sentence is too short and another too long. And
+# the last line shows its limit: synonyms do not count.
 #
 # For scale: Vaswani et al. (2017) trained on 4.5 million pairs from English to German and on 36 million to French.
-# Their big model took three and a half days on eight P100 GPUs, and has BLEU 28.4 and 41.8 on newstest2014 (table 2).
+# Their big model trained for three and a half days on eight P100 GPUs, and has BLEU 28.4 and 41.8 on newstest2014
+# (table 2).
 
 # %% [markdown]
 # ## 13.6 Not the next word, the best sentence
 #
-# The likeliest first word need not begin the likeliest sentence. **Beam search** keeps several beginnings open. In
-# each step all their continuations are ranked together, by their summed log-probability, and the best `beams` of them
-# are kept: those with EOS are **finished**, the others stay open. It stops when none is open or at least `beams`
-# have finished: what is open then is lost. Only after `max_len` tokens are open ones finished as they stand.
+# The most likely first word need not begin the most likely sentence. **Beam search** keeps several beginnings open.
+# Each step ranks all their continuations together, by summed log-probability, and keeps the best `beams`: those with
+# EOS are **finished**, the others stay open. The search stops when none is open or at least `beams` have finished; open
+# ones are then dropped. After `max_len` tokens, open ones count as finished.
 #
-# Longer sentences have lower sums. So what finished after $n$ tokens, EOS included, is scored by (Wu et al. 2016)
+# Longer sentences have lower sums. So a sentence finished after $n$ tokens, EOS included, is scored by (Wu et al. 2016)
 #
 # $$\text{score} = \frac{\sum \log p}{\left((5 + n) / 6\right)^{\alpha}}.$$
 #
-# **Predict first.** What becomes of the translations' length with many beams and $\alpha = 0$?
+# **Predict first.** How does the length of translations change with many beams and $\alpha = 0$?
 #
 # **Exercise 13.6** (3 points, about 30 minutes, hard). Write `beam_search`.
 #
@@ -492,8 +496,8 @@ print("corpus:", round(bleu(hypotheses, references), 1))
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `topk` fails if there are fewer numbers than it should give. And the penalty ranks what has finished, once, at the
-# end.
+# `topk` fails if there are fewer than k numbers. And the penalty is used only once, at the end, to rank finished
+# sentences.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -561,11 +565,11 @@ for beams, alpha in ((1, 0.0), (2, 0.0), (6, 0.0), (6, 3.0)):
     print(f"{beams} beams, alpha {alpha}: {' '.join(WORDS[token] for token in tokens)}, score {score:.2f}")
 
 # %% [markdown]
-# Greedy search takes "the", the likeliest word, and ends with the less likely sentence: $0.55 \cdot 0.4$ is less than
-# $0.45 \cdot 0.95$. With $\alpha = 0$ each further word costs something, so that more beams find shorter sentences; a
-# large $\alpha$ turns this round.
+# Greedy search takes "the", the most likely word, and ends with the less likely sentence: $0.55 \cdot 0.4$ is less than
+# $0.45 \cdot 0.95$. With $\alpha = 0$ each further word lowers the score, so more beams find shorter sentences; a large
+# $\alpha$ reverses this.
 #
-# **Play.** Which sentences can be found at all, with which settings? And with how many beams is the best one found?
+# **Play.** Which sentences can be found, and with which settings? And how many beams find the best one?
 
 # %%
 SENTENCES = ["the", "a", "the cat", "the dog", "a cat", "the cat dog", "a cat dog"]
@@ -593,19 +597,20 @@ interactive(searched, beams=range(1, 7), alpha=[0.0, 0.6, 1.0, 2.0, 3.0])
 # %% [markdown]
 # ## 13.7 Half BERT
 #
-# A BERT has read far more than any pairs. **BERT-fused** layers let each layer look at its states $h_B$, and take the
-# mean with what the layer looks at by itself:
+# A BERT has read far more text than there are pairs. In **BERT-fused** models, each layer also attends to BERT's states
+# $h_B$, and takes the mean of both attentions:
 #
 # $$a = \text{norm}_1\!\left(x + \tfrac12 \big(\text{self}(x, x, x) + \text{bert}(x, h_B, h_B)\big)\right),$$
 #
-# with query, key, value in brackets; a feed-forward part follows. The BERT cuts words into pieces of its own: $h_B$ has
-# another length, so no state belongs to a word. Attention finds out. The BERT is frozen: no gradient flows back.
+# with query, key and value in brackets; a feed-forward part follows. The BERT cuts words into its own pieces: $h_B$ has
+# another length, so its states do not match the layer's words one to one. Attention learns which belong together. The
+# BERT is frozen: no gradient flows back.
 
 # %% tags=["experiment"]
 block_diagrams.show("fused")
 
 # %% [markdown]
-# **Predict first.** With queries from BERT, how long would the output be?
+# **Predict first.** If the queries came from BERT, how long would the output be?
 #
 # **Exercise 13.7** (3 points, about 20 minutes, medium). Write `BertFusedLayer`.
 #
@@ -667,20 +672,20 @@ swapped = states[:, torch.randperm(9)]
 print(f"pieces in another order: the output moves by {(layer(x, swapped) - layer(x, states)).abs().max().item():.0e}")
 
 # %% [markdown]
-# With queries from BERT there would be an output for each piece, and no sum with what the layer itself found. Attention
-# takes pieces as a set: whatever their number and order, each word gets a mixture of them.
+# With queries from BERT there would be an output for each piece, which could not be added to the layer's own. Attention
+# treats pieces as a set: whatever their number and order, each word gets a mixture of them.
 
 # %% [markdown]
 # ## 13.8 Sometimes one alone
 #
-# A layer with two sources may come to lean on one of them. **Drop-net** (Zhu et al. 2020, section 3.2) takes one away
-# now and then: in training
+# A layer with two sources may learn to rely on one of them. **Drop-net** (Zhu et al. 2020, section 3.2) sometimes takes
+# one away: in training, the layer uses
 #
 # $$\text{own alone with probability } \tfrac p2, \quad \text{bert alone with } \tfrac p2, \quad
 # \text{else } \tfrac12 (\text{own} + \text{bert}).$$
 #
-# One draw decides for the whole call. In evaluation it is always the mean. Unlike in dropout, nothing is scaled: one
-# part alone is as large as a mean of two.
+# One draw decides for the whole call. In evaluation it always uses the mean. Unlike in dropout, nothing is scaled: one
+# part alone is as large as the mean of two.
 #
 # **Predict first.** With $p = 1$, how often does training see what evaluation uses?
 #
@@ -693,7 +698,7 @@ print(f"pieces in another order: the output moves by {(layer(x, swapped) - layer
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Two draws with p / 2 each can both hit. One draw has three parts.
+# Two draws with p / 2 each can both succeed. Divide the range of one draw into three parts.
 # </details>
 
 
@@ -734,17 +739,17 @@ alt = "How often each part comes: at p = 0 always the mean, at p = 1 each part h
 plots.bars(seen, labels=list(names.values()), ylabel="% of calls", alt=alt)
 
 # %% [markdown]
-# With $p = 1$ training never sees the mean that evaluation uses, and each attention learns to do without the other.
+# With $p = 1$ training never sees the mean that evaluation uses, and each attention learns to work without the other.
 # Whether that helps is measured below.
 
 # %% [markdown]
 # ## Experiment: few pairs, and a BERT
 #
-# Small models translate CLDR's sentences from English to French. The first learns from many pairs, all others from
-# few. Zhu et al. (2020) first train a translator without a BERT and then continue it with one, whose **last** states
-# its encoder and decoder attend to. So do four arms here: they start from the weights of "few pairs", and only the
-# attention to the BERT is new. The first of them continues without a BERT, for as many steps: it is what the others
-# have to beat. The last one has a BERT of random weights, which never read anything.
+# Small models translate CLDR's sentences from English to French. The first learns from many pairs, all others from few.
+# Zhu et al. (2020) first train a translator without a BERT and then continue it with one, whose **last** states its
+# encoder and decoder attend to. Four arms here do the same: they start from the weights of "few pairs", and only the
+# attention to the BERT is new. The first of them continues without a BERT, for as many steps: the others have to beat
+# it. The last one has a BERT with random weights, which has never read any text.
 #
 # | arm | starts from | BERT | drop-net |
 # |---|---|---|---|
@@ -758,8 +763,8 @@ plots.bars(seen, labels=list(names.values()), ylabel="% of calls", alt=alt)
 # Every model translates the test sentences three times: greedily, with beams and $\alpha = 0$, and with beams and a
 # length penalty.
 #
-# `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` reads descriptions of pictures (Multi30k, English to German),
-# and `smoke` is tiny, with a made-up language. Smoke runs show that everything works, and earn nothing.
+# `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` reads image captions (Multi30k, English to German), and
+# `smoke` is tiny, with a made-up language. Smoke runs show that everything works, and earn nothing.
 #
 # <!-- box: size gpu -->
 #
@@ -781,23 +786,22 @@ student.use(checks, **mine)
 results = results_folder(say=True)
 
 # %% [markdown]
-# The runs use your functions of 13.3, 13.6 and 13.8 where you have passed their checks in this session, and the
-# course's otherwise. Yours are compared with the course's before they run, and left where they give something else,
-# even something as good, such as a sum in another order: the grader must be able to repeat a run without your
-# code.
+# The runs use your functions of 13.3, 13.6 and 13.8 if you have passed their checks in this session; otherwise they use
+# the course's. If one of yours gives a different result from the course's, even an equally good one such as a sum in
+# another order, the runs use the course's. The grader must be able to repeat a run without your code.
 
 # %% [markdown]
 # ## All runs
 #
-# Every run leaves one file: for each test sentence how long its three translations are, and how many of their n-grams
-# the reference has. The judge computes BLEU of it. An edited or copied file is refused, and so is a seed that is not
-# yours.
+# Every run writes one file: for each test sentence, the lengths of its three translations, and how many of their
+# n-grams are in the reference. The judge computes BLEU from it. An edited or copied file is refused, and so is a seed
+# that is not yours.
 #
-# **Predict first.** Which difference is larger: many pairs against few, or BERT against none? If "few, BERT" is better
-# than "few pairs", what else could be the reason? Do beams help more where the model is good, or where it is bad?
+# **Predict first.** Which difference is larger: between many pairs and few, or between BERT and no BERT? If "few, BERT"
+# is better than "few pairs", what else could be the reason? Do beams help a good model more, or a bad one?
 #
-# The machine needs minutes for each run, and once a few more for BERT's states. Interrupt it whenever you like:
-# finished seeds are kept.
+# Each run takes minutes, and BERT's states once take a few more. Interrupt the cell whenever you like: finished seeds
+# are kept.
 
 # %% tags=["experiment"]
 runs = {name: run_seeds(one, arms.seeds(), results) for name, one in experiments.items()}
@@ -806,9 +810,9 @@ across(runs, arms.METRICS)
 # %% [markdown]
 # ## 13.9 What five seeds can show
 #
-# Count with how many seeds one arm is ahead. If both were equally good, each seed would be a fair coin. The **sign
-# test** asks how often that many coins fall at least as one-sided: $p = 2 \cdot 2^{-n} \sum_{k \ge m} \binom{n}{k}$,
-# at most 1, where $m$ of $n$ seeds agree, the larger side. Seeds that tie say nothing and are left out.
+# Count the seeds with which one arm is ahead. If both arms were equally good, each seed would be a fair coin. The
+# **sign test** asks how often $n$ coins are at least as one-sided: $p = 2 \cdot 2^{-n} \sum_{k \ge m} \binom{n}{k}$, at
+# most 1, where $m$ of $n$ seeds are on the larger side. Seeds that tie carry no information and are left out.
 #
 # **Exercise 13.9** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `sign_test`. How small can $p$ be with five seeds?
@@ -820,7 +824,7 @@ across(runs, arms.METRICS)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# The two arms may have been run in another order, or one of them with a seed more: go by the seeds.
+# The two arms may have their seeds in different orders, or one may have an additional seed: match runs by seed.
 # </details>
 
 
@@ -851,14 +855,15 @@ alt = "Your runs: BLEU of each arm in three ways to translate, means over seeds.
 arms.picture(runs, alt)
 
 # %% [markdown]
-# Which differences does the table show? All students compare the same pairs: between arms, all translated with
-# beams and penalty, and between ways to translate, of the same models.
+# Which differences does the table show? All students compare the same pairs: between arms, all translated with beams
+# and penalty, and between ways to translate with the same models.
 
 # %% tags=["experiment"]
 listed(arms.compared(runs))
 
 # %% [markdown]
-# How far could any encoder bring a model? It writes only words that occur twice or more among its own pairs.
+# How good could a model become with the best possible encoder? It writes only words that occur twice or more among its
+# own pairs.
 
 # %% tags=["experiment"]
 from utils.experiments.translation import train as trainer
@@ -869,8 +874,8 @@ for name in ("many pairs", "few pairs"):
     print(f"{name:10} can write {share:.1%} of the references' words; these words alone have a BLEU of {score:.1f}")
 
 # %% [markdown]
-# Where does a model look while it writes? Below are the weights of cross-attention in the last layer of the decoder, in
-# the mean over its heads, for one test sentence: of the model with many pairs and of the one with few.
+# Where does a model look while it writes? Below are the weights of cross-attention in the decoder's last layer,
+# averaged over its heads, for one test sentence: for the model with many pairs and for the one with few.
 
 # %% tags=["experiment"]
 maps = trainer.attention_maps(arms.seeds()[0])
@@ -899,10 +904,10 @@ arms.picture(recorded, alt) if recorded else None
 listed(arms.compared(recorded))
 
 # %% [markdown]
-# Of all arms that continue "few pairs" the search for their rates is recorded as well: on pairs that are neither
-# learned from nor tested on, greedy, with two seeds. Two controls have five seeds, as the arms have. One reads BERT's
-# first layer in the place of its last. The other has its BERT from the start, for as many steps in all. A third
-# control has the search alone: its encoder has learned this very task, from all 6,000 pairs.
+# For all arms that continue "few pairs", the search for their rates is also recorded: on pairs that are used neither
+# for training nor for testing, with greedy translation and two seeds. Two controls have five seeds, like the arms. One
+# reads BERT's first layer in place of its last. The other has its BERT from the start, for the same total number of
+# steps. A third control has only the search: its encoder has learned this very task, from all 6,000 pairs.
 
 # %% tags=["experiment"]
 arms_that_continue = ("few, continued", "few, BERT", "few, BERT, drop-net", "few, random BERT")
@@ -925,29 +930,30 @@ for languages, scores in arms.FUSED_BLEU.items():
 #
 # **BERT.** With five seeds no difference is shown. A BERT is 0.2 BLEU ahead of the model that continues without one; by
 # the interval it is worth 1.2 at most. It is 0.1 ahead of a BERT of random weights, and 0.7 at most. Between the layers
-# no difference is shown either: the last one is level with the first, and by the interval at most 0.5 ahead. In the
-# search all arms that continue are level as well: at its best rate, the one without a BERT has 68.0, with a BERT 68.3,
-# with a BERT of random weights 68.5, and with BERT's first layer 68.5. So nothing here speaks for what BERT knows.
+# no difference is shown either: the last layer is level with the first, and by the interval at most 0.5 ahead. In the
+# search, all arms that continue are also level: at its best rate, the one without a BERT has 68.0, with a BERT 68.3,
+# with a BERT of random weights 68.5, and with BERT's first layer 68.5. So nothing here shows that BERT's knowledge
+# helps.
 #
-# **What would have shown the opposite?** An encoder that surely knows the task does not help either: 68.5. So this
-# experiment gives no encoder much room. A model with few pairs cannot write 9% of the words of the references, because
-# they do not occur twice among its pairs; were all others right, BLEU would be 83. What is missing is French, and no
-# English encoder has it.
+# **What would have shown the opposite?** An encoder that surely knows the task does not help either: 68.5. So in this
+# experiment no encoder can help much. A model with few pairs cannot write 9% of the words of the references, because
+# they do not occur twice among its pairs; if all others were right, BLEU would be 83. What the model lacks is French,
+# and no English encoder has it.
 #
-# **From the start.** Nor is any help shown of a BERT that is there from the start: after 1,200 steps BLEU is 66.8,
-# which is 3.3 less than that of "few pairs" after 900. With the three comparisons of the controls this is not shown (p
-# = 0.053). Zhu et al. report gains of 1.5 to 2.8 with a warm start. They have real sentences, 160,000 pairs and more,
-# BERT-base, and models trained until nothing improves. This course has none of these.
+# **From the start.** Nor is a BERT shown to help if it is there from the start: after 1,200 steps BLEU is 66.8, which
+# is 3.3 less than that of "few pairs" after 900. Corrected for the three comparisons of the controls, this difference
+# is not shown (p = 0.053). Zhu et al. report gains of 1.5 to 2.8 with a warm start. They have real sentences, 160,000
+# pairs and more, BERT-base, and models trained until nothing improves. This course has none of these.
 #
 # **Drop-net.** With it BLEU is 68.3, which is 1.6 less than without. It is behind with each of the five seeds. After
-# the correction that is not shown (p = 0.087). Two reasons are possible, and no run here tells them apart. Drop-net
-# makes training harder: its training loss ends at 1.44 instead of 1.12. And in 300 steps each of the two attentions
-# can hardly learn to do without the other, while evaluation uses their mean, which training never saw.
+# the correction that is not shown (p = 0.087). Two reasons are possible, and no run here separates them. Drop-net makes
+# training harder: its training loss ends at 1.44 instead of 1.12. And in 300 steps each of the two attentions can
+# hardly learn to do without the other, while evaluation uses their mean, which training never saw.
 #
 # **Beams.** With few pairs, beams with a penalty are 2.8 BLEU ahead of greedy search, which is not shown; the penalty
-# itself moves BLEU by 1.6, from 0.6 to 2.8, and that is shown. With many pairs neither moves it by more than 0.1.
+# itself changes BLEU by 1.6, from 0.6 to 2.8, and that is shown. With many pairs neither changes BLEU by more than 0.1.
 #
-# All this is one pair of languages, small models and one kind of sentence: no law.
+# All this is from one pair of languages, small models and one kind of sentence: it is not a general law.
 
 # %% [markdown]
 # **Question 13.W1** (2 points). Why can a BERT's vectors not simply be added to the encoder's, token by token? Why do
@@ -969,9 +975,8 @@ for languages, scores in arms.FUSED_BLEU.items():
 # ### END SOLUTION
 
 # %% [markdown]
-# **Question 13.W2** (2 points). Two systems differ by one BLEU on a few hundred sentences, with three seeds each.
-# What do you say, and what do you do next? Use the intervals of your table (in the profile `smoke`: the recorded
-# one).
+# **Question 13.W2** (2 points). Two systems differ by one BLEU on a few hundred sentences, with three seeds each. What
+# can you conclude, and what do you do next? Use the intervals of your table (in the profile `smoke`: the recorded one).
 
 # %% [markdown] written="13.W2" points=2
 # ### BEGIN SOLUTION
@@ -995,9 +1000,9 @@ for languages, scores in arms.FUSED_BLEU.items():
 pack("13_translation")
 
 # %% [markdown]
-# **What you can do now:** build a translator from its parts, search for its best sentence, and know what a search
-# can do wrong. You can also compute BLEU as papers do, join a frozen model by attention, and say what a difference of
-# BLEU shows.
+# **What you can do now:** build a translator from its parts, search for its best sentence, and know how a search can
+# fail. You can also compute BLEU as papers do, connect a frozen model by attention, and say what a difference in BLEU
+# shows.
 
 # %%
 scoreboard(checks)
@@ -1005,16 +1010,16 @@ scoreboard(checks)
 # %% [markdown]
 # ## 13.S1 Letters instead of words
 #
-# A stretch exercise: it has a check, and nobody grades it.
+# This stretch exercise has a check, but it is not graded.
 #
-# For BLEU a word with another ending is simply wrong. **chrF** (Popović 2015) counts n-grams of **characters**, of 1
-# to 6, without blanks. For each order: precision, the share of the translations' n-grams that the references have,
-# and recall, the share of the references' that the translations have, clipped and summed over the corpus as in 13.5.
-# Both are averaged over the orders, and
+# For BLEU, a word with another ending is simply wrong. **chrF** (Popović 2015) counts n-grams of 1 to 6 **characters**,
+# without blanks. Each order has a precision and a recall. Precision is the share of the translations' n-grams that the
+# references have; recall is the reverse. Both are clipped and summed over the corpus as in 13.5, then averaged over the
+# orders, and
 #
 # $$\text{chrF} = 100\, \frac{(1 + \beta^2)\, P R}{\beta^2 P + R}, \qquad \beta = 2.$$
 #
-# Orders of which either side has no n-gram are left out.
+# An order is left out if either side has no n-grams of it.
 #
 # **Predict first.** "three apple" for "three apples": what does BLEU say, and what does chrF say?
 #
@@ -1027,7 +1032,7 @@ scoreboard(checks)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# P and R are averaged first, and the F-score is taken of the averages; where both are 0, it is 0.
+# P and R are averaged first, and the F-score is computed from the averages; if both are 0, it is 0.
 # </details>
 
 

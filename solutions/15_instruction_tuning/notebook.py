@@ -14,16 +14,16 @@
 # # 15. A model that answers
 #
 # A language model continues a text. Asked a question, it may continue with another question. **Instruction tuning**
-# makes it answer: dialogues are written in a template, and the loss counts the answers alone. About two hundred
-# examples change the form of its answers in the experiment below. Whether they change what it knows you will measure.
+# makes it answer: dialogues are written in a template, and the loss counts only the answers. About two hundred examples
+# change the form of its answers in the experiment below. You will measure whether they also change what it knows.
 #
-# You also build **LoRA**, which learns two small matrices in place of a large one, and pass@k, an estimate by which
-# language models are compared.
+# You also build **LoRA**, which learns two small matrices instead of a large one, and pass@k, an estimate that is used
+# to compare language models.
 #
-# Each exercise is checked on the spot and stands on its own: if one resists, continue with the next and come back. In
-# grading, private checks ask the same with other sizes, larger than those here, other numbers, dtypes, memory layouts
-# and orders of calls. Your functions must not change their arguments unless the text says so. The exercises take about
-# two and a half hours, without the written question. They need no GPU, but answers must run on one.
+# Each exercise is checked on the spot and stands on its own: if you get stuck, continue with the next one and come back
+# later. In grading, private checks ask the same with other sizes, larger than those here, other numbers, dtypes, memory
+# layouts and orders of calls. Your functions must not change their arguments unless the text says so. The exercises
+# take about two and a half hours, without the written question. They need no GPU, but answers must run on one.
 
 # %% tags=["setup"]
 
@@ -54,7 +54,7 @@ from utils.predictions import predict
 # spare you another search of the learning rate when you change the rank. ([Hu and
 # others](https://arxiv.org/abs/2106.09685).)
 #
-# **Predict first.** In the very first step, which of $A$ and $B$ gets a gradient that is not zero?
+# **Predict first.** In the very first step, which of $A$ and $B$ has a gradient that is not zero?
 #
 # **Exercise 15.1** (4 points, about 25 minutes, medium). Write `LoRALinear`.
 #
@@ -120,9 +120,8 @@ print(
 )
 
 # %% [markdown]
-# Only $B$ gets one: the gradient of $A$ goes through $B$, which is zero. From the second step on both learn. The
-# layer of the `adapters` library, given the same weights, gives the same numbers: a test of this course compares
-# them.
+# Only $B$ has one: the gradient of $A$ is multiplied by $B$, which is zero. From the second step on both learn. The
+# layer of the `adapters` library, given the same weights, gives the same numbers: a test of this course compares them.
 #
 # **Play.** Below is a made-up change of a matrix, and the change of each rank that is nearest to it. From which rank on
 # do you see no difference?
@@ -153,8 +152,9 @@ interactive(best, rank=[1, 2, 3, 4, 8])
 #
 # $$W' = W + \frac{\alpha}{r} B A.$$
 #
-# To continue training, or to use another task's $A$ and $B$, subtract the change again. Merged twice, it would count
-# twice. So the layer remembers: **a second merge does nothing**, and neither does unmerging a layer that is not merged.
+# To continue training, or to use another task's $A$ and $B$, subtract the change again. If it were merged twice, it
+# would count twice. So the layer remembers its state: **a second merge does nothing**, and neither does unmerging a
+# layer that is not merged.
 #
 # In float64 the output is the same before and after merging, up to rounding. In sixteen bits a small change may vanish
 # in a large weight.
@@ -170,7 +170,7 @@ interactive(best, rank=[1, 2, 3, 4, 8])
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `layer.linear.weight = nn.Parameter(...)` is another parameter: optimizers and tied layers keep the old one.
+# `layer.linear.weight = nn.Parameter(...)` makes another parameter: optimizers and tied layers keep the old one.
 # </details>
 
 
@@ -233,15 +233,15 @@ for name, (gap, moved) in gaps.items():
 # %% [markdown]
 # ## 15.3 Into the model, by name
 #
-# A model is a tree of modules, and each has a name such as `blocks.3.attention.q_proj`. LoRA goes to all linear layers
-# whose **last name** is in a list: the authors chose queries and values. Everything else is frozen.
+# A model is a tree of modules, and each has a name such as `blocks.3.attention.q_proj`. LoRA is added to all linear
+# layers whose **last name** is in a list: the authors chose queries and values. Everything else is frozen.
 #
 # How many numbers learn then? A layer from $n$ to $m$ has $r\,(n + m)$ of them. In the model of notebook 14, queries
 # and `out_proj` map $d$ to $d$. Keys and values map $d$ to $d\, n_{kv} / n_{heads}$. `gate` and `up` map $d$ to
 # $d_{ff}$, and `down` maps it back.
 #
-# **Predict first.** SmolLM2-135M has 135 million parameters. LoRA of rank 8 is put at queries and values. How many new
-# numbers learn, as a share of these?
+# **Predict first.** SmolLM2-135M has 135 million parameters. LoRA of rank 8 is added to queries and values. How many
+# new numbers are trained, as a share of these?
 #
 # **Exercise 15.3** (4 points, about 25 minutes, medium). Write `add_lora` and `lora_count`.
 #
@@ -252,8 +252,8 @@ for name, (gap, moved) in gaps.items():
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Freeze first: frozen afterwards, $A$ and $B$ do not learn. And what `wrap` makes may have linear
-# layers of such names inside: list the names before you change the model.
+# Freeze first: if you freeze afterwards, $A$ and $B$ do not learn. And a layer made by `wrap` may contain linear layers
+# with such names: list the names before you change the model.
 # </details>
 
 
@@ -308,7 +308,7 @@ checks.inserting(add_lora, lora_count)
 
 # %% [markdown]
 # The course's decoder is the model of notebook 14, with the same names for its layers. On the device `meta` it has
-# sizes and no numbers.
+# shapes but no values.
 
 # %% tags=["experiment"]
 from utils.experiments.instruction_tuning import train as trainer
@@ -333,7 +333,7 @@ plots.curves(
 )
 
 # %% [markdown]
-# A third of a percent. For all the others no gradient and no averages need to be stored.
+# A third of a percent. For all other numbers, no gradient and no averages need to be stored.
 
 # %% [markdown]
 # ## 15.4 Who says what, and what counts
@@ -354,7 +354,7 @@ plots.curves(
 # The loss is the mean over all tokens with a label in all rows. The logits at $t$ predict token $t + 1$, and padding
 # has no labels.
 #
-# **Predict first.** Let each character be a token, and each mark such as `<|im_end|>`. Which share has a label?
+# **Predict first.** Each character is a token, and so is each mark such as `<|im_end|>`. Which share has a label?
 #
 # **Exercise 15.4** (4 points, about 25 minutes, medium). Write `tokens_and_labels` and `answer_loss`.
 #
@@ -365,7 +365,7 @@ plots.curves(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Labels are not shifted where they are made: the loss shifts, once.
+# Do not shift the labels when you create them: the loss shifts them, once.
 # </details>
 
 
@@ -438,18 +438,18 @@ print("".join(chr(token) if label != -100 else "." for token, label in zip(token
 # - **Labels**: the last token of a dialogue must not learn to predict the first of the next, so a dialogue's first
 #   label is $-100$.
 #
-# **Predict first.** Three dialogues of 2, 3 and 4 tokens in a row of nine. How many pairs of tokens are visible?
+# **Predict first.** Three dialogues of 2, 3 and 4 tokens are in a row of nine. How many pairs of tokens are visible?
 #
 # **Exercise 15.5** (3 points, about 20 minutes, medium). Write `pack`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `torch.arange(k).repeat_interleave(lengths)` says for each token which dialogue it is of. `Tensor.tril`.
+# `torch.arange(k).repeat_interleave(lengths)` gives for each token the number of its dialogue. `Tensor.tril`.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# The lists that you are given stay as they are: do not write -100 into them.
+# Do not write -100 into the lists that you are given.
 # </details>
 
 
@@ -489,7 +489,7 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# Now the test: with the mask and the positions, a model should give each dialogue the logits that it gets alone. The
+# Now the test: with the mask and the positions, a model should give each dialogue the same logits as it gets alone. The
 # course's decoder takes both.
 
 # %% tags=["experiment"]
@@ -521,9 +521,9 @@ with torch.no_grad():
 # %% [markdown]
 # ## 15.6 A step on several batches
 #
-# A batch that does not fit into memory is cut into parts. Their gradients are added up, then comes **one** step. The
-# loss is the mean over all tokens with a label. The mean of the parts' means is another number: it favours tokens in
-# parts that have few.
+# A batch that does not fit into memory is cut into parts. Their gradients are added up, followed by **one** step. The
+# loss is the mean over all tokens with a label. The mean of the parts' means is different: it favours tokens in parts
+# with few labels.
 #
 # So count all labels first, and divide the **sum** of each part's losses by that count. The gradients then
 # add up to those of the whole batch, and are clipped once.
@@ -535,8 +535,7 @@ with torch.no_grad():
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `F.cross_entropy(..., reduction="sum")` and `nn.utils.clip_grad_norm_`. `backward` adds to the gradients that are
-# there.
+# `F.cross_entropy(..., reduction="sum")` and `nn.utils.clip_grad_norm_`. `backward` adds to the existing gradients.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -619,19 +618,19 @@ plots.curves(
 # %% [markdown]
 # ## 15.7 Right in one of k tries
 #
-# A model that draws its answers may be right in one of several. **pass@k** is the chance that at least one of $k$
-# answers to a task is right. To measure it, draw $n \ge k$ answers, of which $c$ are right, and ask how likely $k$ of
-# these $n$, drawn without putting back, hold no right one:
+# If a model draws several answers, one may be right. **pass@k** is the probability that at least one of $k$ answers to
+# a task is right. To measure it, draw $n \ge k$ answers and count the $c$ right ones. Then see how likely $k$ of these,
+# drawn without replacement, include no right one:
 #
 # $$\text{pass@}k = 1 - \binom{n-c}{k} \Big/ \binom{n}{k} = 1 - \prod_{i=n-c+1}^{n} \left(1 - \frac{k}{i}\right).$$
 #
-# As floats the binomials overflow; the product does not. $1 - (1 - c/n)^k$ is simpler, and too low on average.
-# ([Chen and others](https://arxiv.org/abs/2107.03374).)
+# As floats the binomials overflow; the product does not. $1 - (1 - c/n)^k$ is simpler, but too low on average. ([Chen
+# and others](https://arxiv.org/abs/2107.03374).)
 #
 # Answers to one task are not independent, so the interval is over **tasks**: $m \pm 1.96\, s/\sqrt{N}$, with mean and
 # standard deviation (divided by $N - 1$) of the $N$ tasks' values.
 #
-# **Predict first.** Of ten answers one is right. What is pass@5?
+# **Predict first.** One of ten answers is right. What is pass@5?
 #
 # **Exercise 15.7** (3 points, about 20 minutes, medium). Write `pass_at_k` and `over_tasks`.
 #
@@ -717,8 +716,8 @@ for k in (1, 5, 10):
 # %% [markdown]
 # ## Experiment: manners and knowledge
 #
-# SmolLM2 is asked three kinds of questions, each with the same demand: *Answer in square brackets.* A program can check
-# the form and the answer.
+# SmolLM2 is asked three kinds of questions, each with the same instruction: *Answer in square brackets.* A program can
+# check the form and the answer.
 #
 # | kind | question | answer |
 # |---|---|---|
@@ -726,10 +725,11 @@ for k in (1, 5, 10):
 # | sort | `Sort 87, 90, 59.` | `[59, 87, 90]` |
 # | French | `What is Austria in French?` | `[Autriche]` |
 #
-# The French names are those of CLDR. No question and no place of the test is used for training. The model is tested
-# **before** any tuning, after LoRA at queries and values, and after tuning all weights. Both are tuned for equally many
-# steps, with dialogues packed as in 15.5. Each has the best of five learning rates on instructions that are held out
-# from training (`data/README.md`). A rise of the loss on Python's documentation shows that the model forgets.
+# The French names are those of CLDR. No question of the test, and no place name in it, is used for training. The model
+# is tested **before** any tuning, after LoRA at queries and values, and after tuning all weights. Both are tuned for
+# equally many steps, with dialogues packed as in 15.5. Each has the best of five learning rates on instructions that
+# are held out from training (`data/README.md`). A rise of the loss on Python's documentation shows that the model
+# forgets.
 #
 # **The control** is not tuned. The model reads six training questions with their answers, two of each kind, as earlier
 # turns of the dialogue. If these examples are enough for the form, tuning was not needed for it.
@@ -755,7 +755,7 @@ for name, one in experiments.items():
 
 # %% [markdown]
 # **Predict first.** After about two hundred examples, which of the three kinds will be right, and which only in
-# brackets? Which of this do six examples in the prompt give? Which forgets more, LoRA or all weights?
+# brackets? How much of this do six examples in the prompt achieve? Which forgets more, LoRA or tuning all weights?
 #
 # You can interrupt the next cell whenever you like: finished seeds are kept in the folder `results`.
 
@@ -798,9 +798,9 @@ tuning.picture(recorded, "anywhere", alt) if recorded else None
 # is tuned on do. Other prompts were not tried.
 #
 # **What is forgotten.** LoRA ends with a loss on other text that is 0.21 nats higher than before, and all weights with
-# one that is 0.05 nats higher: both rises are shown, and so is the difference between them. That is not what "LoRA
-# Learns Less and Forgets Less" (Biderman et al. 2024) would lead you to expect. Both rates were searched alike, for the
-# loss of held-out answers and with one seed. LoRA's is twenty-five times as large. The search did not ask what a rate
+# one that is 0.05 nats higher: both rises are shown, and so is the difference between them. That is not what you would
+# expect from "LoRA Learns Less and Forgets Less" (Biderman et al. 2024). Both rates were searched alike, for the loss
+# of held-out answers and with one seed. LoRA's is twenty-five times as large. The search did not ask how much a rate
 # makes the model forget.
 
 # %% [markdown]
@@ -833,9 +833,8 @@ tuning.picture(recorded, "anywhere", alt) if recorded else None
 # ### END SOLUTION
 
 # %% [markdown]
-# **What you can do now:** tune a published model on your own machine, by all its weights or by LoRA's, which are a
-# third of a percent as many. You can say what it learned and what it forgot, and report pass@k with an interval over
-# tasks.
+# **What you can do now:** tune a published model on your own machine: all its weights, or LoRA's, which are a third of
+# a percent as many. You can say what it learned and what it forgot, and report pass@k with an interval over tasks.
 
 # %%
 scoreboard(checks)
@@ -843,9 +842,9 @@ scoreboard(checks)
 # %% [markdown]
 # ## 15.S1 Better and worse
 #
-# For those who want more. Often nobody can write the best answer, but people can say which of two is better. **DPO**
-# learns from such pairs without a reward model. For a chosen answer $y_w$ and a rejected one $y_l$ to a prompt $x$,
-# it compares how much more likely each has become than under a frozen reference:
+# This is a stretch exercise. Often nobody can write the best answer, but people can say which of two is better. **DPO**
+# learns from such pairs without a reward model. For a chosen answer $y_w$ and a rejected one $y_l$ to a prompt $x$, it
+# compares how much more likely each has become than under a frozen reference model:
 #
 # $$L = -\log \sigma\Big(\beta \log \frac{\pi(y_w \mid x)}{\pi_{ref}(y_w \mid x)} - \beta \log
 # \frac{\pi(y_l \mid x)}{\pi_{ref}(y_l \mid x)}\Big).$$
@@ -853,7 +852,7 @@ scoreboard(checks)
 # You are given log-probabilities of whole answers, one for each pair. The loss is the mean over the pairs.
 # ([Rafailov and others](https://arxiv.org/abs/2305.18290), equation 7.)
 #
-# **Predict first.** What is the loss at the first step, where the model is the reference?
+# **Predict first.** What is the loss at the first step, when the model equals the reference?
 #
 # **Exercise 15.S1** (not graded, about 10 minutes, easy). Write `dpo_loss`.
 #
