@@ -222,12 +222,16 @@ def relative(
     scale: float | None = None,
     last: bool = True,
     cut: Callable[[torch.Tensor, int], torch.Tensor] = cut,
+    join: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    over: int = -1,
+    turned: bool = False,
 ) -> torch.Tensor:
     """What section 3.3 says, for each pair of a query i and a key j, or with a mistake in it.
 
-    M is the length of the memory. Each of the four terms a to d is multiplied by its factor in `terms`.
+    M is the length of the memory. Each of the terms a to d is multiplied by its factor in `terms`. The softmax runs
+    over the axis `over`. If `turned`, the memory comes after the segment.
     """
-    both = x if memory is None else torch.cat([memory, x], 1)
+    both = x if memory is None else torch.cat([x, memory] if turned else [memory, x], 1)
     T, S, d = x.size(1), both.size(1), x.size(2)
     M, factor = S - T, {"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0} | dict(terms or {})
     wide = {name: state[f"{name}.weight"].to(x.dtype) for name in MAPS}
@@ -242,8 +246,8 @@ def relative(
     scores = scores + factor["b"] * torch.einsum("bhtd,htsd->bhts", q, r)
     scores = scores + factor["d"] * torch.einsum("hod,htsd->hts", w, r)
     scores = scores * ((d // heads) ** -0.5 if scale is None else scale)
-    heads_out = scores.masked_fill(~seen(i, j, M), -torch.inf).softmax(-1).nan_to_num() @ v
-    together = joined(heads_out, cut)
+    heads_out = scores.masked_fill(~seen(i, j, M), -torch.inf).softmax(over).nan_to_num() @ v
+    together = joined(heads_out, cut) if join is None else join(heads_out)
     return together @ wide["out_proj"].mT if last else together
 
 
@@ -313,6 +317,26 @@ def attended(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor 
                 terms={"b": (d / heads) ** 0.5, "d": (d / heads) ** 0.5}
             ),
             "the heads are interleaved. Head h owns the h-th block of columns, not every n-th.": but(cut=interleaved),
+            "the heads are put together without bringing their axis behind that of the tokens.": but(
+                join=lambda heads_out: heads_out.reshape(B, T, d)
+            ),
+            "the softmax runs over the queries. It runs over the keys.": but(over=-2),
+            "the memory comes after the segment. It is older, and comes first.": but(turned=True),
+            "u meets keys and distances, and v is not used.": partial(
+                relative, state | {"v": state["u"]}, x, memory, heads
+            ),
+            "v meets keys and distances, and u is not used.": partial(
+                relative, state | {"u": state["v"]}, x, memory, heads
+            ),
+            "the heads share u and v, those of the first head. Each has its own.": partial(
+                relative, state | {name: state[name][:1].expand(heads, -1) for name in ("u", "v")}, x, memory, heads
+            ),
+            "the distances are one too large: a query has distance 0 to itself.": but(
+                distance=lambda i, j, M: i + M - j + 1
+            ),
+            "the distances are one too small: a query has distance 0 to itself.": but(
+                distance=lambda i, j, M: i + M - j - 1
+            ),
             "the output projection is missing: `out_proj` is never used.": but(last=False),
             "the output has the input added to it. There is no residual in 10.3.": lambda: (
                 relative(state, x, memory, heads) + x
@@ -1035,10 +1059,13 @@ def stream(
     act: Callable[[torch.Tensor], torch.Tensor] = torch.relu,
     cut: Callable[[torch.Tensor, int], torch.Tensor] = cut,
     adds: bool = True,
+    weigh: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
+    join: Callable[[torch.Tensor], torch.Tensor] | None = None,
 ) -> torch.Tensor:
     """One stream of the layer, or with a mistake in it.
 
-    empty: from all values (B, heads, T, d_head) to what a query gets that may look at nothing.
+    empty: from all values (B, heads, T, d_head) to what a query gets that may look at nothing. weigh: from the scores
+    and the mask to the weights. join: from (B, heads, T, d_head) to (B, T, d).
     """
     read_from, d = h if keys is None else keys, h.size(-1)
 
@@ -1053,9 +1080,9 @@ def stream(
     )
     scores = q @ k.mT * ((d // heads) ** -0.5 if scale is None else scale)
     looks = mask.any(-1, keepdim=True)  # the others get a softmax over everything, whose result is not used
-    weights = scores.masked_fill(looks & ~mask, -torch.inf).softmax(-1)
+    weights = scores.masked_fill(looks & ~mask, -torch.inf).softmax(-1) if weigh is None else weigh(scores, mask)
     heads_out = torch.where(looks, weights @ v, empty(v))
-    together = joined(heads_out, cut)
+    together = joined(heads_out, cut) if join is None else join(heads_out)
     sum1 = (asking if added is None else added) + (together @ state["out_proj.weight"].mT if last else together)
     x = sum1 if pre_norm else norm("norm1", sum1)
     hidden = F.linear(norm("norm2", x) if pre_norm else x, state["linear1.weight"], state["linear1.bias"])
@@ -1114,6 +1141,8 @@ def streamed(
         but: Callable[..., Any] = partial(partial, stream, state, asking, h, mask, heads)
         swapped = state | {"norm1.weight": state["norm2.weight"], "norm1.bias": state["norm2.bias"]}
         swapped |= {"norm2.weight": state["norm1.weight"], "norm2.bias": state["norm1.bias"]}
+        once = state | {name: swapped[name] for name in ("norm2.weight", "norm2.bias")}
+        new = stream(state, h, h, other, heads)  # h' for g'
         uniform = but(empty=lambda v: v.mean(2, keepdim=True).expand_as(v))
         guesses: dict[str, Callable[[], torch.Tensor]] = {
             "who may look at nothing sees everything: a softmax over equal scores is uniform.": uniform,
@@ -1133,12 +1162,28 @@ def streamed(
             "the norms come before each part. Here they come after the sums.": but(pre_norm=True),
             "the two norms are exchanged.": partial(stream, swapped, asking, h, mask, heads),
             "`out_proj` is never used.": but(last=False),
+            "what attention gives is not added to what asks.": but(added=torch.zeros_like(asking)),
+            "`norm1` is used twice. The second sum has `norm2`.": partial(stream, once, asking, h, mask, heads),
+            "the new content h' is read. Both streams read h.": partial(stream, state, asking, new, mask, heads),
+            "the heads are put together without bringing their axis behind that of the tokens.": but(
+                join=lambda heads_out: heads_out.reshape(B, T, d)
+            ),
+            "hidden weights become 0 after the softmax, and the others do not sum to 1.": but(
+                weigh=lambda scores, mask: scores.softmax(-1) * mask
+            ),
+            "the softmax runs over the tokens that ask. It runs over those that are read.": but(
+                weigh=lambda scores, mask: scores.masked_fill(~mask, -torch.inf).softmax(-2).nan_to_num()
+            ),
             "the hidden units use GELU, not ReLU.": but(act=F.gelu),
             "the feed-forward part has no ReLU.": but(act=lambda x: x),
             "the heads are interleaved. Head h owns the h-th block of columns, not every n-th.": but(cut=interleaved),
             "all heads attend as one: `n_heads` is not used.": partial(stream, state, asking, h, mask, 1),
         }
         right = but()()
+        if not expect.near(out, right, 1e-4, 1e-4):
+            again = expect.items(layer(h, g, *masks), 2, "the layer should give two tensors, h' and g'")[len(found)]
+            told = f"{name} differs between two calls with the same input: there is no dropout in 10.9."
+            assert expect.same(given, again), told
         named = {f"{name}: {sentence}": guess for sentence, guess in guesses.items()}
         expect.like(out, right, partial(wrong_rows, name, out, right, mask), named)
         found.append(out)
