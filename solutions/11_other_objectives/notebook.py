@@ -789,7 +789,7 @@ plots.bars(means, labels=["NSP", "SOP"], ylabel="shared words", alt=alt)
 #
 # | what learns | its arms | what is measured |
 # |---|---|---|
-# | an encoder, from random weights, fills blanks | one mask for each sentence; a new mask in each epoch | the loss on other text |
+# | an encoder, from random weights, fills blanks | one mask a sentence; a new one an epoch | the loss on other text |
 # | the same, with translations in its rows | no token looks across; all do in every second batch | translations found |
 # | a head, on vectors of two sentences | NSP; SOP | accuracy in both tasks |
 #
