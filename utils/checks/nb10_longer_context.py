@@ -1133,7 +1133,8 @@ def streamed(
     """Both outputs; fail unless they are those of the one layer with its two masks."""
     B, T, d = h.shape
     value = expect.items(layer(h, g, *masks), 2, "the layer should give two tensors, h' and g'")
-    found, cases = [], (("`h'`", h, masks[0], masks[1]), ("`g'`", g, masks[1], masks[0]))
+    found: list[torch.Tensor] = []
+    cases = ("`h'`", h, masks[0], masks[1]), ("`g'`", g, masks[1], masks[0])
     for given, (name, asking, mask, other) in zip(value, cases, strict=True):
         told = f"{name} holds NaN: a softmax over a row with nothing to see. Zeros are meant there."
         assert type(given) is not torch.Tensor or not given.is_floating_point() or not given.isnan().any(), told

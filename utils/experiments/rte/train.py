@@ -463,7 +463,7 @@ def keep_equal(model: nn.Module) -> None:
     """
     for name, parameter in model.named_parameters():
         if "adapter_fusion_layer" in name and (".query." in name or ".key." in name):
-            nn.init.zeros_(parameter)
+            nn.init.constant_(parameter, 0)
 
 
 def _composed(model: Any, folders: Mapping[str, str], head: str, classes: int) -> Any:

@@ -68,7 +68,7 @@ class LanguageModel(nn.Module):
         self.layers = size.layers
         self.bias = nn.Parameter(torch.zeros(size.pieces))
         for table in (self.table, self.places):
-            nn.init.normal_(table.weight, std=0.02)
+            nn.init.normal_(table.weight, mean=0.0, std=0.02)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Tokens (B, T) -> logits (B, T, pieces) of the next piece at each place."""
