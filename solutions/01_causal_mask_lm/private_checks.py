@@ -191,6 +191,7 @@ def other_words(Vocabulary):
     assert words_of(whole) == [*SPECIAL, *words], "order"
     for sentence in sentences:
         assert whole.decode(whole.encode(sentence)) == sentence, "there and back"
+    assert words_of(vocab) == [*SPECIAL, *words[:kept]], "a later vocabulary changes an earlier one"
     assert words_of(Vocabulary([], 9)) == SPECIAL, "no sentences, or a SPECIAL that grew"
 
 
@@ -420,6 +421,8 @@ def other_texts(generate, lib):
     assert result == greedy(table, long, 5, V), f"a prompt of {len(long)} tokens"
     drawn = numbers_of(generate(lib(toys).TableModel([[0.0, 0.0, 0.0]]), [0, 1], 200), [0, 1])
     assert drawn[-1] == 2 and drawn[2:].count(2) == 1 and len(drawn) < 100, "the default end is 2"
+    close = numbers_of(generate(lib(toys).TableModel([[0.0, 1e-6, 0.0]]), [0], 40, temperature=0), [0])
+    assert close == [0] + [1] * 40, "the best of nearly equal tokens"
     model = lib(toys).TableModel([[0.0, 9.0, 1.0]])
     assert numbers_of(generate(model, [2], 3, temperature=0), [2]) == [2, 1, 1, 1], "an end in the prompt is not an end"
 
@@ -471,6 +474,8 @@ def other_draws(generate, lib):
     halves = torch.tensor([freedom / 2.0, far / 2.0]).double()
     assert torch.special.gammaincc(*halves) > CHANCE, f"chi squared {far:.0f} at {freedom} degrees of freedom"
     assert torch.special.gammainc(*halves) > CHANCE, f"chi squared {far:.4f} at {freedom} degrees of freedom: by rule"
+    many = shares(generate, lib, [0.0] * 400, 300, rng.randrange(10**6))  # some 211 of 400 are drawn
+    assert sum(share > 0 for share in many) > 160, "without `top_k` only some of many tokens are drawn"
     tied = shares(generate, lib, [1.0, 1.0, 1.0, 1.0], 60, rng.randrange(10**6), top_k=2)
     assert sum(share > 0 for share in tied) == 2, "ties: exactly k tokens remain"
 

@@ -2741,3 +2741,99 @@ class MultiHeadAttention(nn.Module):
         )
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
+
+# %% wrong="1.3" name="the last mask is used again where none is given" says="depends on earlier calls" private=true
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads != 0:
+            raise ValueError(f"d_model {d_model} cannot be divided by n_heads {n_heads}")
+        self.n_heads = n_heads
+        self.q_proj = nn.Linear(d_model, d_model)
+        self.k_proj = nn.Linear(d_model, d_model)
+        self.v_proj = nn.Linear(d_model, d_model)
+        self.out_proj = nn.Linear(d_model, d_model)
+
+    def split(self, x):
+        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+
+    def forward(self, x, mask=None):
+        q, k, v = self.split(self.q_proj(x)), self.split(self.k_proj(x)), self.split(self.v_proj(x))
+        mask = self.last = getattr(self, "last", None) if mask is None else mask
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out_proj(out.transpose(1, 2).flatten(-2))
+
+
+# %% wrong="1.5" name="words in a class attribute" says="wrong for other sentences or sizes" private=true
+class Vocabulary:
+    words = list(SPECIAL)
+
+    def __init__(self, sentences, max_size):
+        del self.words[4:]
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        room = max(0, max_size - len(SPECIAL))
+        self.words.extend(word for word, _ in counts.most_common(room))
+        self.number = {word: number for number, word in enumerate(self.words)}
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.number.get(word, UNK) for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+
+def make_batch(sentences, vocab, max_len):
+    inputs, targets = [], []
+    for sentence in sentences:
+        row = [SOS] + vocab.encode(sentence) + [EOS]
+        inputs.append(torch.tensor(row[:-1][:max_len]))
+        targets.append(torch.tensor(row[1:][:max_len]))
+    pad = nn.utils.rnn.pad_sequence
+    return pad(inputs, batch_first=True, padding_value=PAD), pad(targets, batch_first=True, padding_value=PAD)
+
+
+# %% wrong="1.9" name="temperature 0 draws at 1e-6" says="wrong for other prompts, lengths or ends" private=true
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device = next((part.device for part in model.parameters()), None)
+    tokens = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([tokens], device=device))[0, -1]
+        k = logits.numel() if top_k is None else min(top_k, logits.numel())
+        values, indices = logits.topk(k)
+        temperature = temperature or 1e-6
+        if False:
+            token = indices[0].item()
+        else:
+            p = ((values - values[0]) / temperature).softmax(-1)
+            token = indices[torch.multinomial(p, 1)].item()
+        tokens.append(token)
+        if token == eos_id:
+            break
+    return tokens
+
+
+# %% wrong="1.9" name="without top_k the 50 best" says="wrong for another temperature or top_k" private=true
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device = next((part.device for part in model.parameters()), None)
+    tokens = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([tokens], device=device))[0, -1]
+        k = min(50, logits.numel()) if top_k is None else min(top_k, logits.numel())
+        values, indices = logits.topk(k)
+        if temperature == 0:
+            token = indices[0].item()
+        else:
+            p = ((values - values[0]) / temperature).softmax(-1)
+            token = indices[torch.multinomial(p, 1)].item()
+        tokens.append(token)
+        if token == eos_id:
+            break
+    return tokens

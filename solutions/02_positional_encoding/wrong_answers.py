@@ -1601,3 +1601,39 @@ def shift_matrix(k, d_model):
 # %% wrong="2.7" of="in short" name="distances in half precision" says="sizes larger than those of the notebook" private=true
 # - distances = torch.arange(T) - torch.arange(T)[:, None]
 # + distances = (torch.arange(T) - torch.arange(T)[:, None]).half()
+
+
+# %% wrong="2.2" name="a table of one row is repeated" says="accepts what it should refuse" private=true
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    def forward(self, x):
+        T = x.shape[1]
+        if T > self.table.shape[0] > 1:
+            raise ValueError(f"{T} positions, but the table has {self.table.shape[0]} rows")
+        return x + self.table[:T]
+
+
+# %% wrong="2.3" name="gradients are switched on at the end" says="they are on after it" private=true
+def equivariance_gap(module, x, permutation):
+    mode = module.training
+    module.eval()
+    with torch.no_grad():
+        gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    module.train(mode)
+    torch.set_grad_enabled(True)
+    return gap
+
+
+# %% wrong="2.3" name="frozen parameters learn afterwards" says="requires_grad of its parameters is not as before"
+def equivariance_gap(module, x, permutation):
+    mode = module.training
+    module.eval()
+    module.requires_grad_(False)
+    with torch.no_grad():
+        gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    module.train(mode)
+    module.requires_grad_(True)
+    return gap

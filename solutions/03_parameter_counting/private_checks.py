@@ -254,6 +254,12 @@ def large_tables(embedding):
     assert whole(embedding(200_003, 12_289, 4_096), "the count") == (200_003 + 4_096) * 12_289, "a large table"
 
 
+@private("3.4", tells="for a model of more than two billion numbers the count is wrong.")
+def large_models(language_model):
+    for sizes in ((200_003, 12_289, 96, 1_800_000_001), (200_003, 12_289, 96, 1_800_000_001, True)):
+        assert whole(language_model(*sizes), "the count") == language_model_form(*sizes), "a large model"
+
+
 @private("3.1", tells="a norm is miscounted for sizes or kinds that the docstring allows, or a wrong kind is accepted.")
 def other_norms(norm):
     pick = draw(1)

@@ -2422,3 +2422,22 @@ def trainable(shapes, frozen):
         if not any(inside(name, part) for name in shapes):
             raise ValueError(part)
     return sum(math.prod(shape) for name, shape in shapes.items() if not any(inside(name, part) for part in frozen))
+
+
+# %% wrong="3.4" name="in 32 bits" says="more than two billion numbers" private=true
+def language_model(V, D, L, layer, tied=False):
+    tables = 1 if tied else 2
+    return torch.tensor([tables * V * D + L * layer + V]).to(torch.int32)[0]
+
+
+# %% wrong="3.14" name="the gap is a tensor" says="It should be a float." loses="gap"
+def gap(x, dtype):
+    _, exponent = math.frexp(abs(x))
+    return torch.tensor(torch.finfo(dtype).eps * 2.0 ** (exponent - 1), dtype=torch.float64)
+
+
+def accumulate(start, updates, dtype):
+    total = start.to(dtype, copy=True)
+    for row in updates.to(dtype):
+        total = total + row
+    return total

@@ -73,6 +73,7 @@ def far_apart(streams, lib):
 def no_seed_twice(streams, lib):
     some = draw(524)
     seeds = some.sample(range(4000), 1000)  # small ones: some streams take long to start at large seeds
+    seeds += [seeds[0] + 2**power for power in range(12, 20)]  # those that fewer bits would make one
     begins, _ = seen.beginnings(streams, lib, seeds)
     assert len({*begins}) == len(begins), "two of a sample"
     _, numbers = seen.beginnings(streams, lib, [0, 1])
@@ -287,6 +288,9 @@ def few_runs(health):
     report = seen.health_of(health(same, [1 - vote for vote in votes]))
     assert report["runs"] == len(same) and report["degenerate"] == [], "wrong"
     expect.close(report["mean_of_others"], 0, "a mean of 0 is a mean", 1e-6)
+    gold = [label] * count  # a run that is right everywhere predicts one class as well
+    report = seen.health_of(health({seed: list(gold), seed + 1: [label + 1, *gold[1:]]}, gold))
+    assert report["degenerate"] == [seed], "all labels are one class"
 
 
 # 5.9

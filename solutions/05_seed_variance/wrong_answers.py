@@ -2402,3 +2402,33 @@ def streams(seed, varies=("head", "order", "dropout")):
     FIRST or FIRST.append(seed)
     seeds = [seed if part in varies else FIRST[0] for part in parts]
     return {part: torch.Generator().manual_seed(3 * seeds[place] + place) for place, part in enumerate(parts)}
+
+
+# %% wrong="5.2" name="seeds in 16 bits" says="share a stream" private=true
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ["head", "order", "dropout"]
+    unknown = set(varies) - set(parts)
+    if unknown:
+        raise ValueError(f"unknown parts: {unknown}")
+    made = {}
+    for number, part in enumerate(parts):
+        own = seed % 65536 if part in varies else 0
+        made[part] = torch.Generator().manual_seed(3 * own + number)
+    return made
+
+
+# %% wrong="5.8" name="one class is healthy where it is right everywhere" says="A report on one run" private=true
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no runs")
+    degenerate = sorted(seed for seed, some in predictions.items() if len(set(some)) == 1 and some != labels)
+    scores = {
+        seed: sum(p == y for p, y in zip(some, labels, strict=True)) / len(labels) for seed, some in predictions.items()
+    }
+    others = [score for seed, score in scores.items() if seed not in degenerate]
+    return {
+        "runs": len(predictions),
+        "degenerate": degenerate,
+        "mean": statistics.mean(scores.values()),
+        "mean_of_others": statistics.mean(others) if others else None,
+    }

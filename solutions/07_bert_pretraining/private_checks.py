@@ -126,6 +126,13 @@ def other_draws(mask_tokens, lib):
 # 7.4
 
 
+@private("7.4", tells="`mask` is called without a generator: call it as mask(ids, generator=generator).")
+def generator_given(Masking, lib):
+    for copies in (None, 3):
+        _, given = expect.items(Masking(torch.arange(6), lib(toys).handed, copies, 5).epoch(4), 2, "")
+        assert given.all(), "no generator"
+
+
 @private("7.4", tells="two seeds, or two epochs far apart, share a mask.")
 def far_apart(Masking, lib):
     some = draw(770)
@@ -202,6 +209,20 @@ def repeated_texts(nsp_pairs, lib):
     assert len(nsp_pairs(twins, 50, make(some.randrange(10**6)))) == 50, "documents with the same texts"
     shared = seen.pairs_of(nsp_pairs([[a, b], [b, c]], 400, make(some.randrange(10**6))), 400)
     assert (a, b, 1) in shared and (b, b, 1) in shared, "a text that both have is left out"
+    copied = seen.pairs_of(nsp_pairs([[a, b], [a, b], [c, d]], 400, make(some.randrange(10**6))), 400)
+    assert (a, a, 1) in copied, "a copy of the document is another document"
+
+
+@private("7.5", tells="what was drawn for other pairs matters: a sentence is not drawn twice while others are left.")
+def drawn_again(nsp_pairs, lib):
+    """30 draws among 30 sentences, and about 15 among those of other documents: right answers repeat some."""
+    some, make = draw(786), lib(random).Random
+    documents, calls = seen.named_documents([11, 11, 11]), list[list]()
+    for _ in range(10):
+        calls.append(seen.pairs_of(nsp_pairs(documents, 30, make(some.randrange(10**6))), 30))
+    for which in (0, 1):
+        drawn = [[pair[which] for pair in pairs if pair[2] == 1 or which == 0] for pairs in calls]
+        assert any(len({*one}) < len(one) for one in drawn), "never twice"
 
 
 @private("7.5", tells="documents of which no pairs of both kinds can be made should raise ValueError.")

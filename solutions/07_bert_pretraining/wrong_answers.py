@@ -2203,3 +2203,69 @@ def _cut(word, vocab, unk, max_chars):
 # %% wrong="7.4" name="epochs count from 1" says="the copies of one seed are masks of another seed" private=true
 # - copy = e if self.copies is None else e % self.copies
 # + copy = e + 1 if self.copies is None else (e + 1) % self.copies
+
+
+# %% wrong="7.4" name="the global generator in place of one of its own" says="called without a generator" private=true
+class Masking:
+    def __init__(self, ids, mask, copies=None, seed=0):
+        if copies is not None and copies < 1:
+            raise ValueError("copies")
+        self.ids, self.mask, self.copies, self.seed = ids, mask, copies, seed
+
+    def epoch(self, e):
+        copy = e if self.copies is None else e % self.copies
+        with torch.random.fork_rng():
+            torch.manual_seed(1000 * self.seed + copy)
+            return self.mask(self.ids, generator=None)
+
+
+# %% wrong="7.5" name="a copy of the document is not another one" says="Texts that repeat" private=true
+def nsp_pairs(documents, count, rng):
+    places = [(d, i) for d, document in enumerate(documents) for i in range(len(document) - 1)]
+    if not places or sum(len(document) > 0 for document in documents) < 2:
+        raise ValueError("too few sentences or documents")
+    pairs = []
+    for _ in range(count):
+        d, i = rng.choice(places)
+        if rng.random() < 0.5:
+            pairs.append((documents[d][i], documents[d][i + 1], 0))
+        else:
+            others = [text for document in documents if document != documents[d] for text in document] or [
+                documents[d][i]
+            ]
+            pairs.append((documents[d][i], rng.choice(others), 1))
+    return pairs
+
+
+# %% wrong="7.5" name="a without replacement" says="What was drawn for other pairs matters" private=true
+def nsp_pairs(documents, count, rng):
+    places = [(d, i) for d, document in enumerate(documents) for i in range(len(document) - 1)]
+    if not places or sum(len(document) > 0 for document in documents) < 2:
+        raise ValueError("too few sentences or documents")
+    pairs = []
+    for d, i in rng.sample(places, min(count, len(places))) + [
+        rng.choice(places) for _ in range(max(0, count - len(places)))
+    ]:
+        if rng.random() < 0.5:
+            pairs.append((documents[d][i], documents[d][i + 1], 0))
+        else:
+            others = [text for n, document in enumerate(documents) if n != d for text in document]
+            pairs.append((documents[d][i], rng.choice(others), 1))
+    return pairs
+
+
+# %% wrong="7.5" name="b without replacement over all pairs" says="What was drawn for other pairs matters" private=true
+def nsp_pairs(documents, count, rng):
+    places = [(d, i) for d, document in enumerate(documents) for i in range(len(document) - 1)]
+    if not places or sum(len(document) > 0 for document in documents) < 2:
+        raise ValueError("too few sentences or documents")
+    pairs, used = [], set()
+    for _ in range(count):
+        d, i = rng.choice(places)
+        if rng.random() < 0.5:
+            pairs.append((documents[d][i], documents[d][i + 1], 0))
+        else:
+            others = [text for n, document in enumerate(documents) if n != d for text in document]
+            pairs.append((documents[d][i], (b := rng.choice([t for t in others if t not in used] or others)), 1))
+            used.add(b)
+    return pairs

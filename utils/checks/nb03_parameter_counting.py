@@ -1270,7 +1270,9 @@ def is_the_gap(gap: Remote, lib: Library, seed: int) -> None:
     }
     cases = [(x, name) for name in DTYPES for x in numbers_of(seed, name)]
     dtypes = {name: read(getattr(lib(torch), name)) for name in DTYPES}
-    found = [expect.number(gap(x, dtypes[name]), "what `gap` returns") for x, name in cases]
+    came = [gap(x, dtypes[name]) for x, name in cases]
+    assert not any(type(one) is torch.Tensor for one in came), "`gap` returns a tensor. It should be a float."
+    found = [expect.number(one, "what `gap` returns") for one in came]
     wanted = [distance(x, name) for x, name in cases]
     for sentence, guess in guesses.items():
         assert found == wanted or found != [guess(x, name) for x, name in cases], sentence

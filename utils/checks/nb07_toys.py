@@ -39,6 +39,11 @@ def noise_of(Masking: Callable[..., Any], copies: int | None, seed: int, epochs:
     return [masking.epoch(epoch)[1].flatten().tolist() for epoch in epochs]
 
 
+def handed(ids: torch.Tensor, *, generator: torch.Generator | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """`ids`, copied, and in their shape whether a generator was given: 1 or 0."""
+    return ids.clone(), torch.full_like(ids, generator is not None)
+
+
 def signed(ids: torch.Tensor, *, generator: torch.Generator | None = None) -> tuple[torch.Tensor, torch.Tensor]:
     """Random numbers in the shape of `ids`, and the same with another sign: both show which draw they are of."""
     numbers = noise(ids, generator=generator)[1]

@@ -1082,6 +1082,9 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
     came = lib(probes).with_other_numbers(call.target, calls[0].args, calls[0].options, *others)
     told = "{} {be} not right for what a tensor or list holds now: it held something else in an earlier call."
     call.must_be(came, contract.tolerance, told, earlier=calls[:1])
+    if contract.has_optional:  # what was given before must not be used again
+        call = contract.asked(answer, lib, replace(first, seed=94, without=True), calls[0])
+        call.must_be(call.came(), contract.tolerance, earlier=calls[:1])
     if contract.everywhere:
         call = contract.asked(answer, lib, first)
         one, other = call.came(), lib(probes).in_another_process(call.target, call.args, call.options)
