@@ -24,6 +24,10 @@ WHOLE = bool(os.environ.get("COURSE_LONG_TESTS"))
 SAMPLE = 1  # so many other wrong answers of each exercise are judged in the suite; tests/checks judges all, at home
 
 
+# What a wrong answer may have left for all that come after it in this kernel.
+AS_AT_FIRST = "import torch; torch.set_default_dtype(torch.float32); torch.set_grad_enabled(True)"
+
+
 def chosen(cases):
     """The answers that are judged in a kernel: all right ones, those of private checks and of parts, and a few more.
 
@@ -56,6 +60,7 @@ def test_the_judge_says_what_the_check_says_at_home(entry):
             preamble = [
                 cell for cell, ran in before if not any("image/png" in one.get("data", {}) for one in ran.outputs)
             ]
+            assert not running.run(AS_AT_FIRST).error
             ran = running.run(case.source)
             cells = [forbidden.read_cell(case.source)]
             verdict = visible[case.exercise].verdict(running.ask, cells, [answers.SOMEBODY])
