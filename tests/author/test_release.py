@@ -68,6 +68,7 @@ IDIOMS = {
     "for part in module.parameters():",
     "model.requires_grad_(True)",
     "module.train(mode)",
+    "with torch.random.fork_rng():",
 }
 
 

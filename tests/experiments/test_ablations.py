@@ -92,7 +92,7 @@ def test_the_recorded_ways_show_what_notebook_08_says_of_them():
     shown = {way: found["linear, state 4", f"linear, {way}"].shown for way in mixtures}
     assert shown == {"concat last four": True, "weighted last four": False, "weighted all": False}
     assert found["linear, state 4", "linear, concat last four"].difference > 0
-    assert "four states side by side are even better than the one in the middle, which is shown" in text
+    assert "concatenated states are even better than the middle one, which is shown" in text
     assert not any(found["BiLSTM, state 4", f"BiLSTM, {way}"].shown for way in mixtures)
     assert "no mixture is shown to differ from the state in the middle" in text
     behind = [found[f"{head}, state 6", f"{head}, state 5"] for head in (tagging.LINEAR, tagging.BILSTM)]
@@ -124,7 +124,7 @@ def test_the_recorded_orders_show_what_notebook_08_says_of_them():
         assert tagging.shuffled()[shuffled].lr == tagging.experiments(profile="cpu")[ordered].lr
     gains = [found[f"BiLSTM, state {state}, shuffled", f"BiLSTM, state {state}"].difference for state in (0, 4)]
     assert gains[0] > gains[1]
-    assert "So by this control most of what it adds is order. It adds less in the middle" in text
+    assert "So by this control, most of what it adds comes from order. It adds less in the middle" in text
     assert "The training loss ends higher with it" in text
 
 
@@ -133,13 +133,13 @@ def test_the_recorded_heads_show_what_notebook_08_says_of_them():
     metric = next(iter(choices.experiments().values())).metrics[0]
     found, mean = by_pair(runs, metric, choices.questions()), means(runs, metric)
     assert 72 < mean["choice, pretrained"] < 80 and abs(mean["choice, endings alone"] - 25) < 2
-    assert "in about three of four questions, and one in four is chance. Endings alone are at chance" in text
+    assert "in about three of four questions, where chance is one in four. With endings alone it is at chance" in text
     assert 25 < mean["choice, random weights"] < 30 and "learns next to nothing in so few steps" in text
     fitted = {name: np.mean([run.curve[-1]["train_loss"] for run in some]) for name, some in runs.items()}
     assert fitted["choice, random weights"] > 1.2 > 0.5 > fitted["choice, pretrained"]
-    assert "it does not fit its own questions either" in text
+    assert "it does not fit its training questions either" in text
     assert [one.shown for one in found.values()] == [True, True, False, False, False]
-    assert "Of the four vectors no difference is shown" in text
+    assert "No difference between the four vectors is shown" in text
     vectors = [mean[name] for name in (choices.MEAN, choices.FIRST, choices.READ, choices.SHUFFLED)]
     assert max(vectors) - min(vectors) < 3 and min(vectors) > 3 * 100 / 6
 
@@ -162,7 +162,7 @@ def test_the_recorded_gradients_show_what_notebook_10_says_of_them():
     assert abs(places["period 80, memory 32, detached"] - np.log(16)).max() < 0.1
     early = places["period 48, memory 32, crossing"][:, 1:15].mean(1)
     assert sum(early < 0.1) == 4 and early.max() > 2.7
-    assert "known as well with four seeds of five; the fifth ends as if it were detached" in text
+    assert "four of the five seeds also learn the places before 15; the fifth ends as if it were detached" in text
     assert (
         sum(places["period 48, memory 32, crossing"][:, 0] > 2.7) == 2
         and "One of the four misses the very first" in text
@@ -180,10 +180,10 @@ def test_the_recorded_models_from_nothing_show_what_notebook_07_says_of_them():
     assert "the models with 30% and with 50% are ahead of the one with 15%" in text
     one, twelve = (found["heads"]["15% masked", f"4 layers, {count} heads"] for count in (1, 12))
     assert not one.shown and abs(one.difference) < 0.1 and twelve.shown and twelve.difference > 0.7
-    assert "One head of width 192 is level with three; twelve heads, 16 wide, are far behind" in text
+    assert "One head of width 192 is as good as three heads; twelve heads, 16 wide, are far behind" in text
     assert {made.width for made in pretraining.longer().values()} == {192} and 192 // 12 == 16
     assert len(found["layers"]) == 3 and not any(one.shown for one in found["layers"].values())
-    assert "Of one, two, four and eight layers no difference is shown" in text
+    assert "Between one, two, four and eight layers no difference is shown" in text
     last = [run.curve[-1]["train_loss"] for run in runs["8 layers, 3 heads"]]
     assert sum(loss > 5 for loss in last) == 2 and "two of the five models with eight layers had hardly" in text
     assert pretraining.TABLE_6[6, 768, 12][0] < pretraining.TABLE_6[6, 768, 3][0]

@@ -362,7 +362,7 @@ def test_what_is_recorded_is_not_run_again(notebook, monkeypatch, capsys):
     known = course.load()
     monkeypatch.setattr(PairExperiment, "run_seed", None)  # to train would be an error
     (table, *_) = record_runs.record(known, known.notebook(notebook))
-    wanted = rte.experiments(notebook) | rte.controls() | rte.one_sentence("rte")
+    wanted = rte.experiments(notebook) | rte.controls() | rte.one_sentence("rte") | rte.equal_fusion()
     assert {name: len(runs) for name, runs in table.runs.items()} == dict.fromkeys(wanted, 5)
 
 

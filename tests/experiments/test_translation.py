@@ -250,12 +250,12 @@ def test_the_recorded_runs_show_what_notebook_13_says_of_them():
         ("few pairs: beams", translation.PENALISED),
     }
     assert "with few 70: a difference that is shown" in text
-    assert "ahead of greedy search, which is not shown; the penalty itself moves BLEU by 1.6" in text
+    assert "ahead of greedy search, which is not shown; the penalty itself changes BLEU by 1.6" in text
     cold, warm, layer = translation.compared(found, translation.CONTROL_PAIRS, ways=False)
     assert not (cold.shown or warm.shown or layer.shown) and cold.difference < 0 < warm.difference
-    assert "Nor is any help shown of a BERT that is there from the start" in text
+    assert "Nor is a BERT shown to help if it is there from the start" in text
     assert layer.first.startswith(translation.LAYER) and abs(layer.difference) < 0.1
-    assert "the last one is level with the first" in text
+    assert "the last layer is level with the first" in text
     bleu = translation.METRICS[translation.DECODINGS.index(translation.PENALISED)]
     by_seed = {
         name: {run.seed: bleu.of(run) for run in found[name]} for name in (translation.FUSED, translation.DROPPED)
@@ -268,14 +268,16 @@ def test_the_recorded_runs_show_what_notebook_13_says_of_them():
         for name in arms
         if arms[name].first_steps
     }
-    assert max(best.values()) - min(best.values()) < 0.6 and "all arms that continue are level" in text
+    assert max(best.values()) - min(best.values()) < 0.6 and "all arms that continue are also level" in text
     pairs = [(translation.CONTINUED, translation.FUSED), (translation.RANDOM, translation.FUSED)]
     assert not any(one.shown for one in translation.compared(found, pairs, ways=False))
-    assert "With five seeds no difference is shown" in text and "So nothing here speaks for what BERT knows" in text
+    assert (
+        "With five seeds no difference is shown" in text and "So nothing here shows that BERT's knowledge helps" in text
+    )
     assert "An encoder that surely knows the task does not help either" in text
     assert best[translation.BETTER] < best[translation.CONTINUED] + 1
     assert [name for name in arms if name not in found] == [*translation.NOT_RECORDED] == [translation.BETTER]
-    assert "control has the search alone: its encoder has learned this very task" in text
+    assert "control has only the search: its encoder has learned this very task" in text
 
 
 NEAR = (translation.FUSED, translation.RANDOM)

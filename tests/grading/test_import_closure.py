@@ -52,7 +52,7 @@ def before(all_built, project):
             {"02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "15"},
         ),
         ("utils/experiments/rte/train.py", {"05", "06"}),
-        ("utils/experiments/pretraining/train.py", {"07"}),
+        ("utils/experiments/pretraining/train.py", {"07", "12"}),
         ("utils/experiments/tagging/train.py", {"08"}),
         ("utils/experiments/forgetting/train.py", {"09"}),
         ("utils/experiments/longer_context/train.py", {"10"}),
