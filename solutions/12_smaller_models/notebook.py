@@ -356,7 +356,8 @@ listed(SeedTable(ablated, sharing.METRICS[0]).compared(sharing.questions()))
 #
 # A narrow table is cheap in ALBERT's table 3 and costs much here. With $E = 16$ the loss is 0.63 nats higher, three
 # times what all layers are worth. One reason may be that scores have rank $E$ at most: ALBERT's narrowest table is 64
-# wide. Another may be that a narrow table learns more slowly. These runs do not separate the two.
+# wide. Another may be that a narrow table learns more slowly, and its rate was not searched at
+# $E = 16$. These runs do not separate them.
 
 # %% [markdown]
 # ## 12.4 What can go
