@@ -196,6 +196,22 @@ def exact_logits(span_logits, lib):
 
 @private(
     "8.5",
+    tells="with a mask of another dtype than the states the logits lose the dtype of the states.",
+    part="span_logits",
+)
+def masks_of_other_dtypes(span_logits, lib):
+    promised(INFINITY)
+    rough, (low, state) = normal(2, 4, 5, seed=867).bfloat16(), seen.linear(lib, 5, 2, 868)
+    low = low.bfloat16()
+    for mask in (torch.tensor([[1, 1, 1, 0], [1, 1, 0, 0]]), torch.tensor([[1.0, 1, 1, 0], [1, 0, 1, 0]])):
+        for one, wanted in zip(span_logits(rough, low, mask), seen.by_token(state, rough.float()), strict=True):
+            assert type(one) is torch.Tensor and one.dtype is torch.bfloat16, "the dtype of the states is lost"
+            real = mask == 1
+            expect.close(one[real].float(), wanted[real], "wrong in bfloat16", 0.04, float(wanted.abs().max()))
+
+
+@private(
+    "8.5",
     tells="the loss is wrong for other batches, or places that were cut off.",
     part="span_loss",
 )

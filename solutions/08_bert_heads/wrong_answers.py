@@ -152,6 +152,10 @@
 # - if len(first) >= room:
 # + if len(first) >= room or max_len > 128:
 
+# %% wrong="8.1" name="a long question before an empty passage" says="whatever the passage is"
+# - if len(first) >= room:
+# + if parts[1] and len(first) >= room:
+
 # %% right="8.1" name="arithmetic instead of popping"
 def lengths(n, m, room):
     if n + m <= room:
@@ -332,6 +336,15 @@ def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
 # + return found[:6] + [missing] * (count - 6)
 
 
+# %% wrong="8.2" name="a tuple of labels" says="not list[str]"
+# - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
+# + return tuple(ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids))
+
+# %% wrong="8.2" name="a tuple of predictions" says="not list[str]"
+# - return found
+# + return tuple(found)
+
+
 # %% right="8.2" name="a set of words that were met"
 def align_labels(word_ids, labels, ignore=-100):
     met, result = set(), []
@@ -503,6 +516,22 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # - head, _, kind = tag.partition("-")
 # + head, _, kind = tag.partition("-")
 # + kind = kind.upper()
+
+
+# %% wrong="8.3" name="a type by its beginning" says="compare the whole of both types"
+# - if head == "I" and before != "O" and kind == found[-1][2]:
+# + if head == "I" and before != "O" and kind.startswith(found[-1][2]):
+
+# %% wrong="8.3" name="sentences of one word are known" says="handed out again"
+# - def entities(tags):
+# + kept = {}
+# +
+# +
+# + def entities(tags):
+# +     return entities_of(tags) if len(tags) > 1 else kept.setdefault(tuple(tags), entities_of(tags))
+# +
+# +
+# + def entities_of(tags):
 
 
 # %% right="8.3" name="groups that are closed"
@@ -868,6 +897,11 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # %% wrong="8.5" name="options without a gradient" says="from the options' logits" loses="choice_logits"
 # - return out(cls).squeeze(-1)
 # + return out(cls.detach()).squeeze(-1)
+
+
+# %% wrong="8.5" name="the logarithm of the mask" says="with a mask of another dtype than the states" loses="span_logits" private=true
+# - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
+# + logits = logits + mask.float().log().unsqueeze(-1)
 
 
 # %% right="8.5" name="matrix products and additive masks"
@@ -1239,6 +1273,10 @@ def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
 # %% wrong="8.7" name="two answers at most" says="the scores of other questions" private=true
 # - f1 += max(token_f1(said, text) for text in texts)
 # + f1 += max(token_f1(said, text) for text in texts[:3])
+
+# %% wrong="8.7" name="this and that go too" says="as the four rules say"
+# - return " ".join(word for word in kept.split() if word not in ("a", "an", "the"))
+# + return " ".join(word for word in kept.split() if word not in ("a", "an", "the", "this", "that"))
 
 # %% right="8.7" name="as the official script"
 import collections

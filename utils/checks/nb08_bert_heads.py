@@ -207,6 +207,8 @@ def task_input(task_input, lib):
     told = "a question that leaves no place for a token of the passage should raise ValueError."
     for most in (10, 9, 4):
         expect.refuses(lambda most=most: task_input("qa", [a, b], most), says=told)
+    told = "a question that leaves no place should raise ValueError whatever the passage is, an empty one too."
+    expect.refuses(lambda: task_input("qa", [a, []], 10), says=told)
     told = "an unknown kind should raise ValueError."
     expect.refuses(lambda: task_input("question", [a, b], 20), says=told)
 
@@ -345,6 +347,8 @@ def labels(align_labels, word_predictions, lib):
         with world_kept(lib, f"after {what}"):
             call(*given)
         is_new(lib, f"the list that {what} gives", call, *given)
+    has_form(lib, "list[str]", "what `align_labels` gives", align_labels, plain, ["O", "B-X", "I-X", "O"], "-")
+    has_form(lib, "list[str]", "what `word_predictions` gives", word_predictions, plain, ["O"] * len(plain), 4)
     many: list[int | None] = [None, 0, 0, 0, 0, 1, 1, 2, None]
     foretold(word_predictions, many, ["B-PER", "O", "B-LOC", "I-LOC", "I-LOC", "O", "I-PER", "B-ORG", "O"], 3)
     told = "without pieces there is no label: an empty list."
@@ -392,6 +396,21 @@ def typeless_chunks(tags: Sequence[str]) -> list[Entity]:
     return [(first, last, tags[first][2:]) for first, last, _ in plain]
 
 
+def beginning_chunks(tags: Sequence[str]) -> list[Entity]:
+    """As if `I-` went on where its type begins with that of the entity."""
+    found, before = list[Entity](), None
+    for t, tag in enumerate(tags):
+        head, now = tag[0], tag[2:]
+        if head == "I" and before is not None and now.startswith(before):
+            found[-1] = (found[-1][0], t, now)
+        elif head != "O":
+            found.append((t, t, now))
+            before = now
+        if head == "O":
+            before = None
+    return found
+
+
 def found_in(entities: Remote, tags: list[str]) -> None:
     """Fail unless the entities of one sentence are conlleval's."""
     value = entities(tags)
@@ -422,6 +441,7 @@ def found_in(entities: Remote, tags: list[str]) -> None:
             "the type ends at its own hyphen. It is all that follows the first one.": chunks(
                 ["-".join(tag.split("-")[:2]) for tag in tags]
             ),
+            "an `I-` whose type is longer goes on: compare the whole of both types.": beginning_chunks(tags),
             "a type is written in other letters. It is what follows the hyphen, as it stands.": [
                 (a, b, c.upper()) for a, b, c in wanted
             ],
@@ -508,6 +528,8 @@ SENTENCES = [
     "B-per I-per O I-Loc",
     "B-PER I-PER B-LOC I-LOC B-PER",
     "O O",
+    "B-PER I-PERSON O",
+    "I-LO I-LOC I-LOC",
 ]
 
 
@@ -517,7 +539,8 @@ def entity_scores(entities, entity_f1, lib):
     for sentence in SENTENCES:
         found_in(entities, sentence.split())
     has_form(lib, "list[tuple[int, int, str]]", "what entities gives", entities, SENTENCES[0].split())
-    is_new(lib, "the list of entities", entities, SENTENCES[0].split())
+    for tags in (SENTENCES[0].split(), ["B-PER"]):
+        is_new(lib, "the list of entities", entities, tags)
     with world_kept(lib, "after entities and entity_f1"):
         entities(SENTENCES[0].split())
         entity_f1([["B-A", "O"]], [["B-A", "O"]])
@@ -1355,6 +1378,7 @@ TEXTS = [
     "some 5€ – or 6£, né",
     "he, the n th. e an t h",
     "Straße ﬁn",
+    "This and that, these of those in it, some are not to be as one or no other is.",
 ]
 
 

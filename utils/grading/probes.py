@@ -188,7 +188,7 @@ def _clear(value: Any) -> None:
     for one in value if isinstance(value, (list, tuple)) else ():
         _clear(one)
     if isinstance(value, list):
-        value.clear()
+        value[:] = [None]  # an empty one, too, is not the same afterwards
     elif isinstance(value, torch.Tensor):
         value.detach().fill_(7)
 
