@@ -20,8 +20,8 @@
 # remove conflicts between gradients, or give each task a small part of its own.
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
-# numbers, models and orders of calls. Your functions change their arguments only where the text asks for it. The
-# exercises take about three hours, without the written questions, and need no GPU.
+# numbers, models and orders of calls. Your functions return new objects and change their arguments only where the text
+# asks for it. The exercises take about three hours, without the written questions, and need no GPU.
 
 # %% tags=["setup"] needs="adapters"
 

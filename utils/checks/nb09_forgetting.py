@@ -15,7 +15,7 @@ from utils.checks import nb09_toys as toys
 from utils.experiments import forgetting as phases
 from utils.grading import expect, probes
 from utils.grading.check import check, stretch
-from utils.grading.contract import Contract, world_kept
+from utils.grading.contract import Contract, is_new, world_kept
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.misconceptions import comparison_failed
@@ -161,6 +161,8 @@ def multi_task(MultiTask, lib):
     with world_kept(lib, "after logits were asked for"):
         asked(model, state, tasks, tokens)
     asked(model, state, tasks, tokens[:1, :1])
+    for given in (tokens, tokens[:1, :1]):
+        is_new(lib, "the tensor of logits", model, given, "A")
     one_step(model, lib, state, tokens, "B", torch.tensor([1, 0, 1]), 0.5)
     one_step(model, lib, state, tokens, "C", torch.tensor([2, 0, 1]), 0.5)
     asked(model, state, tasks, tokens)
@@ -598,6 +600,8 @@ def sampling(sampling):
     shared_out(sampling, [1_000_000, 1_000_001], 1e-6)
     for near, temperature in (([300_000, 300_001], 1e-6), ([777_777, 777_779], 1e-6), ([123_456, 123_457], 1e-5)):
         shared_out(sampling, near, temperature)
+    for near in ([16_777_216, 16_777_217], [10**8, 10**8 + 1]):  # equal in single precision
+        shared_out(sampling, near, 1e-6)
     shared_out(sampling, [12], 3.0)
     shared_out(sampling, [12], 3.0, 5)
     shared_out(sampling, [1, 1], 0.7)
@@ -703,6 +707,15 @@ def replay(Replay, lib):
     told = "examples are compared with each other, which not all can be: tensors and dicts of them. Replace by place."
     expect.answers(lib(toys).keeps_tensors, Replay, 4, 40, 962, says=told)
     chance(Replay, lib, [1, 2, 3])
+    many(Replay, lib, 963)
+
+
+def many(Replay: Remote, lib: Library, seed: int) -> None:
+    """Fail unless a large memory keeps as many of the first half of many examples as of the second one."""
+    capacity, count = 1000, 12_000
+    early = lib(toys).kept_of_first_half(Replay, capacity, count, seed)
+    told = f"of {count} examples, late ones are kept {{}} often than early ones: all should have the same chance."
+    assert not far(early, 1 / 2, capacity), told.format("more" if 2 * early < capacity else "less")
 
 
 def chance(Replay: Remote, lib: Library, seeds: list[int]) -> None:
@@ -996,6 +1009,16 @@ def nets(lib: Library, d: int, width: int, classes: int, seed: int) -> tuple[Rem
     return expect.twins(lib, lambda parts: small_net(parts, d, width, classes), seed)
 
 
+def nested(lib: Library, d: int, seed: int) -> tuple[Remote, Any]:
+    """A net there and here whose parameters have names of one part, such as `1.weight`, and of four."""
+
+    def build(parts: Any) -> Any:
+        inner = parts.Sequential(parts.Tanh(), parts.Sequential(parts.Linear(3, 2)))
+        return parts.Sequential(parts.Linear(d, 3), parts.Sequential(inner))
+
+    return expect.twins(lib, build, seed)
+
+
 def with_norm(lib: Library, d: int, width: int, classes: int, seed: int) -> tuple[Remote, Any]:
     """A net with batch norm, there and here, which keeps other means and variances than those of any batch."""
 
@@ -1005,7 +1028,7 @@ def with_norm(lib: Library, d: int, width: int, classes: int, seed: int) -> tupl
             parts.BatchNorm1d(width),
             parts.Tanh(),
             parts.Dropout(0.3),
-            parts.Linear(width, classes),
+            parts.Sequential(parts.Sequential(parts.Linear(width, classes))),
         )
 
     theirs, ours = build(lib(nn)), build(nn)
@@ -1025,7 +1048,11 @@ def with_norm(lib: Library, d: int, width: int, classes: int, seed: int) -> tupl
 def consolidation(remember, fisher, ewc, lib):
     """Copies of parameters; the variance of slopes under the model's own answers; half of weighted squares."""
     d, width, classes = 4, 5, 3
-    theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(d, 2), parts.BatchNorm1d(2)), 961)
+
+    def deep(parts: Any) -> Any:
+        return parts.Sequential(parts.Linear(d, 2), parts.Sequential(parts.Sequential(parts.BatchNorm1d(2))))
+
+    theirs, ours = expect.twins(lib, deep, 961)
     theirs[0].weight.requires_grad_(False)
     remembered(remember, lib, theirs, ours)
     remembered(remember, lib, lib(toys).double(theirs), toys.double(ours))
@@ -1068,6 +1095,7 @@ def consolidation(remember, fisher, ewc, lib):
     assert lib(toys).learning(theirs) == [False, True, True, True], "`fisher` changes which parameters learn."
     theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Embedding(9, classes), parts.Flatten()), 966)
     named = fisher(theirs, torch.tensor([[4], [1], [4]]))
+    is_new(lib, "the dict that `fisher` gives", fisher, theirs, torch.tensor([[4]]))
     told = "a parameter on which no answer depends should have zeros."
     assert not named["0.weight"][[0, 2, 3, 5, 6, 7, 8]].any() and named["0.weight"][[1, 4]].all(), told
     theirs, ours = lib(toys).Idle(d, classes), toys.Idle(d, classes)
@@ -1196,9 +1224,11 @@ def pulled(model: nn.Module, anchor: State, alpha: float, beta: float) -> torch.
 
 L2_SP = Contract(
     "l2_sp(model, anchor, 0.7, 0.2)",
-    sizes={"d": (1, 7), "w": (1, 6), "C": (1, 5)},
+    sizes={"d": (1, 7), "w": (1, 6), "C": (1, 5), "anchors": (0, 1)},
     model=lambda toys, seed, d, w, C: toys.net(d, w, C, seed),
-    anchor=lambda toys, seed, d, w, C: some_anchor({"0.weight": (w, d), "0.bias": (w,), "3.weight": (C + 1, w)}, seed),
+    anchor=lambda toys, seed, d, w, C, anchors: first_of(
+        some_anchor({"0.weight": (w, d), "0.bias": (w,), "3.weight": (C + 1, w)}, seed), 3 * anchors
+    ),
     gives="the penalty: float (one number)",
     right=pulled,
     keeps="model",
@@ -1211,12 +1241,18 @@ def some_anchor(shapes: Mapping[str, tuple[int, ...]], seed: int) -> State:
     return {name: normal(*shape, seed=10 * seed + place) for place, (name, shape) in enumerate(shapes.items())}
 
 
+def first_of(tensors: State, count: int) -> State:
+    """The first tensors of a dict, so many."""
+    return dict([*tensors.items()][:count])
+
+
 EWC = Contract(
     "ewc(model, importance, anchor, 3.0)",
-    sizes={"d": (1, 7), "w": (1, 6), "C": (1, 5)},
+    sizes={"d": (1, 7), "w": (1, 6), "C": (1, 5), "names": (1, 2)},
     model=lambda toys, seed, d, w, C: toys.net(d, w, C, seed),
-    importance=lambda toys, seed, d, w, C: {
-        name: one.abs() for name, one in some_anchor({"0.weight": (w, d), "3.bias": (C,)}, seed + 1).items()
+    importance=lambda toys, seed, d, w, C, names: {
+        name: one.abs()
+        for name, one in first_of(some_anchor({"0.weight": (w, d), "3.bias": (C,)}, seed + 1), names).items()
     },
     anchor=lambda toys, seed, d, w, C: some_anchor({"0.weight": (w, d), "0.bias": (w,), "3.bias": (C,)}, seed),
     gives="the penalty: float (one number)",
@@ -1259,6 +1295,10 @@ def starting_point(l2_sp, lib):
     for anchor in ({}, shifted, {name: value for name, value in shifted.items() if name.startswith("0")}):
         starts_of(l2_sp, lib, theirs, ours, anchor, 0.4, 0.9)
     expect.one_device(lib, l2_sp, theirs, shifted, 0.4, 0.9)
+    theirs, ours = nested(lib, d, 985)
+    start = {name: part.detach() + 1 for name, part in ours.named_parameters()}
+    for anchor in (start, {}):
+        starts_of(l2_sp, lib, theirs, ours, anchor, 0.7, 0.2)
 
 
 # 9.8
@@ -1727,6 +1767,10 @@ def adapters(learn, answer, lib):
     learn(model, "A", 3, first[:1], 0.3)
     told = "gradients that were left from before take part in the first step. Zero them before it."
     only_own(model.state_dict(), state, after_steps(state, twin, "A", first[:1], 0.3), "A", told)
+    state = model.state_dict()
+    lib(toys).learns_twice(learn, model, "A", 3, first[:1], first[1:2], 0.3)
+    told = "a second call with the same list of batches, which holds others now, does not learn from those."
+    only_own(model.state_dict(), state, after_steps(state, twin, "A", first[:2], 0.3), "A", told)
     modes(learn, answer, lib, first, seed)
 
 
@@ -1772,7 +1816,8 @@ def kept_of_gain(share_kept: Remote, untouched: list[float], learned: list[float
     if after <= before:
         assert found is None, f"nothing was gained, and share_kept gives {kind(found)}. It should give None."
         return
-    assert found is not None, "something was gained, and share_kept gives None."
+    told = "something was gained, and share_kept gives None. What counts is the gain of the means over seeds."
+    assert found is not None, told
     share = (end - before) / (after - before)
     single = [(c - a) / (b - a) if b != a else math.inf for a, b, c in zip(untouched, learned, final, strict=True)]
     guesses = {
@@ -1805,6 +1850,8 @@ def share_kept(share_kept):
     some = expect.draw(910)
     for seeds in (1, 2, 5, 5):
         kept_of_gain(share_kept, *three_times(some, seeds))
+    for lists in (([0.4, 0.5], [0.9, 0.45], [0.5, 0.5]), ([0.4, 0.5, 0.1], [0.9, 0.5, 0.3], [0.5, 0.6, 0.2])):
+        kept_of_gain(share_kept, *lists)
     for lists in (([0.5, 0.4], [0.9, 0.5], [0.2, 0.1]), ([0.3], [0.6], [0.7]), ([0.3, 0.3], [0.6, 0.4], [0.3, 0.3])):
         kept_of_gain(share_kept, *lists)
     for lists in (([0.5, 0.5], [0.5, 0.5], [0.2, 0.9]), ([0.6], [0.4], [0.5]), ([0.4, 0.5], [0.6, 0.25], [0.4, 0.4])):

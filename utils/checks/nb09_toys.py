@@ -127,6 +127,14 @@ def kept_counts(Replay: Callable[..., Any], capacity: int, count: int, repeats: 
     return tally
 
 
+def kept_of_first_half(Replay: Callable[..., Any], capacity: int, count: int, seed: int) -> int:
+    """How many of the first half of the examples 0 to `count` - 1 a memory holds after all were added."""
+    memory = Replay(capacity, random.Random(seed))
+    for number in range(count):
+        memory.add(number)
+    return sum(number < count // 2 for number in memory.examples)
+
+
 def drawn_counts(Replay: Callable[..., Any], count: int, n: int, repeats: int, seed: int) -> list[int]:
     """In how many of `repeats` samples of `n` each of `count` examples is, that all have their place in the memory."""
     memory, tally = Replay(count, random.Random(seed)), [0] * count
@@ -302,3 +310,13 @@ def ones_as_gradients(model: nn.Module, names: list[str]) -> None:
     """Give the parameters of these names a gradient of ones, whether they learn or not."""
     for name, weights in model.named_parameters():
         weights.grad = torch.ones_like(weights) if name in names else None
+
+
+def learns_twice(
+    learn: Callable[..., Any], model: nn.Module, task: str, count: int, first: list[Any], second: list[Any], lr: float
+) -> None:
+    """Have a task learned from some batches, then from others that are in the same list."""
+    batches = [*first]
+    learn(model, task, count, batches, lr)
+    batches[:] = second
+    learn(model, task, count, batches, lr)

@@ -948,9 +948,9 @@ def sets_no_seed(lib: Library, what: str, *calls: Callable[[], Any]) -> None:
 
 def is_new(lib: Library, what: str, call: Remote, *args: Any) -> None:
     """Fail unless `call(*args)` gives new lists and tensors each time; `what` names them."""
-    wanted = call(*args)
+    wanted, again = lib(probes).before_and_after_clearing(call, *args)
     told = f"{what} is handed out again: who changes it changes that of the next call. Make a new one for each call."
-    assert expect.same(lib(probes).again_after_clearing(call, *args), wanted), told
+    assert expect.same(again, wanted), told
 
 
 def has_form(lib: Library, wanted: str, what: str, call: Remote, *args: Any) -> None:

@@ -148,8 +148,11 @@ def _overwrite(value: Any) -> None:
     elif isinstance(value, (list, tuple, dict)):
         for one in value.values() if isinstance(value, dict) else value:
             _overwrite(one)
-        if not isinstance(value, tuple):
+        if isinstance(value, list):
+            value[:] = [None]  # an empty one, too, is not the same afterwards
+        elif isinstance(value, dict):
             value.clear()
+            value[""] = None
 
 
 def world(anew: bool) -> dict[str, Any]:
@@ -178,19 +181,18 @@ def world(anew: bool) -> dict[str, Any]:
     }
 
 
+def before_and_after_clearing(call: Callable[..., Any], *args: Any) -> list[Any]:
+    """What a first call gives, and what the next one gives after the first result was overwritten."""
+    first = call(*args)
+    came = _copied(first)
+    _overwrite(first)
+    return [came, call(*args)]
+
+
 def again_after_clearing(call: Callable[..., Any], *args: Any) -> Any:
-    """What a second call gives after the lists that the first one gave were emptied, and its tensors overwritten."""
-    _clear(call(*args))
+    """What a second call gives after the tensors, lists and dicts that the first one gave were overwritten."""
+    _overwrite(call(*args))
     return call(*args)
-
-
-def _clear(value: Any) -> None:
-    for one in value if isinstance(value, (list, tuple)) else ():
-        _clear(one)
-    if isinstance(value, list):
-        value[:] = [None]  # an empty one, too, is not the same afterwards
-    elif isinstance(value, torch.Tensor):
-        value.detach().fill_(7)
 
 
 def form(call: Callable[..., Any], *args: Any, **options: Any) -> str:
