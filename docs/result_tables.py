@@ -51,11 +51,12 @@ def also_shown(entry: NotebookEntry, module: Any) -> list[list[str]]:
 
 
 def _rows(table: SeedTable) -> str:
-    """A row for each experiment: runs, mean and standard deviation, interval, lowest and highest, baseline, minutes."""
+    """A row for each experiment: what its runs scored, and the rate, device and minutes they had."""
     metric, frame = table.metric, table.frame()
     baseline = f"{metric.baseline_name}, {metric.unit}"
     last = [f"{metric.baseline_name}, {metric.unit}"] if baseline in frame else []
-    head = [f"{metric.name}, {metric.unit}", "runs", "mean ± sd", "95% interval", "lowest to highest", *last, "minutes"]
+    head = [f"{metric.name}, {metric.unit}", "runs", "mean ± sd", "95% interval", "lowest to highest", *last]
+    head += ["learning rate", "device", "minutes"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name, row in frame.iterrows():
         mean, low, high, least, most = (
@@ -67,7 +68,10 @@ def _rows(table: SeedTable) -> str:
         minutes = sum(run.seconds for run in some) / len(some) / 60
         cells = [name, str(len(some)), f"{mean} ± {spread}", f"{low} to {high}", f"{least} to {most}"]
         cells += [f"{row[baseline]:.{metric.digits}f}"] if last else []
-        lines.append("| " + " | ".join([*cells, f"{minutes:.1f}"]) + " |")
+        rates = sorted({f"{run.experiment['lr']:g}" for run in some if run.experiment.get("lr")})
+        devices = sorted({run.device.partition(",")[0] for run in some})
+        cells += [" and ".join(rates), " and ".join(devices), f"{minutes:.1f}"]
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -92,4 +92,8 @@ CLAIMS: dict[str, Callable[[], bool]] = {
     ),
 }
 # Sentences beside these that say nothing of what runs showed.
-EXPLAINS = ("Is that because it reads the words in their order", "The control below separates the two.")
+EXPLAINS = (
+    "Is that because it reads the words in their order",
+    "The control below separates the two.",
+    "Only the rate of the linear map was searched",
+)

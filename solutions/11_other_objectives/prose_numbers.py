@@ -10,6 +10,7 @@ from transformers import BertConfig
 from autograder import course
 from autograder.author import answers, build, papers
 from utils.experiments import objectives
+from utils.experiments.seed_table import t_interval, values_of
 
 COURSE = course.load()
 ENTRY = COURSE.notebook("11_other_objectives")
@@ -40,6 +41,13 @@ def rises_from_the_third_point() -> bool:
     """Whether the test loss with one mask falls up to the second point and rises from then on."""
     steps = np.diff(curve(objectives.STATIC, "test_loss"))
     return bool(steps[0] < 0 and (steps[1:] > 0).all())
+
+
+def no_better_than_a_coin() -> bool:
+    """Whether the interval over seeds of the NSP head's accuracy at order contains one half."""
+    runs = objectives.recorded()[objectives.NSP]
+    low, high = t_interval(values_of(runs, objectives.experiments(profile="cpu")[objectives.NSP].metrics[1]))
+    return low < 50 < high
 
 
 def mean_span(p: float = 0.2, longest: int = 10) -> float:
@@ -82,14 +90,16 @@ CLAIMS: dict[str, Callable[[], bool]] = {
     "After training on each alone, one in a hundred is, where chance gives one of 400.": lambda: (
         round(mean(objectives.MLM, 0)) == 1 and objectives.experiments(profile="cpu")[objectives.MLM].test == 400
     ),
-    "A head that learned NSP knows nothing of order": lambda: abs(mean(objectives.NSP, 1) - 50) < 3,
+    "A head that learned NSP is not shown to be better at order than a coin": no_better_than_a_coin,
     "A head that learned SOP is a little better than a coin at NSP": lambda: 51 < mean(objectives.SOP, 0) < 60,
 }
 # Sentences beside these that say nothing of what runs showed.
 EXPLAINS = (
     "RoBERTa's own gain is far smaller",
+    "Its text is not a thousand sentences, and its static masks were ten",
     "In the end it read 160 GB",
     "The two arms see the same words.",
     "What differs is who may look at whom",
+    "The rate was chosen with one of these seeds",
     "Ours reads frozen vectors of single sentences",
 )

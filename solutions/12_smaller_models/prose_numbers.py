@@ -77,6 +77,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "32": lambda: str(torch.finfo(torch.get_default_dtype()).bits),
     "64": lambda: str(sharing.SIZE["width"]),
     "2,000": lambda: f"{sharing.SIZE['pieces']:,}",
+    "300": lambda: str(CPU["shuffled mask, fewest"].steps),
     "400": lambda: str(sharing.SIZE["steps"]),
     "0.03": lambda: costs(WHOLE, sharing.name_of(sharing.ALL)),
     "0.02": behind,

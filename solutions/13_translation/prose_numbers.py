@@ -113,6 +113,8 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "70": lambda: f"{mean(PLAIN):.0f}",
     "6,000": lambda: f"{CPU[PLAIN].pool:,}",
     "68.0": lambda: best(CONTINUED) if best(CONTINUED) == best(DROPPED) else "",
+    "67.2": lambda: best(COLD),
+    "67.5": lambda: best(PLAIN),
     "68.3": lambda: best(FUSED) if best(FUSED) == f"{mean(DROPPED):.1f}" else "",
     "68.5": level,
     "0.2": lambda: f"{against(CONTINUED, FUSED).difference:.1f}",

@@ -140,6 +140,7 @@ def test_the_recorded_heads_show_what_notebook_08_says_of_them():
     assert "it does not fit its training questions either" in text
     assert [one.shown for one in found.values()] == [True, True, False, False, False]
     assert "No difference between the four vectors is shown" in text
+    assert round(found[choices.MEAN, choices.READ].crossed[1]) == 1 and "by the interval a point at most" in text
     vectors = [mean[name] for name in (choices.MEAN, choices.FIRST, choices.READ, choices.SHUFFLED)]
     assert max(vectors) - min(vectors) < 3 and min(vectors) > 3 * 100 / 6
 

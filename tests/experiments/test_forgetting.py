@@ -254,9 +254,13 @@ def test_the_recorded_runs_show_what_notebook_09_says_of_them():
         "fitted again": set(),
         "fitted again, earlier phases": set(),
     }
-    assert "and here it is" in text and "That difference is shown. **Own heads.**" in text
+    assert "and here it is" in text and "That difference is shown at these rates." in text
+    assert 'L2-SP, EWC and "head alone" ran on one core and all other arms on a GPU' in text
+    alone = {name: one.lr for name, one in arms.items() if name.startswith((forgetting.ALONE, forgetting.MULTI_TASK))}
+    assert {name for name, rate in alone.items() if rate > 1e-4} == {forgetting.ALONE} and len(alone) == 4
+    assert "Only those that learn alone with 120 sentences have a higher rate" in text
     assert "By the rule of this course that is not shown" in text and "No difference is shown. But models" in text
-    assert "and both are shown. Most of the adapters' gain" in text
+    assert "and both are shown at these rates" in text and "Most of the adapters' gain" in text
     assert "L2-SP and EWC hardly change one head" in text and "For own heads no remedy is shown to help" in text
     mean = {one.name: {name: np.mean([one.of(run) for run in some]) for name, some in runs.items()}
             for one in forgetting.METRICS}  # fmt: skip
@@ -280,6 +284,12 @@ def test_the_recorded_runs_show_what_notebook_09_says_of_them():
     ).all() and "Their one head still gets worse from phase to phase" in text
     assert all(len({*map(tuple, one[1:, :1])}) == 1 for one in ends("adapters", own=True))
     rows = [*rate_search.load(forgetting.SEARCH).values()]
+    weakest = min(row["settings"].get("lr", 1) for row in rows if row["arm"] == forgetting.L2_SP)
+    slow = np.mean([row["one_head"] for row in rows if row["settings"] == {"lr": weakest, "strength": 0.03}])
+    for name, worth in ((forgetting.REPLAY, 27), (forgetting.ADAPTERS, 23)):
+        best = max(np.mean([row["one_head"] for row in rows if (row["arm"], row["settings"]) == (name, {"lr": rate})])
+                   for rate in {row["settings"]["lr"] for row in rows if row["arm"] == name})  # fmt: skip
+        assert 0 < best - slow < worth and "they are worth less against training at the lower rate" in text
     coin = next(
         mean for (rate,), mean in rate_search.means(rows, first).items() if rate == pytest.approx(10 * arms[first].lr)
     )

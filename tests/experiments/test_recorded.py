@@ -14,7 +14,7 @@ from helpers import script, whole_runs
 from scipy import stats
 
 from autograder import course, synthetic
-from autograder.author import record_runs
+from autograder.author import build, record_runs
 from autograder.intake import run_files
 from autograder.reports import report
 from data import encoders
@@ -28,7 +28,8 @@ from utils.grading.evidence import examine
 ROOT = Path(__file__).resolve().parents[2]
 
 
-ENTRIES = [entry for entry in course.load().notebooks if entry.has_experiments]
+COURSE = course.load()
+ENTRIES = [entry for entry in COURSE.notebooks if entry.has_experiments]
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
@@ -290,6 +291,26 @@ def test_the_results_page_shows_the_recorded_tables():
     assert len(made) == 22
     for one in made:
         assert str(one) in one_line, one
+
+
+def test_rows_of_the_results_page_name_rate_and_device(tmp_path, monkeypatch):
+    """A notebook that compares runs of different devices says so."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    importlib.import_module("result_tables").write(tmp_path)
+    page = (tmp_path / "results.md").read_text()
+    for row in (
+        "| few, BERT, drop-net | 5 | 68.3 ± 1.3 | 66.8 to 69.9 | 67.3 to 70.4 | 0.003 | cpu |",
+        "| few pairs | 5 | 70.0 ± 1.7 | 67.9 to 72.1 | 68.5 to 72.3 | 0.002 | NVIDIA H200 |",
+    ):
+        assert row in page
+    crossing = set()
+    for entry in ENTRIES:
+        part = page.split(f"### {entry.number} ")[1].split("\n### ")[0]
+        if "They ran on different devices" in part:
+            crossing.add(entry.number)
+            prose = [one.source for one in build.student_notebook(COURSE, entry).cells if one.cell_type == "markdown"]
+            assert any("say which of them cross devices" in " ".join(text.split()) for text in prose), entry.name
+    assert crossing == {"08", "09", "13"}
 
 
 def test_the_results_page_ends_with_every_recorded_table(tmp_path, monkeypatch):

@@ -245,6 +245,23 @@ def test_a_table_of_comparisons_says_what_each_says():
     assert len(listed([])) == 0
 
 
+def test_a_comparison_across_devices_says_so():
+    """Only then, and whatever the number of threads."""
+
+    def on(device, name, right):
+        return [dataclasses.replace(run(seed, right + seed, name), device=device) for seed in (1, 2)]
+
+    gpu, core = on("NVIDIA H200", "gpu", 5), on("cpu, 1 threads", "core", 4)
+    across = compare(core, gpu)
+    assert across.difference == pytest.approx(10)
+    assert str(across).endswith("They ran on different devices: gpu on NVIDIA H200, core on cpu.")
+    same = compare(core, on("cpu, 2 threads", "more threads", 5))
+    assert same.difference == pytest.approx(10) and "device" not in str(same)
+    assert [*listed([across, same])["different devices"]] == ["NVIDIA H200 against cpu", ""]
+    assert "different devices" not in listed([same])
+    assert SeedTable({"core": core, "gpu": gpu}).comparisons()[0].devices == across.devices == ("cpu", "NVIDIA H200")
+
+
 def test_ahead_counts_pairs_of_runs_and_half_of_ties():
     found = compare([run(1, 5), run(2, 6)], [run(1, 6), run(2, 5)])
     assert found.ahead == 0.5 and found.difference == 0 and found.p == 1

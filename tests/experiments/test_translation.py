@@ -262,6 +262,9 @@ def test_the_recorded_runs_show_what_notebook_13_says_of_them():
     }
     assert all(by_seed[translation.DROPPED][seed] < score for seed, score in by_seed[translation.FUSED].items())
     assert "It is behind with each of the five seeds" in text
+    others = {arms[name].lr for name in found if arms[name].first_steps and name != translation.DROPPED}
+    assert arms[translation.DROPPED].lr == pytest.approx(10 * max(others)) and len(others) == 1
+    assert "Its learning rate, the best of its own search, is ten times that of the other arms that continue" in text
     trials = {name: translation.trials(name) for name in arms}
     best = {
         name: max(sum(trials[name][rate, seed] for seed in (101, 102)) / 2 for rate, _ in trials[name])
@@ -269,12 +272,16 @@ def test_the_recorded_runs_show_what_notebook_13_says_of_them():
         if arms[name].first_steps
     }
     assert max(best.values()) - min(best.values()) < 0.6 and "all arms that continue are also level" in text
+    assert "is not shown (p = 0.053), and in the search the two are level" in text
+    on_one_core = {name for name, some in found.items() if {run.device.partition(",")[0] for run in some} == {"cpu"}}
+    assert on_one_core == {name for name in found if arms[name].first_steps}
+    assert 'Those that continue "few pairs" were trained on one core' in text
     pairs = [(translation.CONTINUED, translation.FUSED), (translation.RANDOM, translation.FUSED)]
     assert not any(one.shown for one in translation.compared(found, pairs, ways=False))
     assert (
         "With five seeds no difference is shown" in text and "So nothing here shows that BERT's knowledge helps" in text
     )
-    assert "An encoder that surely knows the task does not help either" in text
+    assert "It has no recorded runs. In the search, with two seeds, it has 68.5: level with the others" in text
     assert best[translation.BETTER] < best[translation.CONTINUED] + 1
     assert [name for name in arms if name not in found] == [*translation.NOT_RECORDED] == [translation.BETTER]
     assert "control has only the search: its encoder has learned this very task" in text

@@ -249,7 +249,12 @@ def across(runs: Mapping[str, Sequence[Run]], metrics: Iterable[Metric]) -> pd.D
 
 
 def listed(comparisons: Iterable["Comparison"]) -> pd.DataFrame:
-    """Many comparisons as a table, a row each: what `str` of one says, without the effect and the pairs of runs."""
+    """Many comparisons as a table, a row each: what `str` of one says, without the effect and the pairs of runs.
+
+    There is a column for devices if a row compares runs of different ones.
+    """
+
+    comparisons = list(comparisons)
 
     def interval(ends: tuple[float, float]) -> str:
         return "-" if np.isnan(ends).any() else f"{ends[0]:+.2f} to {ends[1]:+.2f}"
@@ -268,7 +273,9 @@ def listed(comparisons: Iterable["Comparison"]) -> pd.DataFrame:
     ]
     over = [f"95% over {what}" for what in ("seeds and examples", "seeds alone", "examples alone")]
     columns = ["experiment", "against", "difference", *over, "p", "Holm's correction for", "shown"]
-    return pd.DataFrame(rows, columns=columns).set_index("experiment")
+    frame = pd.DataFrame(rows, columns=columns).set_index("experiment")
+    devices = [" against ".join(reversed(one.devices)) for one in comparisons]
+    return frame.assign(**{"different devices": devices}) if any(devices) else frame
 
 
 @dataclass(frozen=True)
@@ -291,6 +298,7 @@ class Comparison:
     p: float  # the larger of those of `crossed` and `by_seed`, with Holm's correction
     among: int = 1  # how many comparisons were made together
     unit: str = "points"
+    devices: tuple[str, ...] = ()  # on which `first` and `second` ran, where these are not the same
 
     @property
     def shown(self) -> bool:
@@ -321,8 +329,15 @@ class Comparison:
             told = f"(n = {self.seeds}; predictions were not kept, so examples cannot be drawn again.) "
         return (
             f"{self.second} against {self.first}: {self.difference:+.2f} {self.unit}, {verdict}: {self.evidence}. "
-            f"{told}Ahead in {self.ahead:.0%} of all pairs of runs; effect d = {self.effect:.2f}."
+            f"{told}Ahead in {self.ahead:.0%} of all pairs of runs; effect d = {self.effect:.2f}.{self._where()}"
         )
+
+    def _where(self) -> str:
+        """A sentence that names both devices, if they differ."""
+        if not self.devices:
+            return ""
+        first, second = self.devices
+        return f" They ran on different devices: {self.second} on {second}, {self.first} on {first}."
 
     __repr__ = __str__
 
@@ -373,7 +388,8 @@ def compare(first: Sequence[Run], second: Sequence[Run], metric: Metric = ACCURA
     By seed, the values' differences of the common seeds; by example, the differences of what each contributes.
     Each has a t interval. They answer different questions: would other
     seeds say the same, would other examples? The crossed interval answers both at once. Pairing by seed is
-    right whether or not the experiments share luck; it makes the interval shorter only if they do.
+    right whether or not the experiments share luck; it makes the interval shorter only if they do. If the two ran on
+    different devices, the comparison names both: what differs may then be due to them.
 
     Raises:
         ValueError: fewer than two common seeds, or the runs were validated on different examples.
@@ -388,13 +404,13 @@ def compare(first: Sequence[Run], second: Sequence[Run], metric: Metric = ACCURA
             raise ValueError("the experiments were validated on different examples: they cannot be paired")
     pairs = [[side[seed] for seed in common] for side in (left, right)]
     names = [str(runs[0].experiment.get("name", place)) for runs, place in ((first, "first"), (second, "second"))]
-    known = _known(names, pairs, metric)
-    if known is not None:
-        return known
-    values = [values_of(runs, metric) for runs in pairs]
-    if not reference.predictions:
-        return _comparison(names, values, metric)
-    return _comparison(names, values, metric, [np.array([metric.rows(run) for run in runs]) for runs in pairs])
+    found = _known(names, pairs, metric)
+    if found is None:
+        values = [values_of(runs, metric) for runs in pairs]
+        rows = [np.array([metric.rows(run) for run in runs]) for runs in pairs] if reference.predictions else []
+        found = _comparison(names, values, metric, rows)
+    devices = [" and ".join(sorted({run.device.partition(",")[0] for run in runs})) for runs in pairs]
+    return replace(found, devices=() if devices[0] == devices[1] else tuple(devices))
 
 
 def _against_baseline(name: str, runs: Sequence[Run], metric: Metric, baseline: float) -> Comparison:
