@@ -88,17 +88,15 @@ plots.heatmaps(
 # %% [markdown]
 # ## 1.1 Attention
 #
-# A token wants to know what the others have to say. It sends a **query** $q$; each
-# token offers a **key** $k$ and a **value** $v$. Where query and key agree, the value is
-# taken, in proportion:
+# A token wants to know what the others have to say. It sends a **query** $q$; each token offers a **key** $k$ and a
+# **value** $v$. The better a query matches a key, the larger the share of that token's value in the output:
 #
 # $$\mathrm{weights} = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d}} + M\right),
 # \qquad \mathrm{output} = \mathrm{weights}\; V.$$
 #
-# The dot product of two random vectors of width $d$, with independent entries of mean 0 and
-# variance 1, has a standard deviation of $\sqrt{d}$. Divided by that, the scores stay in the range where
-# the softmax still hesitates, and still learns. Leave $M$ for the next exercise: here it is just
-# something to add.
+# The dot product of two random vectors of width $d$, with independent entries of mean 0 and variance 1, has a standard
+# deviation of $\sqrt{d}$. Divided by that, they stay small, and the softmax does not saturate. $M$, explained in 1.2,
+# is added.
 #
 # **Predict first.** Multiply every query by ten. Do the weights become flatter
 # or sharper?
@@ -136,7 +134,7 @@ def attention(q, k, v, mask=None):  # (..., T, d), (..., S, d), (..., S, d_v) ->
         q: queries, (..., T, d).
         k: keys, (..., S, d).
         v: values, (..., S, d_v).
-        mask: None, or a tensor to add to the scores, broadcast to (..., T, S).
+        mask: None, or a float tensor that is added to the scores, broadcast to (..., T, S).
 
     Returns:
         output (..., T, d_v) and weights (..., T, S), in the precision of what is given; gradients pass through both.
@@ -381,8 +379,8 @@ predict("1.4", "a", a="0 and 1", b="those of the input", c="0 and the root of d_
 class TransformerLayer(nn.Module):
     """A post-norm encoder layer with ReLU, (B, T, d_model) -> (B, T, d_model).
 
-    Parts, named as in torch: `self_attn` (nn.MultiheadAttention, batch first), `linear1`, `linear2`, and `norm1`,
-    `norm2` (nn.LayerNorm as it is, with its eps of 1e-5). `dropout` is a share from 0 to 1, both included.
+    Parts, named as in torch: `self_attn` (nn.MultiheadAttention, batch first), `linear1`, `linear2` (with biases),
+    `norm1`, `norm2` (nn.LayerNorm as it is, with its eps of 1e-5). `dropout` is a share from 0 to 1, both included.
     """
 
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
@@ -415,8 +413,8 @@ print("mean of each output vector:", [round(value, 4) for value in y.mean(-1)[0]
 print("their standard deviations: ", [round(value, 4) for value in y.std(-1, correction=0)[0].tolist()])
 
 # %% [markdown]
-# Zero and one, whatever came in: the last thing a post-norm layer does is normalise.
-# In a trained layer the norm's own weight and bias move them.
+# Mean zero and standard deviation one, whatever came in: the last thing a post-norm layer does is normalise. In a
+# trained layer the norm's own weight and bias move them.
 
 # %% [markdown]
 # ## 1.5 Words become numbers
@@ -656,7 +654,8 @@ def lm_loss(logits, targets, pad_id):  # (B, T, V), (B, T) -> ()
     """The mean negative log-likelihood, in nats, over the targets that are not `pad_id`.
 
     Args:
-        logits: (B, T, V). targets: int64 (B, T), at least one not padding. pad_id: outside 0 to V - 1 it pads nothing.
+        logits: (B, T, V). targets: int64 (B, T), at least one not padding.
+        pad_id: an integer; if it is not in 0 to V - 1, no target is padding.
 
     Returns:
         a tensor with one number, through which gradients pass; finite however sure the model is.
@@ -733,7 +732,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
 
     Args:
         batches: any iterable of (inputs, targets), int64 (B, T), on the model's device; it can be read once.
-        optimizer: one of torch's, of all parameters of `model`.
+        optimizer: one of torch's whose `step()` needs no closure, over all parameters of `model`.
         clip: the largest norm that the gradient of all parameters together may have.
         pad_id: the target that does not count.
     """
@@ -862,8 +861,8 @@ plots.bars(
 )
 
 # %% [markdown]
-# A high temperature forgets the scores: all tokens that top-k leaves are equally likely.
-# A low one remembers nothing but the winner.
+# At a high temperature the scores hardly matter: all tokens that top-k leaves become nearly equally likely. At a low
+# one nearly all of the probability goes to the best token.
 #
 # **Play.** Move the sliders. Which of them can make a token impossible, and which only rare?
 

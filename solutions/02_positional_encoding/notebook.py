@@ -440,9 +440,9 @@ plots.heatmaps(
 # \begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix},
 # \qquad \theta = \frac{t}{10000^{2i/d}}.$$
 #
-# A scalar product keeps only the difference of two turns. `start` is the position of the
-# first token: a model that generates text keeps the keys of the past, and turns only the new ones.
-# ([Su and others](https://arxiv.org/abs/2104.09864), section 3.)
+# A scalar product keeps only the difference of two turns. `start` is the position of the first token: a model that
+# generates text keeps the keys of past tokens as they are, and turns only the new ones. ([Su and
+# others](https://arxiv.org/abs/2104.09864), section 3.)
 #
 # **Predict first.** Move query and key by the same number of positions. What happens to their
 # score?
@@ -730,8 +730,8 @@ extrapolation.picture(
 )
 
 # %% [markdown]
-# Which schemes differ from none at the longest length? The rule draws seeds and test windows again; notebook 05
-# takes it apart.
+# At the longest length, which schemes differ from "none", the one without positions? The rule draws seeds and test
+# windows again; notebook 05 takes it apart.
 
 # %% tags=["experiment"]
 far = SeedTable(runs, extrapolation.METRICS[-1])
@@ -761,8 +761,8 @@ reveal("2.E1")
 # holds, perhaps because a distance it never saw costs just a little more than one it did.
 # Even so it gains nothing from the longer text, and loses a little.
 #
-# This is one small model, one kind of text and a short training. It says what these five do
-# unaided beyond their training length, not which is best at it.
+# This is one small model, one kind of text and a short training. It shows how these five schemes behave beyond their
+# training length without further tricks, not which of them extrapolates best in general.
 
 # %%
 scoreboard(checks)

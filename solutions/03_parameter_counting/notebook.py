@@ -58,11 +58,10 @@ own = variants.MODEL.numbers(STUDENT)
 # %% [markdown]
 # ## 3.1 Tables, maps, norms
 #
-# Three kinds of parts hold all of a Transformer's parameters. A **table** has a row of $D$ numbers for
-# each of $V$ tokens, and one for each of $P$ positions if these are learned; sinusoidal positions
-# are computed. A **linear map** is a matrix, mostly with a bias. A **norm** rescales each token's
-# vector by what it measures in it, then by a learned scale and shift for every column; RMSNorm, which
-# many newer models use, has no shift.
+# Three kinds of parts hold all of a Transformer's parameters. A **table** has a row of $D$ numbers for each of $V$
+# tokens, and one for each of $P$ positions if these are learned; sinusoidal positions are computed. A **linear map** is
+# a matrix, mostly with a bias. A **norm** rescales each token's vector by its own statistics, then scales and shifts
+# every column by learned numbers; RMSNorm, which many newer models use, has no shift.
 #
 # $$E \in \mathbb{R}^{(V + P) \times D}, \qquad y = W x + b, \; W \in \mathbb{R}^{n \times m},$$
 # $$\mathrm{LayerNorm}(x) = \gamma \odot \frac{x - \mathrm{mean}}{\mathrm{std}} + \beta,
@@ -141,10 +140,10 @@ print(f"lab, all norms of its layers:   {2 * 4 * norm(200):10,}")
 # %% [markdown]
 # ## 3.2 One layer
 #
-# A layer is attention and a feed-forward part, with a layer norm for each. Queries, keys and values are
-# three linear maps of the same input, $D$ wide. Each of $H$ heads reads its own $D/H$ columns of
-# them, and a fourth map takes the joined heads. The feed-forward part leads to $F$ numbers,
-# through a ReLU, and back. The lab sets $F = D$; BERT, like the first Transformer, $F = 4D$.
+# A layer is attention and a feed-forward part, with a layer norm for each. Queries, keys and values are three linear
+# maps of the same input, $D$ wide. Each of $H$ heads reads its own $D/H$ columns of them, and a fourth map takes the
+# joined heads. The feed-forward part maps to $F$ numbers, applies a ReLU, and maps back. The lab sets $F = D$; BERT,
+# like the first Transformer, $F = 4D$.
 #
 # $$\mathrm{output} = [\mathrm{head}_1; \dots; \mathrm{head}_H]\, W_O^\top + b_O, \qquad
 # \mathrm{ffn}(x) = W_2\, \mathrm{relu}(W_1 x + b_1) + b_2.$$
@@ -803,7 +802,7 @@ for T in (32, 256, 2048):
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A tied head multiplies with the embedding's table. Then every number of $N$ is in a product.
+# A tied head multiplies with the embedding's table. Then every parameter counted in $N$ takes part in a product.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -886,7 +885,8 @@ plots.curves(
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `own.V` is your `V`, and so on. Your answers to 3.1 and 3.3 can do most of it.
+# Your sizes are `own.V`, `own.L`, `own.H`, `own.F`, `own.T` and `own.share`. Your answers to 3.1 and 3.3 can do most of
+# it.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -1026,13 +1026,13 @@ scaling.table(runs)
 reveal("3.E1")
 
 # %% [markdown]
-# In the recorded runs the best size grows as the FLOPs to the power of 0.64, in an interval from 0.56 to 0.83. So with
-# three times the FLOPs the best size is about twice as large, not three times. Hoffmann et al. find nearly the square
-# root, for tokens and much larger models. The measured best size lies inside the interval of the predicted one. Half
-# the predicted size costs 0.022 nats, and twice the size 0.041. Both differences are shown, with three seeds. So the
-# best size lies between half and twice the predicted one: three sizes do not locate it more closely. Both predictions
-# of the loss are wrong: neither interval contains what was measured. The straight line is 0.097 nats too low, the curve
-# with a floor 0.032 too high.
+# In the recorded runs the best size grows as the FLOPs to the power of 0.64 (95% interval: 0.56 to 0.83). So with three
+# times the FLOPs the best size is about twice as large, not three times. Hoffmann et al. find nearly the square root,
+# for tokens and much larger models. The measured best size lies inside the interval of the predicted one. Half the
+# predicted size costs 0.022 nats, and twice the size 0.041. Both differences are shown, with three seeds. So the best
+# size lies between half and twice the predicted one: three sizes do not locate it more closely. Both predictions of the
+# loss are wrong: neither interval contains what was measured. The straight line is 0.097 nats too low, the curve with a
+# floor 0.032 too high.
 
 # %% [markdown]
 # The intervals say how far other seeds would move the fit. They do not allow for a loss that follows another curve, nor
@@ -1045,13 +1045,13 @@ reveal("3.E1")
 # ## 3.14 Sixteen bits
 #
 # In **bfloat16** a number takes 2 bytes. It has the exponent of float32, but only 8 binary digits, where float32 has
-# 24. So from $2^e$ to $2^{e+1}$ neighbours are this far apart:
+# 24. So between $2^e$ and $2^{e+1}$, neighbouring numbers are this far apart:
 #
 # $$\mathrm{gap} = \epsilon \cdot 2^{e}, \qquad 2^e \le |x| < 2^{e+1}.$$
 #
-# `torch.finfo` knows $\epsilon$, the gap above 1. A sum is rounded to the nearest number. So what is smaller than half
-# a gap is lost, however often it is added. That is why mixed precision multiplies in sixteen bits, but adds up in
-# float32, and keeps the weights that an optimizer changes in float32 (Micikevicius et al. 2018).
+# `torch.finfo` knows $\epsilon$, the gap above 1. A sum is rounded to the nearest number. So a number smaller than half
+# a gap is lost, however often it is added. So mixed precision multiplies in sixteen bits, but adds up in float32, and
+# keeps an optimizer's weights in float32 (Micikevicius et al. 2018).
 #
 # **Predict first.** Begin with 0 and add 1 a thousand times in bfloat16. What is the sum?
 #
@@ -1262,10 +1262,9 @@ plots.curves(
 )
 
 # %% [markdown]
-# Forward and backward together should take three times as long: the backward pass needs two
-# products for each one, for the input and for the weight. Each time is the best of several
-# runs. On large matrices it follows the FLOPs; on small ones, and on a machine that is busy
-# with something else, other work shows. How near did your machine come?
+# Forward and backward together should take three times as long: the backward pass needs two products for each one, for
+# the input and for the weight. Each time is the best of several runs. On large matrices it follows the FLOPs; on small
+# ones, or on a busy machine, other costs show up in the time. How near did your machine come?
 #
 # **Question 3.W1** (2 points). In three to six sentences: why does the vocabulary hold
 # nearly all of the lab's language model and only a fifth of BERT-base? Name two ways to

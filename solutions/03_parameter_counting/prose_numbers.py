@@ -219,7 +219,7 @@ NUMBERS |= {
     "0.032": lambda: three(fit().floored - measured_loss()),
 }
 CLAIMS: dict[str, Callable[[], bool]] = {
-    "the best size grows as the FLOPs to the power of 0.64, in an interval from 0.56 to 0.83": grows_slower,
+    "the best size grows as the FLOPs to the power of 0.64 (95% interval: 0.56 to 0.83)": grows_slower,
     "So with three times the FLOPs the best size is about twice as large, not three times": grows_slower,
     "The measured best size lies inside the interval of the predicted one": lambda: between(
         measured_size(), ends()["size"]

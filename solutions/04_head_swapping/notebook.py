@@ -76,7 +76,7 @@ from utils.predictions import predict
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# in `__init__`: a dropout, a linear layer, zeros into its weight and bias; in `forward`:
+# in `__init__`: make a dropout and a linear layer, and set its weight and bias to zero; in `forward`:
 # linear(dropout(states)).
 # </details>
 
@@ -185,7 +185,8 @@ class Model(nn.Module):
 
     Parts: `base`, called with tokens (B, T) and mask (B, T), gives states (B, T, d_model);
     `head`, states to logits; `pool`, None or a function of states and mask that gives (B, d_model).
-    If it is a module, it is a part too. What is assigned to a part later, None included, is used from then on.
+    If it is a module, it is a part too. What is assigned to a part later (`pool` may also become None)
+    is used from then on.
     Nothing is kept from one call to the next.
     """
 
@@ -264,7 +265,7 @@ def load_base(base, state, strict=True):
 
     Returns:
         a dict of three sorted lists of names, without the prefix `base.`:
-        `missing`: parameters and buffers of the base that got no value;
+        `missing`: names in the base's state dict that got no value;
         `unexpected`: weights named `base.*` that were not used, for their name or their shape;
         and `left`: all names of `state` that do not begin with `base.`, as they are.
 
@@ -540,9 +541,9 @@ print(f"chosen on validation, its validation accuracy: {valid.amax(1).mean():.3f
 print(f"chosen on validation, its test accuracy: {test.gather(1, chosen).mean():.3f}")
 
 # %% [markdown]
-# Coins know nothing, and the best of them looks as if it did. Only the last line tells
-# the truth, because the choice never saw the test. Validation accuracies of chosen models
-# flatter too.
+# Coins know nothing, yet the best of them looks as if it knew something. Only the last line tells the truth, because
+# the choice never saw the test. The validation accuracy of the chosen model is too high as well, because it was used to
+# choose.
 
 # %% [markdown]
 # ## 4.7 Freeze and probe

@@ -102,8 +102,8 @@ predict("5.1", "b", a="6 and 3", b="5 and 4", c="4 and 5")
 def encode_pair(a, b, cls_id, sep_id, max_len):
     """Make one sequence of two lists of token ids, which stay as they are; either may be empty.
 
-    Too long, the longer sentence loses its last token, one at a time. Where both are equally
-    long, the one that was shorter at the start does; where neither was, the first.
+    If the pair is too long, the longer sentence loses its last token, one at a time. When both are
+    equally long, the one that was shorter at the start loses it, or the first if neither was.
 
     Returns:
         two lists: input ids, `[CLS] a [SEP] b [SEP]`, at most max_len of them; and token types, as many. What is
@@ -161,14 +161,13 @@ for max_len in (18, 15, 12, 9, 3):
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# With `seed`, `seed + 1` and `seed + 2`, the order of one run is the head of the next.
-# And `hash("head")` is another number in each session of Python.
+# With `seed`, `seed + 1` and `seed + 2`, the order of one run is the head of the next. And `hash("head")` gives a
+# different number in each session of Python.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# refuse unknown names; for each part, numbered 0, 1, 2: its seed is 3 times (seed if the part
-# varies, else 0), plus its number.
+# refuse unknown names; the seed of part p (0, 1 or 2) is 3 s + p, where s is `seed` if the part varies, and 0 if not.
 # </details>
 
 
@@ -180,9 +179,9 @@ predict("5.2", "b", a="nothing", b="it becomes another one", c="only the last ba
 def streams(seed, varies=("head", "order", "dropout")):
     """One random generator for each part of a run that chance decides.
 
-    A part in `varies` draws numbers that depend on `seed` alone, whatever else varies; any other
-    part draws the same for every seed. No two generators draw the same numbers, neither
-    two parts of one seed nor parts of two seeds. Torch's global generator stays as it is.
+    A part in `varies` draws numbers that depend on `seed` alone, whatever else varies: different ones for
+    each seed. Any other part draws the same numbers for every seed, perhaps those it draws for seed 0. Two
+    different parts never draw the same numbers, whatever their seeds. Torch's global generator stays as it is.
 
     Args:
         seed: an integer, 0 or more, below a million.
@@ -703,9 +702,9 @@ right = [torch.tensor(draw.random((5, 300)) < easy + gain) for gain in (0, 0.05)
 show("made up, by example", by_example(*right), *(one.double().mean(0).tolist() for one in right))
 
 # %% [markdown]
-# As many as there are examples, or as there are runs; never their product. Runs share the examples, and
-# ten opinions on one sentence are not ten sentences. The pretrained encoder had met MNLI before, by the way:
-# the second gain looks smaller than it would elsewhere.
+# As many as there are examples, or as there are runs; never their product. Runs share the examples, and ten opinions on
+# one sentence are not ten sentences. Note that the pretrained encoder had already seen MNLI: the second gain looks
+# smaller than it would elsewhere.
 #
 # Read the correlations. The variance of a difference is that of A plus that of B, less twice their covariance. Where
 # the correlation is near zero, pairing gains nothing, and the interval is about as long as without it, or longer,

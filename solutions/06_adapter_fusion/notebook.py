@@ -348,7 +348,7 @@ interactive(listened_to, width=[8, 16, 32, 64, 128, 256, 512, 768], seed=range(1
 #
 # $$\mathrm{Fuse}(\mathrm{mnli}, \mathrm{qnli}, \mathrm{sick}) \rightarrow \mathrm{head}_{rte}.$$
 #
-# Here BERT is a tiny random one; the same code works with a real one.
+# The BERT used here is tiny and has random weights; the same code works with a real one.
 #
 # **Predict first.** You add the fusion and forget to activate it. What does the model
 # compute? Would the loss tell?
@@ -517,8 +517,8 @@ print(sources({"mnli": ["MNLI"], "rte": ["RTE"], "qnli": ["QNLI"], "sick": ["SIC
 
 # %% [markdown]
 # Only the leak makes the result look better, and good results are rarely questioned. Adapters that move may help or
-# hurt, but then you no longer measure fusion. Dropped types make every experiment a little worse, all in the same way,
-# so nobody notices.
+# hurt, but then you no longer measure fusion. If the token types are not passed on, every experiment gets a little
+# worse in the same way, so nobody notices.
 
 # %% [markdown]
 # ## 6.6 Read the weights

@@ -845,8 +845,8 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 # $$\text{tokens} = \text{sequences} \times \text{length}, \qquad \text{epochs} = \frac{\text{steps} \times
 # \text{tokens}}{\text{words of the corpus}},$$
 #
-# which, like the paper, takes a token for a word. Then look up what the paper really says. A **point** is a difference
-# of two percentages.
+# Like the paper, this counts each token as one word. Then look up what the paper really says. A **point** is a
+# difference of two percentages.
 #
 # **Predict first.** Which share of all tokens of a step does the model see as `[MASK]`?
 #
@@ -858,7 +858,7 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 # | `large_hidden` | width of the states of BERT-large | section 3 |
 # | `base_millions` | parameters of BERT-base, in millions | section 3 |
 # | `chosen_percent` | of the WordPiece tokens, chosen for prediction | section 3.1 |
-# | `all_masked_percent` | chosen likewise, in the row of table 8 that masks all chosen ones | appendix C.2 |
+# | `all_masked_percent` | the same, in the row of table 8 in which every chosen token becomes `[MASK]` | appendix C.2 |
 # | `mrpc_points` | lost by reading left to right (both rows without NSP) on MRPC | table 5 |
 # | `squad_points` | the same on SQuAD | table 5 |
 # | `qnli_points` | lost on QNLI if only the next-sentence task is left out | table 5 |
@@ -942,8 +942,8 @@ plots.bars(rows, labels=["one step"], xlabel="BERT's pretraining", ylabel="token
 #
 # Table 8 of the paper varies what becomes of the chosen tokens, and shows how results on tasks change. Here you look at
 # the loss itself: at `[MASK]`, at tokens that were **kept**, and at **random** ones. Four models, each the first layers
-# of a real encoder with a fresh head, learn from four rows of the table. Two more start from random weights and take
-# equally many steps: one learns from masks, one reads from left to right.
+# of a real encoder with a fresh head, learn from four rows of the table. Two more start from random weights and train
+# for the same number of steps: one learns from masks, one reads from left to right.
 #
 # `COURSE_PROFILE` decides the size: `cpu` is a small encoder that reads the documentation of the course's libraries,
 # `gpu` is BERT on the same text, and `smoke` a tiny one on made-up words. Smoke runs show all that follows,

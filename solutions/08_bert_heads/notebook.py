@@ -25,7 +25,7 @@
 # sets a seed or stops the recording of gradients. The exercises take about three hours, without the written questions,
 # and need no GPU. "The paper" is always Devlin et al. (2019), BERT.
 #
-# Wherever tokens or words are counted, the first is 0, and a span is (first, last): **both belong to it**.
+# Tokens and words are always numbered from 0. A span is (first, last), and **both belong to it**.
 
 # %% tags=["setup"]
 
@@ -73,7 +73,8 @@ student.sign(STUDENT, KEY)
 # the BERT authors' code. Types are 0 up to and including the first `[SEP]`, then 1. Shorter rows are padded at the end,
 # with type 0; the mask is 1 at tokens, 0 at pads.
 #
-# **Predict first.** What goes wrong if a long question is cut like a pair? Can an answer still be found?
+# **Predict first.** What goes wrong if a long question and its passage are cut by the rule for pairs? Can an answer
+# still be found?
 #
 # **Exercise 8.1** (2 points, about 20 minutes, medium). Write `task_input`.
 #
@@ -286,7 +287,8 @@ for piece, word, label in zip(pieces, word_ids, align_labels(word_ids, labels, i
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `tag.partition("-")` gives `B`, `-` and the type. Sets of (sentence, first, last, type) have an intersection.
+# `tag.partition("-")` gives `B`, `-` and the type. Make sets of (sentence, first, last, type): their intersection gives
+# the matches.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -367,8 +369,8 @@ plots.bars(shares, labels=list(outputs), ylabel="score", alt=alt)
 # %% [markdown]
 # ## 8.4 An answer, in tokens
 #
-# SQuAD gives the place of an answer in the passage as its first **character**. The encoder needs tokens: the token with
-# the answer's first character, and the token with its last. A tokenizer gives for each token its offsets
+# SQuAD gives an answer's position as the index, in the passage, of its first **character**. The encoder needs tokens:
+# the token with the answer's first character, and the token with its last. A tokenizer gives for each token its offsets
 #
 # $$[begin, end) \quad\text{in its own text},$$
 #
@@ -651,7 +653,7 @@ def answered(longest, tau):
 interactive(answered, longest=range(1, 9), tau=[2.0, 3.0, 3.2, 3.4, 3.8], start={"longest": 5})
 
 # %% [markdown]
-# How often does this happen? These made-up readers give noise as logits, plus a bonus at both ends of the answer. The
+# How often does this happen? The logits of these made-up readers are noise, plus a bonus at each end of the answer. The
 # better the reader, the larger the bonus.
 
 # %%
@@ -703,14 +705,13 @@ plots.curves(outcomes, x=range(6), xlabel="more at both ends of the answer", yla
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `text.replace("a", "")` removes letters from `banana`. An article is a whole word.
+# `text.replace("a", "")` removes letters from `banana`. Remove an article only where it is a whole word.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
 # normalise: lower; keep the characters that are not punctuation; split; keep the words that are not articles; join. F1:
-# if one of both is empty: 1 if both are, else 0. scores: for each question the largest over its answers; 100 times the
-# mean.
+# if either is empty: 1 if both are, else 0. scores: for each question the largest over its answers; 100 times the mean.
 # </details>
 
 
@@ -1046,9 +1047,9 @@ across(runs, tagging.METRICS)
 # %% [markdown]
 # ## 8.10 Which state is the best, and how sure is that?
 #
-# The state with the highest mean is the best one in this table. Is it also the best with other seeds? With one seed,
-# all heads learn from the same sentences, so states are compared **within a seed**. A state that is ahead of the best
-# one with some seed is a **rival**: with that seed alone you would have chosen it.
+# The state with the highest mean is the best one in this table. Is it also the best with other seeds? For any given
+# seed, all heads learn from the same sentences, so states are compared **within a seed**. A state that is ahead of the
+# best one with some seed is a **rival**: with that seed alone you would have chosen it.
 #
 # **Exercise 8.10** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `best_state`.

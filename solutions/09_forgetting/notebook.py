@@ -545,7 +545,7 @@ plots.curves(kept, x=stream, xlabel="number of the example", ylabel="share of me
 
 # %% [markdown]
 # If every second example is let in, the past fades: a memory of recent examples helps no old task. Algorithm R lets in
-# fewer and fewer, just enough that all examples are equally likely to be there.
+# new examples ever more rarely, at just the rate that makes all examples equally likely to be in memory.
 
 # %% [markdown]
 # ## 9.6 Which weights mattered?
@@ -670,7 +670,7 @@ plots.heatmaps(information, limits=None, xlabel="input", ylabel="class", alt=alt
 # $$\text{penalty} = \frac{\alpha}{2} \sum_{\text{shared}} \lVert \theta - \theta^0 \rVert^2 + \frac{\beta}{2}
 # \sum_{\text{new}} \lVert \theta \rVert^2.$$
 #
-# A head for another number of classes is new too, even if it has the old one's name.
+# A head for a different number of classes is new too, even if it has the same name as the old one.
 #
 # **Predict first.** With $\theta^0 = 0$ and $\alpha = \beta$, what is L2-SP?
 #
@@ -852,8 +852,8 @@ plots.curves(cosines, x=degrees, xlabel="angle between the tasks, degrees", ylab
 
 # %% [markdown]
 # The rest is at a right angle to the other gradient: a small step along it neither helps nor harms the other task. It
-# does not say which task is right. Even if the labels are opposite, most of the gradient is left here: a new model is
-# unsure of both tasks, and its two gradients are not opposite.
+# does not say which task is right. Even with opposite labels, most of the gradient survives the projection here: a new
+# model is unsure of both tasks, and its two gradients are not opposite.
 
 # %% [markdown]
 # ## 9.9 A part of one's own
@@ -885,8 +885,8 @@ plots.curves(cosines, x=degrees, xlabel="angle between the tasks, degrees", ylab
 # <details><summary>Hint 3: pseudocode</summary>
 #
 # learn: if the task is new, add adapter and head. Train its adapter, its head active; SGD over the trainable
-# parameters; for each batch: zero gradients, cross-entropy, backward, step. answer: evaluation mode, the task's adapter
-# active, no gradients, logits; the mode as before.
+# parameters; for each batch: zero gradients, cross-entropy, backward, step. answer: switch to evaluation mode; activate
+# the task's adapter; compute the logits without gradients; put the mode back.
 # </details>
 
 

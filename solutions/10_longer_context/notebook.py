@@ -927,8 +927,8 @@ across(runs, reading.METRICS)
 # ## 10.10 From where on?
 #
 # Find the step of the curve by code. A model that guesses among all tokens has a known loss. We say that a model
-# **knows** from a place on if its mean loss is below half of the guessing loss there and at all later places. Find the
-# first such place. A single lucky place does not count, and one seed is not enough.
+# **knows** from place $i$ on if its mean loss is below half of the guessing loss at $i$ and at every later place. Find
+# the first such place. A single lucky place does not count, and one seed is not enough.
 #
 # **Exercise 10.10** (4 points, about 5 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `known_from`.
@@ -1015,16 +1015,17 @@ reading.picture(recorded, reading.TEXT, "The recorded runs, source text, as abov
 #
 # In source text, the memory helps at the first places of a segment, most at the very first: by 0.9 nats there, and no
 # longer after a handful of places. In the second half no difference is shown. Trained for so short a time, this model
-# uses a few characters, and a memory gives it just these. What the paper gains from far back is not shown here.
+# uses a few characters, and a memory gives it just these. The paper's gains from text far back are not shown here.
 
 # %% [markdown]
 # ### Would it be learned if gradients crossed?
 #
 # A detached memory gives a layer its old states, but no gradient that says how to make them more useful. Is that why
-# reach is not used, or is a path through two layers too hard for such a model? To find out, exactly one thing must
-# change. The runs below came with the course. All take a step of the optimiser for four segments at a time. In one arm
-# the memory is detached between them, as in yours; in the other it is not, so the loss of a segment also reaches the
-# states of earlier segments. Both arms read the same number of segments, and take the same number of steps.
+# the model does not use all the text within its reach, or is a path through two layers too hard for so small a model?
+# To find out, exactly one thing must change. The runs below came with the course. All take a step of the optimiser for
+# four segments at a time. In one arm the memory is detached between them, as in yours; in the other it is not, so the
+# loss of a segment also reaches the states of earlier segments. Both arms read the same number of segments, and take
+# the same number of steps.
 
 # %% tags=["experiment"]
 gradients = reading.recorded_crossing()

@@ -88,5 +88,5 @@ EXPLAINS = (
     "The rate and the number of segments were chosen with these seeds",
     "So the runs show where the loss falls, and not how quickly",
     "Trained for so short a time, this model uses a few characters",
-    "What the paper gains from far back is not shown here.",
+    "The paper's gains from text far back are not shown here.",
 )

@@ -375,8 +375,8 @@ for size in (1e-3, 1e-6, 1e-8):
 # $$P(\ell) = \frac{p\,(1-p)^{\ell-1}}{1-(1-p)^{10}}, \qquad \ell = 1, \dots, 10, \quad p = 0.2.$$
 #
 # The paper says "clip". Its mean of 3.8 shows what that means: longer spans are drawn again. Spans are then placed
-# until 15% of the **tokens** are hidden, and not one more. In the paper the length counts whole **words**, and a span
-# is replaced as a whole: masked, random or kept (section 3.1).
+# until 15% of the **tokens** are hidden, and not one more. In the paper the length is counted in whole **words**, and a
+# span is replaced as a unit: masked, random or kept (section 3.1).
 #
 # **Predict first.** If longer spans were cut to ten, would the mean be larger or smaller, and by how much?
 #
@@ -504,8 +504,9 @@ plots.pieces(drawn, kinds=("hidden",), alt=alt)
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# forward: ends and places; the rows and places of the hidden tokens, `mask.nonzero(as_tuple=True)`; states at both ends
-# and the row of the place, concatenated; linear, GELU, norm, twice; times the embedding, transposed.
+# forward: ends and places; the rows and places of the hidden tokens, `mask.nonzero(as_tuple=True)`; concatenate the
+# states at both ends with the position embedding of each hidden token; linear, GELU, norm, twice; times the embedding,
+# transposed.
 # </details>
 
 

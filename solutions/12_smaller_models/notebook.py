@@ -249,7 +249,7 @@ print(f"largest difference of gradients: {(one.linear1.weight.grad - summed).abs
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `shared` divides the layers' parameters by $L$. It does not change the multiply-adds.
+# With `shared`, one layer is stored in place of $L$. All $L$ passes are still computed, so the multiply-adds stay.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -385,7 +385,8 @@ listed(SeedTable(ablated, sharing.METRICS[0]).compared(sharing.questions()))
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# all magnitudes in one row; the places of the smallest; a row of True with False there; cut it into the shapes.
+# all magnitudes in one row; the places of the smallest; a row of True; set those places to False; cut it into the
+# shapes.
 # </details>
 
 

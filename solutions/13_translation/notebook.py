@@ -356,8 +356,8 @@ def smoothed_loss(logits, targets, eps, pad):  # (B, T, V), (B, T) -> ()
     """The mean cross-entropy, in nats, with smoothed targets, over those that are not `pad`: a tensor with one number.
 
     logits (B, T, V), targets (B, T) int64, eps from 0 to 1. At least one target is not `pad`, which is itself one of
-    the V numbers. Logits may be large. The tensor may have axes of size 1 or none; its dtype is that of the logits, to
-    which gradients flow.
+    the V numbers. Logits may be large. The result has shape () or only axes of size 1; its dtype is that of the logits,
+    to which gradients flow.
     """
     ### BEGIN SOLUTION
     log_p = logits.log_softmax(-1)
@@ -597,8 +597,8 @@ interactive(searched, beams=range(1, 7), alpha=[0.0, 0.6, 1.0, 2.0, 3.0])
 # %% [markdown]
 # ## 13.7 Half BERT
 #
-# A BERT has read far more text than there are pairs. In **BERT-fused** models, each layer also attends to BERT's states
-# $h_B$, and takes the mean of both attentions:
+# A BERT has read far more text than the translation pairs contain. In **BERT-fused** models, each layer also attends to
+# BERT's states $h_B$, and takes the mean of both attentions:
 #
 # $$a = \text{norm}_1\!\left(x + \tfrac12 \big(\text{self}(x, x, x) + \text{bert}(x, h_B, h_B)\big)\right),$$
 #
@@ -621,7 +621,7 @@ block_diagrams.show("fused")
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Half of the sum of both attentions: the residual x is not halved.
+# Halve only the sum of the two attentions. The residual x is not halved.
 # </details>
 
 

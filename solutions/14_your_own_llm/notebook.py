@@ -253,7 +253,7 @@ class Attention(nn.Module):
 
     Parts, all nn.Linear without bias: `q_proj`, `k_proj`, `v_proj`, `out_proj`. A head is d_model / n_heads wide.
     `turn(x, start)` turns queries or keys (B, heads, T, d_head) whose first token is at position `start`, an int.
-    ValueError if d_model is not a multiple of n_heads, or n_heads is not one of n_kv_heads.
+    ValueError if d_model is not a multiple of n_heads, or n_heads not a multiple of n_kv_heads.
     """
 
     def __init__(self, d_model, n_heads, n_kv_heads, turn):

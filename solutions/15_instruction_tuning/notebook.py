@@ -371,12 +371,12 @@ plots.curves(
 
 # %% exercise="15.4"
 def tokens_and_labels(messages, encode):
-    """Token numbers of a dialogue in the template above, and their labels: two lists of ints of one length.
+    r"""Token numbers of a dialogue in the template above, and their labels: two lists of ints of one length.
 
     Args:
         messages: a list of pairs (role, text); a role is "system", "user" or "assistant". Texts may be empty.
         encode: from a text to a list of ints. Call it for three pieces of each message, in this order:
-            "<|im_start|>user\\n" with its role, the text with "<|im_end|>", and "\\n".
+            "<|im_start|>user\n" with its role, the text with "<|im_end|>", and "\n".
 
     The middle pieces of the assistant's messages, of all of them, are the answers. ValueError for another role.
     """
@@ -786,10 +786,10 @@ alt = (
 tuning.picture(recorded, "anywhere", alt) if recorded else None
 
 # %% [markdown]
-# In the recorded runs no answer is in brackets before tuning, and nearly every answer is after it, with LoRA and with
-# all weights. Right answers in brackets go from none to 52% with LoRA and to 44% with all weights. Both
-# gains are shown, and the difference between LoRA and all weights is not. Sums and sorting gain in every run, also if
-# brackets are not required. Of the French names no run has more than four of twenty right.
+# In the recorded runs no answer is in brackets before tuning. Afterwards nearly every answer is, both with LoRA and
+# with all weights. Right answers in brackets go from none to 52% with LoRA and to 44% with all weights. Both gains are
+# shown, and the difference between LoRA and all weights is not. Sums and sorting gain in every run, also if brackets
+# are not required. Of the French names no run has more than four of twenty right.
 #
 # **The control.** With six examples in the prompt and no tuning, 99% of the answers are in brackets, but 5% are right.
 # In every run most answers are wrong and repeat nothing but words of the question, as `[12, 23]` for `12 + 23`. Both

@@ -111,7 +111,7 @@ def searched_alike() -> bool:
 NUMBERS |= {"16": lambda: f"{100 * lower_at_most():.0f}", "135": lambda: f"{parameters() / 1e6:.0f}"}
 CLAIMS: dict[str, Callable[[], bool]] = {
     "no answer is in brackets before tuning": lambda: {*values(tuning.BEFORE, FORM)} == {0.0},
-    "nearly every answer is after it, with LoRA and with all weights": nearly_all_in_form,
+    "Afterwards nearly every answer is, both with LoRA and with all weights": nearly_all_in_form,
     "Right answers in brackets go from none to": lambda: {*values(tuning.BEFORE)} == {0.0},
     "Both gains are shown, and the difference between LoRA and all weights is not": lambda: (
         compared(tuning.BEFORE, tuning.LORA).shown
