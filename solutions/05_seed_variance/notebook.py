@@ -1128,9 +1128,10 @@ print("second sentence alone, and the majority class (Gururangan et al. 2018, ta
 # %% [markdown]
 # On RTE neither sentence is shown to be better than the majority class. On SICK the second one is ahead of it with each
 # of five seeds, by two points; that this would hold for other pairs is not shown. In SNLI and MNLI people were asked to
-# write a second sentence for each label, and one that reads these alone is far above the majority. So RTE's accuracies
-# above are not due to such clues, as far as this model finds them in so few pairs. The interval would still allow for
-# clues that are worth a few points.
+# write a second sentence for each label, and one that reads these alone is far above the majority. So nothing here
+# shows that "pretrained" owes its accuracy on RTE to such clues. Three things limit that. The interval allows for clues
+# that are worth a few points. Rate and epochs are those of "pretrained" on RTE: for one sentence, none were searched.
+# And the third start, which may know such clues from MNLI, was not tried with one sentence.
 #
 # **The same sentence twice.** Some first sentences of RTE's validation pairs are first sentences of training pairs,
 # too. Does that help?
@@ -1146,10 +1147,10 @@ for start, runs_of in recorded.items():
         print(f"{start:>21}, {part}: {right / count:.1%}")
 
 # %% [markdown]
-# It does harm. For most of the shared sentences training has the other label alone, so remembering a label by its
-# first sentence is wrong there. The two starts that learn from RTE alone are right in a third of these pairs or
-# fewer, and in half of the others or more. After MNLI the start is right in most of both: so these pairs are not
-# harder as such. They are twenty-four, too few for more than a warning.
+# It seems to do harm. For most of the shared sentences training has the other label alone, so remembering a label by
+# its first sentence is wrong there. The two starts that learn from RTE alone are right in a third of these pairs or
+# fewer, and in half of the others or more. After MNLI the start is right in most of both: so these pairs are not harder
+# as such. They are twenty-four, too few for more than a warning.
 #
 # GLUE has a task in which that is the rule. WNLI's training and development sets share sentences with opposite labels,
 # so a model that fits the one is worse than the majority class on the other; the authors of BERT left it out of their
@@ -1211,15 +1212,14 @@ if epochs:
 
 # %% [markdown] written="5.W2" points=2
 # ### BEGIN SOLUTION
-# The number of examples, measured against what has to be learned from them. It is not the number of steps: in the
+# The number of examples, measured against what has to be learned from them. More steps are not shown to help: in the
 # recorded runs the random start reaches a training loss of 0.23 in five epochs and of 0.02 in fifteen, where guessing
 # costs 0.69, and its validation accuracy stays at 50 and 51%, not shown to be above the majority of 52.7%. It has
-# learned its 2,490 pairs by heart. Nor is it the size of the model or the optimiser: the same architecture with the
-# same pairs and steps ends at 58% once it is pretrained, and at 66% after MNLI. 2,490 pairs are too few to learn what
-# words mean, how sentences are built and what follows from what.
-# To show it, I would train from random weights on growing parts of a larger task of the same kind (MNLI:
-# thousands, ten thousands, all of it) and test on RTE: if data are the limit, accuracy should leave the majority
-# as they grow. If it stays there, something else is missing.
+# learned its 2,490 pairs by heart. Nor is it the size of the model or the optimiser alone: the same architecture with
+# the same pairs and steps ends at 58% once it is pretrained, and at 66% after MNLI. 2,490 pairs are too few to learn
+# what words mean, how sentences are built and what follows from what. To show it, I would train from random weights on
+# growing parts of a larger task of the same kind (MNLI: thousands, ten thousands, all of it) and test on RTE: if data
+# are the limit, accuracy should leave the majority as they grow. If it stays there, something else is missing.
 # === BEGIN MARK SCHEME ===
 # One point: too few labelled examples for learning language from scratch, or no pretraining, read from numbers: the
 # random start is not shown to be above the majority (or its runs are degenerate) although its training loss has
@@ -1230,7 +1230,8 @@ if epochs:
 # reading of them, and gets the point.
 # One point: an experiment that could show the opposite too: more labelled data from scratch (MNLI), or training loss
 # against validation loss with more epochs; changing only the seed or the learning rate is not enough.
-# No point for "the model is too small" or "too few epochs" without evidence.
+# No point for "the model is too small" or "too few epochs" without evidence. "The interval leaves room for six points
+# from more steps" is evidence, and right.
 # === END MARK SCHEME ===
 # ### END SOLUTION
 

@@ -611,8 +611,8 @@ plots.tables(
 # encoder; a fusion of the MNLI, QNLI and SICK adapters, which are frozen too. `COURSE_PROFILE` decides the size. `gpu`
 # takes bert-base-uncased and published adapters from the hub, `cpu` a small packaged encoder and adapters that come
 # with the course. Each of these adapters was trained on the pairs of its task that the authors had, of MNLI a
-# twentieth; of two lengths of training the better one was kept. Each QNLI pair is a question and a sentence from
-# SQuAD. `smoke` takes a tiny encoder that was pretrained on
+# twentieth; of two lengths of training the better one was kept. The QNLI pairs are not those of GLUE: the course made
+# them in the same way, of a question and a sentence from SQuAD. `smoke` takes a tiny encoder that was pretrained on
 # made-up words, whose pairs it compares within seconds, and trains the adapters first. Smoke runs show all that
 # follows, and earn nothing.
 #
@@ -698,8 +698,9 @@ print(*SeedTable(runs).comparisons(), sep="\n\n")
 # two experiments are equal; it says that these runs cannot tell.
 #
 # Here are the recorded runs of the profile `cpu`, and what one student report on these labs found with
-# bert-base-uncased. One caution: the small encoder was pretrained on sentence pairs that include those of MultiNLI and
-# SNLI. So it already knows a part of what MNLI could teach it, and fusion gains less here than it would elsewhere.
+# bert-base-uncased. One caution: the small encoder was pretrained on pairs that include those of MultiNLI and SNLI, and
+# questions of SQuAD, from which QNLI's pairs were made. So it already knows a part of what these sources could teach
+# it, and fusion may gain less here than it would elsewhere.
 
 
 # %% tags=["experiment"]
@@ -760,7 +761,7 @@ plots.tables(
 #
 # The control for it is a fusion whose weights stay equal: it takes the mean of its sources, and only its value matrices
 # and its head learn. Five seeds of it ran on one core. So did five of the usual fusion, with the same random numbers,
-# because a GPU draws other dropout. Both have the rate of the fusion.
+# because a GPU draws other dropout. Both have the rate of the fusion; for equal weights it was not searched.
 
 # %% tags=["experiment"]
 equal = rte.recorded_equal_fusion()
@@ -787,7 +788,7 @@ print(*SeedTable(on_sick).compared([(name, "fusion, SICK") for name in others]),
 # fusing is worth 2 points at most. Nor is the fusion shown to be better than fine-tuning, or training an adapter, on
 # these few pairs alone. It is ahead of QNLI's adapter and of the plain encoder, whose head finds little.
 #
-# So on both targets one source does nearly all of the work, and the fusion's weights favour it. What did Pfeiffer et
+# So on both targets no fusion is shown to be better than a head on one source, MNLI's. What did Pfeiffer et
 # al. (2021) have that is missing here? They had sixteen adapters to choose from, and all of MNLI's pairs instead of a
 # twentieth. And their BERT-base had not met such pairs before.
 

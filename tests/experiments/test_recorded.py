@@ -293,6 +293,14 @@ def test_the_results_page_shows_the_recorded_tables():
         assert str(one) in one_line, one
 
 
+def test_data_cards_leave_what_ran_at_the_size_gpu_to_the_table_that_is_made_from_it():
+    """A card that says itself what was not run is wrong after the next run on a GPU."""
+    card = " ".join((ROOT / "data" / "README.md").read_text().split())
+    assert "`gpu` was not run" not in card
+    assert card.count('size `gpu` is in the table "On a GPU" of the page of results') == 4
+    assert "## On a GPU" in (ROOT / "docs" / "results.md").read_text()
+
+
 def test_rows_of_the_results_page_name_rate_and_device(tmp_path, monkeypatch):
     """A notebook that compares runs of different devices says so."""
     monkeypatch.syspath_prepend(ROOT / "docs")
