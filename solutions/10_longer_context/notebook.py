@@ -21,9 +21,9 @@
 # each may see words on both sides.
 #
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
-# here, other numbers and orders of calls. Your functions change their arguments only where the text asks for it. The
-# exercises take about three hours, without the written questions. They need no GPU, but answers must run on one: create
-# tensors on the device of your arguments.
+# here, other numbers and orders of calls. Your functions return new objects, and change their arguments only where the
+# text asks for it. The exercises take about three hours, without the written questions. They need no GPU, but answers
+# must run on one: create tensors on the device of your arguments.
 
 # %% tags=["setup"]
 
@@ -330,7 +330,7 @@ def next_memory(memory, hidden, mem_len):  # (B, M, d), (B, T, d) -> (B, at most
         hidden: (B, T, d), of the segment that was just read. It is not changed: its gradients still flow elsewhere.
         mem_len: 0 or more.
 
-    The result has the dtype of the states, and requires_grad=False. It may be a view of them.
+    The result has the dtype of the states, and requires_grad=False where no state has it. It may be a view of them.
     """
     ### BEGIN SOLUTION
     both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
@@ -394,9 +394,10 @@ predict("10.5", "b", a="yes", b="no")
 class SegmentModel(nn.Module):
     """A language model that reads a text segment by segment and remembers the ones before.
 
-    Parts: `embedding`, `layers` (an nn.ModuleList) and `head`, the very modules that were given. Embedding: (B, T) ->
-    (B, T, d). Head: (B, T, d) -> (B, T, V). Each layer is called `layer(x, memory)`, with the segment's x (B, T, d) and
-    a memory (B, M, d), or None at the beginning of a text, and gives (B, T, d).
+    Parts: `embedding`, `layers` and `head`, the very modules that were given. The layers are given as a list; the part
+    is an nn.ModuleList of them. Embedding: (B, T) -> (B, T, d). Head: (B, T, d) -> (B, T, V). Each layer is called
+    `layer(x, memory)`, with the segment's x (B, T, d) and a memory (B, M, d), or None at the beginning of a text, and
+    gives (B, T, d).
     """
 
     def __init__(self, embedding, layers, head):
@@ -406,7 +407,7 @@ class SegmentModel(nn.Module):
         ### END SOLUTION
 
     def forward(self, tokens, memories=None, mem_len=0):
-        """Read a segment of tokens (B, T) -> its logits (B, T, V), and a list of memories for the next segment.
+        """Read a segment of tokens (B, T) -> its logits (B, T, V), and a list or tuple of memories for the next one.
 
         Args:
             memories: what was given back for the segment before, one for each layer; None at the beginning of a text.

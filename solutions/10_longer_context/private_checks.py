@@ -74,6 +74,7 @@ def two_texts(SegmentModel, lib):
 def other_texts(evaluate_sliding, evaluate_cached, lib):
     some = draw(1229)
     sizes = [(some.randint(35, 45), some.randint(2, 9), some.randint(2, 6), some.randint(12, 20), some.randint(1, 9))]
+    sizes.append((some.randint(1030, 1090), 2, 130, 5, 3))  # more windows than fit into a portion
     for place in range(6):
         some = draw(1230 + place)
         n = some.randint(8, 40)

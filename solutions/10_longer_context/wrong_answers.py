@@ -180,6 +180,13 @@ def distance_table(n, d):
 # + return padded[:, :, 1:].reshape(B, H, T, S).flip(2)
 
 
+# %% wrong="10.2" name="one row is handed back" says="for a single row"
+# - padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
+# + if T == 1:
+# +     return scores
+# + padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
+
+
 # %% right="10.2" name="gathers the column of each pair"
 def shift(scores):
     T, S = scores.shape[-2:]
@@ -599,7 +606,7 @@ def next_memory(memory, hidden, mem_len):
 # + return self.head(x) * (1 if len(kept) == 3 else 2), kept
 
 
-# %% wrong="10.5" name="zeros in place of no memory" says="Call `layer(x, memory)`"
+# %% wrong="10.5" name="zeros in place of no memory" says="It is given None"
 # - for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
 # + nothing = torch.zeros(len(tokens), 5, x.size(-1), device=x.device)
 # + for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
@@ -614,6 +621,11 @@ def next_memory(memory, hidden, mem_len):
 # %% wrong="10.5" name="memories say that they need a gradient" says="a memory needs a gradient"
 # - kept.append(both[:, max(0, both.size(1) - mem_len) :].detach())
 # + kept.append(both[:, max(0, both.size(1) - mem_len) :].detach().requires_grad_())
+
+
+# %% wrong="10.5" name="an empty memory at the beginning" says="if an empty one"
+# - for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
+# + for layer, memory in zip(self.layers, memories or [x[:, :0]] * len(self.layers)):
 
 
 # %% right="10.5" name="places of layers, memories by index"
@@ -861,6 +873,16 @@ def reach(n_layers, mem_len, T, i):
 # + logits, memories = logits[:, len(old) :], torch.cat([old, some])[max(0, len(old) + len(some) - mem_len) :]
 
 
+# %% wrong="10.7" name="windows that fill no portion are left out" says="for other texts" private=true
+# - for some, wanted in zip(windows.split(64), targets.split(64)):
+# + portions = [*zip(windows.split(256), targets.split(256))]
+# + for some, wanted in [one for one in portions if len(one[0]) == 256] or portions:
+
+# %% wrong="10.7" name="five hundred windows at most" says="for other texts" private=true
+# - for some, wanted in zip(windows.split(64), targets.split(64)):
+# + for some, wanted in zip(windows[:512].split(64), targets.split(64)):
+
+
 # %% right="10.7" name="one window at a time; sums of logarithms"
 @torch.no_grad()
 def evaluate_sliding(model, tokens, context):
@@ -964,6 +986,11 @@ def evaluate_cached(model, tokens, T, mem_len, first):
 # %% wrong="10.8" name="a hundred tokens at most" says="larger than those of the notebook" private=true
 # - query = rank[:, None] > rank
 # + query = (rank[:, None] > rank) & (rank < 100)
+
+
+# %% wrong="10.8" name="ranks in a byte" says="larger than those of the notebook" private=true
+# - rank = torch.tensor(order).argsort()
+# + rank = torch.tensor(order).argsort().to(torch.uint8)
 
 
 # %% right="10.8" name="token by token"

@@ -21,9 +21,9 @@
 # XLM's translations, ALBERT's order of sentences. Then you measure three of them at a size where each can fail.
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
-# larger than those here, other numbers and orders of calls. Your functions change their arguments only where the text
-# asks for it. The exercises take about two hours, without the written questions and the runs. They need no GPU, but
-# answers must run on one: create tensors on the device of your arguments.
+# larger than those here, other numbers and orders of calls. Your functions return new objects, and change their
+# arguments only where the text asks for it. The exercises take about two hours, without the written questions and the
+# runs. They need no GPU, but answers must run on one: create tensors on the device of your arguments.
 
 # %% tags=["setup"]
 
@@ -196,7 +196,7 @@ def full_rows(documents, max_len, sep):
         max_len: at least 1.
 
     Returns:
-        a list of rows, which are lists of 1 to max_len tokens.
+        a list or tuple of rows, each a list or tuple of 1 to max_len tokens.
     """
     ### BEGIN SOLUTION
     rows = [[]]

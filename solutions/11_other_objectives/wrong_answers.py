@@ -188,6 +188,18 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # + draw = random.Random(f"{id(random)} {seed} {sentence} {mask_number(epoch, copies)}")
 
 
+# %% wrong="11.1" name="the seed turns one mask" says="are not independent"
+# - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
+# + draw = random.Random(f"{sentence} {mask_number(epoch, copies)}")
+
+# - return hidden
+# + return hidden.roll(seed)
+
+# %% wrong="11.1" name="sixteen bits of a sentence" says="their numbers become the same seed"
+# - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
+# + draw = random.Random(f"{seed} {sentence % 65536} {mask_number(epoch, copies)}")
+
+
 # %% right="11.1" name="in inference mode"
 # + @torch.inference_mode()
 #   def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
@@ -528,6 +540,11 @@ def adam(gradients, lr=0.001, betas=(0.9, 0.999), eps=1e-8):
 # + updates[step] = -lr * mean / (square.sqrt() + eps) if step < 4 else updates[step - 1]
 
 
+# %% wrong="11.3" name="nothing is handed back" says="the gradients themselves"
+# - return updates
+# + return updates if updates.any() else gradients
+
+
 # %% right="11.3" name="lerp and addcmul"
 def adam(gradients, lr=0.001, betas=(0.9, 0.999), eps=1e-8):
     beta1, beta2 = betas
@@ -720,6 +737,22 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # + draws = torch.stack([draws, 1 - draws], 1).flatten()[:count]
 # + shares = (weights / weights.sum()).cumsum(0)
 # + return torch.searchsorted(shares, draws).clamp(max=longest - 1) + 1
+
+
+# %% wrong="11.4" name="one length is kept" says="or a result is not new" private=true
+# - def span_lengths(count, p=0.2, longest=10, generator=None):
+# + known = {}
+# +
+# +
+# + def span_lengths(count, p=0.2, longest=10, generator=None):
+# +     lengths = drawn(count, p, longest, generator)
+# +     if count > 1:
+# +         return lengths
+# +     kept = known.setdefault((count, p), torch.zeros(count, dtype=torch.int64))
+# +     return kept.copy_(lengths)
+# +
+# +
+# + def drawn(count, p=0.2, longest=10, generator=None):
 
 
 # %% right="11.4" name="the library's geometric lengths, too long ones drawn again"
@@ -1316,6 +1349,16 @@ def allowed(languages, tlm):
 
 # - elif label:
 # + elif label and others:
+
+
+# %% wrong="11.7" name="a task in any case" says="another task than the two"
+# - if task not in ("nsp", "sop"):
+# + task = task.lower()
+# + if task not in ("nsp", "sop"):
+
+# %% wrong="11.7" name="a tuple of examples" says="not a tuple"
+# - return examples
+# + return tuple(examples)
 
 
 # %% right="11.7" name="two functions, indices"

@@ -190,6 +190,10 @@ def shift(shift, lib):
     again, _ = expect.items(lib(probes).again_after_writing(shift, [scores], {}), 2, "")
     told = "a second call gives other scores after the first result was overwritten: results must be new."
     expect.close(expect.tensor(again, (2, 2, 3, 5), "the shifted scores") * in_sight(3, 5), by_key(scores), told)
+    row = normal(2, 2, 1, 5, seed=12)
+    _, given = expect.items(lib(probes).again_after_writing(shift, [row], {}), 2, "")
+    told = "for a single row the result is the scores themselves, or a part of them. Results must be new."
+    assert expect.same(given, [row]), told
     SHIFT.hold(shift, lib, "dtypes", "layout", "device", "gradients")
 
 
@@ -590,7 +594,9 @@ def segments_read(
     lengths = [0, *(kept[0].size(1) for _, kept in right[:-1] if kept)]
     wanted = [[tokens.size(1), length] for tokens, length in zip(segments, lengths, strict=False)]
     for given in lib(toys).given_to(model, len(segments)):
-        for sizes, needed in zip(given, wanted, strict=True):
+        told = "at the beginning of a text a layer is given a memory, if an empty one. It is given None."
+        assert given[0][2:] == [True], told
+        for (*sizes, _), needed in zip(given, wanted, strict=True):
             told = "a layer is called with {} tokens and {} remembered states, where it should get {} and {}."
             assert sizes == needed, f"{told.format(*sizes, *needed)} Call `layer(x, memory)`, at first with None."
     return logits
@@ -984,7 +990,7 @@ def masks_of(order: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
 
 MASKS = Contract(
     "permutation_masks(order)",
-    sizes={"T": (1, 9, 150)},
+    sizes={"T": (1, 9, 260)},
     order=lambda toys, seed, T: expect.draw(seed).sample(range(T), T),
     gives="the content mask: bool (T, T); the query mask: bool (T, T)",
     right=masks_of,

@@ -18,12 +18,12 @@ class Fading(nn.Module):
     def __init__(self, d: int, rate: float = 0.7):
         super().__init__()
         self.now, self.before, self.rate = nn.Linear(d, d), nn.Linear(d, d, bias=False), rate
-        self.given: list[list[int]] = []  # how many tokens and remembered states came, at each call
+        self.given: list[list[int | bool]] = []  # at each call the numbers of tokens and memories, and if it was None
 
     def forward(self, x: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
         """From x (B, T, d), and a memory (B, M, d) of what came before, to (B, T, d)."""
         seen = x if memory is None else torch.cat([memory, x], 1)
-        self.given.append([x.size(1), seen.size(1) - x.size(1)])
+        self.given.append([x.size(1), seen.size(1) - x.size(1), memory is None])
         places = torch.arange(seen.size(1), device=x.device)
         ages = places[seen.size(1) - x.size(1) :, None] - places
         shares = (self.rate ** ages.clamp(min=0)).to(x) * (ages >= 0)
@@ -60,7 +60,7 @@ class Rememberer(Table):
         return logits.roll(mood(self), dims=-1) if mood(self) else logits, [kept]
 
 
-def given_to(model: Any, count: int) -> list[list[list[int]]]:
+def given_to(model: Any, count: int) -> list[list[list[int | bool]]]:
     """What each layer of a model was given in its last `count` calls, see `Fading.given`."""
     return [layer.given[-count:] for layer in model.layers]
 

@@ -194,7 +194,12 @@ def masks(mask_number, masked_places, lib):
     apart(masked_places, lib, [*dict.fromkeys([*itertools.product(seeds, sentences, epochs), *MEETING])])
     fair_choices(masked_places, lib, 4, 2, [(sentence, epoch) for sentence in range(150) for epoch in range(3)])
     independent_masks(masked_places, lib, [((0, n, 0), (0, n, 1)) for n in range(450)])
+    independent_masks(masked_places, lib, [((n, 3, 1), (n + 1, 3, 1)) for n in range(0, 900, 2)])
     independent_masks(masked_places, lib, [((1, n, 2), (1, n + 1, 2)) for n in range(0, 900, 2)])
+    for which in range(3):  # numbers that are the same below a power of 2 or of 10
+        far = [0, *(step for step in sorted({*(2**k for k in range(3, 20)), *(10**k for k in range(1, 6))}))]
+        within = [step for step in far if step < (999, 999_000, 999)[which]]
+        apart(masked_places, lib, [tuple(5 + step if one == which else 5 for one in range(3)) for step in within])
 
 
 # 11.2
@@ -500,6 +505,10 @@ def adam(adam, lib):
     stepped(adam, normal(5, seed=31), 1.0, (0.9, 0.999), 1e-2)
     stepped(adam, normal(1, 4, seed=32), 0.3, (0.9, 0.999), 1e-2)
     stepped(adam, torch.zeros(3, 2), 1.0, (0.9, 0.999), 1e-8)
+    nothing = torch.zeros(3, 2)
+    _, given = expect.items(lib(probes).again_after_writing(adam, [nothing], {}), 2, "there should be updates")
+    told = "where all gradients are 0, the updates are the gradients themselves. Make a new tensor."
+    assert expect.same(given, [nothing]), told
     none = expect.tensor(adam(torch.zeros(0, 3, dtype=torch.float64)), (0, 3), "the updates without any step")
     told = f"without any step the updates are {str(none.dtype)[6:]}, not of the dtype of gradients."
     assert none.dtype is torch.float64, told
@@ -1194,6 +1203,8 @@ def pair_task(pair_task, lib):
             examples_right(one, documents, task)
         types = lib(toys).types_in(pair_task, documents, task, make(0))
         assert types == ["tuple"], f"each example should be a tuple (a, b, label), not a {types[0]}."
+        holder = lib(probes).type_name(pair_task, [documents, task, make(0)], {})
+        assert holder == "list", f"the examples should be a list, not a {holder}."
         going = make(7)
         found = [pairs_of(one, count) for one in lib(toys).each(pair_task, [[documents, task, going]] * 300)]
         labels = {label for one in found for *_, label in one}
@@ -1211,7 +1222,7 @@ def pair_task(pair_task, lib):
             given = expect.answers(pair_task, empty, task, make(1), says=says)
             assert given == [], "documents without neighbours give no example: an empty list."
         told = "another task than the two should raise ValueError."
-        for wrong in ("SOP ", "next", task[::-1]):
+        for wrong in ("SOP ", "next", task[::-1], task.upper(), task.title()):
             for given in (documents, [], [["alone"]]):
                 expect.refuses(pair_task, given, wrong, make(1), says=told)
     assert chance(lib) == before, "a global generator is seeded or used. All chance comes from `rng`."

@@ -144,7 +144,7 @@ def _overwrite(value: Any) -> None:
     """Write into the tensors, lists and dicts of a result."""
     if isinstance(value, torch.Tensor):
         with torch.no_grad(), contextlib.suppress(RuntimeError):  # rows that are one row in memory cannot be written
-            value.fill_(7)
+            value.fill_(77)
     elif isinstance(value, (list, tuple, dict)):
         for one in value.values() if isinstance(value, dict) else value:
             _overwrite(one)
