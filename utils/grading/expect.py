@@ -131,6 +131,8 @@ def same(one: Any, other: Any) -> bool:
         return False
     if type(one) is torch.Tensor:
         return one.dtype == other.dtype and torch.equal(one, other)
+    if type(one) is np.ndarray:
+        return one.dtype == other.dtype and np.array_equal(one, other)
     if type(one) is list:
         return len(one) == len(other) and all(map(same, one, other))
     if type(one) is dict:
