@@ -900,7 +900,7 @@ def make_batch(sentences, vocab, max_len):
 # - counts = Counter(word for sentence in sentences for word in sentence.split())
 # + counts = Counter(word for sentence in sentences for word in set(sentence.split()))
 
-# %% wrong="1.5" name="split at single spaces" says="whatever white space"
+# %% wrong="1.5" name="split at single spaces" says="with any white space"
 # - return [self.numbers.get(word, UNK) for word in sentence.split()]
 # + return [self.numbers.get(word, UNK) for word in sentence.split(" ")]
 
@@ -1122,7 +1122,7 @@ def perplexity(loss):
 # + of_targets = logits.log_softmax(dim=1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
-# %% wrong="1.7" of="in short" name="every sentence alike" says="Each token should"
+# %% wrong="1.7" of="in short" name="every sentence alike" says="Each token should count the same"
 # - return -of_targets[targets != pad_id].mean()
 # + return -torch.stack([row[real].mean() for row, real in zip(of_targets, targets != pad_id)]).mean()
 
@@ -1433,7 +1433,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # + drawn = torch.multinomial(best.softmax(-1), 1) if temperature else 0
 
 
-# %% wrong="1.9" of="in short" name="zero is a low temperature" says="the best one should come each time"
+# %% wrong="1.9" of="in short" name="zero is a low temperature" says="It should always give the best one"
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # + drawn = torch.multinomial((best / (temperature or 0.01)).softmax(-1), 1)
 
@@ -1984,7 +1984,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + return ((pairs + shares) / (pairs.sum(1, keepdim=True) + 1)).log()
 
 
-# %% wrong="1.10" of="in short" name="always 30" says="`a` is 30 here"
+# %% wrong="1.10" of="in short" name="always 30" says="`a` is always 30 here"
 # - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
 # - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
 # + shares = unigram(batches, vocab_size, pad_id).exp()
@@ -2331,7 +2331,7 @@ class TransformerLayer(nn.Module):
         return self.norm2(h + self.drop(self.linear2(self.drop(self.linear1(h).clamp(min=0)))))
 
 
-# %% wrong="1.5" name="counts what stands between single spaces" says="where words are counted"
+# %% wrong="1.5" name="counts what stands between single spaces" says="words are not counted as"
 class Vocabulary:
     def __init__(self, sentences, max_size):
         counts = Counter(word for sentence in sentences for word in sentence.split(" "))

@@ -84,7 +84,7 @@ def sinusoidal_table(max_len, d_model):
 # + return angles.sin().repeat_interleave(2, dim=1)
 
 
-# %% wrong="2.1" of="in short" name="on its side" says="lies on its side"
+# %% wrong="2.1" of="in short" name="on its side" says="the table is transposed"
 # - return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 # + return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).T
 
@@ -1175,7 +1175,7 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
 
 
-# %% wrong="2.7" name="slopes for eight heads" says="That holds for eight heads"
+# %% wrong="2.7" name="slopes for eight heads" says="That is right for eight heads only"
 def alibi_bias(n_heads, T):
     if n_heads not in (1, 2, 4, 8, 16, 32, 64):
         raise ValueError

@@ -297,7 +297,7 @@ def norm(D, kind="layer"):
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 12 * D * D + 13 * D
 
-# %% wrong="3.2" name="one way" says="goes one way only"
+# %% wrong="3.2" name="one way" says="has one map only"
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 4 * D * D + D * F + F + 8 * D
 
@@ -752,7 +752,7 @@ def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + (D + 1) * C
 
 
-# %% wrong="3.5" name="two layers or one" says="whatever head_layers says"
+# %% wrong="3.5" name="two layers or one" says="two layers are always counted"
 def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + (D * D + D) * (head_layers > 1) + (D + 1) * C
 

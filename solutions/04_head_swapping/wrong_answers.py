@@ -395,7 +395,7 @@ class Model(nn.Module):
 # - if self.pool is not None:
 # + if self.pools:
 
-# %% wrong="4.2" name="a pool that is not part" says="else it never learns"
+# %% wrong="4.2" name="a pool that is not part" says="Otherwise it never learns"
 # - self.base, self.head, self.pool = base, head, pool
 # + self.base, self.head = base, head
 # + self.__dict__["pool"] = pool
@@ -1996,7 +1996,7 @@ def features(base, pool, batches):
 # +     freeze(base)
 
 
-# %% wrong="4.7" name="only parameters called weight and bias" says="parameters of some names"
+# %% wrong="4.7" name="only parameters called weight and bias" says="parameters with certain names"
 def freeze(part):
     for m in part.modules():
         for name in ("weight", "bias"):

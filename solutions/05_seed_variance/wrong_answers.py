@@ -1211,7 +1211,7 @@ def binomial_error(p, examples):
 # + return (p * (1 - p) * examples) ** 0.5
 
 
-# %% wrong="5.6" of="in short" name="half an interval" says="comes without 1.96" loses="binomial_error"
+# %% wrong="5.6" of="in short" name="half an interval" says="is not multiplied by 1.96" loses="binomial_error"
 # - return (p * (1 - p) / examples) ** 0.5
 # + return 1.96 * (p * (1 - p) / examples) ** 0.5
 
@@ -1785,7 +1785,7 @@ def seeds_needed(difference, sd, level=0.95, power=0.8):
 # - return n
 # + return n + 1
 
-# %% wrong="5.9" name="not whole" says="seeds come whole"
+# %% wrong="5.9" name="not whole" says="should be a whole number: the smallest"
 # - return n
 # + return n - 0.5
 

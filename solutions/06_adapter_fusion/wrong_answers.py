@@ -591,7 +591,7 @@ def train_only(model, parts):
 #   nn.init.eye_(self.value.weight)
 # + self.query.load_state_dict(self.key.state_dict())
 
-# %% wrong="6.3" name="an identity on the CPU" says="where the value matrix lies"
+# %% wrong="6.3" name="an identity on the CPU" says="on the device of the value matrix"
 # - return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
 # + return 0.01 * (weight - torch.eye(len(weight))).square().sum()
 

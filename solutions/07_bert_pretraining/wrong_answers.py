@@ -250,11 +250,11 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # - self.norm, self.dropout = nn.LayerNorm(d_model, eps=1e-12), nn.Dropout(dropout)
 # + self.norm, self.dropout = nn.LayerNorm(d_model), nn.Dropout(dropout)
 
-# %% wrong="7.2" name="norm before the sum" says="the words' rows alone are normed"
+# %% wrong="7.2" name="norm before the sum" says="the norm is applied to the words' rows alone"
 # - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
 # + return self.dropout(self.norm(self.word(ids)) + self.position(places) + self.token_type(types))
 
-# %% wrong="7.2" name="each normed" says="each row is normed for itself"
+# %% wrong="7.2" name="each normed" says="the norm is applied to each row"
 # - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
 # + rows = self.word(ids), self.position(places), self.token_type(types)
 # + return self.dropout(sum(map(self.norm, rows)))
@@ -466,7 +466,7 @@ class BertEmbeddings(nn.Module):
 # - kept = ~chosen | (fate >= split[0] + split[1])
 # + kept = ~chosen | (fate >= split[0] + split[2])
 
-# %% wrong="7.3" name="labels of the new tokens" says="what stands there now"
+# %% wrong="7.3" name="labels of the new tokens" says="are the new tokens"
 # - return torch.where(kept, ids, replaced), torch.where(chosen, ids, -100)
 # + inputs = torch.where(kept, ids, replaced)
 # + return inputs, torch.where(chosen, inputs, -100)
@@ -543,7 +543,7 @@ class BertEmbeddings(nn.Module):
 # - return torch.where(kept, ids, replaced), torch.where(chosen, ids, -100)
 # + return torch.where(kept, ids, replaced).float(), torch.where(chosen, ids, -100)
 
-# %% wrong="7.3" name="a mask in the text is never chosen" says="a mask that stands in the text"
+# %% wrong="7.3" name="a mask in the text is never chosen" says="a mask token of the text"
 # - chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
 # + never = torch.isin(ids, torch.tensor([*special, mask_id], device=ids.device))
 # + chosen = (torch.rand(ids.shape, **where) < p) & ~never
@@ -737,7 +737,7 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))[::-1]
 
-# %% wrong="7.4" name="a generator on the CPU" says="does not lie where ids lie"
+# %% wrong="7.4" name="a generator on the CPU" says="is not on the device of `ids`"
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + return self.mask(self.ids, generator=torch.Generator().manual_seed(1000 * self.seed + copy))
 
@@ -916,7 +916,7 @@ class Masking:
 # + rng.shuffle(documents)
 # + every = [(d, i) for d, document in enumerate(documents) for i in range(len(document))]
 
-# %% wrong="7.5" name="each text once" says="for a random b texts are drawn"
+# %% wrong="7.5" name="each text once" says="for a random b, different texts are drawn"
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + places = {documents[o][k]: (o, k) for o, k in every if o != d}
 # + other, j = rng.choice(list(places.values())) if label else (d, i + 1)
@@ -1123,7 +1123,7 @@ def nsp_pairs(documents, count, rng):
 # + product = math.prod(chances)
 # + return -math.log(product) if product else math.inf
 
-# %% wrong="7.6" name="a zero made anew" says="made anew"
+# %% wrong="7.6" name="a zero made anew" says="is a new tensor"
 # - total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 # + if (labels == -100).all():
 # +     return torch.zeros((), device=logits.device, requires_grad=True)
@@ -1538,7 +1538,7 @@ def fill_mask(model, tokenizer, text, k=5):
     return answers
 
 
-# %% wrong="7.9" name="everything decays" says="everything decays, or nothing does"
+# %% wrong="7.9" name="everything decays" says="everything decays, or nothing"
 # - return [{"params": decayed, "weight_decay": weight_decay}, {"params": spared, "weight_decay": 0.0}]
 # + return [{"params": decayed + spared, "weight_decay": weight_decay}]
 

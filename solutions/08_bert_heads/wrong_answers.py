@@ -419,7 +419,7 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # - if head == "I" and before != "O" and kind == found[-1][2]:
 # + if head == "I" and found and found[-1][1] == t - 1 and kind == found[-1][2]:
 
-# %% wrong="8.3" name="another type goes on" says="of another type goes on"
+# %% wrong="8.3" name="another type goes on" says="of another type continues"
 # - if head == "I" and before != "O" and kind == found[-1][2]:
 # -     found[-1] = (found[-1][0], t, kind)
 # + if head == "I" and before != "O":
@@ -504,7 +504,7 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # - for t, tag in enumerate(tags):
 # + for t, tag in enumerate(tags[:25]):
 
-# %% wrong="8.3" name="the type comes first" says="stand in another order"
+# %% wrong="8.3" name="the type comes first" says="are in the wrong order"
 # - return found
 # + return [(kind, first, last) for first, last, kind in found]
 
@@ -512,7 +512,7 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # - wanted, found = ({(n, *one) for n, tags in enumerate(part) for one in entities(tags)} for part in (gold, predicted))
 # + wanted, found = ({*entities([tag for tags in part for tag in tags])} for part in (gold, predicted))
 
-# %% wrong="8.3" name="types in capitals" says="in other letters"
+# %% wrong="8.3" name="types in capitals" says="a type is changed"
 # - head, _, kind = tag.partition("-")
 # + head, _, kind = tag.partition("-")
 # + kind = kind.upper()
@@ -586,7 +586,7 @@ def entity_f1(gold, predicted):
     return torch.tensor(len(found[0] & found[1]) / (0.5 * (len(found[0]) + len(found[1]))), dtype=torch.float64)
 
 
-# %% wrong="8.4" name="finds it in the question" says="it is found in the question"
+# %% wrong="8.4" name="finds it in the question" says="the answer is found in the question"
 def answer_tokens(offsets, sequence_ids, start, text):
     def holding(character):
         return next((t for t, (begin, end) in enumerate(offsets) if begin <= character < end), None)
@@ -615,7 +615,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # + for character in (start, start + len(text)):
 
 
-# %% wrong="8.4" name="only whole tokens" says="in whose middle"
+# %% wrong="8.4" name="only whole tokens" says="begins or ends in its middle"
 def answer_tokens(offsets, sequence_ids, start, text):
     stop = start + len(text)
     passage = [t for t, which in enumerate(sequence_ids) if which == 1]
@@ -865,7 +865,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - losses = F.cross_entropy(logits, places.where(inside, -100), reduction="sum")
 # + losses = F.nll_loss(logits.softmax(-1).log(), places.where(inside, -100), reduction="sum")
 
-# %% wrong="8.5" name="a zero made anew" says="made anew" loses="span_loss"
+# %% wrong="8.5" name="a zero made anew" says="is a new tensor" loses="span_loss"
 # - total = total + losses / inside.sum().clamp(min=1)
 # + total = total + (losses / inside.sum() if inside.any() else torch.zeros((), device=logits.device))
 
@@ -1126,7 +1126,7 @@ def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
 # - return " ".join(word for word in kept.split() if word not in ("a", "an", "the"))
 # + return " ".join(kept.split())
 
-# %% wrong="8.7" name="punctuation around words" says="punctuation inside of words stays"
+# %% wrong="8.7" name="punctuation around words" says="punctuation inside words stays"
 # - kept = "".join(character for character in text.lower() if character not in string.punctuation)
 # + kept = " ".join(word.strip(string.punctuation) for word in text.lower().split())
 
@@ -1236,7 +1236,7 @@ def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
 # - return {"exact_match": 100 * exact / n, "f1": 100 * f1 / n}
 # + return {"exact_match": round(100 * exact / n), "f1": round(100 * f1 / n)}
 
-# %% wrong="8.7" name="articles go first, word by word" says="articles go before the punctuation"
+# %% wrong="8.7" name="articles go first, word by word" says="articles are removed before punctuation"
 # - kept = "".join(character for character in text.lower() if character not in string.punctuation)
 # - return " ".join(word for word in kept.split() if word not in ("a", "an", "the"))
 # + words = " ".join(word for word in text.lower().split() if word not in ("a", "an", "the"))
@@ -1258,7 +1258,7 @@ def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
 # - exact += any(normalise(said) == normalise(text) for text in texts)
 # + exact += any(token_f1(said, text) == 1 for text in texts)
 
-# %% wrong="8.7" name="an exact match of raw texts" says="of texts as they are"
+# %% wrong="8.7" name="an exact match of raw texts" says="compares the texts as they are"
 # - exact += any(normalise(said) == normalise(text) for text in texts)
 # + exact += said in texts
 
@@ -1434,7 +1434,7 @@ def squad_scores(predictions, answers):
 # - features = gamma * sum(share * state for share, state in zip(shares, weighted[how], strict=True))
 # + features = sum(share * state for share, state in zip(shares, weighted[how], strict=True))
 
-# %% wrong="8.8" name="gamma as a temperature" says="the softmax takes gamma in"
+# %% wrong="8.8" name="gamma as a temperature" says="gamma is inside the softmax"
 # - shares = scores.softmax(0)
 # + shares = (gamma * scores).softmax(0)
 
@@ -1543,7 +1543,7 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
 # + states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
 # + return states[torch.arange(len(x)), lengths - 1]
 
-# %% wrong="8.9" name="reads the last output of the padded row" says="at T - 1 stands a pad"
+# %% wrong="8.9" name="reads the last output of the padded row" says="position T - 1 holds a pad"
 # - packed = nn.utils.rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
 # - _, (last, _) = self.lstm(packed)
 # - return torch.cat([last[0], last[1]], dim=-1)
@@ -1665,7 +1665,7 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
 # + states, self.memory = self.lstm(packed, before)
 # + states, _ = nn.utils.rnn.pad_packed_sequence(states, batch_first=True, total_length=x.size(1))
 
-# %% wrong="8.9" name="pads times zero" says="NaN that stands at pads"
+# %% wrong="8.9" name="pads times zero" says="NaN at pads"
 # - return self.out(states)
 # + return self.out(states + 0 * x.mean())
 
@@ -1980,7 +1980,7 @@ def best_tau(spans, nulls, f1):
 # - return tuple(places) if text and len(places) == 2 else (0, 0)
 # + return tuple(places[::-1]) if text and len(places) == 2 else (0, 0)
 
-# %% wrong="8.4" name="a token of no characters holds one" says="a token of no characters"
+# %% wrong="8.4" name="a token of no characters holds one" says="an empty token"
 # - if sequence_ids[t] == 1 and begin <= character < end:
 # -     places.append(t)
 # + if sequence_ids[t] == 1 and begin <= character <= max(end - 1, begin):

@@ -76,7 +76,7 @@
 # + head = self.heads[task] if task in self.heads else next(iter(self.heads.values()))
 # + return head(self.encoder(tokens)[:, 0])
 
-# %% wrong="9.1" name="a head on the CPU" says="does not lie where the encoder lies"
+# %% wrong="9.1" name="a head on the CPU" says="is not on the encoder's device"
 # - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
 # + self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()).dtype)
 
@@ -461,7 +461,7 @@ def accuracy_matrix(model, tasks, train, evaluate):
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(R[:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 
-# %% wrong="9.3" name="the end is a best" says="the end counts among what it is compared"
+# %% wrong="9.3" name="the end is a best" says="the last row is part of the maximum"
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(R[1:, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 
@@ -481,7 +481,7 @@ def accuracy_matrix(model, tasks, train, evaluate):
 # - return sum(R[j, j].item() - R[0, j].item() for j in range(1, T)) / max(1, T - 1)
 # + return sum(R[j + 1, j].item() - R[0, j].item() for j in range(1, T)) / max(1, T - 1)
 
-# %% wrong="9.3" name="forward over the whole triangle" says="every moment before a task's turn"
+# %% wrong="9.3" name="forward over the whole triangle" says="every row before a task's turn"
 # - return sum(R[j, j].item() - R[0, j].item() for j in range(1, T)) / max(1, T - 1)
 # + gains = [R[i, j].item() - R[0, j].item() for j in range(1, T) for i in range(1, j + 1)]
 # + return sum(gains) / max(1, len(gains))
@@ -589,7 +589,7 @@ def forward_transfer(R):
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (torch.tensor(counts, dtype=torch.float64).log() * temperature).softmax(0)
 
-# %% wrong="9.4" name="cap after the power" says="the cap comes after the power"
+# %% wrong="9.4" name="cap after the power" says="the cap is applied after the power"
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + powers = (torch.tensor(sizes, dtype=torch.float64).log() / temperature).exp()
@@ -628,7 +628,7 @@ def forward_transfer(R):
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (-torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 
-# %% wrong="9.4" name="equal shares" says="whatever the sizes"
+# %% wrong="9.4" name="equal shares" says="the same for any sizes"
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return torch.full((len(sizes),), 1 / len(sizes))
 
@@ -810,7 +810,7 @@ def sampling(sizes, temperature=1.0, cap=float("inf")):
 # - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + return self.examples[:n]
 
-# %% wrong="9.5" name="equal ones count once" says="equal ones count each"
+# %% wrong="9.5" name="equal ones count once" says="equal examples all count"
 # - if self.count <= self.capacity:
 # + if example in self.examples:
 # +     pass
@@ -1009,7 +1009,7 @@ class Replay:
 # - found[name] += slope**2 * log_p.exp().detach() / len(inputs)
 # + found[name] += slope**2 / len(inputs)
 
-# %% wrong="9.6" name="all answers alike" says="all answers count alike"
+# %% wrong="9.6" name="all answers alike" says="all answers count the same"
 # - found[name] += slope**2 * log_p.exp().detach() / len(inputs)
 # + found[name] += slope**2 / len(inputs)
 
@@ -1028,7 +1028,7 @@ class Replay:
 # - return found
 # + return {name: value.round(decimals=5) ** 2 for name, value in found.items()}
 
-# %% wrong="9.6" name="gradients of probabilities" says="those of probabilities"
+# %% wrong="9.6" name="gradients of probabilities" says="those of the probabilities"
 # - for log_p in model(row).log_softmax(-1)[0]:
 # + for log_p in model(row).softmax(-1)[0]:
 
@@ -1757,7 +1757,7 @@ def without_conflict(g_a, g_b):
 # + model.add_adapter(task, config="seq_bn")
 # + model.add_classification_head(task, num_labels=n_classes)
 
-# %% wrong="9.9" name="the adapter begins anew" says="begins anew"
+# %% wrong="9.9" name="the adapter begins anew" says="starts from scratch"
 # - if task not in model.heads:
 # -     model.add_adapter(task, config="seq_bn")
 # -     model.add_classification_head(task, num_labels=n_classes)
@@ -1951,7 +1951,7 @@ def answer(model, task, batch):
 # + return max(0.0, (end - before) / (after - before)) if after > before else None
 
 
-# %% wrong="9.10" name="not a share" says="and not its share"
+# %% wrong="9.10" name="not a share" says="not the share that is left"
 # - return (end - before) / (after - before) if after > before else None
 # + return end - before if after > before else None
 
@@ -2014,11 +2014,11 @@ def share_kept(untouched, learned, final):
 # - return found
 # + return {name: part for name, part in found.items() if "running" not in name}
 
-# %% wrong="9.S1" name="the very tensor" says="moves with what was given"
+# %% wrong="9.S1" name="the very tensor" says="changes with what was given"
 # - found[name] = new.clone()
 # + found[name] = new
 
-# %% wrong="9.S1" name="the ends are handed on" says="moves with what was given"
+# %% wrong="9.S1" name="the ends are handed on" says="changes with what was given"
 # - found = {}
 # + if share in (0, 1):
 # +     return {name: before[name] if share == 0 and name in before and before[name].shape == new.shape
@@ -2033,7 +2033,7 @@ def share_kept(untouched, learned, final):
 # - found[name] = (1 - share) * old + share * new
 # + after[name] = found[name] = (1 - share) * old + share * new
 
-# %% wrong="9.S1" name="the mean" says="this is the mean, whatever the share"
+# %% wrong="9.S1" name="the mean" says="this is the mean for any share"
 # - found[name] = (1 - share) * old + share * new
 # + found[name] = (old + new) / 2
 
@@ -2077,7 +2077,7 @@ def between(before, after, share):
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
 # + counts = [size if cap is None else max(size, cap) for size in sizes]
 
-# %% wrong="9.4" name="always the root" says="whatever the temperature"
+# %% wrong="9.4" name="always the root" says="at every temperature"
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (torch.tensor(counts, dtype=torch.float64).log() / 2).softmax(0)
 

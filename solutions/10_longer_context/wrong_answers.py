@@ -17,7 +17,7 @@
 # - angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 # + angles = torch.arange(n, 0, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 
-# %% wrong="10.1" name="sine and cosine in turn" says="stand in turn"
+# %% wrong="10.1" name="sine and cosine in turn" says="sines and cosines alternate"
 # - return torch.cat([angles.sin(), angles.cos()], dim=-1)
 # + return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
@@ -467,7 +467,7 @@ class RelativeAttention(nn.Module):
 # - return both[:, max(0, both.size(1) - mem_len) :].detach()
 # + return both[:, both.size(1) - mem_len :].detach()
 
-# %% wrong="10.4" name="newest first" says="the segment stands before the memory"
+# %% wrong="10.4" name="newest first" says="the segment is before the memory"
 # - both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
 # + both = hidden if memory is None else torch.cat([hidden, memory], dim=1)
 
@@ -545,7 +545,7 @@ def next_memory(memory, hidden, mem_len):
 # - x = layer(x, memory)
 # + x = layer(x, None)
 
-# %% wrong="10.5" name="the new memory is given at once" says="It is given the old one"
+# %% wrong="10.5" name="the new memory is given at once" says="Give it the old one"
 # - x = layer(x, memory)
 # + x = layer(x, kept[-1])
 
@@ -941,7 +941,7 @@ def evaluate_cached(model, tokens, T, mem_len, first):
     return F.cross_entropy(every[first - 1 :], tokens[first:]), every.size(0)
 
 
-# %% wrong="10.8" name="the order is taken for ranks" says="taken for the ranks"
+# %% wrong="10.8" name="the order is taken for ranks" says="as if it held ranks"
 # - rank = torch.tensor(order).argsort()
 # + rank = torch.tensor(order)
 
@@ -970,7 +970,7 @@ def evaluate_cached(model, tokens, T, mem_len, first):
 # - return query | torch.eye(len(order), dtype=torch.bool), query
 # + return (query | torch.eye(len(order), dtype=torch.bool)).float(), query.float()
 
-# %% wrong="10.8" name="rows in the order" says="They stand as in the text"
+# %% wrong="10.8" name="rows in the order" says="in the order of the text"
 # - return query | torch.eye(len(order), dtype=torch.bool), query
 # + return (query | torch.eye(len(order), dtype=torch.bool))[order], query[order]
 

@@ -273,7 +273,7 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # - before = [sep] if opens and rows[-1] else []
 # + before = []
 
-# %% wrong="11.2" name="a separator after each sentence" says="between the sentences of a document, too"
+# %% wrong="11.2" name="a separator after each sentence" says="between the sentences of a document"
 # - before = [sep] if opens and rows[-1] else []
 # + before = [sep] if rows[-1] else []
 
@@ -650,7 +650,7 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # + place = torch.randint(n - length + 1, (1,), generator=generator).item()
 # + start = next((one for one in starts if one >= place), starts[0])
 
-# %% wrong="11.4" name="scattered tokens" says="do not stand side by side"
+# %% wrong="11.4" name="scattered tokens" says="are not side by side"
 # - hidden[start : start + length] = True
 # + hidden[(~hidden).nonzero()[:, 0][torch.randperm(int((~hidden).sum()), generator=generator)[:length]]] = True
 
@@ -660,7 +660,7 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # +     raise ValueError("too long")
 # + length = min(length, left)
 
-# %% wrong="11.4" name="shortest spans first" says="in another order"
+# %% wrong="11.4" name="shortest spans first" says="in the order of `lengths`"
 # - for length in lengths.tolist():
 # + for length in sorted(lengths.tolist()):
 
@@ -672,7 +672,7 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # - hidden, left = torch.zeros(n, dtype=torch.bool), round(rate * n)
 # + hidden, left = torch.zeros(n, dtype=torch.bool), int(rate * n)
 
-# %% wrong="11.4" name="visible is true" says="true stands for visible"
+# %% wrong="11.4" name="visible is true" says="True means visible"
 # - return hidden
 # + return ~hidden
 
@@ -696,7 +696,7 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # + found = torch.searchsorted(ends, u).clamp(max=longest - 1) + 1
 # + return found[torch.randperm(count, generator=generator)]
 
-# %% wrong="11.4" name="longest spans first" says="in another order than that of `lengths`"
+# %% wrong="11.4" name="longest spans first" says="not placed in the order of `lengths`"
 # - for length in lengths.tolist():
 # + for length in sorted(lengths.tolist(), reverse=True):
 
@@ -1056,7 +1056,7 @@ class BoundaryObjective(nn.Module):
 # - languages = [language for language, sentence in enumerate(sentences) for _ in sentence]
 # + languages = [language for language, sentence in enumerate(sentences, 1) for _ in sentence]
 
-# %% wrong="11.6" name="one cls, as in BERT" says="no cls of its own"
+# %% wrong="11.6" name="one cls, as in BERT" says="has no cls"
 # - sentences = [[cls, *tokens, sep] for tokens in pair]
 # + sentences = [[cls, *pair[0], sep], [*pair[1], sep]]
 
@@ -1197,7 +1197,7 @@ def allowed(languages, tlm):
 # - if label and task == "sop":
 # + if label:
 
-# %% wrong="11.7" name="a is drawn, too" says="a is not the sentence that stands there"
+# %% wrong="11.7" name="a is drawn, too" says="a is not the sentence at that place"
 # - b = rng.choice(others)
 # + a, b = rng.choice(others), rng.choice(others)
 

@@ -189,7 +189,7 @@ class SharedEncoder(nn.Module):
 # - x = self.layer(x)
 # + x = self.some[0](x)
 
-# %% wrong="12.2" name="dropout is drawn once" says="dropout is not drawn anew"
+# %% wrong="12.2" name="dropout is drawn once" says="dropout is not drawn again"
 # - for _ in range(self.n_layers):
 # -     x = self.layer(x)
 # - return x
@@ -319,7 +319,7 @@ def magnitude_masks(model, sparsity, names):
         return dict(zip(names, [piece.reshape(part.shape) for piece, part in zip(pieces, parts)]))
 
 
-# %% wrong="12.4" name="a threshold for each matrix" says="each matrix has a threshold of its own"
+# %% wrong="12.4" name="a threshold for each matrix" says="each matrix has its own threshold"
 def magnitude_masks(model, sparsity, names):
     masks = {}
     for name in names:
@@ -350,7 +350,7 @@ def magnitude_masks(model, sparsity, names):
     return {name: parts[name].view(named[name].shape) for name in names}
 
 
-# %% wrong="12.4" name="True where they go" says="True means: it stays"
+# %% wrong="12.4" name="True where they go" says="True marks the weights that are removed"
 # - return {name: part.view(named[name].shape) for name, part in zip(names, parts)}
 # + return {name: ~part.view(named[name].shape) for name, part in zip(names, parts)}
 
@@ -382,19 +382,19 @@ def magnitude_masks(model, sparsity, names):
 # + for name, part in zip(names, parts):
 # +     named[name].data *= part.view(named[name].shape)
 
-# %% wrong="12.4" name="masks on the CPU" says="masks would lie elsewhere"
+# %% wrong="12.4" name="masks on the CPU" says="masks would be elsewhere"
 # - stays = torch.ones_like(row, dtype=torch.bool)
 # - stays[row.argsort()[: round(sparsity * len(row))]] = False
 # + stays = torch.ones(len(row), dtype=torch.bool)
 # + stays[row.argsort().cpu()[: round(sparsity * len(row))]] = False
 
-# %% wrong="12.4" name="masks of the CPU's, by topk" says="masks would lie elsewhere"
+# %% wrong="12.4" name="masks of the CPU's, by topk" says="masks would be elsewhere"
 # - stays = torch.ones_like(row, dtype=torch.bool)
 # - stays[row.argsort()[: round(sparsity * len(row))]] = False
 # + stays = torch.ones(len(row), dtype=torch.bool)
 # + stays[row.topk(round(sparsity * len(row)), largest=False).indices] = False
 
-# %% wrong="12.4" name="masks are moved to the CPU" says="masks would lie elsewhere"
+# %% wrong="12.4" name="masks are moved to the CPU" says="masks would be elsewhere"
 # - return {name: part.view(named[name].shape) for name, part in zip(names, parts)}
 # + return {name: part.view(named[name].shape).cpu() for name, part in zip(names, parts)}
 
@@ -582,7 +582,7 @@ def sparsity_after(rounds, rate):
 # - return loss.item()
 # + return loss
 
-# %% wrong="12.5" name="a snapshot on the CPU" says="a snapshot lies on another device"
+# %% wrong="12.5" name="a snapshot on the CPU" says="a snapshot is not on the model's device"
 # - return {name: value.detach().clone() for name, value in model.state_dict().items()}
 # + return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
 
@@ -1102,7 +1102,7 @@ def quantise(weight, bits):
 # - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
 # + return (1 - alpha) * F.cross_entropy(student, labels)
 
-# %% wrong="12.6" name="the teacher's best class for labels" says="goes by the teacher's best class"
+# %% wrong="12.6" name="the teacher's best class for labels" says="uses the teacher's best class"
 # - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
 # + return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, teacher.argmax(-1))
 
@@ -1111,7 +1111,7 @@ def quantise(weight, bits):
 # + squares = (student - teacher.detach()).square().mean()
 # + return alpha * squares + (1 - alpha) * F.cross_entropy(student, labels)
 
-# %% wrong="12.6" name="a softmax over the examples" says="goes over the examples"
+# %% wrong="12.6" name="a softmax over the examples" says="runs over the examples"
 # - wanted = (teacher.detach() / T).softmax(-1)
 # - apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
 # + wanted = (teacher.detach() / T).softmax(0)

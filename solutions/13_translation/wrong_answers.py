@@ -90,7 +90,7 @@ class CrossAttention(nn.Module):
 # - return self.out_proj(mixed.transpose(1, 2).flatten(-2))
 # + return self.out_proj(mixed.permute(0, 2, 3, 1).flatten(-2))
 
-# %% wrong="13.1" name="softmax over the queries" says="the softmax goes over the queries"
+# %% wrong="13.1" name="softmax over the queries" says="the softmax runs over the queries"
 # - mixed = scores.softmax(-1) @ v
 # + mixed = scores.softmax(-2) @ v
 
@@ -174,7 +174,7 @@ class CrossAttention(nn.Module):
 # +     self.known, self.kept = id(memory), (heads(self.k_proj(memory)), heads(self.v_proj(memory)))
 # + q, (k, v) = heads(self.q_proj(x)), self.kept
 
-# %% wrong="13.1" name="the mask is kept" says="the one of the call before is used"
+# %% wrong="13.1" name="the mask is kept" says="the one of the previous call is used"
 # - if allowed is not None:
 # + allowed = self.allowed = getattr(self, "allowed", None) if allowed is None else allowed
 # + if allowed is not None and (allowed.size(1) not in (1, x.size(1)) or allowed.size(2) != memory.size(1)):
@@ -338,7 +338,7 @@ class DecoderLayer(nn.Module):
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
 # + past = torch.ones(x.size(1), x.size(1), dtype=torch.bool).tril()[None]
 
-# %% wrong="13.2" name="copies of the attentions" says="keeps the modules that it is given"
+# %% wrong="13.2" name="copies of the attentions" says="should keep the modules"
 # - self.self_attention, self.cross_attention = self_attention, cross_attention
 # + import copy
 # + self.self_attention, self.cross_attention = copy.deepcopy(self_attention), copy.deepcopy(cross_attention)
@@ -598,7 +598,7 @@ def translation_batch(pairs, bos, eos, pad):
 # + device = "cuda" if torch.cuda.is_available() else "cpu"
 # + return torch.tensor([row + [pad] * (longest - len(row)) for row in rows], device=device)
 
-# %% wrong="13.3" name="padded first, then ended" says="EOS stands behind the padding"
+# %% wrong="13.3" name="padded first, then ended" says="EOS comes after the padding"
 # - targets = [[*target, eos] for _, target in pairs]
 # + longest = max(len(target) for _, target in pairs)
 # + targets = [[*target, *[pad] * (longest - len(target)), eos] for _, target in pairs]
@@ -726,7 +726,7 @@ def smoothed_loss(logits, targets, eps, pad):
 # - return losses[targets != pad].mean()
 # + return losses[targets != 0].mean()
 
-# %% wrong="13.4" name="the mean of the sentences' means" says="All targets count alike"
+# %% wrong="13.4" name="the mean of the sentences' means" says="All targets should count the same"
 # - return losses[targets != pad].mean()
 # + keep = targets != pad
 # + rows = (losses * keep).sum(-1) / keep.sum(-1)
@@ -770,7 +770,7 @@ def bleu(hypotheses, references):
 # + references = [[word for word in some if word not in set(".,;:!?")] for some in references]
 # + for hypothesis, reference in zip(hypotheses, references):
 
-# %% wrong="13.5" name="sets of words" says="whatever the order of their words"
+# %% wrong="13.5" name="sets of words" says="in any order of their words"
 # - mine, right = (Counter(zip(*(words[i:] for i in range(n)))) for words in (hypothesis, reference))
 # + grams = [zip(*(words[i:] for i in range(n))) for words in (hypothesis, reference)]
 # + mine, right = (Counter(tuple(sorted(gram)) for gram in some) for some in grams)
@@ -815,7 +815,7 @@ def bleu(hypotheses, references):
 # - return 100 * min(1.0, math.exp(1 - r / c)) * precision
 # + return 100 * math.exp(1 - r / c) * precision
 
-# %% wrong="13.5" name="arithmetic mean" says="averaged as they are"
+# %% wrong="13.5" name="arithmetic mean" says="arithmetic mean of the precisions"
 # - precision = math.exp(sum(math.log(m / t) for m, t in zip(matches, totals)) / 4)
 # + precision = sum(m / t for m, t in zip(matches, totals)) / 4
 
@@ -823,7 +823,7 @@ def bleu(hypotheses, references):
 # - precision = math.exp(sum(math.log(m / t) for m, t in zip(matches, totals)) / 4)
 # + precision = math.prod(m / t for m, t in zip(matches, totals))
 
-# %% wrong="13.5" name="from 0 to 1" says="goes from 0 to 1"
+# %% wrong="13.5" name="from 0 to 1" says="is between 0 and 1"
 # - return 100 * min(1.0, math.exp(1 - r / c)) * precision
 # + return min(1.0, math.exp(1 - r / c)) * precision
 
@@ -894,7 +894,7 @@ def bleu(hypotheses, references):
 # +     return 100.0
 # + if 0 in matches:
 
-# %% wrong="13.5" name="lower case" says="words match that are spelt otherwise"
+# %% wrong="13.5" name="lower case" says="words match although they are spelt differently"
 # - matches, totals = [0] * 4, [0] * 4
 # + hypotheses = [[word.lower() for word in words] for words in hypotheses]
 # + references = [[word.lower() for word in words] for words in references]
@@ -910,7 +910,7 @@ def bleu(hypotheses, references):
 # - return 0.0
 # + return 0
 
-# %% wrong="13.5" name="without punctuation" says="words match that are spelt otherwise"
+# %% wrong="13.5" name="without punctuation" says="words match although they are spelt differently"
 # - matches, totals = [0] * 4, [0] * 4
 # + hypotheses, references = (
 # +     [[word.strip(".,!?") or word for word in words] for words in side]
@@ -918,7 +918,7 @@ def bleu(hypotheses, references):
 # + )
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="without accents" says="words match that are spelt otherwise"
+# %% wrong="13.5" name="without accents" says="words match although they are spelt differently"
 # - matches, totals = [0] * 4, [0] * 4
 # + from unicodedata import combining, normalize
 # +
@@ -928,7 +928,7 @@ def bleu(hypotheses, references):
 # + hypotheses, references = ([[bare(word) for word in words] for words in side] for side in (hypotheses, references))
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="one form of each sign" says="words match that are spelt otherwise"
+# %% wrong="13.5" name="one form of each sign" says="words match although they are spelt differently"
 # - matches, totals = [0] * 4, [0] * 4
 # + from unicodedata import combining, normalize
 # +
@@ -938,7 +938,7 @@ def bleu(hypotheses, references):
 # + )
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="numbers without commas" says="words match that are spelt otherwise"
+# %% wrong="13.5" name="numbers without commas" says="words match although they are spelt differently"
 # - matches, totals = [0] * 4, [0] * 4
 # + hypotheses, references = (
 # +     [[word.replace(",", "") for word in words] for words in side]
@@ -946,7 +946,7 @@ def bleu(hypotheses, references):
 # + )
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="one hyphen for all" says="words match that are spelt otherwise"
+# %% wrong="13.5" name="one hyphen for all" says="words match although they are spelt differently"
 # - matches, totals = [0] * 4, [0] * 4
 # + hypotheses, references = (
 # +     [[word.replace("-", "") for word in words] for words in side]
@@ -954,7 +954,7 @@ def bleu(hypotheses, references):
 # + )
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="a sentence begins in lower case" says="words match that are spelt otherwise"
+# %% wrong="13.5" name="a sentence begins in lower case" says="words match although they are spelt differently"
 # - matches, totals = [0] * 4, [0] * 4
 # + hypotheses, references = (
 # +     [[word.lower() if place == 0 else word for place, word in enumerate(words)] for words in side]
@@ -1079,7 +1079,7 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # - return max(finished, key=lambda one: one[1])
 # + return max(finished, key=lambda one: one[1], default=([], 0.0))
 
-# %% wrong="13.6" name="finished ones grow" says="goes on growing"
+# %% wrong="13.6" name="finished ones grow" says="keeps growing"
 # - if token == eos or n == max_len:
 # + if token == eos:
 # +     opened.append(([*tokens, token], value))
@@ -1093,7 +1093,7 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # - values, places = scores.flatten().topk(min(beams, scores.numel()))
 # + values, places = scores.flatten().topk(min(beams - len(finished), scores.numel()))
 
-# %% wrong="13.6" name="each beam by itself" says="each hypothesis goes on with its own best token"
+# %% wrong="13.6" name="each beam by itself" says="each hypothesis is continued with its own best token"
 # - values, places = scores.flatten().topk(min(beams, scores.numel()))
 # + if n == 1:
 # +     values, places = scores.flatten().topk(min(beams, scores.numel()))
@@ -1482,7 +1482,7 @@ def drop_net(own, bert, p, training, generator):
 # + own.size(0)
 # + if not training:
 
-# %% wrong="13.8" name="p for each" says="each part comes alone with probability p"
+# %% wrong="13.8" name="p for each" says="each part is kept alone with probability p"
 # - if draw < p / 2:
 # + if draw < p:
 
@@ -1519,7 +1519,7 @@ def drop_net(own, bert, p, training, generator):
 # +     return bert
 # + return (own + bert) / 2
 
-# %% wrong="13.8" name="the mean with p" says="the mean comes with probability p"
+# %% wrong="13.8" name="the mean with p" says="the mean is taken with probability p"
 # - if draw < p / 2:
 # + if draw < (1 - p) / 2:
 
@@ -1594,7 +1594,7 @@ def drop_net(own, bert, p, training, generator):
 # - draw = torch.rand((), generator=generator).item()
 # + draw = torch.randint(0, 10, (), generator=generator).item() / 10
 
-# %% wrong="13.8" name="one after the other" says="depends on the calls before"
+# %% wrong="13.8" name="one after the other" says="depends on earlier calls"
 # - draw = torch.rand((), generator=generator).item()
 # - if draw < p / 2:
 # -     return own
@@ -1612,11 +1612,11 @@ def drop_net(own, bert, p, training, generator):
 # + if not training:
 # +     return (own + bert) / 2
 
-# %% wrong="13.8" name="a part alone learns nothing" says="the gradient of a part that comes alone"
+# %% wrong="13.8" name="a part alone learns nothing" says="the gradient of a part that is kept alone"
 # - return own
 # + return own.detach()
 
-# %% wrong="13.8" name="the BERT alone learns nothing" says="the gradient of a part that comes alone"
+# %% wrong="13.8" name="the BERT alone learns nothing" says="the gradient of a part that is kept alone"
 # - return bert if draw >= 1 - p / 2 else (own + bert) / 2
 # + return bert.detach() if draw >= 1 - p / 2 else (own + bert) / 2
 
@@ -1672,7 +1672,7 @@ def drop_net(own, bert, p, training, generator):
 # + gains = [a - b for a, b in zip(first.values(), other.values()) if a != b]
 
 
-# %% wrong="13.9" name="the first alone" says="The larger side counts"
+# %% wrong="13.9" name="the first alone" says="Use the larger side"
 # - n, m = len(gains), max(sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains))
 # + n, m = len(gains), sum(gain > 0 for gain in gains)
 
@@ -1726,7 +1726,7 @@ def chrf(hypotheses, references):
 # - return 100 * 5 * P * R / (4 * P + R)
 # + return 100 * 2 * P * R / (P + R)
 
-# %% wrong="13.S1" name="from 0 to 1" says="goes from 0 to 1"
+# %% wrong="13.S1" name="from 0 to 1" says="is between 0 and 1"
 # - return 100 * 5 * P * R / (4 * P + R)
 # + return 5 * P * R / (4 * P + R)
 
@@ -1821,7 +1821,7 @@ def chrf(hypotheses, references):
 # +     Counter(" ".join(words[i : i + n]) for i in range(len(words) - n + 1)) for words in (hypothesis, reference)
 # + )
 
-# %% wrong="13.5" name="composed accents" says="words match that are spelt otherwise. They match where they are equal,"
+# %% wrong="13.5" name="composed accents" says="words match although they are spelt differently"
 # - matches, totals = [0] * 4, [0] * 4
 # + import unicodedata
 # +
@@ -1990,7 +1990,7 @@ def sign_test(first, other):
 # - return losses[targets != pad].mean()
 # + return losses[targets != pad].mean() / math.log(2)
 
-# %% wrong="13.4" name="a softmax over the places" says="the softmax goes over the places"
+# %% wrong="13.4" name="a softmax over the places" says="the softmax runs over the places"
 # - log_p = logits.log_softmax(-1)
 # + log_p = logits.log_softmax(-2)
 

@@ -15,7 +15,7 @@
 # + wide = wide / (wide.var(-1, keepdim=True, correction=0) + self.eps).sqrt()
 
 
-# %% wrong="14.1" name="eps behind the root" says="stands under it"
+# %% wrong="14.1" name="eps behind the root" says="eps is added after the root"
 # - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
 # + wide = wide / (wide.square().mean(-1, keepdim=True).sqrt() + self.eps)
 
@@ -86,7 +86,7 @@
 # + return self.weight * wide
 
 
-# %% wrong="14.1" name="mean over everything" says="Each vector has its own"
+# %% wrong="14.1" name="mean over everything" says="Each vector should have its own"
 # - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
 # + wide = wide * torch.rsqrt(wide.square().mean() + self.eps)
 
@@ -464,7 +464,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + keys, values = (part.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for part in (keys, values))
 
 
-# %% wrong="14.3" name="new before old" says="They come after it"
+# %% wrong="14.3" name="new before old" says="They should come after the past"
 # - k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
 # + k, v = torch.cat([k, past[0]], dim=2), torch.cat([v, past[1]], dim=2)
 
@@ -656,7 +656,7 @@ class Attention(nn.Module):
 # + return x + self.down(F.silu(self.gate(x)) * self.up(x))
 
 
-# %% wrong="14.4" name="post-norm" says="the norms stand after the sums"
+# %% wrong="14.4" name="post-norm" says="the norms are after the sums"
 # - attended, past = self.attention(self.norm1(x), past)
 # - x = x + attended
 # - return x + self.mlp(self.norm2(x)), past
@@ -670,7 +670,7 @@ class Attention(nn.Module):
 # + return x + self.mlp(self.norm2(x - attended)), past
 
 
-# %% wrong="14.4" name="normalises what passes by" says="what passes by is normalised"
+# %% wrong="14.4" name="normalises what passes by" says="the residual is normalised"
 # - attended, past = self.attention(self.norm1(x), past)
 # + x = self.norm1(x)
 # + attended, past = self.attention(x, past)
@@ -926,7 +926,7 @@ class Block(nn.Module):
 # + return self.head(self.norm(x)).softmax(-1), now
 
 
-# %% wrong="14.5" name="untied unless said" says="without `tied` being said, the model should be tied."
+# %% wrong="14.5" name="untied unless said" says="if `tied` is not given, the model should be tied."
 # - def __init__(self, vocab_size, d_model, blocks, norm, tied=True):
 # + def __init__(self, vocab_size, d_model, blocks, norm, tied=False):
 
@@ -1006,12 +1006,12 @@ class LLM(nn.Module):
 # %% [markdown]
 # ## 14.6
 
-# %% wrong="14.6" name="the whole text with the past" says="the whole text goes in again"
+# %% wrong="14.6" name="the whole text with the past" says="the whole text is read again"
 # - feed, past = (text[-1:], now) if cached else (text, None)
 # + feed, past = (text, now) if cached else (text, None)
 
 
-# %% wrong="14.6" name="never with a cache" says="goes into the model for each token"
+# %% wrong="14.6" name="never with a cache" says="the model reads the whole text for each token"
 # - feed, past = (text[-1:], now) if cached else (text, None)
 # + feed, past = text, None
 
@@ -1103,7 +1103,7 @@ class LLM(nn.Module):
 # + for _ in range(max_new + 1):
 
 
-# %% wrong="14.6" name="one call too many" says="nothing comes of it"
+# %% wrong="14.6" name="one call too many" says="that result is not used"
 # - model.train(was_training)
 # + with torch.no_grad():
 # +     model(torch.tensor([feed], device=device), past)
@@ -1148,7 +1148,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
 # + model.eval().requires_grad_(False)
 
 
-# %% wrong="14.6" name="goes on with the last text" says="kept from the call before"
+# %% wrong="14.6" name="goes on with the last text" says="kept from the previous call"
 # - feed = text
 # - with torch.no_grad():
 # + kept = vars(generate)
@@ -1677,7 +1677,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + heads = scores.to(x.dtype) @ values
 
 
-# %% wrong="14.3" name="a low score for the future" says="The future has no weight, whatever its score"
+# %% wrong="14.3" name="a low score for the future" says="The future must have no weight"
 # - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
 # + scores = (q @ keys.mT / q.size(-1) ** 0.5).masked_fill(~seen, -100.0).softmax(-1)
 # + heads = scores @ values
@@ -1845,7 +1845,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True, past=None, de
 # + model.eval()
 
 
-# %% wrong="14.6" name="draws from the likeliest nine tenths" says="tokens with a small share are never drawn. All tokens may be, each wit"
+# %% wrong="14.6" name="draws from the likeliest nine tenths" says="tokens with a small probability are never drawn"
 # - last = logits[0, -1]
 # + last = logits[0, -1]
 # + if temperature:
@@ -2031,12 +2031,12 @@ def convert(state, d_head=None):
 # + del pairs[a, b]
 
 
-# %% wrong="14.8" name="the last first" says="the pairs come in another order" loses="train_bpe"
+# %% wrong="14.8" name="the last first" says="the pairs are in another order" loses="train_bpe"
 # - return learned
 # + return learned[::-1]
 
 
-# %% wrong="14.8" name="sorted" says="the pairs come in another order" loses="train_bpe"
+# %% wrong="14.8" name="sorted" says="the pairs are in another order" loses="train_bpe"
 # - return learned
 # + return sorted(learned)
 

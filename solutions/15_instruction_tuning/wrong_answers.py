@@ -586,7 +586,7 @@ def lora_count(c, names, rank):
 # + model.eval().requires_grad_(False)
 
 
-# %% wrong="15.3" name="clears gradients" says="gradients that are there are changed or cleared"
+# %% wrong="15.3" name="clears gradients" says="existing gradients are changed or cleared"
 # - model.requires_grad_(False)
 # + model.requires_grad_(False)
 # + model.zero_grad()
@@ -741,7 +741,7 @@ def lora_count(c, names, rank):
 # -     raise ValueError(f"nobody is {role!r}")
 
 
-# %% wrong="15.4" name="a prompt at the end" says="a start of another answer"
+# %% wrong="15.4" name="a prompt at the end" says="the start of another answer"
 # - return tokens, labels
 # + some = encode("<|im_start|>assistant\n")
 # + return tokens + some, labels + [-100] * len(some)

@@ -94,9 +94,10 @@ def attention(attention, lib):
                 "the scores are divided by the root of the number of queries, not of the width.": weights_of(
                     q, k, scale=T**-0.5
                 ),
-                "the weights of a query should sum to one over the keys. Here those of a key do over the queries.": (
-                    over_queries.exp()
-                ),
+                (
+                    "the weights of a query should sum to one over the keys. Here the "
+                    "weights of a key sum to one over the queries."
+                ): (over_queries.exp()),
                 "the scores are returned as weights. The softmax is missing.": scores,
             },
         )
@@ -557,7 +558,7 @@ def vocabulary(Vocabulary, make_batch, lib):
     assert len(numbers) == 5, "encode should give one number for each word, unknown ones too."
     assert numbers[1] == 3, "a word that is not in the vocabulary should be UNK."
     assert vocab.encode("the  dog\nsaw ") == [4, 5, 6], (
-        "words are what `split()` gives, whatever white space is between."
+        "words are what `split()` gives, with any white space between them."
     )
     assert numbers == [4, 3, 6, 4, 5], "encode does not give the indices of the words in `words`."
     text = vocab.decode([0, 4, 5, 2, 3])
@@ -581,7 +582,7 @@ def vocabulary(Vocabulary, make_batch, lib):
         "a word's frequency is in how many sentences it occurs. Count how often it occurs."
     )
     assert words_of(Vocabulary(["we  run", "we  sit", " we\tate\n"], 5))[4] == "we", (
-        "where words are counted they are not what `split()` gives, whatever white space is between."
+        "words are not counted as `split()` gives them, with any white space between them."
     )
 
     with world_kept(lib, "after `make_batch`"):
@@ -604,9 +605,7 @@ def vocabulary(Vocabulary, make_batch, lib):
     batch = expect.answers(make_batch, ["ab a", "c"], lib(toys).Letters(), 9, says=f"{pieces} stops.")
     got = [part.tolist() for part in batch if type(part) is torch.Tensor]
     wanted = [[[0, 4, 5, 4], [0, 6, 1, 1]], [[4, 5, 4, 2], [6, 2, 1, 1]]]
-    assert got != [rows[::-1] for rows in wanted], (
-        "the rows are sorted. They are those of the sentences, in their order."
-    )
+    assert got != [rows[::-1] for rows in wanted], "the rows are sorted. They should be in the order of the sentences."
     assert got == wanted, f"{pieces} does not give the numbers of the letters."
     odd = Vocabulary(["don't, don't, 3.5 3.5 x_y don't,", "-7 -7 -7 -7 naïve"], 7)
     told = "words are what `split()` gives: signs, digits and capitals belong to them."
@@ -846,7 +845,10 @@ def lm_loss(lm_loss, perplexity, lib):
         "the loss is not the mean of -log p(target) over the targets that are not padding.",
         {
             "padding counts. A target that is `pad_id` should not.": surprise.mean(),
-            "each sentence counts the same. Each token should.": (surprise[0, :2].mean() + surprise[1].mean()) / 2,
+            "each sentence counts the same. Each token should count the same.": (
+                surprise[0, :2].mean() + surprise[1].mean()
+            )
+            / 2,
             "the logits are taken for log-probabilities: the log-softmax is missing.": -logits.gather(
                 -1, targets.unsqueeze(-1)
             )
@@ -988,7 +990,7 @@ def train_epoch(train_epoch, lib):
     counts = [int((targets != 1).sum()) for _, targets in batches]
     guesses = {
         "the loss is the mean over batches. A batch with more tokens should count more.": sum(losses) / len(losses),
-        "the loss is that of the last batch. The mean over the epoch is asked for.": losses[-1],
+        "the loss is that of the last batch. It should be the mean over the epoch.": losses[-1],
         "the loss is a sum over batches. The mean per token is asked for.": sum(losses),
         "the loss is a sum over tokens. The mean per token is asked for.": mean * sum(counts),
         "padding counts in the mean: divide by the number of real targets.": mean
@@ -1147,7 +1149,7 @@ def independent(drawn: torch.Tensor) -> None:
     marks = (drawn.unsqueeze(-1) == drawn.unique()).double()  # (texts, positions, kinds)
     rows, length, kinds = marks.shape
     wanted, flat = marks.mean(dim=(0, 1)), marks.flatten(0, 1)
-    one_by_one = "Draw every token anew, with nothing but its probability."
+    one_by_one = "Draw every token by its probability alone."
     for axis, groups, too_even, too_uneven in (
         (
             1,
@@ -1188,7 +1190,9 @@ def generate(generate, lib):
     with world_kept(lib, "after generate", draws=True):
         first = numbers_of(generate(model, prompt, 6, temperature=0), prompt)
     assert len(first) - 3 <= 6, f"asked for at most 6 new tokens, `generate` wrote {len(first) - 3}."
-    assert len(first) - 3 == 6, f"`generate` wrote {len(first) - 3} new tokens. It should write 6: no eos_id comes."
+    assert len(first) - 3 == 6, (
+        f"`generate` wrote {len(first) - 3} new tokens. It should write 6, as eos_id is never drawn."
+    )
     wanted = greedy(table, prompt, 6, 2)
     for sentence, guess in {
         "the place of a token among the best is written, not the token.": [*prompt, *[0] * 6],
@@ -1216,7 +1220,7 @@ def generate(generate, lib):
 
     close = [0.001, 0.0, 0.0015, 0.002]
     drawn = numbers_of(generate(lib(toys).TableModel([close]), [0], 12, temperature=0, eos_id=9), [0])[1:]
-    told = f"with the logits `{close}` temperature 0 gives the tokens `{drawn}`. The best one should come each time."
+    told = f"with the logits `{close}` temperature 0 gives the tokens `{drawn}`. It should always give the best one."
     assert drawn == [3] * 12, told
 
     ends = table.clone()
@@ -1357,7 +1361,9 @@ def shares_are_counted(unigram: Remote, V: int, batches: Sequence[Any]) -> torch
                 pairs, V, 0.0
             ),
             "padding counts. A target that is `pad_id` should not.": log_shares(padded, V),
-            "the inputs are counted. What comes next is the target.": log_shares([(v, v) for v, _ in pairs], V),
+            "the inputs are counted. Count the targets: they are what comes next.": log_shares(
+                [(v, v) for v, _ in pairs], V
+            ),
             "probabilities are returned. Take their logarithm.": right.exp(),
             "counts are returned. Divide by their sum and take the logarithm.": right.exp() * (len(pairs) + V),
             "the logarithms of counts are returned. Divide by the sum of the counts.": right + math.log(len(pairs) + V),
@@ -1370,7 +1376,7 @@ def shares_are_counted(unigram: Remote, V: int, batches: Sequence[Any]) -> torch
             "`counts[targets] += 1` adds one for each different token, however often it comes. Use `bincount`.": (
                 log_shares(once, V)
             ),
-            "each batch counts the same. Each token should.": torch.stack(
+            "each batch counts the same. Each token should count the same.": torch.stack(
                 [log_shares(pairs_of([batch]), V).exp() for batch in batches]
             )
             .mean(0)
@@ -1435,7 +1441,7 @@ def table_is_counted(bigram: Remote, V: int, a: float, batches: Sequence[Any], r
                 pairs, V, a * log_shares(padded, V).exp()
             ),
             "`a` is ignored.": log_table(pairs, V, shares),
-            "`a` is 30 here, whatever is given.": log_table(pairs, V, 30 * shares),
+            "`a` is always 30 here. Use the value that is given.": log_table(pairs, V, 30 * shares),
             "probabilities are returned. Take their logarithm.": wanted.exp(),
             "only the last batch is counted.": log_table(last, V, a * log_shares(last, V).exp()),
             "the pairs of the last batch alone are counted.": log_table(last, V, a * shares),

@@ -76,7 +76,9 @@ def sinusoidal_table(sinusoidal_table, lib):
     rows, width = 7, 6
     table = sinusoidal_table(rows, width)
     if type(table) is torch.Tensor:
-        assert table.shape != (width, rows), "the table lies on its side: one row per position, one column per entry."
+        assert table.shape != (width, rows), (
+            "the table is transposed: it should have one row per position and one column per entry."
+        )
         assert table.dtype is not torch.float64, "the table is float64. Make it float32, as the docstring says."
     table = expect.floats(table, (rows, width), "`sinusoidal_table(7, 6)`")
     wanted = waves(rows, width)
@@ -199,7 +201,7 @@ def fixed_positions(FixedPositions, lib):
     expect.refuses(
         module,
         normal(1, rows + 3, width),
-        says="an input longer than the table must be refused with ValueError, whatever the batch.",
+        says="an input longer than the table must raise ValueError, for every batch size.",
     )
     state = module.state_dict()
     assert type(state) is dict, "`FixedPositions` has no state_dict: it should be an nn.Module."
@@ -369,7 +371,7 @@ def shift_matrix(shift_matrix, lib):
     )
     halves = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
     assert not expect.near(matrix, turn(k, width)[halves][:, halves], atol=1e-4), (
-        "the pairs are columns i and i + d/2. In the table a sine and its cosine stand side by side."
+        "the pairs are columns i and i + d/2. In the table a sine and its cosine are side by side."
     )
     assert all(pairs), "R(k) PE(t) is not PE(t + k)."
     expect.close(matrix @ matrix.T, torch.eye(width), "R(k) is not a rotation: R R^T should be the identity.")
@@ -608,9 +610,9 @@ def alibi_bias(alibi_bias, lib):
             "the first head has slope 1. The slopes start at 2^(-8/n).": wanted * 4,
             "all heads have one slope.": wanted[:1].expand(4, 6, 6),
             "the slopes are in the wrong order: the first head is the steepest.": wanted.flip(0),
-            "the slopes are 1/2, 1/4, 1/8 and so on for any number of heads. That holds for eight heads.": torch.stack(
-                [wanted[0] * 2.0**power for power in (1, 0, -1, -2)]
-            ),
+            (
+                "the slopes are 1/2, 1/4, 1/8 and so on for any number of heads. That is right for eight heads only."
+            ): torch.stack([wanted[0] * 2.0**power for power in (1, 0, -1, -2)]),
             "the penalty does not depend on the key, but on the query alone.": biased(
                 4, 6, lambda m, i, j: -m * i if j <= i else -math.inf
             ),

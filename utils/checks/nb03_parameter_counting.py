@@ -115,10 +115,10 @@ def tables(embedding: Remote) -> None:
             "each token is counted once for every position. The two tables are added.": lambda n, s: s.V * s.P * s.D,
             "with P given, the tokens are missing.": lambda n, s: s.P * s.D,
         },
-        "with P given, the count is not that of two tables.",
+        "with P given, the count should be that of two tables.",
     )
     sizes, right = embedding_case(11, 6)
-    compare(embedding, [(sizes | {"P": 0}, right)], {}, "with P = 0 the count is not that of the tokens.")
+    compare(embedding, [(sizes | {"P": 0}, right)], {}, "with P = 0 the count should be that of the table of tokens.")
 
 
 def maps(linear: Remote) -> None:
@@ -155,7 +155,7 @@ def vectors(norm: Remote) -> None:
         [norm_case(D) for D in (6, 13, 200, 768)],
         {
             "the shift is missing: a layer norm has a weight and a bias for each column.": lambda n, s: n // 2,
-            "a norm has one weight and one bias here. It has one of each for every column.": lambda n, s: 2,
+            "a norm has one weight and one bias here. It should have one of each for every column.": lambda n, s: 2,
             "twice too many. One norm is asked for; mean and deviation are computed from the input.": lambda n, s: (
                 2 * n
             ),
@@ -218,7 +218,9 @@ def transformer_layer(attention, transformer_layer):
             "the output projection of the attention is missing.": lambda n, s: n - s.D * s.D - s.D,
             "the feed-forward part is missing.": lambda n, s: 4 * s.D * s.D + 8 * s.D,
             "the attention is missing.": lambda n, s: n - 4 * s.D * s.D - 4 * s.D,
-            "the feed-forward part goes one way only. It comes back, too.": lambda n, s: n - s.D * s.F - s.D,
+            "the feed-forward part has one map only. It also needs the map back to D.": lambda n, s: (
+                n - s.D * s.F - s.D
+            ),
             "F = D is built in, as in the lab's model. F is an argument.": lambda n, s: 6 * s.D * s.D + 10 * s.D,
             "F = 4D is built in, as in BERT. F is an argument.": lambda n, s: 12 * s.D * s.D + 13 * s.D,
         },
@@ -371,20 +373,20 @@ def grouped_attention(grouped_attention, kv_cache):
             "T times too many. Each token has one key and one value in a head.": lambda n, s: n * s.T,
             "queries are kept, too. A query is used once.": lambda n, s: n + n // 2 // s.G * s.H,
         },
-        "the bytes are not those of keys and values of G heads.",
+        "the bytes should be those of the keys and values of G heads.",
     )
     compare(
         kv_cache,
         [cache_case(2, 7, 12, 3, 6, 2), cache_case(3, 5, 40, 2, 8, 4)],
         {"without `bytes_per_number` a number takes 4 bytes here. The default is 2.": lambda n, s: 2 * n},
-        "without bytes_per_number the bytes are not those of numbers of 2.",
+        "without bytes_per_number, each number should take 2 bytes.",
     )
 
 
 # 3.4
 
 SOFT = (*COUNTERS, "Embedding", "Linear", "TransformerEncoderLayer")
-LAYER_IGNORED = "`layer` is ignored. It says what one layer holds."
+LAYER_IGNORED = "`layer` is ignored. It is the number of parameters of one layer."
 ONE_LAYER = "one layer is counted. There are L."
 
 
@@ -409,21 +411,21 @@ def lm_case(V: int, D: int, F: int, L: int, tied: bool | None = None, **layer: A
 def language_model(language_model):
     """Embedding, layers, and a head onto the vocabulary, tied or not."""
     assert whole(language_model(100, 200, 4, 242_000), "what `language_model` returns") != 988_402, (
-        "the count 988,402 for V = 100 is that of the classifier. The larger head belongs to the vocabulary."
+        "the count 988,402 for V = 100 is that of the classifier. The language model's head is the larger one."
     )
     lab = [lm_case(**counting.LAB), lm_case(**(counting.LAB | {"V": 100}))]
     compare(
         language_model,
         [lm_case(11, 6, 5, 3), lm_case(7, 13, 4, 2), lm_case(23, 8, 9, 4, bias=False), *lab],
         {
-            "the head ends in two classes. The larger head belongs to the vocabulary.": (
+            "the head ends in two classes. The language model's head is the larger one.": (
                 lambda n, s: n - (s.V - 2) * (s.D + 1)
             ),
             "the head's bias is missing: one number for each output.": lambda n, s: n - s.V,
             "the head's bias is D long here. It has one number for each output.": lambda n, s: n - s.V + s.D,
             "the head is missing: a matrix from D to V, and a bias.": lambda n, s: n - s.V * (s.D + 1),
             "the embedding and the head share a table here. They do so only if tied.": lambda n, s: n - s.V * s.D,
-            "the embedding has a bias here. It is a table and nothing else.": lambda n, s: n + s.D,
+            "the embedding has a bias here. It should be a table and nothing else.": lambda n, s: n + s.D,
             ONE_LAYER: lambda n, s: n - (s.L - 1) * s.layer,
             "each layer has an embedding and a head of its own here.": (
                 lambda n, s: n + (s.L - 1) * (n - s.L * s.layer)
@@ -463,7 +465,7 @@ def classifier_case(V: int, D: int, F: int, L: int, C: int, head_layers: int | N
 def classifier(classifier):
     """The same base under a head of one or more linear layers."""
     assert whole(classifier(100, 200, 4, 242_000, 2), "what classifier returns") != 1_008_100, (
-        "the count 1,008,100 for V = 100 is that of the language model. The larger head belongs to the vocabulary."
+        "the count 1,008,100 for V = 100 is that of the language model. The language model's head is the larger one."
     )
     lab = [classifier_case(**counting.LAB, C=2), classifier_case(**(counting.LAB | {"V": 100}), C=2)]
     compare(
@@ -497,7 +499,7 @@ def classifier(classifier):
         [classifier_case(*sizes) for sizes in ((11, 6, 5, 3, 4, 2), (7, 13, 4, 2, 3, 3), (19, 10, 8, 2, 5, 4))],
         {
             "`head_layers` is ignored.": lambda n, s: n - (s.head_layers - 1) * (s.D * s.D + s.D),
-            "two layers are counted in the head, whatever head_layers says.": (
+            "two layers are always counted in the head. `head_layers` says how many there are.": (
                 lambda n, s: n - (s.head_layers - 2) * (s.D * s.D + s.D)
             ),
             "each layer of the head ends in C outputs here. Only the last one does.": (
@@ -1037,13 +1039,13 @@ def decoder(s: Any) -> tuple[int, int]:
 
 # Guesses by what they say, as in `compare`; tests/checks/test_variants.py sees that no two of them give one number.
 OF_PARAMETERS: dict[str, Guess] = {
-    "the head has a table of its own here. It is tied to the embedding.": lambda n, s: n + s.V * 64 * s.H,
+    "the head has its own table here. It should be tied to the embedding.": lambda n, s: n + s.V * 64 * s.H,
     "the embedding is missing.": lambda n, s: n - s.V * 64 * s.H,
     "the norm after the last layer is missing.": lambda n, s: n - 64 * s.H,
     "the norms have a shift here. RMSNorm has a scale alone.": lambda n, s: n + (2 * s.L + 1) * 64 * s.H,
     "one norm of each layer is missing. There are two, and one after the last layer.": lambda n, s: n - s.L * 64 * s.H,
     "the norms are missing.": lambda n, s: n - (2 * s.L + 1) * 64 * s.H,
-    "all H heads have keys and values here. Only one in `share` has.": lambda n, s: (
+    "all H heads have keys and values here. Only one in `share` should have them.": lambda n, s: (
         n + s.L * 2 * 64 * s.H * (64 * s.H - 64 * s.H // s.share)
     ),
     "keys or values are missing. Each has a map.": lambda n, s: n - s.L * 64 * s.H * (64 * s.H // s.share),
@@ -1058,7 +1060,7 @@ OF_CACHE: dict[str, Guess] = {
     "numbers of keys or of values are counted: both are kept, and each takes 2 bytes.": lambda n, s: n // 4,
     "a number takes 4 bytes here. It takes 2.": lambda n, s: 2 * n,
     "all H heads are kept. Only one in `share` has keys and values.": lambda n, s: n * s.share,
-    "one head is kept. There are H / share.": lambda n, s: n * s.share // s.H,
+    "the keys and values of one head are kept. There are H / share such heads.": lambda n, s: n * s.share // s.H,
     "a head counts as one number. It is 64 wide.": lambda n, s: n // 64,
     "one layer is counted. Each of the L layers has its own keys and values.": lambda n, s: n // s.L,
     "one token is counted. Each of the T has its keys and values.": lambda n, s: n // s.T,
@@ -1129,7 +1131,7 @@ def size_guesses(N: Sequence[float], losses: Sequence[float]) -> dict[str, float
     means = {size: statistics.fmean(loss for one, loss in zip(N, losses, strict=True) if one == size) for size in N}
     return {
         "the parabola is fitted in N here. Fit it in log N.": log_of(vertex(N, losses)[0]),
-        "this is the size of the run with the lowest loss. The vertex lies between runs.": math.log(
+        "this is the size of the run with the lowest loss. The vertex is usually between two runs.": math.log(
             N[losses.index(min(losses))]
         ),
         logarithm: log_of(best),

@@ -81,7 +81,7 @@ def classification_head(ClassificationHead, lib):
             ),
         },
     )
-    told = "a head seeds torch's global generator: whatever is drawn after it, in any run, is then always the same."
+    told = "a head seeds torch's global generator, so everything drawn after it is the same in every run."
     assert lib(toys).reseeds(ClassificationHead, d_model, classes) is False, told
     for rate, head in ((0.5, ClassificationHead(24, 24, 0.5)), (0.1, ClassificationHead(24, 24))):
         drops_inputs(head, rate)
@@ -126,7 +126,7 @@ def drops_inputs(head: Remote, rate: float, width: int = 24, value: float = 1.0,
     )
     again = expect.floats(head(given), (200, width), "the logits in training")
     fixed = bool(dropped.any()) and ((dropped == dropped[0]).all() or torch.equal(logits, again))
-    assert not fixed, "every state, or every call, loses the same inputs. Dropout should choose anew each time."
+    assert not fixed, "every state, or every call, loses the same inputs. Dropout should choose new ones each time."
     unscaled = dropped.any() and expect.near(passed[~dropped], torch.ones(int((~dropped).sum())))
     assert not unscaled, "what dropout keeps is not scaled: it should be divided by 1 - p in training."
     right = dropped | ((passed - 1 / (1 - rate)).abs() < 1e-3)
@@ -282,7 +282,7 @@ def model(Model, lib):
         expect.close(result, F.linear(reader(other)(TOKENS, MASK), five["weight"], five["bias"]), sentence)
     learned = Model(base, head, lib(nn).Bilinear(2, 2, 2)).state_dict()
     assert "pool.weight" in learned and "pool.bias" in learned, (
-        "a pool that has weights should be a part of the model, as base and head are: else it never learns."
+        "a pool that has weights should be a part of the model, like base and head. Otherwise it never learns."
     )
     for mask in (MASK, torch.ones(2, 4, dtype=torch.bool), MASK[1:2], MASK[:, :1]):
         as_it_is(Model, lib, mask)
@@ -572,7 +572,10 @@ def last_real(last_real, lib):
     expect.close(expect.floats(number, (2, d), "last_real"), normal(2, 300, d, seed=6)[:, -1], told)
     endless = states.clone()
     endless[0, ends[0]] = torch.inf
-    told = "a state that is not finite is changed on its way. The pool should give it as it is: else nobody notices."
+    told = (
+        "a state that is not finite is changed on its way. The pool should "
+        "return it as it is. Otherwise nobody notices."
+    )
     assert torch.equal(expect.floats(last_real(endless, mask), (B, d), "last_real"), picked(endless, ends)), told
     LAST.hold(last_real, lib, "sizes", "dtypes", "layout", "gradients")
     stays_there(lib, last_real, states, mask)
@@ -792,7 +795,7 @@ def select(accuracy, select, lib):
         "the test accuracy is that of the last epoch. Put a copy of the best weights back.": test[-1],
         "the test set was looked at more than once.": None,
         "the test accuracy is a validation accuracy.": max(valid),
-        "the test accuracy is that of weights that never were: keep the whole state, buffers too.": -1.0,
+        "the test accuracy is that of a mixture of two epochs: keep the whole state, buffers too.": -1.0,
     }.items():
         assert result != guess if guess is not None else result < 1, sentence
     expect.close(result, test[1], "the test accuracy is not that of the weights that were best on validation.")
@@ -991,7 +994,7 @@ def freeze(freeze, unfreeze, features, lib):
     assert toy.forgets_gradients(unfreeze, torch_nn.Linear(5, 3), x) is False, told
     part = torch_nn.MultiheadAttention(4, 2)
     freeze(part)
-    told = "only parameters of some names are {}. `parameters()` gives all of them, whatever they are called."
+    told = "only parameters with certain names are {}. `parameters()` gives all of them."
     assert toy.learning(part) == [False] * 4, told.format("frozen")
     unfreeze(part)
     assert toy.learning(part) == [True] * 4, told.format("thawed")

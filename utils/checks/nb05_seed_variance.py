@@ -321,7 +321,7 @@ def optimizer(schedule, make_optimizer, lib):
         assert rates.index(max(rates)) == warmup, "the peak should come after `warmup` steps."
         for step, rate in enumerate(rates):
             side = "warm-up" if step < warmup else "decay"
-            sentence = f"during {side} the rate does not lie on the straight line."
+            sentence = f"during {side} the rate is not on the straight line."
             expect.close(rate / peak, on_the_line(step, warmup, total, peak) / peak, sentence, 1e-6)
     for step in (8, 9, 50):
         late = expect.number(schedule(step, 2, 8, 1e-4), "the rate")
@@ -718,7 +718,7 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
                 "this is the variance. The standard error is its root.": wanted**2,
                 "this is the standard deviation of one example: divide by the root of n.": wanted * n**0.5,
                 "this is the standard deviation of the number of hits, not of their share.": wanted * n,
-                "this is the half-width of an interval. The standard error comes without 1.96.": 1.96 * wanted,
+                "this is the half-width of an interval. The standard error is not multiplied by 1.96.": 1.96 * wanted,
             }
             told = "the binomial standard error is not the root of p(1 - p)/n."
             expect.number_like(binomial_error(p, n), wanted, "binomial_error", told, guesses, 1e-5)
@@ -1098,7 +1098,7 @@ def seeds_are(found: Any, difference: float, sd: float, level: float = 0.95, pow
     from scipy import stats
 
     assert type(found) in (int, float), f"`seeds_needed` should return a whole number, not {kind(found)}."
-    assert found == int(found), "seeds come whole: the smallest number that is enough."
+    assert found == int(found), "the number of seeds should be a whole number: the smallest that is enough."
     found = int(found)
     ratio, wanted = sd / difference, seeds_wanted(difference, sd, level, power)
     z = statistics.NormalDist().inv_cdf
@@ -1194,7 +1194,7 @@ def expected_best(expected_best):
     single, three = (expect.number(expected_best(values, n), "expected_best") for n in (1, 3))
     best = sorted(values)[::-1]
     for sentence, guess in {
-        "this is the largest value, whatever n is. One run is rarely the luckiest.": [best[0], best[0]],
+        "this is the largest value for every n. One run is rarely the luckiest.": [best[0], best[0]],
         "this is the mean of the n best runs. Runs are drawn, not chosen.": [best[0], statistics.mean(best[:3])],
     }.items():
         assert max(abs(single - guess[0]), abs(three - guess[1])) > 1e-6, sentence

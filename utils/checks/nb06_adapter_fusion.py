@@ -208,8 +208,8 @@ def train_only(train_only, lib):
         "a part that was frozen by an earlier call does not learn when it is chosen: nothing thaws it."
     )
     assert expect.agree(state, start, "1") and expect.agree(state, start, "4"), (
-        "what an earlier call had chosen goes on moving. Freeze it, and set old gradients to None: "
-        "weight decay moves what has a gradient, even one of zero."
+        "what an earlier call had chosen still moves. Freeze it, and set old gradients to None: "
+        "weight decay moves a parameter even if its gradient is zero."
     )
     chosen(state, ours, start, "3", "014")
     returned(sizes, sorted(part.numel() for part in ours[3].parameters()), -1)
@@ -340,7 +340,8 @@ def adapter_fusion(AdapterFusion, lib):
     told = f"the penalty should be a tensor, not {kind(penalty)}: it is a part of the loss, and a gradient flows back."
     assert type(penalty) is torch.Tensor, told
     assert lib(tiny_bert).elsewhere(module, [], "penalty") == "meta", (
-        "the penalty mixes tensors of two devices: on a GPU it stops. Make the identity where the value matrix lies."
+        "the penalty mixes tensors of two devices: on a GPU it stops. Create "
+        "the identity on the device of the value matrix."
     )
     FUSION.hold(AdapterFusion, lib, "refusals")
     for rate, module in ((0.4, AdapterFusion(d, 2, 0.4)), (0.1, AdapterFusion(d, 2))):
@@ -395,7 +396,7 @@ def weighed(
             "query and key have changed places: the layer asks, the adapters are asked.": swapped.softmax(-1),
             "the query is not mapped.": (states.unsqueeze(2) * key).sum(-1).softmax(-1),
             "the keys are not mapped.": (query.unsqueeze(2) * outputs).sum(-1).softmax(-1),
-            "the residual asks. The query comes from the states.": (
+            "the residual gives the query. The states should give it.": (
                 F.linear(residual, state["query.weight"], state["query.bias"]).unsqueeze(2) * key
             )
             .sum(-1)
@@ -973,7 +974,7 @@ def reads_weights(result: Any, state: State, sizes: Sizes, names: list[str], bat
             "the first batch alone is read.": lambda: read_as(some=batches[:1]),
             "both sentences get the mean over all real tokens.": lambda: together(state, sizes, names, batches),
             "the two sentences have changed places.": right.flip(1),
-            "the layers are in another order: 10 comes after 9, not after 1.": lambda: right[
+            "the layers are in the wrong order: 10 comes after 9, not after 1.": lambda: right[
                 sorted(range(len(right)), key=str)
             ],
             "the token types do not reach the model.": blind,

@@ -100,7 +100,10 @@ def wordpiece(wordpiece, lib):
     assert pieces_of(wordpiece(longer, vocab, "[UNK]", 12)) == ["[UNK]"], (
         "a word of more than max_chars characters is cut all the same. It should be unknown."
     )
-    told = "a word that is itself a piece is known though it is too long. Of more than max_chars characters, none is."
+    told = (
+        "a word that is itself a piece is known though it is too long. No word "
+        "of more than max_chars characters is known."
+    )
     assert pieces_of(wordpiece("able", vocab, "[UNK]", 3)) == ["[UNK]"], told
     told = "a word is cut as it was with another vocabulary: what one call found holds for this call alone."
     assert pieces_of(wordpiece("play", {"pl": 0, "##ay": 1})) != ["play"], told
@@ -198,10 +201,10 @@ def embeds(
             "the words' rows are multiplied by the root of d, as in notebook 01. BERT does not.": lambda: embedded(
                 state, ids, types, scale=math.sqrt(d)
             ),
-            "the words' rows alone are normed. The norm comes after the sum.": lambda: (
+            "the norm is applied to the words' rows alone. It comes after the sum.": lambda: (
                 normed(word) + place + state["token_type.weight"][kinds]
             ),
-            "each row is normed for itself. The norm comes after the sum.": lambda: (
+            "the norm is applied to each row before the sum. It comes after the sum.": lambda: (
                 normed(word) + normed(place) + normed(state["token_type.weight"][kinds])
             ),
             "there is no norm.": lambda: word + place + state["token_type.weight"][kinds],
@@ -348,7 +351,7 @@ def well_hidden(
     changed = inputs != ids
     outside = labels[chosen & (labels != ids)]
     assert not len(outside) or not torch.equal(labels[chosen], inputs[chosen]), (
-        "the labels of the chosen tokens are what stands there now. They should be what stood there before."
+        "the labels of the chosen tokens are the new tokens. They should be the tokens that were there before."
     )
     assert not len(outside), "the label of a chosen token is not its old id."
     assert not (chosen & never).any(), "special tokens are chosen. The special tokens, such as [CLS], never are."
@@ -500,7 +503,7 @@ def sure(mask_tokens: Remote, lib: Library) -> None:
     going = lib(toys).seeded(6)
     inputs, labels = hidden_pair(mask_tokens(ids, [0, 1], 2, 9, 1.0, (0.0, 1.0, 0.0), going), ids)
     left = labels == -100
-    told = "a mask that stands in the text is never chosen. It is a token like any other."
+    told = "a mask token of the text is never chosen. It should be treated like any other token."
     assert not left[ids == 2].all(), told
     told = "the first or the last token of a row is never chosen. Only those whose id is in `special` never are."
     assert not left[:, 0].all() and not left[:, -1].all(), told
@@ -538,7 +541,7 @@ def mask_tokens(mask_tokens, lib):
     draws = [chosen_pair(mask_tokens(small, special, mask_id, V, generator=going), small)[1] for _ in range(2)]
     told = "a second call with one generator hides the same tokens: the generator is seeded again, or copied."
     assert not torch.equal(*draws), told
-    told = "without a generator, torch's own should decide: seeded alike, it should hide alike, and else not."
+    told = "without a generator, torch's own should decide: the same seed hides the same tokens, another seed others."
     turns = [[small, special, mask_id, V]] * 2
     one, two = (chosen_pair(each, small) for each in toy.in_turn(mask_tokens, 8, turns, {}))
     same, _ = (chosen_pair(each, small) for each in toy.in_turn(mask_tokens, 8, turns, {}))
@@ -591,7 +594,7 @@ def masking(Masking, lib):
         raise
     different = len({*map(tuple, dynamic)})
     assert different != 1, "the text is masked once and for all. Without copies, each epoch has a mask of its own."
-    told = "without copies some masks come again. That is the static way: dynamic means a new one for each epoch."
+    told = "without copies some masks come again. That is the static way: dynamic means a new mask for each epoch."
     assert different == 40, told
     ten = drawn(Masking(ids, mask, 10), forty, ids)
     counts = Counter(map(tuple, ten))
@@ -647,7 +650,7 @@ def masking(Masking, lib):
     for copies in (0, -1):
         told = "fewer copies than 1 should raise ValueError. And 0 is not None: it does not mean dynamic."
         expect.refuses(lambda copies=copies: Masking(ids, mask, copies), says=told)
-    told = "the generator does not lie where ids lie: on a GPU, `mask` would stop. It takes a device."
+    told = "the generator is not on the device of `ids`: on a GPU, `mask` would stop. `torch.Generator` takes a device."
     assert not toy.generator_apart(Masking), told
 
 
@@ -660,7 +663,9 @@ pairs_of = functools.partial(labelled_pairs, "nsp_pairs")
 def paired(found: list[Pair], documents: list[list[str]]) -> None:
     """Fail unless pairs of documents without repetitions are as they should be."""
     place = {text: (d, i) for d, document in enumerate(documents) for i, text in enumerate(document)}
-    assert all(a in place and b in place for a, b, _ in found), "a sentence is not one of the documents', as it stands."
+    assert all(a in place and b in place for a, b, _ in found), (
+        "a sentence is not one of the documents' sentences as it was given."
+    )
     spots = [(place[a], place[b], label) for a, b, label in found]
     follows = [b == (a[0], a[1] + 1) for a, b, _ in spots]
     nexts = [yes for yes, (*_, label) in zip(follows, spots, strict=True) if label == 0]
@@ -721,7 +726,10 @@ def repeated(nsp_pairs: Remote, rng: Remote) -> None:
     found = pairs_of(nsp_pairs([["x", "y", "x", "z"], ["u", "u", "u", "v"]], 3000, rng), 3000)
     told = "the sentence after a is found by the text of a. Texts repeat: draw places."
     assert ("x", "z", 0) in found, told
-    told = "for a random b texts are drawn. One that stands there three times comes three times as often."
+    told = (
+        "for a random b, different texts are drawn. A sentence that occurs "
+        "three times should come three times as often."
+    )
     others = [b for a, b, label in found if label and a in ("x", "y")]
     likely(others.count("u"), len(others), 0.75, told, sigmas=7)
 
@@ -797,8 +805,8 @@ def blanks(found: Any, predicted: list[dict[str, float]], answers: list[str]) ->
         "this is one minus the product of the probabilities. Sum the negative logarithms.": 1 - product,
         "this is the mean over the blanks. The likelihood of a sentence takes their sum.": wanted / n,
         "the sign is wrong: probabilities are below 1, their logarithms below 0.": -wanted,
-        "the logarithm is that of base 2. Nats are wanted.": wanted / math.log(2),
-        "the logarithm is that of base 10. Nats are wanted.": wanted / math.log(10),
+        "the logarithm has base 2. The result should be in nats.": wanted / math.log(2),
+        "the logarithm has base 10. The result should be in nats.": wanted / math.log(10),
         "this is a perplexity. The negative log-likelihood is its logarithm.": math.exp(wanted / n),
         "this is the logarithm of a sum of probabilities. Sum the logarithms.": -math.log(sum(chances) or 1),
         "this is the logarithm of the mean probability. Average nothing: sum the logarithms.": -math.log(
@@ -830,7 +838,7 @@ def rated(masked_nll: Remote, logits: torch.Tensor, labels: torch.Tensor) -> exp
     right = every.gather(-1, known[..., None])[..., 0]
     guesses = {
         "this is the mean over all places. Only those with a label count.": total / labels.numel(),
-        "this is the mean of the rows' means. Every labelled place counts alike, whichever row it is in.": (
+        "this is the mean of the rows' means. Every labelled place should count the same, in whichever row it is.": (
             statistics.mean(statistics.mean(row) for row in rows if row)
         ),
         "this is the sum over the places. Divide by the number of labels.": total,
@@ -850,7 +858,7 @@ def rated(masked_nll: Remote, logits: torch.Tensor, labels: torch.Tensor) -> exp
             loss for loss, y in zip(losses, labels[labels != -100].tolist(), strict=True) if y
         )
         / max(1, int((labels > 0).sum())),
-        "the logarithm is that of base 2. Nats are wanted.": total / len(losses) / math.log(2),
+        "the logarithm has base 2. The result should be in nats.": total / len(losses) / math.log(2),
         "of a batch with one label alone, another number than 1 is divided by.": (
             total / 2 if len(losses) == 1 else total / len(losses)
         ),
@@ -976,7 +984,10 @@ def losses(blanks_nll, masked_nll, pretraining_loss, lib):
         told = "from a batch without a label a gradient of zeros should flow back, not NaN." if given is none else told
         assert type(slope) is torch.Tensor and slope.shape == logits.shape, told
         expect.close(slope, wanted, told, 1e-4)
-    told = "from a batch without a label no gradient flows back: the 0 is made anew. It should come from the logits."
+    told = (
+        "from a batch without a label no gradient flows back: the 0 is a new "
+        "tensor. It should be computed from the logits."
+    )
     assert lib(toys).flows_back(masked_nll, logits, none) is True, told
     MASKED.hold(masked_nll, lib, "layout", "device")
     next_logits, next_labels = normal(4, 2, seed=61), torch.tensor([0, 1, 1, 0])
@@ -1033,7 +1044,7 @@ def summed(
         "the loss of the masked tokens is missing.": follows,
         "the mean of the two losses is taken. BERT adds them.": (hidden + follows) / 2,
         "the next-sentence losses are summed. Take their mean.": hidden + sum(pairs),
-        "tokens and pairs are averaged together. Each loss has a mean of its own.": (sum(losses) + sum(pairs))
+        "tokens and pairs are averaged together. Each loss has its own mean.": (sum(losses) + sum(pairs))
         / (len(losses) + len(pairs)),
         "the labels of the pairs are turned round: 0 means next, and is class 0.": hidden + sum(turned) / len(turned),
         "the two losses are multiplied. BERT adds them.": hidden * follows,
@@ -1157,11 +1168,11 @@ def mlm_head(MLMHead, lib):
     assert not expect.near(now, scored(state, x), 1e-5, 1e-5), told
     told = "a change of one row of the embedding should move that piece's logit, and no other."
     expect.close(now, scored(state | {"table": moved}, x), told)
-    told = "the embedding has another parameter now: who holds the one that it had no longer moves the table."
+    told = "the embedding has another parameter now: an optimizer that holds the old one no longer moves the table."
     assert not toy.replaces_parameters(MLMHead, embedding), told
     assert all(toy.learning(head)), "a part of the head does not learn. All of its parameters do, `bias` too."
     count = toy.numel_beyond(head, embedding)
-    told = "the head has an output matrix of its own: with the same numbers today, but an optimizer moves both."
+    told = "the head has its own output matrix. Its numbers are the same now, but an optimizer moves both separately."
     assert count < V * d, told
     told = "the head has other new parameters than `dense`, `norm` and `bias`."
     assert count == d * d + d + 2 * d + V, told
@@ -1274,7 +1285,8 @@ def filled(
         told = "the probabilities should fall: the best piece comes first."
         assert numbers == sorted(numbers, reverse=True), told
         told = (
-            "the pieces lose their `##`, or are decoded to other text. They are wanted as they stand in the vocabulary."
+            "the pieces lose their `##`, or are decoded to other text. They should "
+            "be returned as they are in the vocabulary."
         )
         bare = [name.removeprefix("##") for name in names]
         assert said == names or [one.strip().removeprefix("##") for one in said] != bare, told
@@ -1302,7 +1314,7 @@ def misread(numbers: list[float], said: list[str], logits: torch.Tensor, t: int,
         "these are logits. Take their softmax.": logits[t],
         "these are logarithms of probabilities.": logits[t].log_softmax(-1),
         "the softmax runs over the places, not over the pieces.": logits.softmax(0)[t],
-        "each piece has a sigmoid of its own. They share one softmax.": logits[t].sigmoid(),
+        "each piece has its own sigmoid. One softmax over all pieces is needed.": logits[t].sigmoid(),
     }
     for sentence, values in told.items():
         assert not fits(values), sentence
@@ -1403,7 +1415,7 @@ FACTS: dict[str, tuple[float, float, dict[float, str]]] = {  # key: number, tole
             11.6: "this is a ratio in percent. Points are a difference.",
             10.4: "this is a ratio in percent. Points are a difference.",
             9.2: "both rows should be without next-sentence prediction.",
-            0.09: "count in points, of which there are 100.",
+            0.09: "count in points, from 0 to 100.",
         },
     ),
     "squad_points": (
@@ -1414,7 +1426,7 @@ FACTS: dict[str, tuple[float, float, dict[float, str]]] = {  # key: number, tole
             11.5: "this is a ratio in percent. Points are a difference.",
             10.7: "both rows should be without next-sentence prediction.",
             3.0: "this is the row with a BiLSTM.",
-            0.101: "count in points, of which there are 100.",
+            0.101: "count in points, from 0 to 100.",
         },
     ),
     "qnli_points": (
@@ -1424,14 +1436,14 @@ FACTS: dict[str, tuple[float, float, dict[float, str]]] = {  # key: number, tole
             4.0: "this is a ratio in percent. Points are a difference.",
             4.1: "the row in question still masks; it only lacks the next-sentence task.",
             0.6: "from left to right is another row.",
-            0.035: "count in points, of which there are 100.",
+            0.035: "count in points, from 0 to 100.",
         },
     ),
     "warmup_percent": (1, 0, {10: "10,000 of 1,000,000 steps are less.", 0.01: "count in percent."}),
     "large_chips": (
         64,
         0,
-        {16: "these are Cloud TPUs, of which each has several chips, or BERT-base's chips.", 4: "this is BERT-base."},
+        {16: "these are Cloud TPUs, which have several chips each, or BERT-base's chips.", 4: "this is BERT-base."},
     ),
 }
 
@@ -1444,7 +1456,7 @@ def groups_of(decay_groups: Remote, lib: Library, model: Remote, weight_decay: f
         if error.blank:
             raise
         if "more than one parameter group" in str(error):
-            raise AssertionError("a shared parameter stands in two groups, or twice in one. It is one.") from None
+            raise AssertionError("a shared parameter is in two groups, or twice in one. It is one parameter.") from None
         raise
     assert type(found) is dict, f"`decay_groups` should return a list of dicts, not {kind(found)}."
     told = 'a group has no "{}". Each has "params" and "weight_decay": the decay that AdamW takes without is not 0.'
@@ -1467,7 +1479,7 @@ def spared(found: Mapping[str, list[float]], weight_decay: float, frozen: Sequen
     norms = [name for name in ("1.weight", "3.weight", "4.weight") if name in decays]
     matrices = [name for name in ("0.weight", "2.weight", "5.weight") if name in decays]
     assert len({*decays.values()}) > 1 or weight_decay == 0, (
-        "everything decays, or nothing does. Biases and norms have decay 0, all others weight_decay."
+        "everything decays, or nothing. Biases and norms have decay 0, all others weight_decay."
     )
     assert all(decays[name] == 0 for name in decays if name.endswith("bias")), "a bias decays."
     told = "the weight of a norm decays. It may have any name: look at its kind or at its shape."
@@ -1631,7 +1643,7 @@ def words_of(value: Any, word_ids: torch.Tensor) -> torch.Tensor:
     """What is chosen, of the shape of `word_ids`."""
     found = expect.tensor(value, tuple(word_ids.shape), "what is chosen")
     assert found.dtype == torch.bool, f"what is chosen should be booleans, not {str(found.dtype)[6:]}."
-    assert not found[word_ids < 0].any(), "special tokens or pads are chosen. Where the word is -1, nothing ever is."
+    assert not found[word_ids < 0].any(), "special tokens or pads are chosen. A place whose word is -1 is never chosen."
     return found
 
 
@@ -1651,7 +1663,7 @@ def whole_words(found: torch.Tensor, word_ids: torch.Tensor, p: float) -> None:
             row_of[1] += fate[0]
     long, short = max(counts), min(counts)
     rates = {size: counts[size][1] / counts[size][0] for size in (short, long)}
-    told = "words of many pieces are chosen more often. Each word has the same chance, whatever its length."
+    told = "words of many pieces are chosen more often. Each word should have the same chance, short or long."
     assert p in (0, 1) or rates[long] < 1.7 * rates[short] or counts[short][1] < 30, told
     for words, chosen in counts.values():
         likely(chosen, words, p, "the share of the chosen words is not p.")
@@ -1675,7 +1687,7 @@ def choose_words(choose_words, lib):
     for row in ([[-1, -1, -1]], [[-1]], [[0]], [[2, 2]]):
         ids = torch.tensor(row)
         assert words_of(choose_words(ids, 1.0), ids).equal(ids >= 0), (
-            "with p = 1 every word is chosen, and nothing else."
+            "with p = 1 every word should be chosen, and nothing else."
         )
     before, small = chance(lib), word_ids[:6]
     first, again, other = (words_of(choose_words(small, 0.5, toy.seeded(n)), small) for n in (5, 5, 6))
@@ -1687,7 +1699,7 @@ def choose_words(choose_words, lib):
     draws = [words_of(choose_words(small, 0.5, going), small) for _ in range(2)]
     told = "a second call with one generator chooses the same words: the generator is seeded again, or copied."
     assert not draws[0].equal(draws[1]), told
-    told = "without a generator, torch's own should decide: seeded alike, it should choose alike, and else not."
+    told = "without a generator, torch's own should decide: the same seed chooses the same words, another seed others."
     one, two = toy.in_turn(choose_words, 8, [[small, 0.5]] * 2, {})
     same, _ = toy.in_turn(choose_words, 8, [[small, 0.5]] * 2, {})
     assert torch.equal(one, same) and not torch.equal(one, two), told

@@ -72,7 +72,7 @@ def is_read(task_input: Remote, kind: str, parts: list[list[int]], most: int, *s
     for item, name in zip(found, names, strict=True):
         assert type(item) is torch.Tensor, f"{name} should be a tensor, not {kind_of(item)}."
     if n > 1:
-        told = "the options stand in one long row. Each has a row of its own, with the whole context before it."
+        told = "the options are in one long row. Each needs its own row, with the whole context before it."
         assert found[0].ndim == 2 and found[0].size(0) == n, told
     assert found[0].ndim == 2, "the ids should be a tensor (N, T), also with N = 1."
     rows, T = found[0].tolist(), len(wanted[0][0])
@@ -295,7 +295,7 @@ def foretold(
     expect.explained(
         value,
         wanted,
-        "the predictions are not each that of the first piece of its word.",
+        "a word's prediction should be that of its first piece.",
         {
             "the prediction of a word's last piece is taken. It is the first one's.": [
                 predicted[last[word]] if word in last else none for word in range(count)
@@ -417,7 +417,7 @@ def found_in(entities: Remote, tags: list[str]) -> None:
     expect.of_type(value, list, "`entities` should return a list of tuples (first, last, type)")
     for one in value:
         kinds = sorted(type(item).__name__ for item in one) if type(one) is list else []
-        told = "first, last and type of an entity stand in another order. An entity is (first, last, type)."
+        told = "first, last and type of an entity are in the wrong order. An entity is (first, last, type)."
         assert kinds != ["int", "int", "str"] or type(one[2]) is str, told
         good = type(one) is list and len(one) == 3 and type(one[0]) is int and type(one[1]) is int
         assert good and type(one[2]) is str, f"an entity should be (first, last, type), not {kind(one)}."
@@ -436,16 +436,16 @@ def found_in(entities: Remote, tags: list[str]) -> None:
             ],
             "an `I-` without a `B-` before it is dropped. It begins an entity, too.": strict_chunks(tags),
             "neighbours of one type are merged. Each `B-` begins an entity.": merged_chunks(tags),
-            "an `I-` of another type goes on with the entity. It begins another one.": typeless_chunks(tags),
+            "an `I-` of another type continues the entity. It should begin another one.": typeless_chunks(tags),
             "an entity at the end of the sentence is lost.": [one for one in wanted if one[1] < len(tags) - 1],
             "the type ends at its own hyphen. It is all that follows the first one.": chunks(
                 ["-".join(tag.split("-")[:2]) for tag in tags]
             ),
             "an `I-` whose type is longer goes on: compare the whole of both types.": beginning_chunks(tags),
-            "a type is written in other letters. It is what follows the hyphen, as it stands.": [
+            "a type is changed. It should be exactly what follows the hyphen.": [
                 (a, b, c.upper()) for a, b, c in wanted
             ],
-            "each tag is an entity of its own. `I-` goes on with one.": [
+            "each tag becomes a separate entity. `I-` should continue one.": [
                 (t, t, tag[2:]) for t, tag in enumerate(tags) if tag != "O"
             ],
         },
@@ -492,7 +492,9 @@ def f1_and_guesses(gold: list[list[str]], predicted: list[list[str]]) -> tuple[f
     whole = sum(map(len, one)) + sum(map(len, other))
     return wanted, {
         "this is the token accuracy. Whole entities count.": sum(a == b for a, b in flat) / max(1, len(flat)),
-        "an overlap suffices. An entity is right if first, last and type are.": 2 * overlaps / max(1, whole),
+        "an overlap suffices. An entity is right only if first, last and type are all right.": 2
+        * overlaps
+        / max(1, whole),
         "this is the F1 of tags. Whole entities count.": 2 * tokens / named if named else -1,
         "this is the precision alone.": precision,
         "this is the recall alone.": recall,
@@ -501,14 +503,14 @@ def f1_and_guesses(gold: list[list[str]], predicted: list[list[str]]) -> tuple[f
         "this is the mean of the F1 of sentences with entities. All entities count alike: sum first.": mean(filled),
         "the type of an entity is ignored.": any_type,
         "the F1 is in percent. It is from 0 to 1.": 100 * wanted,
-        "it does not matter in which sentence an entity is. It should.": no_place,
+        "it makes no difference in which sentence an entity is. It should make one.": no_place,
         "only entities that begin with `B-` count.": f1_of(
             [*map(strict_chunks, gold)], [*map(strict_chunks, predicted)]
         ),
         "a sentence without entities counts as right. It has nothing to count.": mean(
             [value if a or b else 1 for value, a, b in zip(each, one, other, strict=True)]
         ),
-        "sentences are joined: an entity goes on in the next one. It ends with its sentence.": f1_of(
+        "sentences are joined: an entity continues in the next one. It should end with its sentence.": f1_of(
             *([chunks([tag for tags in part for tag in tags])] for part in (gold, predicted))
         ),
     }
@@ -640,13 +642,15 @@ def located(answer_tokens: Remote, tokens: Tokens, start: int, text: str) -> Loc
     one, other, after = first or 0, last or 0, token_of(tokens, stop + 1)
     closed = [next((t for t in passage if tokens[0][t][0] <= place <= tokens[0][t][1]), 0) for place in (start, stop)]
     guesses: dict[str, list[Any]] = {
-        "it is found in the question, whose characters count from 0, too. The answer is in the passage.": [*either],
+        "the answer is found in the question, whose characters are also numbered from 0. It is in the passage.": [
+            *either
+        ],
         "it is looked for in the question. The answer is in the passage.": [*asked],
-        "the token in whose middle the answer begins or ends is left out. It holds a part of it.": [
+        "a token is left out if the answer begins or ends in its middle. It holds a part of the answer.": [
             min((t for t in passage if tokens[0][t][0] >= start), default=0),
             max((t for t in passage if tokens[0][t][1] <= stop + 1), default=0),
         ],
-        "the character at a token's end is taken for one of it. The end is excluded.": closed,
+        "the character at a token's end is counted as part of the token. The end is excluded.": closed,
         "the character after the answer is looked up. Its last character is at start + len(text) - 1.": (
             [0, 0] if after is None else [one, after]
         ),
@@ -698,7 +702,7 @@ def answer_tokens(answer_tokens, lib):
     all_located(answer_tokens, (laid_tokens([(0, 6)], [(0, 6)]), 0, "answer"))
     all_located(answer_tokens, (laid_tokens([(0, 6)], [(0, 6)]), 2, "s"))
     empty = laid_tokens(QUESTION, [(0, 4), (5, 5), (5, 8), (8, 8), (8, 9), (9, 9)])
-    told = "a token of no characters, [5, 5), is taken for one that holds character 5. It holds none."
+    told = "an empty token, [5, 5), is treated as if it held character 5. It holds none."
     assert expect.items(answer_tokens(*empty, 5, "abc"), 2, "`answer_tokens` should return two numbers")[0] != 7, told
     all_located(
         answer_tokens, *((empty, start, "x" * (stop - start)) for start, stop in ((5, 8), (5, 9), (0, 9), (8, 9)))
@@ -842,7 +846,7 @@ def span_lost(
         "only ends count.": mean(other),
         "this is the sum over the rows. Take means.": sum(every),
         "this is half of the sum over the rows. Take means.": sum(every) / 2,
-        "place 0 is left out. It is a place as any other: [CLS] stands there.": (
+        "place 0 is left out. It is a place like any other: it holds [CLS].": (
             mean(loss_by_loops(start, inside[0])) + mean(loss_by_loops(end, inside[1]))
         )
         / 2,
@@ -961,7 +965,10 @@ def heads(span_logits, span_loss, choice_logits, lib):
         pads = start.masked_fill(torch.arange(T + 1) > 3, -torch.inf)
         span_lost(span_loss, pads, pads.flip(0), torch.tensor([2, 0, 3, 8]), torch.tensor([3, 1, 3, 8]))
         span_lost(span_loss, pads, pads.flip(0), *places)
-        told = "where no place is inside, no gradient flows back: the 0 is made anew. It should come from the logits."
+        told = (
+            "where no place is inside, no gradient flows back: the 0 is a new "
+            "tensor. It should be computed from the logits."
+        )
         assert lib(toys).flows_back(span_loss, start, end, *places), told
         span_lost(span_loss, start[:, :4], end[:, :4], torch.tensor([0, 3, 1, 2]), torch.tensor([1, 3, 3, 2]))
         span_lost(span_loss, 60 * start, 60 * end, torch.tensor([2, 0, 5, 1]), torch.tensor([3, 0, 5, 4]))
@@ -1055,7 +1062,7 @@ def ranked(
             "the score is the product of two probabilities. It is the sum of the logits.": float(
                 start.softmax(0)[i] * end.softmax(0)[j]
             ),
-            "the score is the sum of two probabilities. It is that of the logits.": float(
+            "the score is the sum of two probabilities. It should be the sum of two logits.": float(
                 start.softmax(0)[i] + end.softmax(0)[j]
             ),
             "the score is the logit of the beginning alone.": S[i],
@@ -1067,7 +1074,7 @@ def ranked(
     assert len(found) <= len(wanted), "there are more than n spans."
     short = [span for span in every if span[2] - span[1] < most - 1][:n]
     if len(short) < len(wanted) or [one[1:] for one in short] != [one[1:] for one in wanted]:
-        told = "a span of exactly max_len tokens is refused. Only longer ones are."
+        told = "a span of exactly max_len tokens is refused. Only longer ones should be."
         assert sorted(places) != sorted(one[1:] for one in short), told
     longer = [span for span in every if span[2] > span[1]][:n]
     if len(longer) < len(wanted) or longer != wanted:
@@ -1189,20 +1196,20 @@ def normalised(normalise: Remote, text: str) -> None:
         "a text is not normalised as the four rules say, one after the other.",
         {
             "articles are taken out before the punctuation: `a.m.` loses its a.": articles_first(text),
-            "punctuation becomes a blank. It goes, and nothing comes in its place.": " ".join(
+            "punctuation becomes a blank. It should be removed without a replacement.": " ".join(
                 word for word in spaced if word not in ARTICLES
             ),
             "articles are taken out of other words, or with the letters around them.": " ".join(
                 re.sub("the|an|a", "", "".join(one for one in low if one not in string.punctuation)).split()
             ),
-            "articles go before the punctuation does: `the,` stays. First the punctuation goes.": " ".join(
+            "articles are removed before punctuation: `the,` stays. Remove punctuation first.": " ".join(
                 "".join(
                     one
                     for one in " ".join(word for word in low.split() if word not in ARTICLES)
                     if one not in string.punctuation
                 ).split()
             ),
-            "letters and signs that are not ASCII are lost. Only what is in `string.punctuation` goes.": " ".join(
+            "letters and signs that are not ASCII are lost. Remove only what is in `string.punctuation`.": " ".join(
                 word for word in plain(text.encode("ascii", "ignore").decode()).split()
             ),
             "signs go that are not in `string.punctuation`.": " ".join(
@@ -1223,7 +1230,7 @@ def normalised(normalise: Remote, text: str) -> None:
             ),
             "articles stay.": " ".join("".join(one for one in low if one not in string.punctuation).split()),
             "punctuation stays.": " ".join(word for word in low.split() if word not in ARTICLES),
-            "punctuation inside of words stays. All of it goes.": " ".join(
+            "punctuation inside words stays. Remove all of it.": " ".join(
                 word for one in low.split() if (word := one.strip(string.punctuation)) and word not in ARTICLES
             ),
             "there is more than one blank between words, or some around them.": re.sub(
@@ -1338,15 +1345,17 @@ def score_and_guesses(
     common = sum(shared(a, b) for a, b in best)
     pooled = 200 * common / max(1, sum(len(a) + len(b) for a, b in best))
     return right, {
-        "the exact match is of texts as they are. Both are normalised first.": 100 * mean(raw) if exactly else -1,
+        "the exact match compares the texts as they are. Both should be normalised first.": 100 * mean(raw)
+        if exactly
+        else -1,
         "an exact match takes words in any order. That is F1: the normalised texts must be equal.": (
             100 * mean(bags) if exactly else -1
         ),
         "an empty prediction is taken for a missing one. It is right where the answer has no word.": (
             100 * mean(silent)
         ),
-        "only the first answer counts. The best of them does.": 100 * mean([row[0] for row in rows]),
-        "only the last answer counts. The best of them does.": 100 * mean([row[-1] for row in rows]),
+        "only the first answer counts. The best of them should count.": 100 * mean([row[0] for row in rows]),
+        "only the last answer counts. The best of them should count.": 100 * mean([row[-1] for row in rows]),
         "the mean over the answers is taken. The best of them counts.": 100 * mean([mean(row) for row in rows]),
         "the scores are from 0 to 1. Give percent.": right / 100,
         "words of all questions are pooled. Each question has a score, and these are averaged.": pooled,
@@ -1356,7 +1365,7 @@ def score_and_guesses(
         / max(1, len(predictions)),
         "this is the sum over the questions, not their mean.": 100 * sum(max(row) for row in rows),
         "a missing prediction counts as an empty one. It scores 0.": 100 * mean([max(row) for row in empty]),
-        "the worst answer counts. The best of them does.": 100 * mean([min(row) for row in rows]),
+        "the worst answer counts. The best of them should count.": 100 * mean([min(row) for row in rows]),
     }
 
 
@@ -1499,7 +1508,9 @@ def features_right(
             "the weights are the wrong way round: the first score is for the lowest state.": lambda: combined(
                 states, how, scores.flip(0), factor
             ),
-            "the softmax takes gamma in. It comes after it.": lambda: combined(states, how, scores * factor),
+            "gamma is inside the softmax. It should multiply the result.": lambda: combined(
+                states, how, scores * factor
+            ),
         }
     for one, row, keep in zip(found, wanted, real, strict=True):
         assert type(one) is torch.Tensor, f"the features of a row should be a tensor, not {kind(one)}."
@@ -1581,7 +1592,7 @@ def layer_features(layer_features, lib):
         told_of_gamma = "no gradient, or a wrong one, arrives at gamma. It learns as the scores do."
         expect.close(slope, wanted, told_of_gamma, 1e-3)
     assert lib(toys).keeps_gradients(layer_features, theirs, batch, "last"), (
-        "the gradients that the encoder had are gone, or others. It should stay as it is."
+        "the encoder's gradients are gone or changed. It should stay as it is."
     )
     assert read(theirs.config.output_hidden_states) is not True, (
         "the encoder's config is changed, for all who use it later. Ask for the states in the call."
@@ -1663,7 +1674,7 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
             "the output at the last token is taken: there the reader from the right has seen one token.": ends(
                 alone, last, last
             ),
-            "the last output of the padded row is taken: at T - 1 stands a pad.": ends(padded, final, final),
+            "the last output of the padded row is taken: position T - 1 holds a pad.": ends(padded, final, final),
             "the pads are read: the last states are those of padded rows.": ends(padded, final, zero),
             "the reader from the right begins with the pads. Tell it where each sentence ends.": ends(
                 padded, last, zero
@@ -1742,7 +1753,7 @@ def tagger(BiLSTMTagger, lib):
     noisy[torch.arange(6) >= lengths[:, None]] = 1e4
     tagged(tagger, state, noisy, lengths)
     noisy[torch.arange(6) >= lengths[:, None]] = torch.nan
-    told = "a NaN that stands at pads reaches the {}. What a sentence gives does not depend on its pads."
+    told = "a NaN at pads reaches the {}. The result for a sentence must not depend on its pads."
     for value, what in (
         (tagger(noisy, lengths), "logits"),
         (tagger.sentence_vector(noisy, lengths), "sentence vectors"),

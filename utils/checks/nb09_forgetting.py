@@ -70,7 +70,7 @@ def with_heads(MultiTask: Remote, encoder: Remote, V: int, d: int, tasks: Mappin
         for key, value in before.items():
             assert key in state and state[key].shape == value.shape and torch.equal(state[key], value), told
         if place:
-            told = "`heads` should hold the head of each task by the task's name."
+            told = "`heads` should map each task's name to its head."
             assert f"heads.{name}.weight" in state, told
     state = expect.weights(model, task_shapes(V, d, tasks), "`MultiTask`", seed)
     theirs = encoder.state_dict()
@@ -188,9 +188,12 @@ def multi_task(MultiTask, lib):
         told = "a new head does not begin as nn.Linear makes it: its numbers are drawn from another range."
         assert 0.9 * bound < new < 1.001 * bound, told
     for device, dtype in (("cpu", "float64"), ("meta", "float32")):
-        told = "a new head does not lie where the encoder lies, or has another dtype."
+        told = "a new head is not on the encoder's device, or has another dtype."
         assert lib(toys).head_beside(MultiTask, theirs, d, device, dtype, False) == [device, dtype], told
-        told = "a new head lies where the encoder was when the model was made. Look at it when the task is added."
+        told = (
+            "a new head is on the device where the encoder was when the model was "
+            "made. Look at the encoder when the task is added."
+        )
         assert lib(toys).head_beside(MultiTask, theirs, d, device, dtype, True) == [device, dtype], told
     for _, what in lib(probes).changes(model, {"the model": model}, [tokens, "A"], {}):
         raise AssertionError(f"asking for logits changes the model: {what} {be(what)} not as before.")
@@ -252,7 +255,9 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
     lessons = read(model.lessons)
     if type(value) is torch.Tensor and value.ndim == 2:
         shape = tuple(value.shape)
-        assert shape != (T, T), "there are T rows. The first of T + 1 comes before anything was learned."
+        assert shape != (T, T), (
+            "there are T rows. There should be T + 1: the first is measured before anything was learned."
+        )
         assert shape != (T, T + 1) or T == 1, "rows and columns are exchanged: a row for each moment, a column a task."
     R = expect.floats(value, (T + 1, T), "the matrix")
     wanted = matrix_of(tasks, [before + tasks[:i] for i in range(T + 1)])
@@ -280,7 +285,9 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
             "a fresh model learns each task. It is one model that goes through all of them.": lambda: matrix_of(
                 tasks, [before, *([*before, task] for task in tasks)]
             ),
-            "the rows are in the wrong order: row 0 comes before anything was learned.": lambda: wanted.roll(-1, 0),
+            ("the rows are in the wrong order: row 0 is measured before anything was learned."): lambda: wanted.roll(
+                -1, 0
+            ),
             "row 0 was measured after something had been learned.": lambda: torch.cat([wanted[1:2], wanted[1:]]),
             "the tasks are learned from the last to the first.": lambda: matrix_of(
                 tasks, [before + tasks[::-1][:i] for i in range(T + 1)]
@@ -352,7 +359,7 @@ def backward_of(R: torch.Tensor, T: int) -> tuple[float, dict[str, float]]:
         "the sign is wrong: what falls is negative backward transfer.": -wanted,
         "the sum is divided by T. T - 1 tasks take part.": sum(changes) / T,
         "this is the sum. Take the mean.": sum(changes),
-        "what had just been learned is looked up one row too early: row 0 comes before the first task.": mean_of(
+        "what had just been learned is looked up one row too early: row 0 is from before the first task.": mean_of(
             [entry(R, T, j) - entry(R, j - 1, j) for j in range(1, T)]
         ),
         "all T tasks are compared, one row too early.": mean_of(
@@ -388,8 +395,10 @@ def forgetting_of(R: torch.Tensor, T: int) -> tuple[float, dict[str, float]]:
             mean_of([entry(R, j, j) - entry(R, T, j) for j in range(1, T)])
         ),
         "row 0 counts as a best. Nothing had been learned then.": mean_of(lost(0, T - 1)),
-        "negative forgetting is cut off at 0, or the end counts among what it is compared with. A task may end better "
-        "than it ever was.": mean_of(lost(1, T - 1, True) if T > 1 else []),
+        (
+            "negative forgetting is cut off at 0, or the last row is part of the "
+            "maximum. A task may end better than it ever was."
+        ): mean_of(lost(1, T - 1, True) if T > 1 else []),
         "the mean is cut off at 0. It is negative where tasks end better than they ever were.": max(0.0, wanted),
         "the best is looked for among the tasks before the last but one. Row T - 1 counts, too.": mean_of(
             lost(1, max(1, T - 2)) if T > 1 else []
@@ -419,13 +428,13 @@ def forward_of(R: torch.Tensor, T: int) -> tuple[float, dict[str, float]]:
         "row 0 is not subtracted. It is what is known before anything was learned.": mean_of(
             [entry(R, j - 1, j) for j in range(2, T + 1)]
         ),
-        "each task is looked up after its turn. Forward transfer comes before it.": mean_of(
+        "each task is looked up after its turn. Forward transfer is measured before it.": mean_of(
             [entry(R, j, j) - entry(R, 0, j) for j in range(2, T + 1)]
         ),
         "each task is looked up two rows before its turn is over: take the row just before it was learned.": mean_of(
             [entry(R, j - 2, j) - entry(R, 0, j) for j in range(2, T + 1)]
         ),
-        "every moment before a task's turn counts. Only the one just before it does.": mean_of(
+        "every row before a task's turn counts. Only the one just before it should.": mean_of(
             [entry(R, i, j) - entry(R, 0, j) for j in range(2, T + 1) for i in range(1, j)]
         ),
         "the first task counts, for whom there is nothing before.": mean_of(
@@ -522,12 +531,12 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
         return torch.tensor([one / total for one in numbers])
 
     mild = 0.2 < T < 20
-    equal = "all probabilities are the same, whatever the sizes."
+    equal = "all probabilities are the same for any sizes."
     if T > 20:
         equal = "with a large temperature all probabilities are the same. They only come closer to it."
     guesses: dict[str, expect.Guess] = {
         equal: torch.full((len(sizes),), 1 / len(sizes)),
-        "the cap comes after the power. It is a number of examples: cut sizes first.": lambda: (
+        "the cap is applied after the power. It is a number of examples: cut the sizes first.": lambda: (
             scaled([min(float(one) ** (1 / T), cap or math.inf) for one in sizes]) if mild else wanted
         ),
         "the cap is not used.": uncut,
@@ -554,7 +563,7 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
         "the cap is the least that a task counts. It is the most.": powers(
             [max(one, cap or 0) for one in sizes], 1 / T
         ),
-        "the root of each size is shared out, whatever the temperature.": powers(capped, 0.5),
+        "the probabilities follow the root of each size at every temperature.": powers(capped, 0.5),
         "the exponent is 1 - 1 / T. It is 1 / T.": powers(capped, 1 - 1 / T),
         "the exponent is 1 / (1 + T). It is 1 / T.": powers(capped, 1 / (1 + T)),
         "the cap is taken from each size.": lambda: (
@@ -629,7 +638,7 @@ def fair(Replay: Remote, lib: Library, capacity: int, count: int, repeats: int, 
         return
     newest = [0] * (count - capacity) + [repeats] * capacity
     assert counts != newest[::-1], "newcomers are never let in: the memory keeps what came first."
-    told = "memories always keep the same places of what was added: `rng` is not used, or seeded anew."
+    told = "memories always keep the same places of what was added: `rng` is not used, or it is seeded again."
     assert counts == newest or not all(one in (0, repeats) for one in counts), told
     told = "every newcomer is let in. The n-th example should be, with probability k / n."
     assert counts[-1] < repeats, told
@@ -644,7 +653,7 @@ def fair(Replay: Remote, lib: Library, capacity: int, count: int, repeats: int, 
 
 def sound(Replay: Remote, lib: Library, capacity: int, stream: list[Any], n: int, seed: int) -> None:
     """Fail unless a memory keeps and draws examples of the stream, as many as it should."""
-    says = "the memory or its sample stops with an error: for few examples, or for those of some type."
+    says = "the memory or its sample stops with an error for few examples, or for examples of some type."
     kept, drawn, left, after, name, holder, themselves = expect.answers(
         lib(toys).kept_and_drawn, Replay, capacity, stream, n, seed, says=says
     )
@@ -654,7 +663,8 @@ def sound(Replay: Remote, lib: Library, capacity: int, stream: list[Any], n: int
     told = "a memory holds more than was added to it: memories share one list."
     assert len(kept) <= size, told
     told = (
-        "a memory holds fewer examples than it could: equal ones count each, and so do those that are 0, empty or None."
+        "a memory holds fewer examples than it could: equal examples all count, "
+        "and so do those that are 0, empty or None."
     )
     assert len(kept) == size, told
 
@@ -723,9 +733,9 @@ def chance(Replay: Remote, lib: Library, seeds: list[int]) -> None:
     *found, again = lib(toys).outcomes(Replay, 6, 60, 3, seeds)
     told = "with equal generators, two memories differ: `rng` should be the only source of chance."
     assert found[0] == again, told
-    told = "with other generators, memories keep or draw the same: `rng` is not used, or seeded anew."
+    told = "with other generators, memories keep or draw the same: `rng` is not used, or it is seeded again."
     assert all(one[0] != found[0][0] and one[1:] != found[0][1:] for one in found[1:]), told
-    told = "every sample is the same. Each should be drawn anew."
+    told = "every sample is the same. Draw again for each."
     assert any(one[1] != one[2] for one in found), told
 
 
@@ -783,9 +793,9 @@ MISREADINGS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "only the most likely answer counts, weighted. All count, with their probabilities.": lambda slopes, p: (
         best_only(slopes, p) * p.max()
     ),
-    "all answers count alike. Each counts with its probability.": lambda slopes, p: (slopes**2).sum(0),
+    "all answers count the same. Each should count with its probability.": lambda slopes, p: (slopes**2).sum(0),
     "the mean over the answers is taken. Each counts with its probability.": lambda slopes, p: (slopes**2).mean(0),
-    "the gradients are those of probabilities. Take them of their logarithms.": lambda slopes, p: (
+    "the gradients are those of the probabilities. Use the gradients of their logarithms.": lambda slopes, p: (
         p * (p * slopes) ** 2
     ).sum(0),
     "the gradients are not squared.": lambda slopes, p: (p * slopes.abs()).sum(0),
@@ -1182,7 +1192,7 @@ def starts_of(
             "alpha and beta are exchanged.": beta / 2 * near + alpha / 2 * fresh,
             "new weights are pulled with alpha. Theirs is beta.": alpha / 2 * (near + fresh),
             "shared weights are pulled with beta. Theirs is alpha.": beta / 2 * (near + fresh),
-            "a weight is compared with one of another shape. With another shape it is new.": alpha / 2 * near
+            "a weight is compared with one of another shape. A weight whose shape differs is new.": alpha / 2 * near
             + broadcast
             + beta / 2 * rest,
             "as many numbers are taken for the same shape. With another shape it is new.": alpha / 2 * near
@@ -1346,7 +1356,7 @@ def aligned(
     told = "the cosine is wrong. It is over all parameters together."
     if small:
         told = "the cosine of a small gradient is wrong: nothing is added to lengths, as `F.normalize` does, and only "
-        told += "one of zeros has none."
+        told += "a gradient of zeros has none."
     shared = cosine(flat([one for one, _ in common]), flat([other for _, other in common])) if common else 0.0
     expect.number_like(
         number,
@@ -1357,7 +1367,7 @@ def aligned(
         if small
         else {
             "this is the mean of the cosines of single tensors. The gradient is one long vector.": mean_of(each),
-            "this is the mean of the cosines of single tensors, of those that both have.": mean_of(both),
+            "this is the mean of the cosines of the single tensors that both have.": mean_of(both),
             "this is the sum of the cosines of single tensors. The gradient is one long vector.": sum(each),
             "parameters on which only one loss depends are left out. Their other gradient is zero.": shared,
             "this is the product, not divided by both lengths.": float(a @ b),
@@ -1398,12 +1408,13 @@ def projected(call: Remote, g_a: list[torch.Tensor], g_b: list[torch.Tensor]) ->
         "the product is divided by the length of g_b. It is the length squared.": a
         - product / (math.sqrt(square) or 1.0) * b,
         "the product is not divided by the squared length of g_b.": a - product * b,
-        "the product is divided by the squared length of g_a. It is that of g_b.": a - product / (size_a or 1.0) * b,
+        ("the product is divided by the squared length of g_a. Divide by that of g_b."): a
+        - product / (size_a or 1.0) * b,
         "`g_b` is projected. The gradient that gives way is `g_a`.": b - product / (size_a or 1.0) * a,
         "`g_b` is given, not `g_a`.": b,
         "the part along itself is taken out of g_a.": a - product / (square or 1.0) * a,
         "what is left is only the part along g_b.": product / (square or 1.0) * b,
-        "nothing is left of g_a. Only the part along g_b goes.": torch.zeros_like(a),
+        "nothing is left of g_a. Remove only the part along g_b.": torch.zeros_like(a),
         "the two gradients are added.": wanted + b,
     }
     expect.like(
@@ -1564,7 +1575,10 @@ def named(
     own = {name: tiny_bert.weight(name, state[name].shape, seed) for name in state if task_names(task, name)}
     model.load_state_dict(own, False)
     learn(model, task, count, [], 0.3)
-    told = "a task that is learned again begins anew: its adapter or its head is replaced. Both learn on from where "
+    told = (
+        "a task that is learned again starts from scratch: its adapter or its "
+        "head is replaced. Both learn on from where "
+    )
     told += "they are."
     assert all(torch.equal(model.state_dict()[name], value) for name, value in own.items()), told
     return state | own
@@ -1627,7 +1641,7 @@ def moves(now: State, before: State, twin: Any, task: str, batches: Sequence[Any
         "SGD has momentum. Plain SGD has none.": lambda: steps(batches, lr, kept=0.9),
         "the weights decay. Plain SGD here has no decay.": lambda: steps(batches, lr, decay=0.1),
         "the weights move up the gradient. They move down.": lambda: steps(batches, -lr),
-        "gradients are clipped to length 1. They are used as they are.": lambda: steps(batches, lr, longest=1.0),
+        "gradients are clipped to length 1. Use them as they are.": lambda: steps(batches, lr, longest=1.0),
         "the rate is divided by the number of batches.": lambda: steps(batches, lr / max(1, len(batches))),
         "`attention_mask` is dropped while a task is learned.": lambda: steps(without("attention_mask", 1), lr),
         "`token_type_ids` are dropped while a task is learned.": lambda: steps(without("token_type_ids", 0), lr),
@@ -1825,7 +1839,7 @@ def kept_of_gain(share_kept: Remote, untouched: list[float], learned: list[float
         "this is the share that was lost.": 1 - share,
         "each seed has a share of its own, and these are averaged. Divide the means.": math.fsum(single) / len(single),
         "a share below 0 is cut off. The end may be worse than the beginning.": max(0.0, share),
-        "this is what is left of the gain, and not its share.": end - before,
+        "this is the gain that is left, not the share that is left.": end - before,
         "this is a percentage. The share of all is 1.": 100 * share,
     }
     # A thousand more, so that a share of nearly nothing has no relative error worth the name.
@@ -1890,10 +1904,10 @@ def mixed_right(between: Remote, before: State, after: State, share: float) -> N
                 {"share is kept between 0 and 1. Any number is allowed.": new if share > 1 else old}
                 if not 0 <= share <= 1
                 else {
-                    "before and after are exchanged: share is that of after.": share * old + (1 - share) * new,
+                    "before and after are exchanged: `share` is the weight of after.": share * old + (1 - share) * new,
                     "an entry is as it is after. Average it.": new,
                     "an entry is as it was before. Average it.": old,
-                    "this is the mean, whatever the share.": (old + new) / 2,
+                    "this is the mean for any share.": (old + new) / 2,
                     "share times after is added to all of `before`.": old + share * new,
                 },
             )
@@ -1917,7 +1931,7 @@ def between(between, lib):
     one, other = ({name: value.double() for name, value in state.items()} for state in (before, after))
     mixed_right(between, one, other, 0.4)
     mixed_right(between, {}, {}, 0.4)
-    told = "what is returned moves with what was given: an entry is the very tensor, not one of its own."
+    told = "what is returned changes with what was given: an entry is the given tensor itself. Make a new one."
     for state in (before, before | counts[0], {"0.bias": before["0.bias"]}):
         for share in (0.3, 0.0, 1.0):
             assert lib(toys).stays(between, state, after | counts[1], share), told

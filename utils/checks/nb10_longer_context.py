@@ -68,7 +68,7 @@ def tabled(distance_table: Remote, n: int, d: int) -> None:
             "the distances end at 1. The last row belongs to distance 0: a token's distance to itself.": lambda: (
                 table_of(n + 1, d)[:-1].float()
             ),
-            "sines and cosines stand in turn, as in notebook 02. Here all sines come first.": torch.stack(
+            "sines and cosines alternate, as in notebook 02. Here all sines come first.": torch.stack(
                 [sines, cosines], -1
             ).flatten(1),
             "the cosines come first.": torch.cat([cosines, sines], 1),
@@ -325,14 +325,14 @@ def attended(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor 
                 join=lambda heads_out: heads_out.reshape(B, T, d)
             ),
             "the softmax runs over the queries. It runs over the keys.": but(over=-2),
-            "the memory comes after the segment. It is older, and comes first.": but(turned=True),
+            "the memory comes after the segment. The memory is older, so it comes first.": but(turned=True),
             "u meets keys and distances, and v is not used.": partial(
                 relative, state | {"v": state["u"]}, x, memory, heads
             ),
             "v meets keys and distances, and u is not used.": partial(
                 relative, state | {"u": state["v"]}, x, memory, heads
             ),
-            "the heads share u and v, those of the first head. Each has its own.": partial(
+            "all heads use u and v of the first head. Each should use its own.": partial(
                 relative, state | {name: state[name][:1].expand(heads, -1) for name in ("u", "v")}, x, memory, heads
             ),
             "the distances are one too large: a query has distance 0 to itself.": but(
@@ -437,7 +437,7 @@ def remembered(next_memory: Remote, lib: Library, memory: torch.Tensor | None, h
         f"of {M} remembered states and {T} new ones, the memory does not hold the last {m}.",
         {
             "the oldest states are kept. The newest are meant.": both[:, : wanted.size(1)],
-            **({"the segment stands before the memory. What is older comes first.": turned} if m > M else {}),
+            **({"the segment is before the memory. What is older comes first.": turned} if m > M else {}),
             "the states are in reverse order.": wanted.flip(1),
         },
         tolerance=1e-9,
@@ -558,9 +558,7 @@ def segments_read(
         ),
         "the layers are given each other's memories.": partial(but, mixed=lambda memories: memories[::-1]),
         "the memories are not used.": partial(but, mixed=lambda memories: [None] * n_layers),
-        "a layer is given the new memory, which holds this very segment. It is given the old one.": partial(
-            but, early=True
-        ),
+        "a layer is given the new memory, which holds this segment. Give it the old one.": partial(but, early=True),
         "the layers run in reverse order.": partial(but, order=lambda layers: layers[::-1]),
     }
     memories: Any = None
@@ -676,7 +674,7 @@ def reaches(reach: Remote, asked: Sequence[tuple[int, int, int, int]]) -> None:
         assert type(value) is not float and not (type(value) is torch.Tensor and value.is_floating_point()), told
         guesses = {
             "place i counts in every layer. Only the first step begins inside the segment.": L * (M + i),
-            "this is the reach of one layer. The memory's states have a memory of their own.": M + i,
+            "this is the reach of one layer. The states in the memory had a memory too.": M + i,
             "this is layers times segments. The memory's length decides.": L * T,
             "this is layers times segments, and i. The memory's length decides.": L * T + i,
             "i is left out: the distance is counted from place i.": right - i,
@@ -1007,20 +1005,22 @@ def masked(permutation_masks: Remote, order: list[int]) -> None:
     own = torch.eye(T, dtype=torch.bool)
     both = zip(value, (query, content), strict=True)
     turned = all(type(one) is torch.Tensor and torch.equal(one, other) for one, other in both)
-    assert T == 1 or not turned, "the two masks are exchanged. The content mask comes first."
+    assert T == 1 or not turned, "the two masks are exchanged. Return the content mask first."
     for mask, wanted, name in ((value[0], content, "the content mask"), (value[1], query, "the query mask")):
         found = expect.tensor(mask, (T, T), name)
         assert found.dtype is torch.bool, f"{name} is {found.dtype}. True and false are meant."
         first = wanted is content
         guesses = {
             "what may be seen is False, and the rest True. True means: may look.": ~wanted,
-            "`order` is taken for the ranks. The token that comes k-th is `order[k]`.": either if first else other,
+            ("`order` is used as if it held ranks. The k-th token to be predicted is `order[k]`."): either
+            if first
+            else other,
             "rows and columns are exchanged: a row is who looks.": wanted.T,
             "the order is read from its end: the first one sees all others.": wanted.T if not first else query.T | own,
             "the order is not used: this is the mask from left to right.": (
                 in_sight(T, T) if first else in_sight(T, T) & ~own
             ),
-            "rows are the tokens in their order. They stand as in the text.": wanted[order],
+            "the rows are in the order of prediction. They should be in the order of the text.": wanted[order],
         }
         if first:
             guesses["content does not see itself. It may: it is known."] = query
@@ -1161,7 +1161,7 @@ def streamed(
             "True is taken for hidden. It means: may look.": partial(stream, state, asking, h, ~mask, heads),
             "the mask is ignored.": partial(stream, state, asking, h, torch.ones_like(mask), heads),
             "rows and columns of the mask are exchanged.": partial(stream, state, asking, h, mask.T, heads),
-            "keys and values come from g. Both streams read h.": but(keys=g),
+            "keys and values come from g. Both streams should read h.": but(keys=g),
             "it asks with h. The query stream asks with g.": partial(stream, state, h, h, mask, heads),
             "the residual is h. It is what asks.": but(added=h),
             "the scores are not divided by the root of d_head.": but(scale=1.0),

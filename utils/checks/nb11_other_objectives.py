@@ -49,7 +49,7 @@ def takes_turns(mask_number: Remote, lib: Library, copies: int, epochs: int) -> 
     for options in ([], [None]):
         given = lib(toys).each(mask_number, [[epoch, *options] for epoch in every])
         found = [expect.number(one, "what mask_number gives") for one in given]
-        told = "without copies some masks come again. That is the static way: dynamic means a new one for each epoch."
+        told = "without copies some masks come again. That is the static way: dynamic means a new mask for each epoch."
         assert len({*found}) == epochs, told
         assert found == every, "without copies, an epoch's mask should have the epoch's own number."
 
@@ -252,12 +252,12 @@ def in_one_stream(documents: Documents, max_len: int, sep: int) -> list[list[int
 # What mistakes make of documents. A sentence is said where two results are those of its mistake.
 MISREADINGS: dict[str, Callable[[Documents, int, int], list[list[int]]]] = {
     "the last row is lost. It is not full, and it is a row all the same.": lambda *given: rows_of(*given)[:-1],
-    "each document begins a new row: that is DOC-SENTENCES. The next document goes on in the same row.": (
+    "each document begins a new row: that is DOC-SENTENCES. The next document should continue in the same row.": (
         functools.partial(rows_of, breaks=True)
     ),
-    "the separator makes a row too long: it needs a place of its own.": functools.partial(rows_of, counts=False),
+    "the separator makes a row too long: it needs a place too.": functools.partial(rows_of, counts=False),
     "there is no separator between two documents.": functools.partial(rows_of, between=lambda opens, empty: False),
-    "a separator stands between the sentences of a document, too. It stands between documents.": functools.partial(
+    "there is a separator between the sentences of a document. It belongs between documents only.": functools.partial(
         rows_of, between=lambda opens, empty: not empty
     ),
     "a row begins with a separator: a document that begins a row needs none.": functools.partial(
@@ -286,7 +286,7 @@ def packed(full_rows: Remote, documents: Documents, max_len: int, sep: int) -> N
     for sentence, guess in MISREADINGS.items():
         assert found != guess(documents, max_len, sep) or other != guess(*confirm), sentence
     assert all(row[-1] != sep for row in found), (
-        "a row ends with a separator. It stands between two documents of a row."
+        "a row ends with a separator. It belongs between two documents of a row."
     )
     assert all(row[0] != sep for row in found), (
         "a row begins with a separator: a document that begins a row needs none."
@@ -295,7 +295,7 @@ def packed(full_rows: Remote, documents: Documents, max_len: int, sep: int) -> N
     assert all(one != sep or other != sep for row in found for one, other in itertools.pairwise(row)), told
     tokens = [token for row in found for token in row if token != sep]
     assert sorted(tokens) != sorted(stream) or tokens == stream, "the order of the tokens is not kept."
-    assert tokens == stream, "tokens are lost, or come twice."
+    assert tokens == stream, "tokens are lost or occur twice."
     assert max(map(len, found)) <= max_len, "a row has more than max_len tokens."
     row = next(k for k, one in enumerate(itertools.chain(found, [[]])) if one != [*wanted, []][k])
     what = f"`full_rows({documents}, {max_len}, {sep})`"
@@ -460,7 +460,7 @@ def stepped(
             "only one of the two averages is corrected for its start at zero: the first is not.": lambda: plain(
                 correct=(False, True)
             ),
-            "eps stands under the root. It is added to it.": lambda: plain(inside=True),
+            "eps is under the root. Add it to the root.": lambda: plain(inside=True),
             "the second average is that of the squared mean. It is that of the squared gradient.": lambda: plain(
                 of_mean=True
             ),
@@ -468,7 +468,7 @@ def stepped(
             "the two betas have changed places.": lambda: plain(swapped=True),
             "the corrected averages are kept for the next step. They are used once.": lambda: plain(kept=True),
             "the weights after each step are returned. What a step adds is wanted.": wanted.cumsum(0),
-            "the gradient itself is divided. The first average is.": lambda: plain(raw=True),
+            "the gradient itself is divided. Divide the first average.": lambda: plain(raw=True),
             "eps is added before the second average is corrected. It is added to the corrected root.": lambda: plain(
                 hat=True
             ),
@@ -628,10 +628,10 @@ def placed(
     if even(counts, wanted, repeats, {}) == 0:
         return
     for order in (sorted(lengths), sorted(lengths, reverse=True)):
-        told = "spans are placed in another order than that of `lengths`."
+        told = "spans are not placed in the order of `lengths`."
         assert order == lengths or even(counts, ways(n, order, budget), repeats, {}) != 0, told
     turned = {tuple(not hidden for hidden in mask): count for mask, count in counts.items()}
-    assert even(turned, wanted, repeats, {}) != 0, "true stands for visible. It should stand for hidden."
+    assert even(turned, wanted, repeats, {}) != 0, "True means visible here. It should mean hidden."
     sizes = {sum(mask) for mask in counts}
     told = f"{call} hides {max(sizes)} tokens, more than `round(rate * n)` = {budget}. The last span is shortened."
     assert max(sizes) <= max(map(sum, wanted)), told
@@ -640,7 +640,7 @@ def placed(
     assert min(sizes) >= min(map(sum, wanted)), told
     if len(lengths) == 1:
         (run,) = {*map(len, map(runs_of, counts))} if len({*map(len, map(runs_of, counts))}) == 1 else (0,)
-        assert run == 1 or not budget, "the tokens of one span do not stand side by side."
+        assert run == 1 or not budget, "the tokens of one span are not side by side."
     strange = ["".join("01"[hidden] for hidden in mask) for mask in counts if mask not in wanted]
     told = f"{call} gives the mask `{strange[0]}`, which these spans cannot make. " if strange else ""
     told += "They are placed in their order, each where nothing is hidden yet, and only the last is shortened."
@@ -712,7 +712,9 @@ def spans(span_lengths, span_mask, lib):
         of_type = (lengths_of, mask_of)[call is span_mask]
         one, two = (of_type(each, given[0]) for each in toy.in_turn(call, 8, [given] * 2, {}))
         same, _ = (of_type(each, given[0]) for each in toy.in_turn(call, 8, [given] * 2, {}))
-        told = "without a generator, torch's own should decide: seeded alike, it should draw alike, and else not."
+        told = (
+            "without a generator, torch's own should decide: the same seed draws the same spans, another seed others."
+        )
         assert torch.equal(one, same) and not torch.equal(one, two), told
     told = "the number of hidden tokens is not round(rate * n), though there are lengths enough."
     for lengths in (long, torch.tensor([40, 3])):  # shortened, but not in what was given
@@ -755,7 +757,7 @@ def ends_right(boundaries: Remote, mask: torch.Tensor) -> None:
     if all(map(torch.equal, found, wanted)):
         return
     inside = [torch.equal(one[mask], other[mask]) for one, other in zip(found, wanted, strict=True)]
-    assert not all(inside), "at visible tokens something else than 0 is returned."
+    assert not all(inside), "at visible tokens the result is not 0."
     left, right, place = (one[mask] for one in found)
     true_left, true_right, true_place = (one[mask] for one in wanted)
     places = torch.arange(mask.size(1)).expand_as(mask)[mask]
@@ -883,7 +885,7 @@ def objective_right(
     if not K:
         promised(EMPTY)
     value = module(states, mask)
-    told = "there are logits for every token. Wanted are those of the hidden ones, one below the other."
+    told = "there are logits for every token. Return one row of logits for each hidden token."
     assert type(value) is not torch.Tensor or value.shape != (*mask.shape, V), told
     found = expect.floats(value, (K, V), "the logits")
     guess = functools.partial(answered, state, states, mask)
@@ -1010,7 +1012,7 @@ def batched(tlm_batch: Remote, pairs: list[tuple[list[int], list[int]]], cls: in
     wanted = tlm_rows(pairs, cls, sep, pad)
     if tuple(value[0].shape) != tuple(wanted[0].shape):
         guess = tlm_rows(pairs, cls, sep, pad, one_cls=True)[0]
-        told = "the second sentence has no cls of its own, or there is a token too few."
+        told = "the second sentence has no cls, or a token is missing."
         assert value[0].shape != guess.shape, told
     found = [expect.tensor(one, tuple(right.shape), what) for one, right, what in zip(value, wanted, TLM, strict=True)]
     for one, what in zip(found, TLM, strict=True):
@@ -1129,7 +1131,9 @@ def neighbours(documents: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
 def examples_right(found: list[Pair], documents: list[list[str]], task: str) -> None:
     """Fail unless the examples of documents without repetitions are as they should be."""
     place = {text: (d, i) for d, document in enumerate(documents) for i, text in enumerate(document)}
-    assert all(a in place and b in place for a, b, _ in found), "a sentence is not one of the documents', as it stands."
+    assert all(a in place and b in place for a, b, _ in found), (
+        "a sentence is not one of the documents' sentences as it was given."
+    )
     for (a, b, label), (d, i) in zip(found, neighbours(documents), strict=True):
         one, other = place[a], place[b]
         follows, turned = (one, other) == ((d, i), (d, i + 1)), (one, other) == ((d, i + 1), (d, i))
@@ -1146,7 +1150,7 @@ def examples_right(found: list[Pair], documents: list[list[str]], task: str) -> 
         assert label or one == (d, i), told
         assert label or other[0] == d, TURNED
         assert follows or label, told
-        assert one == (d, i) or not label, "with label 1, a is not the sentence that stands there. Only b is drawn."
+        assert one == (d, i) or not label, "with label 1, a is not the sentence at that place. Only b should be drawn."
         told = "with label 1, b may come from the document of a. It should be another one."
         assert not label or other[0] != d, told
 
@@ -1164,7 +1168,7 @@ def drawn_evenly(found: Sequence[list[Pair]], documents: list[list[str]], task: 
         same = sum(row[one] == row[other] for row in labels)
         likely(same, len(labels), 0.5, told)
     fours = [tuple(row[k : k + 4]) for row in labels for k in range(0, len(row) - 3, 4)]
-    told = "of four labels in a row, some combinations come too often or never. Each label is drawn for itself."
+    told = "of four labels in a row, some combinations come too often or never. Draw each label independently."
     for four, count in Counter({four: 0 for four in itertools.product((0, 1), repeat=4)} | Counter(fours)).items():
         if fours:
             likely(count, len(fours), 1 / 16, f"{told} Such as {four}.")
@@ -1339,7 +1343,7 @@ def detection(replace, detection_loss, lib):
     sure = 50 * F.one_hot((ids + 1) % V, V).float()
     drawn, _ = two_masks(replace(ids, blanks, sure, toy.seeded(2)), (B, T))
     assert torch.equal(drawn, torch.where(blanks, (ids + 1) % V, ids)), (
-        "the logits of a blank are those of its own place."
+        "the logits of a blank are those at its own place."
     )
     none, nothing = two_masks(replace(ids, torch.zeros_like(blanks), logits, toy.seeded(3)), (B, T))
     assert torch.equal(none, ids) and not nothing.any(), "without blanks nothing is replaced."

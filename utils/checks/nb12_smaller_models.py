@@ -113,7 +113,7 @@ def factorized_embedding(FactorizedEmbedding, lib):
             model.eval()
     large = {**state, "table.weight": 50 * state["table.weight"]}
     model.load_state_dict(large)
-    told = "rows of the table are changed where they are long, as `max_norm` does. They stay as they are."
+    told = "long rows of the table are shortened, as `max_norm` does. They should stay as they are."
     expect.close(model(ids), embedded(large, ids), told)
     assert expect.agree(model.state_dict(), large), told
     told = "when the weights change, the scores in evaluation mode do not: something is kept."
@@ -209,9 +209,7 @@ def shared_encoder(SharedEncoder, lib):
     x = torch.ones(4, 50, 5)
     found = expect.floats(encoder(x), (4, 50, 5), "the output")
     kept = float((found != 0).float().mean())
-    told = (
-        "in training mode, dropout is not drawn anew in each pass: the layer is to be called n_layers times, as it is."
-    )
+    told = "in training mode, dropout is not drawn again in each pass: call the layer n_layers times, as it is."
     assert abs(kept - 0.125) < 0.08, told
     encoder.eval()
     told = "evaluation mode does not reach the layer."
@@ -288,13 +286,15 @@ def sized(encoder_size: Remote, size: Sizes) -> None:
         "the products of scores and values are missing in the multiply-adds.": products - done["products"],
         "scores or values are missing in the multiply-adds: each takes T products, H wide.": products
         - done["products"] / 2,
-        "the multiply-adds are those of all T tokens. Those of one are meant.": products * size.get("T", 128),
+        "the multiply-adds are those of all T tokens. They should be those of one.": products * size.get("T", 128),
         "a multiply-add is counted as two operations. It is one.": 2 * products,
         "the pooler is counted for each token. It reads the first one alone.": products + H * H,
         "the lookup is counted as a product. It multiplies nothing.": products + stored["tokens"],
         "the number of parameters is given for the multiply-adds.": parameters,
         "biases are counted as multiply-adds.": products + L * (5 * H + F),
-        "biases are counted as multiply-adds, that of the map, too.": products + L * (5 * H + F) + (H if E else 0),
+        ("biases are counted as multiply-adds, including the bias of the map."): products
+        + L * (5 * H + F)
+        + (H if E else 0),
     }
     if not E:
         more["there is a map from H to H in the multiply-adds where E is None."] = products + H * H
@@ -382,15 +382,15 @@ def pruned(call: Remote, lib: Library, weights: State, sparsity: float, names: S
             wanted,
             told_of_masks,
             {
-                "True stands where weights go. True means: it stays.": 1 - wanted,
-                "each matrix has a threshold of its own. All named weights are compared with each other.": joined(each),
+                "True marks the weights that are removed. It should mark those that stay.": 1 - wanted,
+                "each matrix has its own threshold. Compare all named weights with each other.": joined(each),
                 "signed values are compared: negative weights go first. Magnitudes count.": lambda: joined(
                     smallest(rows, count, lambda row: row)
                 ),
                 "the largest weights go.": lambda: joined(smallest(rows, count, lambda row: -row.abs())),
-                "so many stay as should go: `sparsity` is the share that goes.": lambda: joined(
-                    smallest(rows, round((1 - sparsity) * total), torch.abs)
-                ),
+                (
+                    "the share that stays and the share that goes are exchanged: `sparsity` is the share that goes."
+                ): lambda: joined(smallest(rows, round((1 - sparsity) * total), torch.abs)),
                 "one weight too few goes: the number is rounded down. It is round(sparsity * number).": lambda: joined(
                     smallest(rows, count - 1, torch.abs)
                 ),
@@ -453,7 +453,10 @@ def magnitude_masks(magnitude_masks, lib):
         assert expect.agree(call.state_dict(), weights), told
         assert all(lib(toys).learning(model)), "parameters no longer learn."
         assert read(model.training) is training, "the model is changed: it has another mode."
-    told = "on another device (a GPU) this would stop, or masks would lie elsewhere: they lie where the weights do."
+    told = (
+        "on another device (a GPU) this would stop, or masks would be elsewhere: "
+        "they should be on the device of the weights."
+    )
     assert lib(toys).elsewhere(magnitude_masks, model, 0.5, [one, two]) in ("there", "unknown"), told
     assert not lib(toys).apart(magnitude_masks, model, 0.5, [one, two]), told
 
@@ -557,7 +560,7 @@ def stepped(
             f"`train_step` should return the mean loss before the step. It returned {value!r:.60}.",
             {
                 "the loss is summed over the batch. Take the mean.": loss.item() * count,
-                "the loss is that of the other mode: the model is trained in the mode in which it is.": other_mode,
+                "the loss is that of the other mode: train the model in the mode in which it is given.": other_mode,
             },
             1e-3,
         )
@@ -672,7 +675,7 @@ def rewinding(snapshot, rewind, train_step, sparsity_after, lib):
     still = lib(torch.optim).SGD(theirs.parameters(), lr=0.1)
     batch = normal(3, 4, seed=130), torch.tensor([0, 2, 1])
     assert lib(toys).flows_from(train_step, theirs, still, *batch, {}) is False, told
-    told = "a snapshot lies on another device than the model, where that is a GPU."
+    told = "a snapshot is not on the model's device if that is a GPU."
     assert not lib(toys).apart(snapshot, theirs), told
     for rounds, rate in ((0, 0.2), (1, 0.2), (2, 0.5), (10, 0.2), (3, 0.9), (25, 0.1), (4, 0.0), (2, 1.0)):
         left_after(sparsity_after, rounds, rate)
@@ -769,11 +772,11 @@ def taught(
     others["the hard part is missing."] = alpha * soft
     others["the soft part is missing."] = (1 - alpha) * hard
     best = float(distilled(student.double(), teacher.double(), teacher.argmax(-1), T, 0.0))
-    others["the hard part goes by the teacher's best class. It goes by the labels."] = alpha * soft + (1 - alpha) * best
+    others["the hard part uses the teacher's best class. It should use the labels."] = alpha * soft + (1 - alpha) * best
     squares = float((student.double() - teacher.double()).square().mean())
     others["the soft part compares logits by their squares. It is KL."] = alpha * squares + (1 - alpha) * hard
     turned = float(distilled(student.double().T, teacher.double().T, labels.new_zeros(C), T, 1.0)) * C / N
-    others["the softmax of the soft part goes over the examples. It goes over the classes."] = (
+    others["the softmax of the soft part runs over the examples. It should run over the classes."] = (
         alpha * turned + (1 - alpha) * hard
     )
     sums = alpha * soft * N + (1 - alpha) * N * hard
@@ -1007,7 +1010,7 @@ def median_of_runs(typical_steps: Remote, steps: list[int | None]) -> None:
         "this is not the median of the steps, in which a run that never learned counts as more than any number.",
         {
             "runs that never learned are left out: that makes an arm look quick.": lucky if lucky is not None else -1,
-            "runs that never learned count as 0. They come after all others.": statistics.median(
+            "runs that never learned count as 0. They should be sorted after all others.": statistics.median(
                 [one or 0 for one in steps]
             ),
             "this is a mean. The median is the one in the middle.": math.fsum(known) / max(1, len(known)),

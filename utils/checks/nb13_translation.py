@@ -125,7 +125,7 @@ def attended(
         "the heads are interleaved. Head h owns the h-th block of columns.": but(cut=interleaved),
         "all heads attend as one: `n_heads` is not used.": partial(attend, state, x, memory, allowed, 1),
         "the output projection is missing: `out_proj` is never used.": but(last=False),
-        "the softmax goes over the queries. It goes over the memory, the last axis.": but(over=-2),
+        "the softmax runs over the queries. It should run over the memory, the last axis.": but(over=-2),
         "the input is added to the output. There is no residual in 13.1.": lambda: (
             attend(state, x, memory, allowed, heads) + x
         ),
@@ -198,10 +198,10 @@ def cross_attention(CrossAttention, lib):
     found, edited = layer(x, memory, allowed), torch.where(allowed.mT, memory, memory + 50)
     expect.close(layer(x, edited, allowed), found, "what is not allowed moves the output.")
     told = "where the score of a place that is not allowed is far above the others the output is wrong. Such a place "
-    told += "has no weight, and no part in the sum over all weights, whatever its score."
+    told += "has no weight and no part in the sum over all weights, even if its score is high."
     edited = torch.where(allowed.mT, memory, memory + 2000)
     expect.close(layer(x, edited, allowed), found, told)
-    told = "where `allowed` is not given, the one of the call before is used. All may be read then."
+    told = "if `allowed` is not given, the one of the previous call is used. Then all places may be read."
     expect.close(layer(x, memory), attend(state, x, memory, None, heads), told)
     told = "the memory of the call before is read. It may have changed since: each call reads what it is given."
     for mode in (layer.train, layer.eval):
@@ -260,7 +260,7 @@ def layer_of(
     own = part_of(state, names[0]), part_of(state, second)
     if d == read and expect.agree(attentions[0].state_dict(), own[1]):
         assert not expect.agree(attentions[1].state_dict(), own[0]), "the two attentions are exchanged."
-    told = "the layer has attentions of its own, or copies. It keeps the modules that it is given."
+    told = "the layer has other attentions, or copies. It should keep the modules that it is given."
     for one, part in zip(attentions, names, strict=True):
         assert expect.agree(one.state_dict(), part_of(state, part)), told
         told = f"`{part}` is in another mode once the layer is made. The caller sets its mode."
@@ -396,7 +396,7 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
         "one norm is used in two places: `norm1` at the end, too.": but(norms=("norm1", "norm2", "norm1")),
         "one norm is used in two places: `norm2` at the end, too.": but(norms=("norm1", "norm2", "norm2")),
         "one norm is used in all places.": but(norms=("norm1", "norm1", "norm1")),
-        "the norms come in another order.": but(norms=("norm2", "norm1", "norm3")),
+        "the norms are in the wrong order.": but(norms=("norm2", "norm1", "norm3")),
         "the last norm is missing.": but(norms=("norm1", "norm2", "")),
         "a norm is missing: the one after self-attention.": but(norms=("", "norm2", "norm3")),
         "a norm is missing: the one after cross-attention.": but(norms=("norm1", "", "norm3")),
@@ -690,7 +690,7 @@ def batched(translation_batch: Remote, pairs: Sequence[tuple[list[int], list[int
             guesses = {sentence: rows_of(some, pad) for sentence, some in wrong[name].items()}
             if name != "the decoder's input":
                 bare = rows_of([row[:-1] for row in rows], pad)
-                guesses["EOS stands behind the padding. It is part of each row, and padding comes last."] = torch.cat(
+                guesses["EOS comes after the padding. It is part of each row, and padding comes last."] = torch.cat(
                     [bare, torch.full((len(rows), 1), eos)], 1
                 )
             guesses |= {
@@ -820,9 +820,9 @@ def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps
         "number 0 is taken for padding. `pad` says which number is.": but()
         if pad == 0
         else smoothed(logits, targets, eps, 0),
-        "it is the mean of the sentences' means. All targets count alike, wherever they stand.": torch.stack(
-            [smoothed(*pair, eps, pad) for pair in each]
-        ).mean(),
+        (
+            "it is the mean of the sentences' means. All targets should count the same, in whichever sentence they are."
+        ): torch.stack([smoothed(*pair, eps, pad) for pair in each]).mean(),
         "1 - eps is used for eps.": smoothed(logits, targets, 1 - eps, pad),
         "the sign is wrong.": -but(),
         "the cross-entropy keeps its whole weight. It is `1 - eps`, beside eps for the mean of all tokens.": but(
@@ -841,7 +841,7 @@ def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps
         / len(targets),
         "probabilities take the place of their logarithms.": likely,
         "logarithms are to base 2. The loss is in nats.": but() / math.log(2),
-        "the softmax goes over the places of a sentence. It goes over the V tokens.": smoothed(
+        "the softmax runs over the places of a sentence. It should run over the V tokens.": smoothed(
             logits.log_softmax(-2), targets, eps, pad, normalised=True
         ),
         "eps is used twice: the share of each token is eps squared / V.": but(
@@ -957,7 +957,7 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
         for one, other in zip(hypotheses, references, strict=True)
     ]
     guesses = {
-        "the score goes from 0 to 1. It goes from 0 to 100.": wanted / 100,
+        "the score is between 0 and 1. It should be between 0 and 100.": wanted / 100,
         "it is the mean of the sentences' scores. Counts are summed over the corpus first.": sum(each) / len(each),
         "matches are not clipped: a word that is said three times counts three times.": but(clips=False),
         "the brevity penalty is missing: a translation that is too short loses nothing.": but(brevity=lambda c, r: 1.0),
@@ -968,12 +968,10 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
             brevity=lambda c, r: math.exp(1 - r / c) if c else 0.0
         ),
         "the brevity penalty is c / r. It is exp(1 - r / c).": but(brevity=lambda c, r: min(1.0, c / r)),
-        "precisions are averaged as they are. Their geometric mean is wanted.": but(mean=lambda v: sum(v) / len(v)),
+        "this is the arithmetic mean of the precisions. Use their geometric mean.": but(mean=lambda v: sum(v) / len(v)),
         "precisions are multiplied, and the fourth root is missing.": but(mean=math.prod),
         "recall is measured: matches are divided by the n-grams of the reference.": but(recall=True),
-        "n-grams match whatever the order of their words. They are sequences.": but(
-            of=lambda gram: tuple(sorted(gram))
-        ),
+        "n-grams match in any order of their words. They are sequences.": but(of=lambda gram: tuple(sorted(gram))),
         "short hypotheses are left out. What n-grams they have count.": but(shortest=4),
         "hypotheses of one or two words are left out. What n-grams they have count.": but(shortest=3),
         "hypotheses of one word are left out. What n-grams they have count.": but(shortest=2),
@@ -1060,7 +1058,7 @@ def bleu(bleu, lib):
     long, right = [*60 * list("abcdefghij"), *"wxyz"], 60 * list("abcdefghij")
     told = "of a long sentence only a part is counted."
     expect.number_like(bleu([long], [right]), bleu_of([long], [right]), "BLEU", told)
-    told = "words match that are spelt otherwise. They match where they are equal, letter by letter, as they stand."
+    told = "words match although they are spelt differently. Words match only if every letter is equal."
     for pairs in (
         [(list("abcdeFg"), list("abcdefg"))],
         [(["nai\u0308ve", *"abcde"], ["na\u00efve", *"abcde"])],
@@ -1165,7 +1163,7 @@ def found_in(beam_search: Remote, lib: Library, search: Search) -> tuple[list[in
     for rows in asked:
         told = "`step` was given beginnings that do not begin with `bos`, or of different lengths."
         assert all(row and row[0] == bos and len(row) == len(rows[0]) for row in rows), told
-        told = "a finished hypothesis goes on growing: what ends with EOS is not continued."
+        told = "a finished hypothesis keeps growing. One that ends with EOS should not be continued."
         assert not any(eos in row[1:] for row in rows), told
         assert len(rows) <= beams, "more than `beams` hypotheses are open at once."
     told = "the tokens hold EOS. Leave it out, and BOS, too."
@@ -1189,11 +1187,12 @@ MISTAKES: dict[str, dict[str, Any]] = {
         "reduces": True
     },
     "the search is greedy: only one hypothesis stays open.": {"beams": 1},
-    "each hypothesis goes on with its own best token alone. The best continuations of all together are kept.": {
-        "per_row": True
-    },
-    "only the first hypothesis to finish counts. The best of all that finished does.": {"keeps": "first"},
-    "hypotheses that are open after max_len tokens are lost. They are finished as they stand.": {"keeps": "ended"},
+    (
+        "each hypothesis is continued with its own best token alone. Keep the "
+        "best continuations of all hypotheses together."
+    ): {"per_row": True},
+    "only the first hypothesis to finish counts. The best of all that finished should count.": {"keeps": "first"},
+    "hypotheses that are open after max_len tokens are lost. They should count as finished.": {"keeps": "ended"},
     "finished hypotheses are lost: only those that stay open count.": {"keeps": "cut", "early": False},
     "what is open when enough have finished counts, too. It is lost then: only after max_len tokens it is finished.": {
         "left": "score"
@@ -1223,7 +1222,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "the last hypothesis to finish is returned. The best score counts.": {"last": True},
     "the worst continuations are kept.": {"worst": True},
     "the search stops one token early.": {"longer": -1},
-    "the search goes one token too far.": {"longer": 1},
+    "the search continues for one token too many.": {"longer": 1},
 }
 
 
@@ -1474,7 +1473,7 @@ def bert_fused_layer(BertFusedLayer, lib):
     told = "the BERT's states of the call before are read. Each call reads what it is given."
     wanted = fused(state, x, bert + 1, *masks)
     expect.close(lib(toys).written_between(layer, x, bert, *masks), wanted, told)
-    told = "where `bert_allowed` is not given, the one of the call before is used. All may be read then."
+    told = "if `bert_allowed` is not given, the one of the previous call is used. Then all places may be read."
     expect.close(layer(x, bert), fused(state, x, bert, None, None), told)
     fuses(layer, state, x, bert, None, torch.arange(L).eq(2).expand(1, 1, L))  # a single piece
     own_norms(layer, state, (x, bert, *masks), fused, (("norm1.", "linear2."),))
@@ -1518,20 +1517,27 @@ def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int,
     shares = {"own": p / 2, "bert": p / 2, "mean": 1 - p}
     counts = {"own": own, "bert": bert, "mean": mean}
     wrong = {
-        "each part comes alone with probability p. It is p / 2 each.": {"own": min(1, p), "bert": min(1, p)},
-        "the mean comes with probability p, instead of 1 - p.": {"own": (1 - p) / 2, "bert": (1 - p) / 2, "mean": p},
+        ("each part is kept alone with probability p. It should be p / 2 for each."): {
+            "own": min(1, p),
+            "bert": min(1, p),
+        },
+        "the mean is taken with probability p, instead of 1 - p.": {"own": (1 - p) / 2, "bert": (1 - p) / 2, "mean": p},
         "only the BERT is ever left out.": {"own": p, "bert": 0, "mean": 1 - p},
         "only the layer's own part is ever left out.": {"own": 0, "bert": p, "mean": 1 - p},
-        "each part is left out by a draw of its own.": {"own": p * (1 - p), "bert": p * (1 - p), "mean": 1 - p},
+        ("each part is left out by a separate draw. Make one draw for both."): {
+            "own": p * (1 - p),
+            "bert": p * (1 - p),
+            "mean": 1 - p,
+        },
     }
     if expect.even(counts, shares, draws, shares):
         for sentence, guess in wrong.items():
             rest = 1 - guess["own"] - guess["bert"]
             assert expect.even(counts, {"mean": max(0.0, rest)} | guess, draws, {}), sentence
-        raise AssertionError("over many draws the parts do not come with probabilities p / 2, p / 2 and 1 - p.")
+        raise AssertionError("over many draws, the probabilities of the three outcomes are not p / 2, p / 2 and 1 - p.")
     alone = [kind for kind in kinds if kind < 2]
     same = sum(one == other for one, other in itertools.pairwise(alone))
-    told = "which part comes alone depends on the calls before. Each call draws anew."
+    told = "which part is kept alone depends on earlier calls. Each call should draw again."
     expect.likely(same, max(0, len(alone) - 1), 0.5, told)
 
 
@@ -1581,7 +1587,8 @@ def drop_net(drop_net, lib):
             expect.close(slope, right, "the mean's gradient does not reach both parts, a half each.")
     for one, other in lib(toys).gradients_in_turn(drop_net, [own, bert], 30, 1.0, True, chance):
         told = (
-            "the gradient of a part that comes alone is wrong: it reaches all of that part, and nothing of the other."
+            "the gradient of a part that is kept alone is wrong: it should reach "
+            "all of that part and nothing of the other."
         )
         alone, none = (one, other) if one.any() else (other, one)
         assert not none.any(), told
@@ -1642,7 +1649,7 @@ def signs_of_seeds(sign_test: Remote, first: dict[int, float], other: dict[int, 
                 1.0, 2 * tail_of_signs(len(both), max(len(both) - losses, losses))
             ),
             "values are paired in their order. Go by the seeds.": min(1.0, 2 * tail_of_signs(len(in_turn), turned)),
-            "p is that of the first being ahead. The larger side counts.": min(1.0, 2 * tail_of_signs(n, wins)),
+            "p is one-sided: that the first is ahead. Use the larger side.": min(1.0, 2 * tail_of_signs(n, wins)),
         },
         1e-6,
     )
@@ -1719,7 +1726,7 @@ def chrf(chrf):
             "chrF",
             "the score is not that of chrF.",
             {
-                "the score goes from 0 to 1. It goes from 0 to 100.": chrf_of(hypotheses, references) / 100,
+                "the score is between 0 and 1. It should be between 0 and 100.": chrf_of(hypotheses, references) / 100,
                 "precision and recall count alike. With `beta` = 2 they do not.": chrf_of(hypotheses, references, 1.0),
                 "blanks are counted as characters.": chrf_of(*joined),
                 "precision counts more than recall. It is the other way round.": chrf_of(references, hypotheses),

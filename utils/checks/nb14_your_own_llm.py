@@ -76,14 +76,18 @@ def rms_norm(RMSNorm, lib):
             "x is divided by its spread around the mean. The mean of the squares is meant.": w
             * x
             / (spread + eps).sqrt(),
-            "eps is added behind the root. It stands under it.": w * x / (square.sqrt() + eps),
+            "eps is added after the root. It should be under the root.": w * x / (square.sqrt() + eps),
             "the eps that was given is not used.": w * x / square.sqrt(),
             "the squares are summed. Take their mean.": w * x / (square * 8 + eps).sqrt(),
             "the root is missing: x is divided by the mean square.": w * x / (square + eps),
             "the weight is not used.": x / (square + eps).sqrt(),
             "the weight is added to one. Here it multiplies as it is.": (1 + w) * x / (square + eps).sqrt(),
-            "the weight comes before the mean square. It multiplies the fraction.": normed(w * x, torch.ones(8), eps),
-            "the mean is that of all tokens. Each vector has its own.": w * x / (x.square().mean() + eps).sqrt(),
+            ("the weight is applied before the mean square. It should multiply the fraction."): normed(
+                w * x, torch.ones(8), eps
+            ),
+            ("the mean is that of all tokens. Each vector should have its own."): w
+            * x
+            / (x.square().mean() + eps).sqrt(),
             "the mean runs over the tokens. It runs over the last dimension.": (
                 w * x / (x.square().mean(1, keepdim=True) + eps).sqrt()
             ),
@@ -119,7 +123,10 @@ def rounding(RMSNorm: Remote) -> None:
         return (found == guess).float().mean().item()
 
     if agree(w * fraction.bfloat16()) < 0.98:  # now and then the order of a sum moves a rounding
-        told = "the weight multiplies before the rounding to the dtype of x. In this exercise it comes after it."
+        told = (
+            "the weight multiplies before the rounding to the dtype of x. In this "
+            "exercise it multiplies after the rounding."
+        )
         assert agree((w.float() * fraction).bfloat16()) < 0.98, told
         told = "in sixteen bits squares and means are rough: compute the fraction in float32, then round it."
         assert agree(w * (x * narrow.rsqrt())) < 0.9 and agree(w * (x / narrow.sqrt())) < 0.9, told
@@ -246,13 +253,13 @@ def rotary(rotary, lib):
         turned(x, 7),
         "with `start` and the usual theta, the first token should be at position `start`.",
         {
-            "`start` is ignored: with a cache every new token would stand at position 0.": turned(x),
+            "`start` is ignored: with a cache every new token would be at position 0.": turned(x),
             "`start` is taken off the positions. Add it.": turned(x, -7),
             "without a theta it should be 10,000, also after a call with another one.": lambda: turned(x, 7, 600.0),
             "the angles are those of an earlier call, with another start and theta.": lambda: turned(x, 0, 600.0),
         },
     )
-    told = "a single token is not turned as far as its position says: `start` is where a cache goes on."
+    told = "a single token is not turned by its position: with a cache, `start` is the position of the first new token."
     expect.close(
         expect.floats(rotary(x[:, :, :1], 9), (2, 3, 1, 8), "rotary of one token"), turned(x[:, :, :1], 9), told
     )
@@ -502,7 +509,7 @@ def hides_the_future(Attention: Remote, lib: Library) -> None:
     state |= {"q_proj.weight": torch.full((8, 8), 20.0), "k_proj.weight": torch.full((4, 8), -20.0)}
     module.load_state_dict(state)
     found = output_and_pair(module(x), (1, 5, 8), 1, 5, 2)[0]
-    told = "where all scores are far below 0, the output is wrong. The future has no weight, whatever its score."
+    told = "where all scores are far below 0, the output is wrong. The future must have no weight, even then."
     expect.close(found, attended(state, x, 2, 1, turn="")[0], told, 1e-2)
 
 
@@ -513,7 +520,7 @@ def after_past(module: Remote, state: State, x: torch.Tensor, past: Past, n: int
     wanted, (keys, values) = attended(state, x, n, m, past)
     restart = "with a past, positions begin at 0 again. They go on: the first new token is at position S."
     twice = "the keys of the past are turned again. They were turned when they were new."
-    order = "with a past, the new tokens come first. They come after it."
+    order = "with a past, the new tokens come first. They should come after the past."
     guesses = {
         order: torch.cat([keys[:, :, S:], keys[:, :, :S]], 2),
         restart: lambda: attended(state, x, n, m, past, start=0)[1][0],
@@ -559,7 +566,7 @@ def gated_feed_forward(SwiGLU: Remote, d: int, d_ff: int, seed: int) -> None:
         "GELU acts on the gate. It should be SiLU.": F.gelu(gate) * up,
         "ReLU acts on the gate. It should be SiLU.": gate.relu() * up,
         "a sigmoid acts on the gate. SiLU is z times its sigmoid.": gate.sigmoid() * up,
-        "nothing acts on the gate. SiLU should.": gate * up,
+        "no activation is applied to the gate. Apply SiLU.": gate * up,
         "SiLU acts on both, gate and up. It acts on the gate alone.": F.silu(gate) * F.silu(up),
         "SiLU acts on the product. It acts on the gate alone.": F.silu(gate * up),
         "gate and up are added. The gate multiplies.": F.silu(gate) + up,
@@ -633,7 +640,7 @@ def block_is_pre_norm(Block: Remote, lib: Library, d: int, seed: int) -> None:
             raw = norm1(x + attention(x, past)[0])
             h = x + a
             guesses = {
-                "the norms stand after the sums. Here each stands before its part.": norm2(raw + mlp(raw)),
+                "the norms are after the sums. Here each should be before its part.": norm2(raw + mlp(raw)),
                 "attention reads what is not normalised.": x
                 + attention(x, past)[0]
                 + mlp(norm2(x + attention(x, past)[0])),
@@ -642,10 +649,10 @@ def block_is_pre_norm(Block: Remote, lib: Library, d: int, seed: int) -> None:
                 "nothing passes by the mlp: h is not added.": mlp(norm2(h)),
                 "nothing passes by: neither sum is there.": mlp(norm2(a)),
                 "what passes by is x, not h, at the mlp.": x + mlp(norm2(h)),
-                "what passes by is normalised. It should stay as it is.": norm1(x) + a + mlp(norm2(norm1(x) + a)),
-                "what passes by the mlp is normalised. It should stay as it is.": norm2(h) + mlp(norm2(h)),
+                "the residual is normalised. It should stay as it is.": norm1(x) + a + mlp(norm2(norm1(x) + a)),
+                "the residual around the mlp is normalised. It should stay as it is.": norm2(h) + mlp(norm2(h)),
                 "attention and mlp both read x. The mlp reads what attention left.": h + mlp(norm2(x)),
-                "`norm1` stands before both parts. The second norm is `norm2`.": h + mlp(norm1(h)),
+                "`norm1` is used before both parts. The second norm is `norm2`.": h + mlp(norm1(h)),
                 "the norms have changed places.": x
                 + attention(norm2(x), past)[0]
                 + mlp(norm1(x + attention(norm2(x), past)[0])),
@@ -736,7 +743,7 @@ def llm_with_weights(
         state["embedding.weight"] = state["head.weight"]
     numbers = sum(math.prod(shape) for shape in shapes.values()) - V * d * tied
     counted = sum(part.numel() for part in model.parameters())
-    told = "the head is not tied: it has a matrix of its own, which will part from the embedding."
+    told = "the head is not tied: it has its own matrix, which training will change separately."
     assert not tied or counted == numbers, told
     told = "the head is tied, although `tied` is false. It should have a matrix of its own."
     assert tied or counted == numbers, told
@@ -876,7 +883,7 @@ def llm(LLM, lib):
     assert not strange, told.format(strange)
     llm_with_weights(LLM, lib, 4, 9, 1, True, 95)  # fewer tokens than columns
     usual = LLM(V, d, [lib(toys).Keeper(d)], lib(nn).LayerNorm(d))
-    told = "without `tied` being said, the model should be tied."
+    told = "if `tied` is not given, the model should be tied."
     assert sum(part.numel() for part in usual.parameters()) == V * d + d * d + 3 * d, told
     LLM_TIED.hold(LLM, lib, "parts", "gradients")
     LLM_UNTIED.hold(LLM, lib, "dtypes", "modes", "device")
@@ -935,10 +942,10 @@ def writes_the_best(generate: Remote, lib: Library, prompt: list[int], max_new: 
                 "the model writes in training mode, and while gradients are recorded.": greedy(
                     table, prompt, max_new, 3
                 ),
-                "with the past, the whole text goes in again. Only the new token should.": greedy(
+                "with the past, the whole text is read again. Only the new token should be.": greedy(
                     table, prompt, max_new, reads=again(prompt)
                 ),
-                "the new token goes in without the past: the model has forgotten the text.": greedy(
+                "the new token is read without the past: the model has forgotten the text.": greedy(
                     table, prompt, max_new, reads=lambda text: text[-1:] if len(text) > n else text
                 ),
                 "the worst token is taken.": greedy(-table, prompt, max_new),
@@ -949,11 +956,11 @@ def writes_the_best(generate: Remote, lib: Library, prompt: list[int], max_new: 
         steps = [[n, 0], *([1, n + place] for place in range(max_new - 1))]
         whole = [[n + place, 0] for place in range(max_new)]
         if cached:
-            told = "the whole text goes into the model for each token. With `cached`, each token goes in once."
+            told = "the model reads the whole text for each token. With `cached`, it should read each token once."
             assert fed != whole or whole == steps, told
             told = "with `cached`, each new token should go in alone, with the past of all tokens before it."
             assert fed[:max_new] == steps, told
-            told = "the model is called once more than there are tokens to write, and nothing comes of it."
+            told = "the model is called once more than there are tokens to write, and that result is not used."
             assert len(fed) <= max_new, told
         else:
             told = "without `cached`, the whole text should go in each time, with no past."
@@ -1002,11 +1009,11 @@ def draws_by_temperature(generate: Remote, lib: Library, seed: int) -> None:
         told = "with a temperature the best token is always taken. Tokens should be drawn."
         assert first != [*range(9)], told
         several = {*drawn(generate, lib, of_nine[0], 1.0, 40, seed)}
-        assert len(several) > 1, "all tokens of a text are the same: draw anew for each, and set no seed."
+        assert len(several) > 1, "all tokens of a text are the same: draw again for each, and set no seed."
     if not fits((row / temperature).softmax(-1)):
         assert not fits((row * temperature).softmax(-1)), "the logits are multiplied by the temperature. Divide."
         assert not fits(row.softmax(-1)), "the logits are not divided by the temperature."
-        told = "tokens with a small share are never drawn. All tokens may be, each with its share."
+        told = "tokens with a small probability are never drawn. Every token should be drawn with its probability."
         likely = (row / temperature).softmax(-1) > 0.02
         assert all(token in text for token in likely.nonzero().flatten().tolist()), told
         raise AssertionError("the shares of the tokens drawn are not softmax(logits / temperature).")
@@ -1052,12 +1059,12 @@ def generate(generate, lib):
     table = normal(17, 9, seed=105)
     models = [lib(toys).Writer(normal(17, 9, seed=106)), lib(toys).Writer(table)]
     text = written(generate(models[0], [3, 1], 3), [3, 1], 3)
-    told = "something is kept from the call before: another model goes on with its text, and with its past."
+    told = "something is kept from the previous call: another model continues with its text and its past."
     assert written(generate(models[1], text, 4), text, 4) == greedy(table, text, 4), told
     assert read(models[1].fed)[0] == [len(text), 0], told
     draws_by_temperature(generate, lib, 103)
     model = lib(toys).Writer(normal(17, 9, seed=104))
-    told = "for no new token at all the text should come back as it was given."
+    told = "if no new token is asked for, the text should be returned as it was given."
     assert written(expect.answers(generate, model, [2, 6], 0, says=told), [2, 6], 0) == [2, 6], told
     expect.one_device(lib, lib(toys).Writes(generate, model), [1, 2], 3)
 
@@ -1095,7 +1102,7 @@ def reorders(to_halves: Remote, heads: int, d_head: int, width: int, seed: int) 
             "the rows stay where they are.": weight,
             "the rows are reordered the other way, from halves to pairs.": inverse,
             "all rows are reordered as one head. Each head is reordered by itself.": halved(weight, heads * d_head),
-            "the columns are reordered. The rows are.": lambda: (
+            "the columns are reordered. Reorder the rows.": lambda: (
                 halved(weight.T, width).T if width % 2 == 0 else weight.flip(0)
             ),
             "the odd rows come first. Row 0 stays row 0.": lambda: torch.cat(
@@ -1342,7 +1349,7 @@ def learns_these(train_bpe: Remote, text: str, merges: int) -> None:
         "these are numbers of letters. Tokens are made of bytes: `text.encode()`.": {
             "numbers": lambda piece: [*map(ord, piece)]
         },
-        "in `aaa` the pair (a, a) is counted once. It stands there twice.": {"apart": True},
+        "in `aaa` the pair (a, a) is counted once. It occurs twice.": {"apart": True},
         "in `aaa` the last two letters are joined. Join from left to right.": {"last_first": True},
         "pairs that the text has once are never joined. They are, if there are no others.": {"least": 2},
         "the first new token is 257. It should be 256.": {"start": 257},
@@ -1350,7 +1357,7 @@ def learns_these(train_bpe: Remote, text: str, merges: int) -> None:
     }
     for told, how in guesses.items():
         assert pairs != learned(text, merges, **how), told
-    told = "the pairs come in another order. Return them as they were learned, the first merge first."
+    told = "the pairs are in another order. Return them as they were learned, the first merge first."
     assert sorted(pairs) != sorted(wanted), told
     assert len(pairs) <= merges, f"with {merges} merges asked for, there are {len(pairs)}."
     told = f"with {merges} merges asked for, there are {len(pairs)}, although there are pairs left to join."
@@ -1519,7 +1526,7 @@ def gives_text(decode: Remote, lib: Library, numbers: Sequence[int], merges: Mer
         {
             "bytes that are not UTF-8 are left out. They become U+FFFD.": whole.decode(errors="ignore"),
             "bytes that are not UTF-8 become escapes. They become U+FFFD.": whole.decode(errors="backslashreplace"),
-            "each token is decoded by itself. A letter may lie in several: join their bytes first.": "".join(
+            "each token is decoded by itself. A letter may be spread over several: join their bytes first.": "".join(
                 words[number].decode(errors="replace") for number in numbers
             ),
             "each byte becomes a letter. The bytes of a letter belong together.": whole.decode("latin-1"),

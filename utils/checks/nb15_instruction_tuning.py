@@ -83,7 +83,7 @@ def frozen_and_fresh(LoRALinear: Remote, lib: Library, n: int, m: int, rank: int
     assert not any(name.startswith("linear.") for name in learns), frozen
     for name in "AB":
         assert name in learns, f"`{name}` does not learn: it should be a parameter."
-    assert sorted(learns) == ["A", "B"], "something else than `A` and `B` learns."
+    assert sorted(learns) == ["A", "B"], "something other than `A` and `B` learns."
     fresh, bound = expect.state(module, "LoRALinear"), n**-0.5
     A, B = (expect.tensor(fresh[name], shape, f"`{name}`") for name, shape in (("A", (rank, n)), ("B", (m, rank))))
     assert A.any() or B.any(), "`A` and `B` are both zeros: then neither ever gets a gradient. `A` is random."
@@ -92,9 +92,9 @@ def frozen_and_fresh(LoRALinear: Remote, lib: Library, n: int, m: int, rank: int
     told = "the entries of `A` should be uniform between -1/sqrt(in) and 1/sqrt(in)"
     assert A.abs().max() <= bound * 1.0001, f"{told}: some are larger."
     count = A.numel()
-    equal = "many entries of `A` are equal. Draw each of them anew."
+    equal = "many entries of `A` are equal. Draw each of them independently."
     assert A.unique().numel() > 0.9 * count, equal
-    turned = "many entries of `A` are others with the sign changed. Draw each of them anew."
+    turned = "many entries of `A` are others with the sign changed. Draw each of them independently."
     assert A.abs().unique().numel() > 0.9 * count, turned
     assert A.abs().max() >= bound * (1 - 20 / count), f"{told}: the largest are too small."
     third = bound**2 / 3  # the mean square of such numbers, whose own spread is 0.3 of bound^2
@@ -334,7 +334,7 @@ def inserts(add_lora: Remote, lib: Library, count: int, names: list[str], mode: 
     assert not missing, f"`{missing[0] if missing else ''}` is not replaced."
     told = "`wrap` should be called once for each layer, with the layer itself."
     assert sorted(found["given"]) == sorted(wanted), told
-    assert sorted(found["original"]) == sorted(wanted), "what `wrap` makes is not put where its layer was."
+    assert sorted(found["original"]) == sorted(wanted), "what `wrap` returns does not replace its layer."
     learns = found["learns"]
     own = [f"{name}.{part}" for name in wanted for part in ("A", "up.weight")]
     told = "what `wrap` makes is frozen, too: freeze the model first, then put it in."
@@ -344,7 +344,7 @@ def inserts(add_lora: Remote, lib: Library, count: int, names: list[str], mode: 
     assert not others, told
     assert found["others"] and found["weights"], "other modules or weights than those that are replaced have changed."
     assert found["modes"], "the modes of the model's parts have changed."
-    assert found["gradients"], "gradients that are there are changed or cleared. Nothing else changes."
+    assert found["gradients"], "existing gradients are changed or cleared. They should stay as they are."
     returned = expect.of_type(found["returned"], list, "`add_lora` should return a list of names")
     if returned != wanted:
         assert sorted(map(str, returned)) != sorted(wanted), "the names are not in the order of `named_modules()`."
@@ -385,9 +385,9 @@ def counts(lora_count: Remote, lib: Library) -> None:
         wanted, d = counted(c, [name], 3), 24
         guesses = {
             "the layers are not counted: each of the blocks has its own.": wanted // 5,
-            "one of the two matrices of LoRA is counted. There are A and B.": 15 * d,
+            "only one of the two matrices of LoRA is counted. Count A and B.": 15 * d,
             f"`{name}` is counted as if it had as many columns as rows.": 15 * 2 * d,
-            "the whole matrix is counted. LoRA's two are.": 5 * (wanted // 15 - d) * d,
+            "the whole matrix is counted. Count LoRA's two instead.": 5 * (wanted // 15 - d) * d,
             "the rank is not used.": wanted // 3,
         }
         if name in ("k_proj", "v_proj"):
@@ -417,7 +417,7 @@ def inserting(add_lora, lora_count, lib):
     for names in (["q_proj", "gate"], ["proj"], ["blocks.0.attention.q_proj"], ["q_proj", "up_proj"], ["expert"]):
         refused, same, learns = expect.items(lib(toys).left_alone(add_lora, lib(toys).Tree(2, 3), names), 3, "")
         assert refused is True, (
-            f"`add_lora` must raise ValueError for `{names}`: one of them is the last name of no nn.Linear."
+            f"`add_lora` must raise ValueError for `{names}`: one of them is not the last name of any nn.Linear."
         )
         told = f"For `{names}` a call that is refused has changed the model. Look at all names first."
         assert same is True and learns is True, told
@@ -484,7 +484,7 @@ def writes(tokens_and_labels: Remote, lib: Library, messages: list[tuple[str, st
         "`<|im_end|>` is encoded with the line break, not with the text.": in_pieces(
             messages, "{start}{role}\n", "{text}", "{end}\n"
         ),
-        "the dialogue ends with a start of another answer. It is complete as it is.": [
+        "the start of another answer is added to the dialogue. It is complete without it.": [
             *wanted, *toys.pieces(f"{START}assistant\n"),
         ],
     }  # fmt: skip
@@ -602,7 +602,7 @@ def loses(answer_loss: Remote, lib: Library) -> None:
         / (labels != -100).sum(),
         "the sum is divided by the number of rows.": each.sum() / 3,
         "it is the mean of the rows' means. All tokens of the batch count alike.": (each.sum(1) / counts).mean(),
-        "labels of 0 are ignored. Only -100 is.": F.cross_entropy(
+        "labels of 0 are ignored. Ignore only -100.": F.cross_entropy(
             logits[:, :-1].flatten(0, 1), torch.where(labels == 0, -100, labels)[:, 1:].flatten()
         ),
         "the rows run into each other: shift within each row.": F.cross_entropy(
@@ -624,7 +624,7 @@ def loses(answer_loss: Remote, lib: Library) -> None:
         told = f"for logits in {name} the loss is rough: compute it in float32."
         expect.close(expect.floats(rough.reshape(()), (), "the loss"), mean_loss(wide.float(), marks), told, 1e-4)
     for labels in (torch.full((2, 4), -100), torch.tensor([[3, -100, -100]])):
-        told = "labels of which none counts must raise ValueError: the mean of nothing is not a number."
+        told = "if no label counts, raise ValueError: a mean of nothing does not exist."
         expect.refuses(answer_loss, normal(*labels.shape, 5, seed=44), labels, says=told)
     one_of_two = torch.tensor([[3, -100, -100], [-100, 2, 1]])
     told = "one row without a label must not raise ValueError where another one has labels."
@@ -1101,7 +1101,7 @@ def spreads(over_tasks: Remote, right: list[int], n: int, k: int) -> None:
         "it is the standard error, without 1.96.": half / 1.96,
         "the factor is 2. It should be 1.96.": half / 1.96 * 2,
         "the variance is used, not its root.": (half / 1.96) ** 2 * count**0.5 * 1.96,
-        "the whole interval is 1.96 standard errors wide. Each side is.": half / 2,
+        "the whole interval is 1.96 standard errors wide. Each side should be.": half / 2,
     }
     for told, guess in halves.items():
         wrong = abs((high - low) / 2 - half) > 1e-9
