@@ -789,7 +789,9 @@ tuning.picture(recorded, "anywhere", alt) if recorded else None
 # In the recorded runs no answer is in brackets before tuning. Afterwards nearly every answer is, both with LoRA and
 # with all weights. Right answers in brackets go from none to 52% with LoRA and to 44% with all weights. Both gains are
 # shown, and the difference between LoRA and all weights is not. Sums and sorting gain in every run, also if brackets
-# are not required. Of the French names no run has more than four of twenty right.
+# are not required. But an answer ends after sixteen tokens, and before tuning eight of twenty sums were cut there. Even
+# if all of these had become right, LoRA would be ahead in every run; three runs with all weights would not. Of the
+# French names no run has more than four of twenty right.
 #
 # **The control.** With six examples in the prompt and no tuning, 99% of the answers are in brackets, but 5% are right.
 # In every run most answers are wrong and repeat nothing but words of the question, as `[12, 23]` for `12 + 23`. Both
@@ -817,7 +819,8 @@ tuning.picture(recorded, "anywhere", alt) if recorded else None
 # brackets. The column "right anywhere" tells knowledge from form, since it asks for no form. Where it stays and "in
 # brackets" rises, only the form was learned. The control says the same without tuning: six examples in the prompt give
 # the form, and hardly a right answer. So the right sums and sorted numbers came with tuning. Whether a better prompt
-# would have shown that the model could calculate before is open: before, some sums were right where it wrote them out.
+# would have shown that the model could calculate before is open: before, some sums were right where it wrote them out,
+# and others were cut after sixteen tokens.
 # Forgetting is a rise of the loss on other text: it rises more with LoRA than with all weights (my numbers: the rise of
 # each, and whether the comparison says that a difference is shown). It is not the last word, since the rates were
 # searched with one seed and for what is learned alone; and there is one rank, one choice of layers, few steps and one
@@ -825,10 +828,11 @@ tuning.picture(recorded, "anywhere", alt) if recorded else None
 # === BEGIN MARK SCHEME ===
 # One point: the form is learned in all kinds, more sums and sorted rows are right, few French names are (half). "Right
 # anywhere" beside "in brackets", or the kinds in the figure, and the control tell form from knowledge, with own
-# numbers: examples in the prompt give the form without right answers (half).
-# One point: which arm has the larger loss on other text, with numbers and whether it is shown (half); the search with
-# one seed or for one goal, the rank, the layers, the steps or the single model as a reason (half).
-# Half a point off for "the model has learned French", or for calling a difference one that is not shown.
+# numbers: examples in the prompt give the form without right answers (half). One point: which arm has the larger loss
+# on other text, with numbers and whether it is shown (half); the search with one seed or for one goal, the rank, the
+# layers, the steps or the single model as a reason (half). "Sums were cut before tuning, so what was learned is open
+# for them" is right, and no reason to take points. Half a point off for "the model has learned French", or for calling
+# a difference one that is not shown.
 # === END MARK SCHEME ===
 # ### END SOLUTION
 

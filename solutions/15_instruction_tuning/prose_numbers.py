@@ -47,6 +47,25 @@ def gains(kind: str) -> bool:
 
 
 @cache
+def sums_before() -> list[tuple[bool, bool]]:
+    """Of each sum before tuning, the same in each run: whether its answer was cut, and whether it is right."""
+    (run, *_) = runs.load_table(tuning.experiments(profile="cpu"), tuning.RECORDED)[tuning.BEFORE]
+    rows = [(row[1], label) for row, label in zip(run.predictions, run.labels, strict=False) if row[0] == "sum"]
+    return [(text.endswith(tuning.spec.CUT_OFF), tuning.spec.is_inside(text, label)) for text, label in rows]
+
+
+def sums_cut() -> tuple[int, int]:
+    """How many sums were cut before tuning, and how many there are."""
+    return sum(cut for cut, _ in sums_before()), len(sums_before())
+
+
+def gains_beyond_the_cut(arm: str) -> int:
+    """How many runs of an arm have more sums right than were right or cut before tuning."""
+    at_best = sum(cut or right for cut, right in sums_before()) / len(sums_before())
+    return sum(share > at_best for share in anywhere(arm, "sum"))
+
+
+@cache
 def repeated() -> list[float]:
     """The share of answers of each control run that are wrong and have no word that the question lacks."""
     asked, repeats = instructions.load("test", tuning.SIZES["cpu"]["test"]), []
@@ -119,6 +138,12 @@ CLAIMS: dict[str, Callable[[], bool]] = {
         and not compared(tuning.FULL, tuning.LORA).shown
     ),
     "Sums and sorting gain in every run": lambda: gains("sum") and gains("sort"),
+    "But an answer ends after sixteen tokens, and before tuning eight of twenty sums were cut there.": lambda: (
+        sums_cut() == (8, 20) and tuning.SIZES["cpu"]["most"] == 16
+    ),
+    "LoRA would be ahead in every run; three runs with all weights would not.": lambda: (
+        (gains_beyond_the_cut(tuning.LORA), gains_beyond_the_cut(tuning.FULL)) == (5, 2)
+    ),
     "Of the French names no run has more than four of twenty right": lambda: (
         TWENTIETH == 0.05 and max(max(anywhere(arm, "French")) for arm in tuning.METHODS) <= 4 * TWENTIETH
     ),
