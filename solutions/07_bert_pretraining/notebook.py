@@ -1080,15 +1080,16 @@ pretraining.picture(
 #
 # From nothing, the model that reads from left to right is ahead by 0.9 nats at the same tokens: it was asked at each
 # token, and the masked model at one in seven. At `[MASK]` the masked model has hardly learned more than how frequent
-# each token is. This says which model learns faster per step, and nothing about which is better in the end: the
-# left-to-right model never sees the right side.
+# each token is. This says which model learns faster per step, at one rate for both, and nothing about which is better
+# in the end: the left-to-right model never sees the right side.
 
 # %% [markdown]
 # ### How much to mask, how many heads, how deep
 #
 # BERT masks 15%. Fewer blanks teach less in each step; more blanks leave less to read. And table 6 of the paper says
 # that deeper models are better. The runs below came with the course, five seeds each. Their models start from random
-# weights, and learn from the same text as yours for more than ten times as many steps. One thing varies in each row.
+# weights, and learn from the same text as yours for more than ten times as many steps. One thing varies in each row;
+# all have one learning rate, which was not searched.
 # All are asked at the same places, at which three tokens of a sequence are masked. So the test is like the training of
 # a model with few blanks, and unlike that of a model with many.
 
@@ -1107,14 +1108,15 @@ for what, pairs in pretraining.longer_compared().items():
 # With more blanks they learn faster. After as many steps, the models with 30% and with 50% are ahead of the one with
 # 15%, although they were never trained on so few blanks as the test has. Wettig et al. (2023) name two effects: more
 # blanks make the question harder, and more answers are learned from in each step. In so short a training the second
-# wins. For BERT-large, after fine-tuning, they found two tokens in five better than 15%; that is not measured here.
+# seems to win. For BERT-large, after fine-tuning, they found two tokens in five better than 15%; that is not measured
+# here.
 #
-# Heads and layers show less than in table 6. One head of width 192 is as good as three heads; twelve heads, 16 wide,
-# are far behind. Between one, two, four and eight layers no difference is shown. Look at the seeds before you believe
-# either. Every model first learns how frequent the pieces are, and improves no further until it finds a use for the
-# neighbours. Some find it early, some late, and two of the five models with eight layers had hardly found it at the
-# end. So these runs say when a model begins to learn, with one rate for all. To say what each has learned in the end,
-# as table 6 does, one would need each model's best rate, and hundreds of times as many steps.
+# Heads and layers show less than in table 6. One head of width 192 is not shown to differ from three heads; twelve
+# heads, 16 wide, are far behind. Between one, two, four and eight layers no difference is shown. Look at the seeds
+# before you believe either. Every model first learns how frequent the pieces are, and improves no further until it
+# finds a use for the neighbours. Some find it early, some late, and two of the five models with eight layers had hardly
+# found it at the end. So these runs say when a model begins to learn, with one rate for all. To say what each has
+# learned in the end, as table 6 does, one would need each model's best rate, and hundreds of times as many steps.
 
 # %% [markdown]
 # Last, try the model of the first row yourself. It is trained once more, with your first seed, and your `fill_mask`

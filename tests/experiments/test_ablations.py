@@ -181,7 +181,9 @@ def test_the_recorded_models_from_nothing_show_what_notebook_07_says_of_them():
     assert "the models with 30% and with 50% are ahead of the one with 15%" in text
     one, twelve = (found["heads"]["15% masked", f"4 layers, {count} heads"] for count in (1, 12))
     assert not one.shown and abs(one.difference) < 0.1 and twelve.shown and twelve.difference > 0.7
-    assert "One head of width 192 is as good as three heads; twelve heads, 16 wide, are far behind" in text
+    assert (
+        "One head of width 192 is not shown to differ from three heads; twelve heads, 16 wide, are far behind" in text
+    )
     assert {made.width for made in pretraining.longer().values()} == {192} and 192 // 12 == 16
     assert len(found["layers"]) == 3 and not any(one.shown for one in found["layers"].values())
     assert "Between one, two, four and eight layers no difference is shown" in text
