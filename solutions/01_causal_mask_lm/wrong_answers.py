@@ -1364,6 +1364,15 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
 # +     part.grad *= clip / norm
 
 
+# %% wrong="1.9" name="divides the model's own logits" says="its weights are not as before"
+# - best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + if temperature:
+# +     logits /= temperature
+# + best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+# + drawn = torch.multinomial(best.softmax(-1), 1) if temperature else 0
+
+
 # %% right="1.9" name="in short"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):

@@ -288,6 +288,11 @@ class ClassificationHead(nn.Module):
         return self.linear(states)
 
 
+# %% wrong="4.2" name="the states of the last call" says="after a call the model holds `last`"
+# - states = self.base(tokens, mask)
+# + states = self.last = self.base(tokens, mask)
+
+
 # %% right="4.2" name="in short"
 class Model(nn.Module):
     def __init__(self, base, head, pool=None):

@@ -439,9 +439,10 @@ predict("5.5", "a", a="no, numpy differs", b="no, torch differs", c="no, pandas 
 
 # %% exercise="5.5"
 def mean_and_sd(accuracies):
-    """Mean and sample standard deviation of accuracies, all of them fractions; of equal ones, the deviation is 0.
+    """Mean and sample standard deviation of accuracies, all of them fractions.
 
-    Each run counts, also where two are equal or one is 0. None of them is NaN.
+    Of equal ones the deviation is 0, but for what rounding adds. Each run counts, also where two are equal or one is 0.
+    None of them is NaN.
 
     Raises:
         ValueError: there are fewer than two, or one is not between 0 and 1 (it is in points).

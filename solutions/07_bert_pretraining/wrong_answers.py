@@ -1662,6 +1662,14 @@ def fill_mask(model, tokenizer, text, k=5):
 # + return sequences * length, round(steps * sequences * length / words, 4)
 
 
+# %% wrong="7.9" name="bias in the name" says="these decide, not its name"
+# - learns = [part for part in model.parameters() if part.requires_grad]
+# - decayed, spared = [part for part in learns if part.ndim > 1], [part for part in learns if part.ndim < 2]
+# + learns = [(name, part) for name, part in model.named_parameters() if part.requires_grad]
+# + decayed = [part for name, part in learns if part.ndim > 1 and "bias" not in name]
+# + spared = [part for name, part in learns if part.ndim < 2 or "bias" in name]
+
+
 # %% right="7.9" name="kinds of modules; a group for each parameter"
 def decay_groups(model, weight_decay):
     norms = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.modules.batchnorm._NormBase)

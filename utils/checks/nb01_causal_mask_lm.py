@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from utils.checks import nb01_toys as toys
 from utils.grading import expect
 from utils.grading.check import check
-from utils.grading.contract import Contract, world_kept
+from utils.grading.contract import Contract, model_kept, world_kept
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import INFINITY, Library, Remote, kind, name_of, promised, read, size
@@ -1229,6 +1229,10 @@ def generate(generate, lib):
     short = numbers_of(generate(model, prompt, 9, temperature=0), prompt)
     assert len(short) <= 6, "`generate` writes on after <eos>."
     assert short == [*wanted[:5], 2], "after <eos> generate should stop, and <eos> should be the last number."
+
+    model = lib(toys).Constant([0.3, 0.0, 0.4]).eval()
+    with model_kept(lib, model, "after `generate`", draws=True):
+        numbers_of(generate(model, [0], 3, temperature=2.0, top_k=2, eos_id=9), [0])
 
     level = [0.3, 0.0, 0.4, -40.0]
     seeded(generate, lib, level, (22, 23))

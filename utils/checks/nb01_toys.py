@@ -26,6 +26,14 @@ class Bigram(nn.Module):
         return logits if self.training else 2 * logits
 
 
+class Constant(Table):
+    """The same logits at every place: not copies of its row of numbers, but views."""
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """From token numbers (B, T) to logits (B, T, V)."""
+        return self.table.expand(*tokens.shape, -1)
+
+
 class Letters:
     """A vocabulary like that of 1.5, whose tokens are single letters: "a" is 4, "b" is 5, and so on."""
 

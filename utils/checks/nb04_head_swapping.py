@@ -287,6 +287,8 @@ def model(Model, lib):
     for mask in (MASK, torch.ones(2, 4, dtype=torch.bool), MASK[1:2], MASK[:, :1]):
         as_it_is(Model, lib, mask)
     CLASSIFIER.hold(Model, lib, "memory")
+    kept = lib(toys).kept_after(classifier, TOKENS, MASK)
+    assert not kept, f"after a call the model holds `{kept[0]}`. Nothing is kept from one call to the next."
 
 
 def as_it_is(Model: Remote, lib: Library, mask: torch.Tensor) -> None:

@@ -41,6 +41,17 @@ class Judge(nn.Module):
         return self.head(self.dropout(self.norm(total(self.embedding(tokens), mask))))
 
 
+def kept_after(model: nn.Module, *given: Any) -> list[str]:
+    """The names of what a call left in the model that holds tensors; its parts and parameters are not among it."""
+    before = {name: id(value) for name, value in vars(model).items()}
+    model(*given)
+    return sorted(
+        name
+        for name, value in vars(model).items()
+        if before.get(name) != id(value) and any(is_tensor(one) for one in leaves([value]))
+    )
+
+
 class Witness(nn.Module):
     """A base that says how it was called: a state holds the mask, whether that is bool, the mode, and the token."""
 

@@ -98,6 +98,14 @@ def sharing(vocab_size: int, width: int) -> nn.Module:
     return Sharing(vocab_size, width)
 
 
+class Misnamed(nn.Module):
+    """Two matrices that are called like a bias and like a norm."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.bias_table, self.LayerNorm = nn.Parameter(torch.ones(3, width)), nn.Parameter(torch.ones(2, width))
+
+
 def layers(count: int, width: int) -> nn.Module:
     """So many linear maps, one after the other."""
     return nn.Sequential(*(nn.Linear(width, width) for _ in range(count)))
