@@ -1504,10 +1504,10 @@ def facts(decay_groups, step_facts, bert_facts, lib):
     model[1].requires_grad_(False)
     frozen = ["1.weight", "1.bias", "2.weight", "2.bias"]
     spared(groups_of(decay_groups, lib, model, 0.3), 0.3, frozen)
-    found = groups_of(decay_groups, lib, toy.Misnamed(3), 0.2)
+    named = groups_of(decay_groups, lib, toy.Misnamed(3), 0.2)
     for name in ("bias_table", "LayerNorm"):
         told = f"a matrix called `{name}` does not decay. It has two dimensions: these decide, not its name."
-        assert len(found.get(name, [])) == 1 and math.isclose(found[name][0], 0.2), told
+        assert len(named.get(name, [])) == 1 and math.isclose(named[name][0], 0.2), told
     told = "`decay_groups` changes which parameters learn. It should leave the model as it is."
     assert toy.learning(model[2]) == [False, False] and toy.learning(model[5]) == [True, True], told
 
