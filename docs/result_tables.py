@@ -68,7 +68,8 @@ def _rows(table: SeedTable) -> str:
         minutes = sum(run.seconds for run in some) / len(some) / 60
         cells = [name, str(len(some)), f"{mean} ± {spread}", f"{low} to {high}", f"{least} to {most}"]
         cells += [f"{row[baseline]:.{metric.digits}f}"] if last else []
-        rates = sorted({f"{run.experiment['lr']:g}" for run in some if run.experiment.get("lr")})
+        sizes = [run.experiment.get("size", {}) | run.experiment for run in some]  # 04 keeps its rate in its size
+        rates = sorted({f"{size['lr']:g}" for size in sizes if size.get("lr")})
         devices = sorted({run.device.partition(",")[0] for run in some})
         cells += [" and ".join(rates), " and ".join(devices), f"{minutes:.1f}"]
         lines.append("| " + " | ".join(cells) + " |")
