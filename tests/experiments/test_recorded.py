@@ -301,6 +301,21 @@ def test_data_cards_leave_what_ran_at_the_size_gpu_to_the_table_that_is_made_fro
     assert "## On a GPU" in (ROOT / "docs" / "results.md").read_text()
 
 
+def test_notebooks_say_which_settings_were_chosen_with_recorded_seeds():
+    """As their data cards do: what such runs show may be too good."""
+    cards = (ROOT / "data" / "README.md").read_text().split("\n## ")
+    chosen = set()
+    for card in cards:
+        if "among those recorded" in card:
+            (number, *_) = re.findall(r"notebook (\d\d)", card)
+            chosen.add(number)
+            entry = next(one for one in ENTRIES if one.number == number)
+            prose = [one.source for one in build.student_notebook(COURSE, entry).cells if one.cell_type == "markdown"]
+            said = r"chosen (in trials )?with (\w+ of )?these (five )?seeds"
+            assert any(re.search(said, " ".join(text.split())) for text in prose), entry.name
+    assert chosen == {"08", "10", "11", "12"}
+
+
 def test_rows_of_the_results_page_name_rate_and_device(tmp_path, monkeypatch):
     """A notebook that compares runs of different devices says so."""
     monkeypatch.syspath_prepend(ROOT / "docs")
