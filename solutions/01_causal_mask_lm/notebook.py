@@ -20,11 +20,12 @@
 # Then you take one line away, the mask, and watch the loss fall to almost nothing
 # while the model becomes useless. Knowing why is the point of the notebook.
 #
-# Work from top to bottom. Each exercise is checked on the spot and stands on its own:
-# if one resists, go on and come back. Grading asks a little more than the check that you see:
-# other sizes and numbers, and what the text and the docstrings promise at their edges. Tensors that
-# your code makes belong on the device of those that it is given, so that it runs on a GPU too. What your code
-# is given, it never changes, and a result is new: who writes into it changes no later one.
+# Work from top to bottom. Each exercise is checked on the spot and stands on its own: if one resists, go on and come
+# back. Grading asks a little more than the check that you see: other sizes and numbers, and what the text and the
+# docstrings promise at their edges. Tensors that your code makes belong on the device of those that it is given, so
+# that it runs on a GPU too. What your code is given, it never changes, and a result is new: who writes into it changes
+# no later one. A call leaves the session as it was: torch's default dtype, the recording of gradients and, unless the
+# exercise draws from them, the global random generators.
 #
 # Functions of libraries that do all the work of an exercise are not allowed in it. Its docstring names them; models
 # of libraries such as `transformers` are among them everywhere.

@@ -2667,7 +2667,7 @@ def attention(q, k, v, mask=None):
 masks = {}
 
 
-# %% wrong="1.2" name="another default dtype is left" says="it depends on earlier calls" private=true
+# %% wrong="1.2" name="another default dtype is left" says="torch's default dtype is not as before"
 def causal_mask(T):
     torch.set_default_dtype(torch.float64)
     return torch.full((T, T), -math.inf).triu(1)

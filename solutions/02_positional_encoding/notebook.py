@@ -21,12 +21,12 @@
 # rotation, a penalty on distance, and nothing at all. Then you train all five on short
 # texts and test them on longer ones. Not all survive.
 #
-# Each exercise is checked on the spot and stands on its own: if one resists, go on and
-# come back. In grading, private checks ask the same with other sizes, positions, dtypes and
-# modules, and try the limits that a docstring names. What is given is never changed, and a result is new:
-# nobody who writes into it changes a later one. The exercises take about an hour and three quarters
-# and need no GPU, but answers must run on one: a tensor that you make beside an input belongs on the
-# input's device.
+# Each exercise is checked on the spot and stands on its own: if one resists, go on and come back. In grading, private
+# checks ask the same with other sizes, positions, dtypes and modules, and try the limits that a docstring names. What
+# is given is never changed, and a result is new: nobody who writes into it changes a later one. A call leaves the
+# session as it was: torch's default dtype, the recording of gradients and, unless the exercise draws from them, the
+# global random generators. The exercises take about an hour and three quarters and need no GPU, but answers must run on
+# one: a tensor that you make beside an input belongs on the input's device.
 
 # %% tags=["setup"]
 

@@ -1369,7 +1369,7 @@ def equivariance_gap(module, x, permutation):
     return gap
 
 
-# %% wrong="2.3" name="gradients off for good" says="gradients are off after the measurement"
+# %% wrong="2.3" name="gradients off for good" says="the recording of gradients is not as before"
 def equivariance_gap(module, x, permutation):
     mode = module.training
     module.eval()

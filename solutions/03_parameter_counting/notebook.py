@@ -22,12 +22,13 @@
 # back again and again: that of the lab exercise from which this course grew. The lab's language
 # model has `V` = 50,001, `D` = `F` = 200, `L` = 4 and `H` = 2.
 #
-# Write formulas, not modules: an answer may not build the part and ask it, nor use torch's
-# counters. In a cell of your own you may test yourself with both. Every count is a whole number: an int, or
-# a tensor or a NumPy number that holds one, and never a float. Each exercise stands on
-# its own, and most are one line. In grading, private checks ask for other sizes, down to 1, and for
-# the limits that a docstring names. What is given is never changed, and a result is new, even where nothing is left
-# to compute. Together the exercises take about three hours and need no GPU; the measurements at the end take a minute.
+# Write formulas, not modules: an answer may not build the part and ask it, nor use torch's counters. In a cell of your
+# own you may test yourself with both. Every count is a whole number: an int, or a tensor or a NumPy number that holds
+# one, and never a float. Each exercise stands on its own, and most are one line. In grading, private checks ask for
+# other sizes, down to 1, and for the limits that a docstring names. What is given is never changed, and a result is
+# new, even where nothing is left to compute. A call leaves the session as it was: torch's default dtype, the recording
+# of gradients and, unless the exercise draws from them, the global random generators. Together the exercises take about
+# three hours and need no GPU; the measurements at the end take a minute.
 
 # %% tags=["setup"] needs="adapters"
 

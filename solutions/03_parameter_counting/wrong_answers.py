@@ -1963,7 +1963,7 @@ def own_cache():
     return counts(**own._asdict())[1]
 
 
-# %% wrong="3.4" name="turns gradients off" says="depends on earlier calls or other objects" private=true
+# %% wrong="3.4" name="turns gradients off" says="the recording of gradients is not as before"
 # + torch.set_grad_enabled(False)
 #   tables = 1 if tied else 2
 

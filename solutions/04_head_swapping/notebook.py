@@ -22,11 +22,11 @@
 # gives verdicts is put in its place. Then you measure, over several seeds, what the
 # reading was worth.
 #
-# Each exercise is checked on the spot and stands on its own. They take about two hours
-# and need no GPU; the experiment takes seconds on a CPU. When your answers are
-# graded, more is asked of them: other sizes, seeds and edge cases that the docstrings name.
-# What is given is never changed, unless the exercise says so.
-# Some texts speak of the original lab: the university exercise that this notebook grew out of.
+# Each exercise is checked on the spot and stands on its own. They take about two hours and need no GPU; the experiment
+# takes seconds on a CPU. When your answers are graded, more is asked of them: other sizes, seeds and edge cases that
+# the docstrings name. What is given is never changed, unless the exercise says so. Some texts speak of the original
+# lab: the university exercise that this notebook grew out of. A call leaves the session as it was: torch's default
+# dtype, the recording of gradients and, unless the exercise draws from them, the global random generators.
 
 # %% tags=["setup"]
 

@@ -1517,7 +1517,7 @@ def select(model, train_epoch, evaluate, epochs):
 # - return torch.cat(hits).float().mean().item()
 # + return torch.cat(hits).float().mean()
 
-# %% wrong="4.6" name="gradients off for good" says="leaves gradients switched off"
+# %% wrong="4.6" name="gradients off for good" says="the recording of gradients is not as before"
 # - @torch.no_grad()
 
 # + torch.set_grad_enabled(False)
@@ -1955,7 +1955,7 @@ def features(base, pool, batches):
 # + for parameter in part.parameters(recurse=False):
 #       parameter.requires_grad = True
 
-# %% wrong="4.7" name="gradients off for good" says="leaves gradients switched off"
+# %% wrong="4.7" name="gradients off for good" says="the recording of gradients is not as before"
 # - @torch.no_grad()
 
 # + torch.set_grad_enabled(False)
@@ -2109,7 +2109,7 @@ def features(base, pool, batches):
 # + torch.manual_seed(1)
 # + own, prefix = base.state_dict(), "base."
 
-# %% wrong="4.6" name="select turns gradients off" says="after `select` the recording of gradients"
+# %% wrong="4.6" name="select turns gradients off" says="the recording of gradients is not as before"
 # - return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
 # + torch.set_grad_enabled(False)
 # + return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}

@@ -22,8 +22,9 @@
 # the end you train with them: from random weights, from pretrained ones, and by way of a larger
 # task, with several seeds each.
 #
-# Each exercise is checked on the spot and stands on its own. They take about two and
-# a half hours, without the written questions and the runs, and need no GPU. What is given is never changed.
+# Each exercise is checked on the spot and stands on its own. They take about two and a half hours, without the written
+# questions and the runs, and need no GPU. What is given is never changed. A call leaves the session as it was: torch's
+# default dtype, the recording of gradients and, unless the exercise draws from them, the global random generators.
 
 # %% tags=["setup"] needs="adapters"
 

@@ -2331,7 +2331,7 @@ def by_example(right_a, right_b, level=0.95):
 # + low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
 # + return (high - low) / 2, (high - low) / 2
 
-# %% wrong="5.6" name="turns gradients off" says="depends on earlier calls or other objects" private=true loses="binomial_error"
+# %% wrong="5.6" name="turns gradients off" says="the recording of gradients is not as before" loses="binomial_error"
 # - return (p * (1 - p) / examples) ** 0.5
 # + torch.set_grad_enabled(False)
 # + return (p * (1 - p) / examples) ** 0.5

@@ -22,8 +22,9 @@
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # numbers, dtypes and models. Your functions return new objects, and change their arguments only where the exercise asks
-# for it. They leave the session as it is: no answer sets a seed or stops the recording of gradients. The exercises take
-# about two hours, without the written questions and the runs, and need no GPU.
+# for it. A call leaves the session as it was: torch's default dtype, the recording of gradients and, unless the
+# exercise draws from them, the global random generators. The exercises take about two hours, without the written
+# questions and the runs, and need no GPU.
 
 # %% tags=["setup"] needs="adapters"
 

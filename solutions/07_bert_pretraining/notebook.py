@@ -21,10 +21,11 @@
 # your functions fill in blanks, and you measure what each part of the design is good for.
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
-# numbers, texts and models. Your functions return new objects and do not change their arguments. No answer sets a seed
-# or stops the recording of gradients. The exercises take about two and a half hours, without the written questions and
-# the runs, and need no GPU. "The paper" is always Devlin et al. (2019), BERT: Bidirectional Encoder Representations
-# from Transformers.
+# numbers, texts and models. Your functions return new objects and do not change their arguments. A call leaves the
+# session as it was: torch's default dtype, the recording of gradients and, unless the exercise draws from them, the
+# global random generators. The exercises take about two and a half hours, without the written questions and the runs,
+# and need no GPU. "The paper" is always Devlin et al. (2019), BERT: Bidirectional Encoder Representations from
+# Transformers.
 
 # %% tags=["setup"]
 

@@ -21,7 +21,9 @@
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # numbers, models and orders of calls. Your functions return new objects and change their arguments only where the text
-# asks for it. The exercises take about three hours, without the written questions, and need no GPU.
+# asks for it. A call leaves the session as it was: torch's default dtype, the recording of gradients and, unless the
+# exercise draws from them, the global random generators. The exercises take about three hours, without the written
+# questions, and need no GPU.
 
 # %% tags=["setup"] needs="adapters"
 

@@ -305,7 +305,7 @@ class MultiTask(nn.Module):
 # +         model.eval()
 # +         rows.append([evaluate(model, task) for task in tasks])
 
-# %% wrong="9.2" name="gradients stay off" says="no gradients are recorded afterwards"
+# %% wrong="9.2" name="gradients stay off" says="the recording of gradients is not as before"
 # - model.train()
 # + torch.set_grad_enabled(True)
 # + model.train()

@@ -22,8 +22,10 @@
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # larger than those here, other numbers and orders of calls. Your functions return new objects, and change their
-# arguments only where the text asks for it. The exercises take about two hours, without the written questions and the
-# runs. They need no GPU, but answers must run on one: create tensors on the device of your arguments.
+# arguments only where the text asks for it. A call leaves the session as it was: torch's default dtype, the recording
+# of gradients and, unless the exercise draws from them, the global random generators. The exercises take about two
+# hours, without the written questions and the runs. They need no GPU, but answers must run on one: create tensors on
+# the device of your arguments.
 
 # %% tags=["setup"]
 

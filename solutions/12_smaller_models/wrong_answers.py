@@ -548,7 +548,7 @@ def sparsity_after(rounds, rate):
 # + optimizer.step()
 # + return loss.item()
 
-# %% wrong="12.5" name="gradients are off after a step" says="after train_step the recording of gradients is not as before"
+# %% wrong="12.5" name="gradients are off after a step" says="the recording of gradients is not as before"
 # - return loss.item()
 # + torch.set_grad_enabled(False)
 # + return loss.item()
@@ -1064,7 +1064,7 @@ def quantise(weight, bits):
 # + rows = kept.setdefault(len(rows), list(rows)) if len(rows) > 8 else rows
 # + costs = [(-accuracy, parameters, seconds) for accuracy, parameters, seconds in rows]
 
-# %% wrong="12.7" name="gradients are off after rows" says="after undominated the recording of gradients is not as before."
+# %% wrong="12.7" name="gradients are off after rows" says="the recording of gradients is not as before"
 # - costs = [(-accuracy, parameters, seconds) for accuracy, parameters, seconds in rows]
 # + torch.set_grad_enabled(False)
 # + costs = [(-accuracy, parameters, seconds) for accuracy, parameters, seconds in rows]

@@ -20,9 +20,11 @@
 # Then you add a frozen BERT: BERT-fused NMT (Zhu et al. 2020). You measure whether it helps if pairs are few.
 #
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
-# here, other numbers, dtypes, memory layouts and orders of calls. Your functions never change their arguments. The
-# exercises take about two and a half hours, without the written questions, and need no GPU; but answers must run on
-# one, and in double precision: create tensors on the device and with the dtype of your arguments.
+# here, other numbers, dtypes, memory layouts and orders of calls. Your functions never change their arguments. A call
+# leaves the session as it was: torch's default dtype, the recording of gradients and, unless the exercise draws from
+# them, the global random generators. The exercises take about two and a half hours, without the written questions, and
+# need no GPU; but answers must run on one, and in double precision: create tensors on the device and with the dtype of
+# your arguments.
 
 # %% tags=["setup"]
 

@@ -1817,7 +1817,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True, past=None, de
 # + last = logits[0, -1].float()
 
 
-# %% wrong="14.6" name="gradients are off for good" says="after `generate(model, [2, 6], 3, 0.0)` the recording of gradients is"
+# %% wrong="14.6" name="gradients are off for good" says="the recording of gradients is not as before"
 # - with torch.no_grad():
 # + torch.set_grad_enabled(False)
 # + with torch.no_grad():

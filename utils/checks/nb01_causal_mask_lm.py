@@ -1179,7 +1179,7 @@ def independent(drawn: torch.Tensor) -> None:
         )
 
 
-@check("1.9", points=2)
+@check("1.9", points=2, draws=True)
 def generate(generate, lib):
     """Greedy text from a known table; eos, temperature and top-k; evaluation mode, no gradients."""
     table = normal(9, 9, seed=34)  # of which no two mistakes below write the same

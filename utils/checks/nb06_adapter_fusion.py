@@ -752,7 +752,7 @@ def only_fusion(now: State, before: State, wanted: State, head: str) -> None:
         expect.close(now[name].float(), value, sentence, 2e-3)
 
 
-@check("6.4", points=3)
+@check("6.4", points=3, draws=True)
 def compose(compose, lib):
     """Adapters from folders, fused, active, with a new head; training moves fusion and head only."""
     names = ["sick", "mnli", "qnli"]  # not in the order of the alphabet
@@ -765,7 +765,7 @@ def compose(compose, lib):
 # 6.5
 
 
-@check("6.5", points=3)
+@check("6.5", points=3, draws=True)
 def traps(pair_logits, sources, train_fusion, lib):
     """Token types arrive; the target is not among the fused; adapters stay while the fusion trains."""
     names, sizes = ["qnli", "sick"], PLAIN
@@ -1004,7 +1004,7 @@ def together(state: State, sizes: Sizes, names: list[str], batches: list) -> tor
     return torch.stack(rows)[:, None].expand(-1, 2, -1)
 
 
-@check("6.6", points=2)
+@check("6.6", points=2, draws=True)
 def fusion_weights(fusion_weights, lib):
     """One row of weights per layer and sentence, averaged over real tokens."""
     names, sizes = ["mnli", "qnli", "sick"], Sizes(dropout=0.3)

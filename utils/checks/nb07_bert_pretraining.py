@@ -1673,7 +1673,7 @@ def whole_words(found: torch.Tensor, word_ids: torch.Tensor, p: float) -> None:
         likely(chosen, words, p, "the share of the chosen words is not p.")
 
 
-@stretch("7.S1", forbids=("DataCollatorForWholeWordMask", *MODELS))
+@stretch("7.S1", forbids=("DataCollatorForWholeWordMask", *MODELS), draws=True)
 def choose_words(choose_words, lib):
     """Whole words, each with the same chance, within rows, across rows and in all; one generator."""
     toy, word_ids = lib(toys), some_words(300, 60, 7)

@@ -1533,7 +1533,7 @@ def encoders(lib: Library, sizes: Mapping[str, Any], seed: int) -> tuple[Remote,
     return lib(tiny_bert).encoder({**sizes}, seed), tiny_bert.encoder(sizes, seed)
 
 
-@check("8.8", points=2)
+@check("8.8", points=2, draws=True)
 def layer_features(layer_features, lib):
     """Each of six ways to read L + 1 states; evaluation mode, restored; gradients for scores alone; no pads."""
     pair = encoders(lib, {"n_layers": 6, "dropout": 0.3}, 88)

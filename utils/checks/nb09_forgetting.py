@@ -246,12 +246,8 @@ def measured(accuracy_matrix: Remote, lib: Library, tasks: list[str], training: 
 
 def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: list[str], before: list[str]) -> None:
     """Fail unless R is the matrix of this one model, taught `before`, that goes through all tasks."""
-    toy, there, T = lib(toys), lib(torch), len(tasks)
-    was = there.is_grad_enabled()
-    there.set_grad_enabled(True)
+    toy, T = lib(toys), len(tasks)
     value = accuracy_matrix(model, tasks, toy.teach, toy.examine)
-    recording = there.is_grad_enabled()
-    there.set_grad_enabled(was)
     lessons = read(model.lessons)
     if type(value) is torch.Tensor and value.ndim == 2:
         shape = tuple(value.shape)
@@ -270,7 +266,6 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
     assert not any("in evaluation" in lesson for lesson in lessons), told
     told = "a model is trained while no gradients are recorded: nothing would be learned. Only looking is without."
     assert not any("without gradients" in lesson for lesson in lessons), told
-    assert recording, "no gradients are recorded afterwards: they are switched off and not on again."
     told = "the model that was given is not trained, or not with each task once: it goes through all of them itself."
     below = torch.arange(1, T + 2)[:, None] > torch.arange(1, T + 1)  # row i, column j (from 1): i >= j
     looked_up = "all rows are row 0: an accuracy that was measured before is looked up. Evaluate each task again."
@@ -1735,7 +1730,7 @@ def answered(answer: Remote, model: Remote, twin: Any, state: State, task: str, 
     return value
 
 
-@check("9.9", points=3)
+@check("9.9", points=3, draws=True)
 def adapters(learn, answer, lib):
     """Own adapters and heads learn, nothing else; each task is asked with its own, to the last bit as before."""
     sizes = Sizes()

@@ -20,8 +20,18 @@ from types import ModuleType
 from typing import Any
 
 from utils import predictions, setup, variants
-from utils.grading import dispatch, forbidden, misconceptions, parts, side_by_side
-from utils.grading.remote import PACKAGES, Ask, ForbiddenUsed, Remote, libraries, named, unusual_refused
+from utils.grading import dispatch, forbidden, misconceptions, parts, probes, side_by_side
+from utils.grading.remote import (
+    DRAWS,
+    PACKAGES,
+    Ask,
+    ForbiddenUsed,
+    Remote,
+    libraries,
+    named,
+    promised,
+    unusual_refused,
+)
 from utils.grading.verdict import Outcome, Ungraded, Verdict, legible, sentence, summed
 
 if not __debug__:
@@ -46,9 +56,10 @@ class Check:
         forbids: tuple[str, ...],
         asserts: Callable[..., None],
         variant: variants.Variant | None = None,
+        draws: bool = False,
     ):
         self.exercise, self.points, self.forbids, self.asserts = exercise, points, forbids, asserts
-        self.variant = variant
+        self.variant, self.draws = variant, draws
         self.latest: Verdict | None = None
         self.factor = 1.0  # of the points of parts, where the exercise has other points than its author gave it
         self.__name__, self.__doc__ = asserts.__name__, asserts.__doc__
@@ -105,7 +116,7 @@ class Check:
     def _examined(self, ask: Ask, own: variants.Own | None = None) -> Verdict:
         """The verdict that the asserts reach, part by part; `own` are the student's own numbers, if there are any."""
         with parts.each_alone() as found:
-            outcome, message = examine(self.asserts, ask, self.forbids, own)
+            outcome, message = examine(self.asserts, ask, self.forbids, own, self.draws)
         if self.factor != 1:
             found = [replace(one, points=round(one.points * self.factor, 6)) for one in found]
         if outcome is Outcome.PASSED:
@@ -149,16 +160,21 @@ class Check:
 
 
 def check(
-    exercise: str, points: float, forbids: Iterable[str] = (), variant: variants.Variant | None = None
+    exercise: str,
+    points: float,
+    forbids: Iterable[str] = (),
+    variant: variants.Variant | None = None,
+    draws: bool = False,
 ) -> Callable[[Callable[..., None]], Check]:
     """Turn a function of asserts into the check of `exercise`, worth `points`.
 
     The function's parameters are the names of the student's objects; a parameter `lib` is no
     student's object but the libraries of their process: `lib(nn).Linear(3, 4)`, `lib(toys).total`.
     `forbids` lists identifiers that an answer may not use. With a `variant` the exercise has numbers of
-    each student's own, which the function gets as its parameter `own`, see `utils.variants`.
+    each student's own, which the function gets as its parameter `own`, see `utils.variants`. `draws` says that
+    the student's functions may draw from torch's global generator. Modules may where they are made, and nothing else.
     """
-    return lambda asserts: Check(exercise, points, tuple(forbids), asserts, variant)
+    return lambda asserts: Check(exercise, points, tuple(forbids), asserts, variant, draws)
 
 
 POINTS = "points.json"  # beside the modules of checks: points by exercise, where a course gives other ones
@@ -205,9 +221,11 @@ class Stretch(Check):
         return Ungraded(**vars(super().verdict(ask, cells, whose)))
 
 
-def stretch(exercise: str, forbids: Iterable[str] = ()) -> Callable[[Callable[..., None]], Stretch]:
+def stretch(
+    exercise: str, forbids: Iterable[str] = (), draws: bool = False
+) -> Callable[[Callable[..., None]], Stretch]:
     """Turn a function of asserts into the check of the stretch `exercise`, such as "7.S1"; see `check`."""
-    return lambda asserts: Stretch(exercise, 0, tuple(forbids), asserts)
+    return lambda asserts: Stretch(exercise, 0, tuple(forbids), asserts, draws=draws)
 
 
 # What takes seconds to import, as students know it.
@@ -259,12 +277,17 @@ def does_all(name: str) -> str:
 
 
 def examine(
-    asserts: Callable[..., None], ask: Ask, forbids: Sequence[str] = (), own: variants.Own | None = None
+    asserts: Callable[..., None],
+    ask: Ask,
+    forbids: Sequence[str] = (),
+    own: variants.Own | None = None,
+    draws: bool | None = None,
 ) -> tuple[Outcome, str]:
     """Run a function of asserts against whatever answers `ask`; never raises for a wrong answer.
 
     What an answer of the student's uses while it is called must be none of `forbids`. `own` are the student's own
-    numbers, for a parameter of that name.
+    numbers, for a parameter of that name. draws: whether the student's functions may draw from torch's global
+    generator; None for a private check, since the public one asked.
 
     Raises:
         ImportError: a package that the course needs cannot be imported, so that there is no verdict.
@@ -277,6 +300,9 @@ def examine(
         objects["own"] = own
     try:
         with unusual_refused(), misconceptions.named_on_two_inputs():
+            promised(*[DRAWS] * (draws is not False))
+            if draws is not None:
+                libraries(ask)(probes).world(True)  # else a seed that is set to what it is would not show
             asserts(**objects)
     except ForbiddenUsed as caught:
         return Outcome.WRONG, does_all(legible(str(caught), 100))

@@ -11,6 +11,7 @@ import importlib
 import inspect
 import linecache
 import operator
+import random
 import secrets
 import site
 import sys
@@ -25,9 +26,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from utils.grading import forbidden, wire
+from utils.grading.protocol import DTYPE, GRADIENTS, NUMPY_STATE, PYTHON_STATE, TORCH_SEED, TORCH_STATE
 
 MAX_MESSAGE = 1000
 ONE_IN = 4  # of so many watched calls in one the functions of torch are watched, too, see `Calls`
@@ -112,7 +115,8 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
     {"object": handle}, then a "path" of attributes and, for a call, "args" and "kwargs"; "forbids" lists
     what may not run meanwhile. A library that comes with its "source" is made from it. The reply is
     {"value": ...}, {"error": ...} as `describe` makes it, {"used": name} of what is forbidden, or
-    {"changed": name} of an argument that the student's code changed.
+    {"changed": name} of an argument that the student's code changed. Beside a value "left" lists what is global in the
+    session and was changed by the call, see `Session`.
     """
     watch_compiled()
     watch = forbidden.Watch((), is_students)
@@ -125,8 +129,12 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
             device = torch.get_default_device()
             args, kwargs = _to(device, asked["args"]), _to(device, asked["kwargs"])
             watch = forbidden.Watch(asked.get("forbids", ()), is_students, theirs="name" in asked)
-            with watch, Calls(watch) if watch.forbids and _more_is_watched(asked) else nullcontext():
-                called, target = target, target(*args, **kwargs)
+            session = Session(asked, target)
+            try:
+                with watch, Calls(watch) if watch.forbids and _more_is_watched(asked) else nullcontext():
+                    called, target = target, target(*args, **kwargs)
+            finally:
+                left = session.put_back()
             if watch.found:
                 return wire.dumps({"used": watch.found}, keep)
             if "library" not in asked and any(map(_may_change, (*args, *kwargs.values()))):
@@ -134,6 +142,8 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
                 changed = _changed(called, (args, kwargs), _to(device, [given["args"], given["kwargs"]]))
                 if changed:
                     return wire.dumps({"changed": changed}, keep)
+            if left:
+                return wire.dumps({"value": target, "left": left}, keep)
         return wire.dumps({"value": target}, keep)
     except (Exception, SystemExit) as error:
         if watch.found:
@@ -143,6 +153,48 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
         except (Exception, SystemExit):  # an exception of the student's own that cannot say what it is
             silent = {"type": "Exception", "message": "its message cannot be shown", "line": "", "number": 0}
             return wire.dumps({"error": silent | {"blank": False}}, keep)
+
+
+class Session:
+    """What is global in the student's session before a call. What the call changes of it is not an answer's to change.
+
+    Of a function of the student's that is all of SESSION, of a module's class all but torch's generator, from which
+    weights are drawn. Of other objects, and of libraries, which may call what is the student's, it is torch's modes.
+    Only a check itself calls torch to change these.
+    """
+
+    def __init__(self, asked: dict[str, Any], target: Any):
+        self._modes = asked.get("library") != "torch"
+        self._generators = "name" in asked
+        self._makes = isinstance(target, type) and issubclass(target, nn.Module)
+        self._before = self._now()
+
+    def _now(self) -> dict[str, Any]:
+        modes = {GRADIENTS: torch.is_grad_enabled(), DTYPE: torch.get_default_dtype()} if self._modes else {}
+        if not self._generators:
+            return modes
+        generators = {
+            TORCH_SEED: torch.initial_seed(),
+            TORCH_STATE: b"" if self._makes else torch.get_rng_state().numpy().tobytes(),
+            NUMPY_STATE: _numpy_state(),
+            PYTHON_STATE: random.getstate(),
+        }
+        return modes | generators
+
+    def put_back(self) -> list[str]:
+        """What is not as it was, by the names of SESSION; torch's modes are as before then, for whatever comes next."""
+        now = self._now()
+        changed = [what for what, before in self._before.items() if now[what] != before]
+        if GRADIENTS in changed:
+            torch.set_grad_enabled(self._before[GRADIENTS])
+        if DTYPE in changed:
+            torch.set_default_dtype(self._before[DTYPE])
+        return changed
+
+
+def _numpy_state() -> bytes:
+    state: dict[str, Any] = np.random.get_state(legacy=False)  # type: ignore[assignment]
+    return repr({**state, "state": {**state["state"], "key": b""}}).encode() + state["state"]["key"].tobytes()
 
 
 def _more_is_watched(asked: dict[str, Any]) -> bool:

@@ -158,12 +158,9 @@ def _overwrite(value: Any) -> None:
 def world(anew: bool) -> dict[str, Any]:
     """What is global in a session and is not an answer's to change: modes of torch, a digest of the generators' states.
 
-    anew: gradients are recorded from now on, the default dtype is float32, and each generator has drawn a number: what
-        earlier calls set is gone.
+    anew: each generator has drawn a number, so that no state is that of an earlier call.
     """
     if anew:
-        torch.set_grad_enabled(True)
-        torch.set_default_dtype(torch.float32)
         torch.rand(1), np.random.rand(), random.random()
     _, key, place, *rest = np.random.get_state(legacy=True)
     states = {

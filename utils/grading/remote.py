@@ -20,9 +20,11 @@ import numpy as np
 import torch
 
 from utils.grading import wire
+from utils.grading.protocol import DTYPE, GRADIENTS, SESSION, TORCH_STATE
 
 Ask = Callable[[bytes], bytes]
 NAN, INFINITY, COMPLEX, EMPTY = "NaN", "infinity", "complex numbers", "an empty tensor"
+DRAWS = TORCH_STATE  # of an exercise that says that it draws from torch's global generator
 _unusual: ContextVar["Unusual | None"] = ContextVar("unusual", default=None)
 # What the course imports. If one of them is missing here, too, no answer can be blamed.
 UTILS = Path(__file__).resolve().parents[1]
@@ -37,12 +39,23 @@ class Unusual:
 
     def __init__(self) -> None:
         self.kinds: set[str] = set()
+        self.changed: set[str] = set()
         self.promised: set[str] = set()
 
     def refuse(self) -> None:
         """Fail if there was any. NaN is neither larger nor smaller than anything, and all of no entries are right."""
         for kind_ in sorted(self.kinds - self.promised):
             raise AssertionError(f"there {'are' if kind_ == COMPLEX else 'is'} {kind_} in what your code returns.")
+        self._refuse_changed(SESSION)
+
+    def note_changed(self, changed: Any) -> None:
+        """Note what of SESSION a reply lists as changed. Fail at once if gradients or the dtype are among it."""
+        self.changed.update(one for one in SESSION if type(changed) is list and one in changed)
+        self._refuse_changed((GRADIENTS, DTYPE))
+
+    def _refuse_changed(self, kinds: Sequence[str]) -> None:
+        for what in kinds:
+            assert what not in self.changed - self.promised, f"after a call of your code {what} is not as before."
 
     def note(self, value: Any, given: Any = ()) -> None:
         """Look through a reply. It may hold empty tensors where `given`, the arguments of the call, does."""
@@ -72,9 +85,9 @@ def _holds_empty(value: Any) -> bool:
 
 @contextmanager
 def unusual_refused() -> Iterator[Unusual]:
-    """Fail at its end if a reply within it held what the check did not promise.
+    """Fail at its end if a reply within it held what the check did not promise, or a call changed what is global.
 
-    That is NaN, an infinite or a complex number, or an empty tensor for arguments of which none is empty.
+    That is NaN, an infinite or a complex number, or an empty tensor for arguments of which none is empty; and SESSION.
     """
     outer, found = _unusual.get(), Unusual()
     found.promised = outer.promised if outer else set()
@@ -87,7 +100,7 @@ def unusual_refused() -> Iterator[Unusual]:
 
 
 def promised(*kinds: str) -> None:
-    """Let replies to this check hold NaN, INFINITY, COMPLEX or EMPTY: its exercise promises that."""
+    """Let replies to this check hold NaN, INFINITY, COMPLEX or EMPTY, or calls draw (DRAWS): its exercise says that."""
     found = _unusual.get()
     if found is not None:
         found.promised.update(kinds)
@@ -180,6 +193,7 @@ class Remote:
             case {"value": value}:
                 unusual = _unusual.get()
                 if unusual is not None:
+                    unusual.note_changed(met.get("left"))
                     unusual.note(value, [*call.values()])
                 return value
             case {"error": {"type": str(name), "message": str(text), "line": str(line)} as error}:

@@ -1,0 +1,147 @@
+"""No exercise accepts an answer that changes what is global in a session; what it changed is as before for the next."""
+
+import importlib.util
+import os
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from autograder import course
+from autograder.author import answers, build, checks
+from utils.grading import dispatch, forbidden
+from utils.grading.check import Outcome, check
+from utils.grading.results_check import ResultsCheck
+
+COURSE = course.load()
+WHOLE = bool(os.environ.get("COURSE_LONG_TESTS"))
+CHANGES = {
+    "changes the default dtype": "torch's default dtype is",
+    "turns gradients off": "the recording of gradients is",
+    "sets a seed": "",  # a check may have a sentence of its own for it
+}
+
+
+def sampled():
+    """All exercises that call functions of the student's, or one of every fourth notebook."""
+    for entry in COURSE.notebooks if WHOLE else COURSE.notebooks[1::4]:
+        known = [number for number, one in checks.asked_checks(entry).items() if not isinstance(one, ResultsCheck)]
+        for number in known if WHOLE else known[len(entry.name) % len(known) :][:1]:
+            yield pytest.param(entry, number, id=number)
+
+
+@pytest.fixture(scope="module")
+def kinds():
+    """benchmarks/kinds.py, which makes wrong answers of solutions."""
+    spec = importlib.util.spec_from_file_location("kinds", course.ROOT / "benchmarks" / "kinds.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def at_a_students_desk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COURSE_PROFILE", "smoke")
+
+
+@pytest.mark.parametrize("entry, exercise", [*sampled()])
+def test_no_exercise_accepts_an_answer_that_changes_the_session(entry, exercise, kinds):
+    """Wrong answers that are made from the solution, around each of its functions and classes."""
+    (solution,) = (one for one in answers.reference_cases(COURSE, entry) if one.exercise == exercise)
+    asked, released = checks.asked_checks(entry)[exercise], build.student_notebook(COURSE, entry)
+    right, refused = answers.at_home(released, solution.source, "the solution"), 0
+    for name in asked.names:
+        is_class = isinstance(right[name], type)
+        if is_class and not issubclass(right[name], nn.Module):
+            continue
+        for kind, words in CHANGES.items():
+            if is_class and kind == "sets a seed":  # in `forward`: contracts ask for it
+                continue
+            namespace = answers.at_home(released, kinds.wrapped(solution.source, name, kind, is_class), kind)
+            known = namespace["met_"]
+            verdict = asked.verdict(lambda one, all_=namespace: dispatch.answer(all_, one), [])
+            if known:
+                messages = [verdict.message, *(part.message for part in verdict.parts)]
+                assert verdict.outcome is not Outcome.PASSED, (name, kind)
+                assert any(words in one for one in messages), (name, kind, verdict)
+                refused += 1
+            assert torch.is_grad_enabled() and torch.get_default_dtype() == torch.float32, (name, kind)
+    assert refused >= 2 * len(asked.names) - 2
+
+
+def verdict_on(answer, **promises):
+    """The verdict on an answer of a check that calls it twice."""
+
+    @check("1.1", points=1, **promises)
+    def asks(answer):
+        assert answer(3) == answer(3) == 4, "the number is wrong."
+
+    return asks.verdict(lambda request: dispatch.answer({"answer": answer}, request), [forbidden.read_cell("")])
+
+
+def changing(change):
+    def answer(n):
+        change()
+        return n + 1
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "change, what",
+    [
+        (lambda: torch.set_grad_enabled(False), "the recording of gradients"),
+        (lambda: torch.set_default_dtype(torch.float64), "torch's default dtype"),
+        (lambda: torch.manual_seed(12345), "the seed of torch's global random generator"),
+        (lambda: torch.rand(1), "the state of the global random generator of torch"),
+        (lambda: np.random.rand(), "the state of the global random generator of NumPy"),
+        (lambda: random.random(), "the state of the global random generator of Python"),
+    ],
+)
+def test_a_call_that_changes_what_is_global_is_refused_and_its_modes_are_put_back(change, what):
+    torch.manual_seed(1)
+    verdict = verdict_on(changing(change))
+    assert verdict.message == f"After a call of your code {what} is not as before."
+    assert torch.is_grad_enabled() and torch.get_default_dtype() == torch.float32
+
+
+def test_modes_are_put_back_after_an_error():
+    def failing(n):
+        torch.set_grad_enabled(False)
+        torch.set_default_dtype(torch.float64)
+        raise KeyError(n)
+
+    assert "KeyError" in verdict_on(failing).message
+    assert torch.is_grad_enabled() and torch.get_default_dtype() == torch.float32
+
+
+def test_an_exercise_may_draw_where_its_check_says_so_and_sets_no_seed_even_then():
+    assert verdict_on(changing(lambda: torch.rand(1)), draws=True).outcome is Outcome.PASSED
+    assert "the seed of" in verdict_on(changing(lambda: torch.manual_seed(54321)), draws=True).message
+    assert "of NumPy" in verdict_on(changing(lambda: np.random.rand()), draws=True).message
+
+
+def test_a_session_in_another_dtype_or_without_gradients_is_the_students_own():
+    torch.set_grad_enabled(False)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert verdict_on(changing(lambda: None)).outcome is Outcome.PASSED
+        assert not torch.is_grad_enabled() and torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_grad_enabled(True)
+        torch.set_default_dtype(torch.float32)
+
+
+def test_a_reply_that_lists_no_known_setting_changes_nothing():
+    """The kernel may write whatever it likes beside a value."""
+    for left in (["the weather"], "torch's default dtype", 7, [[]], None):
+        reply = dispatch.wire.dumps({"value": 4, "left": left}, dispatch.keep)
+
+        @check("1.1", points=1)
+        def asks(answer):
+            assert answer(3) == 4, "the number is wrong."
+
+        assert asks.verdict(lambda request, said=reply: said, []).outcome is Outcome.PASSED, left
