@@ -631,16 +631,12 @@ def forgets(model):
     model.zero_grad()
 
 
-def without_gradients(model):
-    torch.set_grad_enabled(False)
-
-
 @pytest.mark.parametrize(
     "use, fact",
     [
         (parts_in_evaluation, "the modes of its parts are not as before."),
         (forgets, "its gradients are not as before."),
-        (without_gradients, "the recording of gradients is not as before."),
+        (lambda model: [torch.rand(1)], "the state of the global random generator of torch is not as before."),
         (lambda model: model.requires_grad_(False), "requires_grad of its parameters is not as before."),
         (lambda model: model.linear.weight.data.add_(1), "its weights are not as before."),
     ],
@@ -657,7 +653,6 @@ def test_a_model_is_left_as_it_was(use, fact):
         named(ask, "read")(named(ask, "model"))
     with pytest.raises(AssertionError) as told, model_kept(lib, named(ask, "model"), "after it"):
         named(ask, "use")(named(ask, "model"))
-    torch.set_grad_enabled(True)
     assert str(told.value) == f"after it {fact}"
 
 
