@@ -1316,8 +1316,9 @@ for unseen in (False, True):
 # %% [markdown]
 # In the size `cpu` this was measured with three seeds (`data/README.md`). Between 30 and 64% of the answers were
 # exactly right in known wordings, and 28 to 52% in new ones. The sizes were chosen with one of these seeds, 1, which is
-# the best of the three and the one that you train. The encoder must discover that it has to look up
-# the question's name on the page. Perhaps so short a training does not always get there: try another seed. The best sentence is hardly ever the answer, and holds a part of it in one of six questions or fewer.
+# the best of the three and the one that you train. The encoder must discover that it has to look up the question's name
+# on the page. Perhaps so short a training does not always get there: try another seed. The best sentence is hardly ever
+# the answer, and holds a part of it in one of six questions or fewer.
 #
 # It answers best if you ask as its training did: what type a parameter has, or what it is for. It rarely answers
 # questions that only describe a parameter, if their wording is new. And it also answers questions that it was never
