@@ -776,7 +776,8 @@ plots.bars(seen, labels=list(names.values()), ylabel="% of calls", alt=alt)
 experiments = arms.experiments("13_translation")
 print(f"{profiles.name()} on {profiles.device()}, seeds {arms.seeds()}")
 for name, one in experiments.items():
-    print(f"{name:20} {one.examples} pairs, {one.steps} steps of {one.batch}; {one.beams} beams, alpha {one.alpha}")
+    print(f"{name:20} {one.examples} pairs, {one.steps} steps of {one.batch}, rate {one.lr:g};", end=" ")
+    print(f"{one.beams} beams, alpha {one.alpha}")
 
 # %% tags=["experiment"]
 mine = {
