@@ -672,7 +672,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - return tuple(places) if text and len(places) == 2 else (0, 0)
 # + return tuple(places) if text and len(places) == 2 else (-1, -1)
 
-# %% wrong="8.4" name="blanks around the answer are taken off" says="half an answer"
+# %% wrong="8.4" name="blanks around the answer are taken off" says="blanks around the text are stripped"
 # - places = []
 # + places, text = [], text.strip()
 

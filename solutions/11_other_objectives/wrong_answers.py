@@ -91,7 +91,7 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
 # + hidden[draw.sample(range(n), round(rate * n))] = True
 
-# %% wrong="11.1" name="rounded down" says="rounded, and at least 1"
+# %% wrong="11.1" name="rounded down" says="It is max(1, round(rate * n))"
 # - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
 # + hidden[draw.sample(range(n), max(1, int(rate * n)))] = True
 
@@ -134,7 +134,7 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # +     kept[key][draw.sample(range(n), max(1, round(rate * n)))] = True
 # + return kept[key]
 
-# %% wrong="11.1" name="the rate is not part of what is kept" says="not rate * n, rounded"
+# %% wrong="11.1" name="the rate is not part of what is kept" says="It is max(1, round(rate * n))"
 # - hidden = torch.zeros(n, dtype=torch.bool)
 # - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
 # - return hidden
@@ -145,7 +145,7 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # + hidden[kept[key]] = True
 # + return hidden
 
-# %% wrong="11.1" name="halves go up" says="not rate * n, rounded"
+# %% wrong="11.1" name="halves go up" says="It is max(1, round(rate * n))"
 # - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
 # + hidden[draw.sample(range(n), max(1, int(rate * n + 0.5)))] = True
 

@@ -563,7 +563,11 @@ def vocabulary(Vocabulary, make_batch, lib):
     assert numbers == [4, 3, 6, 4, 5], "encode does not give the indices of the words in `words`."
     text = vocab.decode([0, 4, 5, 2, 3])
     expect.of_type(text, str, "decode should return a string")
-    assert text.split() == ["<sos>", "the", "dog", "<eos>", "<unk>"], "decode does not give the words of those numbers."
+    words = ["<sos>", "the", "dog", "<eos>", "<unk>"]
+    told = "`decode` leaves special tokens out. They are words of `words` like any other."
+    assert text.split() != [word for word in words if word not in SPECIAL], told
+    told = f"`decode([0, 4, 5, 2, 3])` gives the words `{' '.join(text.split())[:60]}`, not `{' '.join(words)}`."
+    assert text.split() == words, told
     assert text == "<sos> the dog <eos> <unk>", "decode should put one space between two words, and none outside."
     everything = Vocabulary(SENTENCES, 100)
     assert size(everything) == 11 and words_of(everything)[:4] == SPECIAL, (

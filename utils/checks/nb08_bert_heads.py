@@ -624,7 +624,15 @@ def located(answer_tokens: Remote, tokens: Tokens, start: int, text: str) -> Loc
     assert not nothing or min(found) >= 0, told
     if text and nothing and found != [0, 0]:
         half = first is not None or last is not None
-        assert not half, "half an answer is kept. If its beginning or its end is in no token, there is none: (0, 0)."
+        lost = "first" if first is None else "last"
+        blanks = len(text) - len(text.lstrip())
+        inner = [token_of(tokens, start + blanks), token_of(tokens, start + len(text.rstrip()) - 1)]
+        told = "blanks around the text are stripped. They are characters of the answer, and here one is in no token."
+        assert not half or text == text.strip() or found != inner, told
+        told = "half an answer is kept: its last character is in no token, and the passage's last token is given."
+        assert not half or lost == "first" or found != [first, passage[-1]], told
+        told = f"half an answer is kept: its {lost} character is in no token, and tokens {found[0]} and {found[1]} "
+        assert not half, f"{told}are given. Then there is none: (0, 0)."
     assert text or found == [0, 0], "a question without an answer should give (0, 0)."
     assert not nothing or found == [0, 0], "an answer that is in no token of the passage should give (0, 0)."
     asked = token_of(tokens, start, 0), token_of(tokens, stop, 0)

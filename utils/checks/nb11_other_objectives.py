@@ -83,7 +83,8 @@ def as_many(masked_places: Remote, lib: Library, n: int, rate: float | None, sen
         assert count < n, "all tokens are hidden."
         swapped = count == n - wanted and abs(n - 2 * share) >= 2
         assert not swapped, "the hidden tokens are false, the visible true."
-        raise AssertionError("the number of hidden tokens is not rate * n, rounded, and at least 1.")
+        given = f"with n = {n} and rate = {0.15 if rate is None else rate}"
+        raise AssertionError(f"{given}, {count} tokens are hidden. It is max(1, round(rate * n)), which is {wanted}.")
 
 
 FIELDS = ("the seed", "the number of the sentence", "the epoch, without copies,")
