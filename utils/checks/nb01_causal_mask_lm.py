@@ -214,25 +214,31 @@ HEADS = Contract(
 )
 
 
-@check("1.3", points=3, forbids=("MultiheadAttention", "multi_head_attention_forward", *MODELS))
-def multi_head_attention(MultiHeadAttention, lib):
-    """Multi-head self-attention, equal to torch's with the same weights."""
-    x, width, heads = normal(2, 5, 12, seed=4), 12, 3
-    layer = MultiHeadAttention(width, heads)
-    state = expect.weights(layer, heads_shapes(width), "`MultiHeadAttention(12, 3)`")
-    output = expect.floats(layer(x), (2, 5, 12), "the output")
-    assert torch.equal(layer(x).float(), output), "two calls with the same input differ. There is no dropout in 1.3."
-    wanted = torch_heads(state, x, heads)
-    edited = torch.cat([x[:1], x[1:] + 1])
-    assert expect.near(layer(edited)[0].float(), output[0], atol=1e-4), (
-        "editing the second sequence of the batch changes the output of the first: attention runs across the batch."
-    )
+def cut_and_joined(
+    state: dict[str, torch.Tensor],
+    x: torch.Tensor,
+    cut: Callable[[torch.Tensor], torch.Tensor],
+    join: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Attention with these weights, where `cut` makes heads of a projection, and `join` undoes it."""
+    q, k, v = (cut(F.linear(x, state[f"{name}.weight"], state[f"{name}.bias"])) for name in PROJECTIONS[:3])
+    together = join(F.scaled_dot_product_attention(q, k, v))
+    return F.linear(together, state["out_proj.weight"], state["out_proj.bias"])
+
+
+def attends_in_heads(layer: Remote, state: dict[str, torch.Tensor], x: torch.Tensor, heads: int) -> None:
+    """Fail unless the output for x is that of torch's multi-head attention with these weights."""
+    B, T, width = x.shape
+    output, wanted = expect.floats(layer(x), (B, T, width), "the output"), torch_heads(state, x, heads)
     order = torch.arange(width).reshape(-1, heads).T.flatten()  # interleaved heads as contiguous ones
     interleaved = {
         name: value if name == "out_proj.bias" else value[:, order] if name == "out_proj.weight" else value[order]
         for name, value in state.items()
     }
-    slim = {**state, **{f"q_proj.{part}": state[f"q_proj.{part}"] * (4 / 12) ** 0.5 for part in ("weight", "bias")}}
+    scaled = {
+        share: {**state, **{f"q_proj.{part}": state[f"q_proj.{part}"] * share**0.5 for part in ("weight", "bias")}}
+        for share in (heads / width, 1 / heads, width / heads)
+    }
     swapped = {
         **state,
         **{f"{a}_proj.{p}": state[f"{b}_proj.{p}"] for a, b in ("qk", "kq") for p in ("weight", "bias")},
@@ -249,14 +255,38 @@ def multi_head_attention(MultiHeadAttention, lib):
     expect.like(
         output,
         wanted,
-        "the heads are mixed up. Cut the width into heads, move the heads before the tokens, attend, and undo "
-        "both steps in reverse order.",
+        f"without a mask, the output is not that of {heads} heads that attend each to its block of columns, joined "
+        "and projected.",
         {
             "all heads attend as one. `n_heads` softmaxes should make one choice each.": torch_heads(state, x, 1),
             "the heads are interleaved. Head h owns the h-th block of columns, not every n-th.": torch_heads(
                 interleaved, x, heads
             ),
-            "the scores are divided by the root of d_model. A head is only d_head wide.": torch_heads(slim, x, heads),
+            "the scores are divided by the root of d_model. A head is only d_head wide.": torch_heads(
+                scaled[1 / heads], x, heads
+            ),
+            "the scores are divided by d_head. They should be divided by its root.": torch_heads(
+                scaled[heads / width], x, heads
+            ),
+            "the scores are not divided by the root of d_head.": torch_heads(scaled[width / heads], x, heads),
+            "without a mask, later tokens are hidden. Only a mask hides.": torch_heads(state, x, heads, hidden(T)),
+            "the heads are mixed up. `reshape` alone does not move their axis before that of the tokens.": (
+                cut_and_joined(state, x, lambda y: y.reshape(B, heads, T, -1), lambda y: y.reshape(B, T, width))
+            ),
+            "the heads are mixed up. They are cut by a `reshape` alone, and joined after a transposition.": (
+                cut_and_joined(state, x, lambda y: y.reshape(B, heads, T, -1), lambda y: y.transpose(1, 2).flatten(2))
+            ),
+            "the heads are mixed up. Bring their axis behind that of the tokens before you join them.": (
+                cut_and_joined(
+                    state,
+                    x,
+                    lambda y: y.unflatten(-1, (heads, -1)).transpose(1, 2),
+                    lambda y: y.reshape(B, T, width),
+                )
+            ),
+            "attention runs over the heads of a token. Move their axis before that of the tokens.": (
+                cut_and_joined(state, x, lambda y: y.unflatten(-1, (heads, -1)), lambda y: y.flatten(2))
+            ),
             "queries and keys are exchanged.": torch_heads(swapped, x, heads),
             "keys and values are exchanged.": torch_heads(turned, x, heads),
             **{
@@ -267,6 +297,23 @@ def multi_head_attention(MultiHeadAttention, lib):
             "the output has the input added to it. The residual belongs to the layer of 1.4.": wanted + x,
         },
     )
+
+
+@check("1.3", points=3, forbids=("MultiheadAttention", "multi_head_attention_forward", *MODELS))
+def multi_head_attention(MultiHeadAttention, lib):
+    """Multi-head self-attention, equal to torch's with the same weights."""
+    x, width, heads = normal(2, 5, 12, seed=4), 12, 3
+    layer = MultiHeadAttention(width, heads)
+    state = expect.weights(layer, heads_shapes(width), "`MultiHeadAttention(12, 3)`")
+    output = expect.floats(layer(x), (2, 5, 12), "the output")
+    assert torch.equal(layer(x).float(), output), "two calls with the same input differ. There is no dropout in 1.3."
+    wanted = torch_heads(state, x, heads)
+    edited = torch.cat([x[:1], x[1:] + 1])
+    assert expect.near(layer(edited)[0].float(), output[0], atol=1e-4), (
+        "editing the second sequence of the batch changes the output of the first: attention runs across the batch."
+    )
+    for given in (x, normal(3, 4, 12, seed=5)):  # a mistake is named where it explains two outputs
+        attends_in_heads(layer, state, given, heads)
     mask = hidden(5)
     masked = expect.floats(layer(x, mask), (2, 5, 12), "the output under a mask")
     expect.like(
