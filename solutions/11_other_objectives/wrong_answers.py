@@ -434,7 +434,7 @@ def full_rows(documents, max_len, sep):
 # - updates[step] = -lr * mean / (square.sqrt() + eps)
 # + updates[step] = -lr * mean / (v.sqrt() + eps)
 
-# %% wrong="11.3" name="eps inside the root" says="eps stands under the root"
+# %% wrong="11.3" name="eps inside the root" says="eps is under the root"
 # - updates[step] = -lr * mean / (square.sqrt() + eps)
 # + updates[step] = -lr * mean / (square + eps).sqrt()
 
