@@ -48,7 +48,7 @@ from autograder.grading import judge
 from autograder.grading.grading_record import HandIn, handed_in, students_of
 from autograder.intake import restore
 from autograder.sandbox.kernel import Ran
-from utils.grading import dispatch
+from utils.grading import dispatch, protocol
 
 PR_SET_CHILD_SUBREAPER = 36
 SAMPLE_SECONDS = 5.0
@@ -209,13 +209,13 @@ class Direct:
     def __init__(self) -> None:
         self.names: dict = {"__name__": "__main__"}
 
-    def run(self, source: str) -> Ran:
-        """Execute a cell."""
+    def run(self, source: str, resume: str = protocol.NEVER) -> Ran:
+        """Execute a cell; it ends at its first error, whatever `resume` says."""
         ran = Ran()
         try:
             exec(compile(source, "<cell>", "exec"), self.names)
         except (Exception, SystemExit) as error:
-            ran.error = f"{type(error).__name__}: {error}"
+            ran.errors, ran.lines = [f"{type(error).__name__}: {error}"], [""]
             ran.blank = type(error) is NotImplementedError and not error.args
         return ran
 

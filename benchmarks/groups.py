@@ -290,12 +290,11 @@ def _typed(text: str, draw: random.Random) -> str:
     """A text as somebody types it: some letters change places, some write all in small letters."""
     for alike in SAME:
         for word in alike:
-            text = re.sub(
-                rf"(?<!\0)\b{word}\b(?!\0)",
-                lambda found, alike=alike: f"\0{draw.choice((found[0], *alike))}\0",
-                text,
-                count=1,
-            )
+
+            def another(found: re.Match[str], alike: tuple[str, ...] = alike) -> str:
+                return f"\0{draw.choice((found[0], *alike))}\0"
+
+            text = re.sub(rf"(?<!\0)\b{word}\b(?!\0)", another, text, count=1)
     letters = list(text.replace("\0", ""))
     for place in range(len(letters) - 1):
         if draw.random() < 0.008:

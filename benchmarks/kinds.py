@@ -32,9 +32,10 @@ from tqdm import tqdm
 
 from autograder import course
 from autograder.author import answers, build
-from autograder.author.checks import asked_checks, private_checks, whole_verdict
+from autograder.author.checks import PrivateCheck, asked_checks, private_checks, whole_verdict
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
+from utils.grading.remote import Ask
 from utils.grading.results_check import ResultsCheck
 
 # What every wrapper uses. `met` notes that a mistake changed something.
@@ -253,10 +254,12 @@ def judged(entry: course.NotebookEntry, exercise: str, kinds: list[str]) -> tupl
                 def ask(request: bytes, namespace: dict = namespace) -> bytes:
                     return dispatch.answer(namespace, request)
 
+                def failure(private: PrivateCheck, ask: Ask = ask) -> str | None:
+                    return private.failure(ask, b"kinds")
+
                 verdict = check.verdict(ask, [forbidden.read_cell(case.source)])
                 if verdict.outcome is Outcome.PASSED:
-                    failing = [one for one in hidden]
-                    verdict, _ = whole_verdict(verdict, failing, lambda one, ask=ask: one.failure(ask, b"kinds"))
+                    verdict, _ = whole_verdict(verdict, hidden, failure)
                 passed = verdict.outcome is Outcome.PASSED
                 outcome = "refused" if not passed else "accepted" if namespace["met_"] else "not met"
                 tally[kind, outcome] += 1

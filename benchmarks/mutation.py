@@ -125,8 +125,8 @@ def _change(node: ast.AST, number: int) -> str:
         case ast.Constant(value=bool()):
             node.value = not node.value
             return f"constant to {node.value}"
-        case ast.Constant():
-            node.value = node.value + 1 if number == 0 else node.value * 2 if node.value else -1
+        case ast.Constant(value=int() | float() as value):
+            node.value = value + 1 if number == 0 else value * 2 if value else -1
             return f"constant to {node.value}"
         case ast.Call():
             if number < len(node.args):
@@ -199,10 +199,9 @@ def main() -> None:
                 for case in cases
                 for said, text in mutants(case.source)
             }
-            living, count = [], {}
+            living = []
             for job in tqdm(concurrent.futures.as_completed(jobs), total=len(jobs), desc=entry.name, disable=None):
                 exercise, said = jobs[job]
-                count[exercise] = count.get(exercise, 0) + 1
                 if job.result():
                     living.append((exercise, said))
             same = [one for one in living if one in excused]
@@ -213,8 +212,8 @@ def main() -> None:
     if not rows:
         sys.exit(f"no exercise of these notebooks is called {' or '.join(chosen.exercise)}")
     print(f"{'':28}{'mutants':>9}{'killed':>8}{'equivalent':>12}{'score':>8}")
-    for name, made, dead, same in rows:
-        print(f"{name:28}{made:9}{dead:8}{len(same) if isinstance(same, list) else same:12}{dead / (made - same):8.1%}")
+    for name, made, dead, unchanged in rows:
+        print(f"{name:28}{made:9}{dead:8}{unchanged:12}{dead / (made - unchanged):8.1%}")
     score = round(killed / (total - equivalent), 4)
     print(json.dumps({"mutants": total, "killed": killed, "score": score, "equivalent": equivalent}))
 

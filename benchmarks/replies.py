@@ -21,8 +21,9 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -70,7 +71,7 @@ Spot = tuple[int, tuple[Any, ...]]  # the number of a reply, and the place in it
 def spots(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], torch.Tensor]]:
     """The places of numbers in a reply."""
     if type(value) in (list, dict):
-        items = value.items() if type(value) is dict else enumerate(value)
+        items: Iterable[tuple[Any, Any]] = value.items() if type(value) is dict else enumerate(value)
         if type(value) is list and len(value) > 3 and all(type(one) in (int, float, bool) for one in value):
             items = [(len(value) // 2, value[len(value) // 2])]
         for key, part in items:
@@ -129,9 +130,10 @@ class Changing:
                 self.replaced |= not same(old, INSTEAD[self.how](old))
                 value = put(value, place, INSTEAD[self.how](old))
         elif not self.every and number == self.spot[0]:
-            old = dict(spots(value)).get(self.spot[1])
-            if old is None:
+            there = dict(spots(value))
+            if self.spot[1] not in there:
                 return reply
+            old = there[self.spot[1]]
             self.replaced |= not same(old, INSTEAD[self.how](old))
             value = put(value, self.spot[1], INSTEAD[self.how](old))
         else:
@@ -141,7 +143,7 @@ class Changing:
 
 def asking_line() -> str:
     """The line of a public or private check that waits for a reply, as "file:line"."""
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None and not re.search(r"/nb\d\d_\w+\.py$|/private_checks\.py$", frame.f_code.co_filename):
         frame = frame.f_back
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else ""

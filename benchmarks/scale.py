@@ -12,7 +12,6 @@ root where `ip` is installed, four dask workers in network namespaces with addre
 which one is cut off in the middle; what has no record at the end is lost.
 
 The last line is a JSON object; `cost_growth` is the cost at the largest size over that at the smallest
-from autograder.cells import CellRole, GRADED, cell_id
 from 100 on.
 """
 
@@ -88,8 +87,8 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
         cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": f"{points:g}"})]
         done.verdicts.append(GradedVerdict(number, points, Outcome.PASSED))
     (folder / CANNED).write_text(json.dumps([dataclasses.asdict(done), build.write(notebook), wait]))
-    for number in range(size):
-        place = course_tree.place(known, "submitted", entry, f"student{number:05d}")
+    for student in range(size):
+        place = course_tree.place(known, "submitted", entry, f"student{student:05d}")
         place.parent.mkdir(parents=True)
         place.write_bytes(text)
 
@@ -101,7 +100,7 @@ def one(folder: Path, workers: int) -> dict[str, float]:
 
     known = course_in(folder)
     begun: list[float] = []
-    prepared, answers = grade.worker.prepare, grade.GradingRun._answers
+    prepared, answers = grade.worker.prepare, grade.GradingRun.job_answers
 
     def prepare(*given: Any) -> None:
         before = time.monotonic()
@@ -112,7 +111,7 @@ def one(folder: Path, workers: int) -> dict[str, float]:
         yield from answers(run)
         begun.append(time.monotonic())
 
-    grade.worker.prepare, grade.GradingRun._answers, grade.grade_one = prepare, timed, canned  # type: ignore[assignment]
+    grade.worker.prepare, grade.GradingRun.job_answers, grade.grade_one = prepare, timed, canned  # type: ignore[assignment]
     started, cpu = time.monotonic(), time.process_time()
     records = grade.grade(known, list(known.notebooks), options=Options(workers))
     used = time.process_time() - cpu
@@ -191,7 +190,7 @@ def cut_off(folder: Path) -> dict[str, float]:
             start("ip", "netns", "exec", name, *worker, "--memory-limit", "0", "--no-dashboard")
         with Client(address, timeout=60) as client:
             client.wait_for_workers(len(names), timeout=60)
-        grade.grade_one = canned
+        grade.grade_one = canned  # type: ignore[assignment]
         heard: list[str] = []
 
         def hear(record: Record) -> None:

@@ -193,7 +193,7 @@ def main() -> None:
     }
     if given.float32 and native is not torch.float32:
         sides["ours, float32"] = lambda seed: ours(experiment, seed, folder, "float32")
-    found = {side: [] for side in sides}
+    found: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
     limits = []
     for seed in range(1, given.seeds + 1):
         for side, measure in sides.items():

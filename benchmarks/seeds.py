@@ -70,7 +70,9 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=2)
     chosen = options.parse_args()
     known = course.load()
-    jobs, asked, right, wrong = {}, 0, collections.Counter(), collections.Counter()
+    jobs, asked = {}, 0
+    right: collections.Counter[str] = collections.Counter()
+    wrong: collections.Counter[str] = collections.Counter()
     rows: dict[str, collections.Counter[str]] = {}
     with concurrent.futures.ProcessPoolExecutor(chosen.workers) as pool:
         for entry in known.select(chosen.notebook):

@@ -14,7 +14,8 @@ from autograder.grading.grading_record import HandIn
 from autograder.intake import restore
 from autograder.intake.run_files import pack
 from autograder.sandbox.kernel import KernelDied, open_kernel
-from utils.grading import forbidden
+from benchmarks.grading import Direct
+from utils.grading import forbidden, protocol
 from utils.grading.results_check import ResultsCheck
 
 COURSE = course.load()
@@ -183,3 +184,12 @@ def test_a_notebook_cannot_run_for_ever(workshop):
     judged = judging.judge(short, HandIn(FIRST), notebook)
     assert all(verdict.score == 0 for verdict in judged.verdicts)
     assert any("in all" in remark or "longer than" in remark for remark in judged.remarks)
+
+
+def test_the_benchmarks_stand_in_runs_cells_as_a_kernel_does():
+    """benchmarks/grading.py judges without kernels, to see what kernels cost; a blank answer is blank there too."""
+    blank, broken = (
+        Direct().run(source, protocol.IMPORTS) for source in ("raise NotImplementedError", "raise ValueError('no')")
+    )
+    assert (blank.blank, blank.error) == (True, "NotImplementedError: ")
+    assert (broken.blank, broken.error) == (False, "ValueError: no")
