@@ -190,6 +190,14 @@ def test_commands_import_neither_dask_nor_torch(module):
     assert ended.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("module", ["autograder.cli", "autograder.reports.progress", "autograder.reports.report"])
+def test_status_and_report_import_neither_numpy_nor_nbformat(module):
+    """numpy alone took a fifth of the time of `status`; the runs and predictions of a class need it, and import it."""
+    script = f"import sys, {module}; print(sorted({{'nbformat', 'numpy', 'pandas', 'PIL'}} & {{*sys.modules}}))"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=course.ROOT, check=True)
+    assert ended.stdout.strip() == "[]"
+
+
 def test_no_function_of_autograder_has_more_than_60_lines():
     """ruff counts branches, statements and parameters, and no lines."""
     long = [

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from utils.experiments.experiment import MAX_FILES, read_files, results_folder
+from utils.experiments.experiment import read_files, results_folder
+from utils.experiments.run_files import MAX_FILES
 
 STUB = re.compile(r"^\s*raise NotImplementedError\(\)\s*$", re.MULTILINE)  # what the notebooks ask to be replaced
 UNWRITTEN = ("", "YOUR ANSWER HERE")

@@ -24,7 +24,7 @@ from utils.experiments.experiment import Experiment, Run
 from utils.experiments.forgery import NEAR, UNLIKE, centred
 from utils.experiments.runs import load_table
 from utils.grading import evidence
-from utils.grading.evidence import NO_STANDING
+from utils.grading.standing import NO_STANDING
 
 AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "unknown, a person decides"
 

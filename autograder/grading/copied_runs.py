@@ -22,7 +22,7 @@ from autograder.intake.run_files import unpack
 from utils.experiments import student as students
 from utils.experiments.experiment import Experiment, chosen, outputs_of
 from utils.experiments.forgery import NEAR, PERMUTED, shapes, tells, varied
-from utils.grading.evidence import Standing
+from utils.grading.standing import Standing
 from utils.grading.verdict import legible
 
 ROWS = 512  # that are compared with all others at a time

@@ -9,7 +9,7 @@ from functools import cached_property
 from autograder.course import Course
 from autograder.grading.cache import cached
 from autograder.grading.fingerprints import course_files, with_variants
-from utils.grading.evidence import Standing
+from utils.grading.standing import Standing
 
 
 class Dependencies:

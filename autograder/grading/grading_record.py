@@ -19,7 +19,7 @@ from autograder.intake.kept_submissions import marked_late
 from autograder.intake.origins import names_of, shown_names, unproven_names
 from autograder.intake.reading import LOOK
 from utils import variants
-from utils.grading.evidence import NO_STANDING, Standing
+from utils.grading.standing import NO_STANDING, Standing
 from utils.grading.verdict import Verdict, legible
 
 GRADED, UNGRADABLE = "graded", "ungradable"

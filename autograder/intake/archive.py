@@ -35,7 +35,7 @@ from autograder.intake.platforms import (
 from autograder.intake.runs import MAX_RUNS, RUN, CannotRead, RunFile, Runs, Submission, Unclaimed, by_neighbour
 from autograder.intake.untrusted_folder import NotAFile, UntrustedFolder, changed_at
 from autograder.intake.zip_names import decode_names
-from utils.experiments.experiment import MAX_FILE, RESULTS
+from utils.experiments.run_files import MAX_FILE, RESULTS
 from utils.grading.verdict import legible
 
 MAX_MEMBERS = 50_000

@@ -22,7 +22,7 @@ from autograder.intake.layouts import YEARS
 from autograder.intake.platforms import Claim
 from autograder.intake.runs import Runs
 from autograder.intake.untrusted_folder import open_directory, open_file
-from utils.experiments.experiment import MAX_FILE, MAX_FILES
+from utils.experiments.run_files import MAX_FILE, MAX_FILES
 
 INBOUND = "inbound"
 SECRET_FILE, TIME_FILE = "submission_secret.txt", "timestamp.txt"

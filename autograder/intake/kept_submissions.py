@@ -16,7 +16,7 @@ from autograder.intake import origins
 from autograder.intake.archive import Found
 from autograder.intake.platforms import Claim
 from autograder.intake.run_files import pack
-from utils.experiments.experiment import Files
+from utils.experiments.run_files import Files
 
 RESULTS = ".results.json"
 TIME = "%Y%m%dT%H%M%SZ"  # in UTC

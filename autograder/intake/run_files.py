@@ -2,7 +2,7 @@
 
 import json
 
-from utils.experiments.experiment import Files
+from utils.experiments.run_files import Files
 
 
 def pack(runs: Files) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from utils.experiments.experiment import MAX_FILE, MAX_FILES, RESULTS
+from utils.experiments.run_files import MAX_FILE, MAX_FILES, RESULTS
 
 MAX_RUNS = 8 * 2**20  # bytes of all runs of a submission; a run takes some 10 KB
 # A run as `utils.hand_in` packs it: in a folder that is named after its experiment, usually in a folder `results`.

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from autograder import limited
-from autograder.author.build import questions
 from autograder.course import Course, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.grading.cache import keep, recall
 from autograder.intake import reading
-from autograder.intake.restore import READ_MB, READ_SECONDS
 from utils.predictions import Question
 
 Written = dict[str, str | None]  # what is written by question; "" is no prediction, None cannot be read
@@ -59,7 +57,11 @@ def of_notebook(course: Course, entry: NotebookEntry, students: Sequence[str]) -
     Raises:
         CourseError: a question of the author's is not written as it must be.
     """
-    asked = questions(entry) if course.report.predictions else []
+    if not course.report.predictions:
+        return []
+    from autograder.author.build import questions  # brings nbformat, which no other part of the report needs
+
+    asked = questions(entry)
     return rows(asked, _read(course, entry, students)) if asked else []
 
 
@@ -80,6 +82,8 @@ def _read(course: Course, entry: NotebookEntry, students: Sequence[str]) -> list
 
 def predictions_in(text: bytes) -> Written:
     """What a submission predicts; nothing if it cannot be read: that it is refused, the report says elsewhere."""
+    from autograder.intake.restore import READ_MB, READ_SECONDS  # brings nbformat
+
     try:
         written: dict[str, Any] = limited.call(reading.predictions, text, seconds=READ_SECONDS, memory_mb=READ_MB)
     except (limited.TooCostly, reading.Ungradable):

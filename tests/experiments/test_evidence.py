@@ -39,8 +39,9 @@ from utils.experiments.experiment import (
 from utils.experiments.rte import spec
 from utils.experiments.runs import run_seeds
 from utils.grading import results_check as checking
-from utils.grading.evidence import NO_STANDING, Standing, examine
+from utils.grading.evidence import examine
 from utils.grading.results_check import results_check
+from utils.grading.standing import NO_STANDING, Standing
 from utils.grading.verdict import Outcome
 
 EXPERIMENTS = rte.experiments(rte.SEED_VARIANCE, "smoke")

@@ -22,8 +22,8 @@ from utils.experiments.experiment import Run, dumps, parse, path_of
 from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable, compare
 from utils.grading import dispatch
-from utils.grading.evidence import NO_STANDING
 from utils.grading.results_check import ResultsCheck
+from utils.grading.standing import NO_STANDING
 from utils.grading.verdict import Outcome
 
 NOTEBOOKS = (TAGGING, READING)

@@ -18,8 +18,9 @@ from utils.experiments.experiment import parse, path_of, read_files
 from utils.experiments.forgetting import train
 from utils.experiments.runs import recorded_examples, run_seeds
 from utils.experiments.seed_table import SeedTable
-from utils.grading.evidence import NO_STANDING, examine
+from utils.grading.evidence import examine
 from utils.grading.results_check import results_check
+from utils.grading.standing import NO_STANDING
 from utils.grading.verdict import Outcome
 
 COURSE = course.load()

@@ -16,8 +16,9 @@ from utils.experiments.experiment import BadRun, Run, dumps, parse, read_files
 from utils.experiments.objectives import train
 from utils.experiments.runs import RECORDED_SEEDS
 from utils.experiments.seed_table import tables
-from utils.grading.evidence import NO_STANDING, examine
+from utils.grading.evidence import examine
 from utils.grading.results_check import results_check
+from utils.grading.standing import NO_STANDING
 from utils.grading.verdict import Outcome
 
 COURSE = course.load()

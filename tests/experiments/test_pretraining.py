@@ -16,8 +16,8 @@ from utils.experiments import forgery, pretraining, student
 from utils.experiments.experiment import parse, path_of, read_files
 from utils.experiments.pretraining import train
 from utils.experiments.runs import run_seeds
-from utils.grading.evidence import NO_STANDING
 from utils.grading.results_check import results_check
+from utils.grading.standing import NO_STANDING
 from utils.grading.verdict import Outcome
 
 COURSE = course.load()

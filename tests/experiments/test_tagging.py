@@ -15,8 +15,8 @@ from utils.experiments import forgery, student, tagging
 from utils.experiments.experiment import dumps, parse, path_of, read_files
 from utils.experiments.runs import run_seeds
 from utils.experiments.tagging import train
-from utils.grading.evidence import NO_STANDING
 from utils.grading.results_check import results_check
+from utils.grading.standing import NO_STANDING
 from utils.grading.verdict import Outcome
 
 COURSE = course.load()

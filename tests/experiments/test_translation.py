@@ -23,9 +23,10 @@ from utils.experiments import forgery, student, translation
 from utils.experiments.experiment import Run, parse, read_files
 from utils.experiments.runs import run_seeds
 from utils.experiments.translation import train
-from utils.grading.evidence import NO_STANDING, examine
+from utils.grading.evidence import examine
 from utils.grading.expect import normal
 from utils.grading.results_check import results_check
+from utils.grading.standing import NO_STANDING
 from utils.grading.verdict import Outcome
 
 COURSE = course.load()

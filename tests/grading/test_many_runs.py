@@ -5,8 +5,10 @@ import pytest
 from autograder import course
 from autograder.exercises import Kind, index_of
 from utils.experiments import experiment
-from utils.experiments.experiment import MAX_FILES, MAX_READ, chosen, read_files, too_many
-from utils.grading.evidence import NO_STANDING, accepted, read_runs
+from utils.experiments.experiment import MAX_READ, chosen, read_files, too_many
+from utils.experiments.run_files import MAX_FILES
+from utils.grading.evidence import accepted, read_runs
+from utils.grading.standing import NO_STANDING
 
 TRAINED = [entry for entry in course.load().notebooks if entry.has_experiments]
 

@@ -25,12 +25,9 @@ import numpy as np
 
 from utils import files
 from utils.experiments import formulas
+from utils.experiments.run_files import MAX_FILE, MAX_FILES, RESULTS
 
-MAX_FILE = 2**20  # bytes
-MAX_FILES = 2000  # in one submission: 20 seeds of the 54 experiments that there are in one size, and as many again
 MAX_READ = 100  # of one experiment that are looked into: 20 seeds under five names
-Files = Mapping[str, bytes]  # "NAME-DIGEST/seed_N.json" -> content
-RESULTS = "results"  # the folder, as students know it
 DRIVE = Path("/content/drive/MyDrive/attention_graded/results")  # the same in Colab, where a student's Drive is mounted
 DIGITS = 5  # of logits and curves
 CURVE = frozenset(("train_loss", "loss", "accuracy"))  # of a curve that belongs to logits

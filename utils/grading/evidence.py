@@ -8,14 +8,12 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from utils.experiments import student
 from utils.experiments.experiment import (
     BadRun,
     Experiment,
-    Files,
     Metric,
     Run,
     chosen,
@@ -23,21 +21,11 @@ from utils.experiments.experiment import (
     too_many,
 )
 from utils.experiments.forgery import akin, blended, counted_again, file_of, recorded_outputs, recorded_runs, suspicious
+from utils.experiments.run_files import Files
+from utils.grading.standing import Standing
 from utils.grading.verdict import legible
 
 SEEDS = 5  # of each experiment: what a submission needs
-
-
-@dataclass(frozen=True)
-class Standing:
-    """What is known of a student's runs besides the files: from all submissions, and from the instructor."""
-
-    against: tuple[str, ...] = ()  # what a person decided; it costs the points
-    flags: tuple[str, ...] = ()  # what a person has to look at; it costs nothing, and the student is not told
-    keys: tuple[tuple[str, str], ...] | None = None  # folded name and key; None: the course works without keys
-
-
-NO_STANDING = Standing()
 
 
 def examine(

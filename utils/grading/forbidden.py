@@ -58,7 +58,8 @@ def specs() -> list[str]:
 HELPERS = {
     "utils": (
         *("files", "interactive", "plots", "positions", "setup", "tiny_bert", "variants"),
-        *(f"experiments.{name}" for name in ("experiment", "llama", "profiles", "runs", "student", "summaries")),
+        *(f"experiments.{name}" for name in ("experiment", "llama", "profiles", "run_files", "runs")),
+        *(f"experiments.{name}" for name in ("student", "summaries")),
         *specs(),
         *(f"grading.{name}" for name in ("dispatch", "forbidden", "protocol", "toys", "wire")),
     ),

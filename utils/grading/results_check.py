@@ -3,11 +3,13 @@
 from collections.abc import Callable, Sequence
 
 from utils.experiments import profiles as sizes
-from utils.experiments.experiment import Experiment, Experiments, Files, read_files, results_folder
+from utils.experiments.experiment import Experiment, Experiments, read_files, results_folder
+from utils.experiments.run_files import Files
 from utils.grading.check import Check
-from utils.grading.evidence import Standing, accepted
+from utils.grading.evidence import accepted
 from utils.grading.forbidden import Cell
 from utils.grading.remote import Ask, StudentError, named
+from utils.grading.standing import Standing
 from utils.grading.verdict import Outcome, Part, Verdict, summed
 
 SMOKE_AT_HOME = (
