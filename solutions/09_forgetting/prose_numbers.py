@@ -16,6 +16,8 @@ from utils.experiments.forgetting import (
     MULTI_TASK,
     REPLAY,
     SEQUENCE,
+    SLOW,
+    SLOW_HEAD,
 )
 from utils.experiments.seed_table import Comparison, SeedTable
 
@@ -49,12 +51,18 @@ def gap(arm: str) -> str:
     return f"{np.mean([row['own_heads_on_training'] - row['own_heads'] for row in found]):.0f}"
 
 
-def weakest_pull() -> str:
-    """What one head got right in the search at the lowest rate, with the weakest pull of L2-SP."""
-    rows = [row for row in json.loads(forgetting.SEARCH.read_text()) if row["arm"] == L2_SP]
-    lowest = {key: min(row["settings"][key] for row in rows) for key in ("lr", "strength")}
-    assert round(forgetting.experiments(profile="cpu")[SEQUENCE].lr / lowest["lr"]) == 9
-    return f"{np.mean([row['one_head'] for row in rows if row['settings'] == lowest]):.0f}%"
+def for_one_head(arm: str) -> str:
+    """What one head gets right at the best rate for one head, in percent."""
+    ninth = forgetting.experiments(profile="cpu")[SEQUENCE].lr / forgetting.at_rates_for_one_head()[SLOW].lr
+    assert round(ninth) == 9
+    return f"{np.mean([ONE.of(run) for run in forgetting.recorded_for_one_head()[arm]]):.0f}%"
+
+
+def worth(remedy: str) -> str:
+    """What a remedy is ahead of training in sequence at the best rate for one head, in points."""
+    runs = forgetting.recorded() | forgetting.recorded_for_one_head()
+    (one,) = (one for one in SeedTable(runs, ONE).compared(forgetting.ONE_HEAD_PAIRS) if one.second == remedy)
+    return f"{one.difference:.0f}"
 
 
 def examples(arm: str) -> str:
@@ -71,7 +79,10 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "15%": kept,
     "0.7": lambda: papers.figure("exponent of multilingual BERT's languages"),
     "45%": lambda: f"{mean(HEAD, ONE):.0f}%",
-    "40%": weakest_pull,
+    "40%": lambda: for_one_head(SLOW),
+    "53%": lambda: for_one_head(SLOW_HEAD),
+    "14": lambda: worth(REPLAY),
+    "9": lambda: worth(ADAPTERS),
     "26%": lambda: f"{mean(SEQUENCE, ONE):.0f}%",
     "77%": lambda: f"{mean(SEQUENCE, OWN):.0f}%",
     "86%": lambda: f"{mean(ALONE, OWN):.0f}%",

@@ -25,7 +25,6 @@ from utils.experiments import (
     smaller,
     tagging,
     transfer,
-    translation,
 )
 from utils.experiments.choices import train as choices_trainer
 from utils.experiments.lab import train as lab_trainer
@@ -226,7 +225,6 @@ def test_what_the_results_page_says_is_not_measured_is_not_recorded():
     """Of a run that is recorded later, the page has to be told."""
     text = read("docs/results.md").partition("What was not measured")[2].partition("On a GPU")[0]
     assert "In 07 all sizes have one rate" in text and {one.lr for one in pretraining.longer().values()} == {1e-3}
-    assert "five seeds of an encoder that knows the task" in text and translation.NOT_RECORDED == (translation.BETTER,)
     assert "after a training in which depth pays" in text
     assert {(one.steps, one.layers) for one in sharing.ablations().values()} == {(400, 4), (400, 1), (400, 0)}
 

@@ -200,6 +200,8 @@ SIZES: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 CONTROL_RATES = dict.fromkeys((MULTI_TASK, f"{ALONE}, few", f"{MULTI_TASK}, few"), 1e-4)
+FOR_ONE_HEAD = {f"{arm}, rate for one head": arm for arm in (SEQUENCE, HEAD)}
+ONE_HEAD_RATES = dict(zip(FOR_ONE_HEAD, (3.3e-5, 3e-3), strict=True))
 
 
 def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[str, Forgetting]:
@@ -232,6 +234,12 @@ def controls() -> dict[str, Forgetting]:
         f"{MULTI_TASK}, few": {"method": MULTI_TASK, **few},
     }
     return {name: replace(alone, name=name, **more, lr=CONTROL_RATES[name]) for name, more in arms.items()}
+
+
+def at_rates_for_one_head() -> dict[str, Forgetting]:
+    """Arms of the profile cpu with the rate at which one head, not own heads, is right most often, by name."""
+    arms = experiments(profile="cpu")
+    return {name: replace(arms[arm], name=name, lr=ONE_HEAD_RATES[name]) for name, arm in FOR_ONE_HEAD.items()}
 
 
 def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
@@ -287,11 +295,22 @@ def recorded_controls() -> dict[str, list[Run]]:
     return load_recorded(controls(), RECORDED)
 
 
-ALSO_RECORDED = {RECORDED: controls}
+def recorded_for_one_head() -> dict[str, list[Run]]:
+    """Summaries of the recorded runs of `at_rates_for_one_head`, by name."""
+    return load_recorded(at_rates_for_one_head(), RECORDED)
+
+
+ALSO_RECORDED = {RECORDED: lambda: controls() | at_rates_for_one_head()}
 CONTROL_PAIRS = [(ALONE, MULTI_TASK), (f"{ALONE}, few", f"{MULTI_TASK}, few")]
+SLOW, SLOW_HEAD = FOR_ONE_HEAD
+ONE_HEAD_PAIRS = [(SLOW_HEAD, SLOW), (SEQUENCE, SLOW), (SLOW, REPLAY), (SLOW, ADAPTERS)]
 
 
 def also_shown() -> list[tuple[str, dict[str, list[Run]], tuple[Metric, ...], list[tuple[str, str]]]]:
     """What the page of results shows besides the notebook's own arms: a title, runs, metrics, and what is compared."""
     runs = {ALONE: recorded()[ALONE], **recorded_controls()}
-    return [("Controls: what tasks gain from each other", runs, METRICS[1:2], CONTROL_PAIRS)]
+    one_head = recorded_for_one_head() | {name: recorded()[name] for name in (SEQUENCE, REPLAY, ADAPTERS)}
+    return [
+        ("Controls: what tasks gain from each other", runs, METRICS[1:2], CONTROL_PAIRS),
+        ("One head, at rates that are best for one head", one_head, METRICS[:1], ONE_HEAD_PAIRS),
+    ]
