@@ -14,6 +14,7 @@ import torch
 from data import encoders, pairs
 from utils.experiments import (
     choices,
+    forgetting,
     lab,
     longer_context,
     papers,
@@ -333,7 +334,7 @@ def test_the_page_of_results_has_their_tables(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
     importlib.import_module("result_tables").write(tmp_path)
     page = (tmp_path / "results.md").read_text()
-    for module in (scaling, transfer, rte, pretraining, tagging, longer_context, smaller):
+    for module in (scaling, transfer, rte, pretraining, tagging, longer_context, smaller, forgetting):
         for title, runs, metrics, asked in module.also_shown():
             part = page.split(f"#### {title}\n")[1].split("\n### ")[0]
             for metric in metrics:
@@ -343,7 +344,7 @@ def test_the_page_of_results_has_their_tables(tmp_path, monkeypatch):
                     for name, row in rows.iterrows()
                 )
                 assert all(f"- {one}" in part for one in SeedTable(runs, metric).compared(asked))
-    assert page.count("#### ") == 10 + 2  # and the controls of 09 and 13
+    assert page.count("#### ") == 10 + 3  # and the controls of 09 (two tables) and of 13
 
 
 # What trains them

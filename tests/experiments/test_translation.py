@@ -239,7 +239,7 @@ def test_the_recorded_runs_show_what_notebook_13_says_of_them():
     }
     assert "with few 70: a difference that is shown" in text
     assert "ahead of greedy search, which is not shown; the penalty itself changes BLEU by 1.6" in text
-    cold, warm, layer = translation.compared(found, translation.CONTROL_PAIRS, ways=False)
+    cold, warm, layer, _ = translation.compared(found, translation.CONTROL_PAIRS, ways=False)
     assert not (cold.shown or warm.shown or layer.shown) and cold.difference < 0 < warm.difference
     assert "Nor is a BERT shown to help if it is there from the start" in text
     assert layer.first.startswith(translation.LAYER) and abs(layer.difference) < 0.1
