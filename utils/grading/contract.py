@@ -516,10 +516,10 @@ def _compiled(text: str) -> CodeType:
 
 def _shape(dims: str, case: Case) -> tuple[int, ...]:
     """The sizes that "..., T, 2 * w" stands for in a case."""
-    found: list[int] = []
+    sizes: list[int] = []
     for dim in filter(None, (part.strip() for part in dims.split(",") if dims != ONE)):
-        found += case.lead if dim == "..." else [_evaluated(dim, case.sizes)]
-    return tuple(found)
+        sizes += case.lead if dim == "..." else [_evaluated(dim, case.sizes)]
+    return tuple(sizes)
 
 
 def _tensor(spec: str, case: Case, place: int) -> torch.Tensor | None:
