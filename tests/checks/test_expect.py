@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from utils.grading import dispatch, expect
-from utils.grading.remote import StudentError, libraries, named
+from utils.grading.remote import StudentError, calls_remembered, libraries, named
 
 GUESSES = {"it is twice too large.": 4.0, "it is what was wanted.": 2.0}
 
@@ -138,3 +138,51 @@ def test_a_sentence_must_explain_every_number_that_is_wrong(found, told):
     with pytest.raises(AssertionError) as wrong:
         expect.numbers_like(cases, "a number", "the numbers are wrong.")
     assert str(wrong.value) == told
+
+
+FIRST = "The first wrong number is at `[3]`: 4 came, and 5 is right. 1 of 4 is wrong."
+EACH = "Each number is wrong. At `[0]` 1 came."  # what is right would be half of the answer
+ENTRY = "The first wrong entry is at `[2]`: True came, and False is right. 2 of 4 are wrong."
+NEAR = "The numbers are near the right ones, but not near enough: they differ by up to 3e-06."
+
+
+@pytest.mark.parametrize(
+    "came, wanted, says",
+    [
+        ([2.0, 3.0, 4.0, 4.0], [2.0, 3.0, 4.0, 5.0], FIRST),
+        ([1.0, 0.0], [2.0, 7.0], EACH),
+        ([True, True, True, True], [True, True, False, False], ENTRY),
+        ([0.1, 0.2, 0.3, 0.400003], [0.1, 0.2, 0.3, 0.4], NEAR),
+        ([1.00000002], [1.0], "It came as 1, which is too large by 2e-08."),
+    ],
+)
+def test_a_difference_says_what_came_and_where(came, wanted, says):
+    came, wanted = (torch.tensor(one, dtype=None if one[0] is True else torch.float64) for one in (came, wanted))
+    assert expect.difference(came, wanted, 1e-9, 1e-9) == says
+
+
+def test_a_sentence_shows_the_call_that_gave_what_came():
+    def share(first, other, *, names=(), table=None):
+        return {"list": [first, other], "tensor": torch.ones(2, 2)}.get(names, 0.5)
+
+    call, numbers = asked(share=share), torch.zeros(2, 3)
+    with calls_remembered():
+        half, pair, square = (
+            call([1.5, 2], {"a": numbers}),
+            call(1, 2, names="list"),
+            call(numbers, 1, names="tensor"),
+        )
+        wrong = "it is wrong."
+        gave = "This is what `share([1.5, 2], {'a': <tensor (2, 3)>})` gave."
+        assert says(expect.number_like, half, 1.0, "it", wrong) == f"{wrong} It came as 0.5, which is too small. {gave}"
+        assert says(expect.explained, pair, [2, 1], wrong, {}) == (
+            f"{wrong} It came as `[1, 2]`. This is what `share(1, 2, names='list')` gave."
+        )
+        assert says(expect.like, square, torch.eye(2), wrong, {}).endswith(
+            "1 came, and 0 is right. 2 of 4 are wrong. This is what `share(<tensor (2, 3)>, 1, names='tensor')` gave."
+        )
+        assert says(expect.like, square, torch.eye(2), "`share(x)` is wrong.", {}).endswith("are wrong.")
+        assert says(expect.like, square.clone(), torch.eye(2), wrong, {}).endswith("are wrong."), "nobody gave that"
+        pair = call("a" * 200, 2, names="list")
+        assert "This is" not in says(expect.explained, pair, [2, 1], wrong, {}), "it would be too long"
+    assert says(expect.explained, [1], [2], wrong, {}) == f"{wrong} It came as `[1]`."

@@ -27,6 +27,7 @@ from utils.grading.remote import (
     Ask,
     ForbiddenUsed,
     Remote,
+    calls_remembered,
     libraries,
     named,
     promised,
@@ -299,7 +300,7 @@ def examine(
     if own is not None:
         objects["own"] = own
     try:
-        with unusual_refused(), misconceptions.named_on_two_inputs():
+        with unusual_refused(), calls_remembered(), misconceptions.named_on_two_inputs():
             promised(*[DRAWS] * (draws is not False))
             if draws is not None:
                 libraries(ask)(probes).world(True)  # else a seed that is set to what it is would not show

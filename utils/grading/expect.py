@@ -1,7 +1,8 @@
 """What checks say over and over: is it a tensor, of this shape, with these values?
 
-Each raises AssertionError with a sentence for the student. No sentence states an expected value; of tensors that
-differ, a student's own session shows both, see `utils.grading.side_by_side`.
+Each raises AssertionError with a sentence for the student: what was called, what came, and where it is wrong. No
+sentence states the right value of a single number. For tensors of FEWEST entries or more it states the first wrong
+one and the right one there, which a student's own session shows as well, see `utils.grading.side_by_side`.
 """
 
 import builtins
@@ -24,8 +25,8 @@ from torch import nn
 
 from utils.grading import toys
 from utils.grading.misconceptions import comparison_failed
-from utils.grading.remote import Library, Remote, StudentError, kind
-from utils.grading.side_by_side import Different
+from utils.grading.remote import Library, Remote, StudentError, called, kind
+from utils.grading.side_by_side import DIGITS, FEWEST, Different
 from utils.grading.verdict import legible
 from utils.variants import Own, stated
 
@@ -33,6 +34,7 @@ from utils.variants import Own, stated
 _key: ContextVar[bytes] = ContextVar("key", default=b"")
 
 Case = tuple[Any, float, Mapping[str, float]]  # a number that was found, the one wanted, and misconceptions' numbers
+FINE = 1e-5  # below this share of the right number, a difference is stated: the digits shown would be the same
 Guess = torch.Tensor | Callable[[], torch.Tensor]  # what a misconception gives, or how to compute it
 
 
@@ -188,6 +190,7 @@ def like(
         close(actual, wanted, otherwise if isinstance(otherwise, str) else "", tolerance, scale)
     except Different as wrong:
         near = tolerance, tolerance * scale
+        whence = called(actual, otherwise) if isinstance(otherwise, str) else ""
 
         def fits(guess: Guess) -> bool:
             given = guess if isinstance(guess, torch.Tensor) else guess()
@@ -196,8 +199,10 @@ def like(
         mistakes = [sentence for sentence, guess in guesses.items() if fits(guess)]
 
         def plain() -> str:
-            where = difference(actual, wanted, *near) if isinstance(otherwise, str) else ""
-            return f"{otherwise} {where}".rstrip() if isinstance(otherwise, str) else otherwise()
+            if not isinstance(otherwise, str):
+                return otherwise()
+            where = difference(actual, wanted, *near)
+            return f"{otherwise} {where}".rstrip() + whence
 
         if once and mistakes:
             raise wrong.saying(mistakes[0]) from None
@@ -224,19 +229,39 @@ def difference(
     if not found.any():
         return f"Each {what} is {'0' if came.dtype != torch.bool else 'False'}."
     if came.is_floating_point() and found.isfinite().all() and right.isfinite().all():
+        apart = float((found - right).abs().max())
+        if apart < FINE * float(right.abs().max()):
+            return f"The numbers are near the right ones, but not near enough: they differ by up to {apart:.2g}."
         factor, more = float((found * right).sum() / (right * right).sum()), float((found - right).mean())
         if torch.allclose(found, factor * right, *(rule or (relative, absolute))):
             return f"All numbers are {factor:.4g} times as large as they should be."
         if torch.allclose(found, right + more, *(rule or (relative, absolute))):
             return f"All numbers are too {'large' if more > 0 else 'small'} by {abs(more):.4g}."
+    both = _both(came[tuple(first)].item(), wanted[tuple(first)].item(), found.numel())
     if count == found.numel():
-        return f"Each {what} is wrong."
-    return f"The first wrong {what} is at `{first}`; {count} of {found.numel()} are wrong."
+        return f"Each {what} is wrong. At `{first}` {both}."
+    return f"The first wrong {what} is at `{first}`: {both}. {count} of {found.numel()} {_is(count)} wrong."
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _both(came: float, wanted: float, entries: int) -> str:
+    """What came at a place and, if the tensor has FEWEST entries, what is right there."""
+    texts = str(came), str(wanted)
+    if isinstance(came, float):
+        texts = next(
+            (t for digits in DIGITS if (t := (f"{came:.{digits}g}", f"{wanted:.{digits}g}"))[0] != t[1]), texts
+        )
+    return f"{texts[0]} came" if entries < FEWEST else f"{texts[0]} came, and {texts[1]} is right"
 
 
 def came_as(value: float, wanted: float) -> str:
-    """Which number came, in a sentence, and whether it is too large."""
-    return f"It came as {value:.6g}, which is too {'large' if value > wanted else 'small'}."
+    """Which number came, in a sentence, and whether it is too large; a small difference is stated."""
+    near = abs(value - wanted) < FINE * abs(wanted)
+    by = f" by {abs(value - wanted):.2g}" if near else ""
+    return f"It came as {value:.6g}, which is too {'large' if value > wanted else 'small'}{by}."
 
 
 def number_like(
@@ -253,10 +278,11 @@ def number_like(
     `tolerance` is relative to `wanted`, or to `scale` if that is larger. `what` names the number.
     """
     found = number(value, what)
+    whence = called(value, otherwise)
     near = {"rel_tol": tolerance, "abs_tol": tolerance * max(scale, abs(float(wanted)))}
     if not math.isclose(found, wanted, **near):
         mistakes = [sentence for sentence, guess in guesses.items() if math.isclose(found, guess, **near)]
-        plain = f"{otherwise} {came_as(found, float(wanted))}"
+        plain = f"{otherwise} {came_as(found, float(wanted))}{whence}"
         comparison_failed(AssertionError, lambda: plain, mistakes, guesses, (found, float(wanted)))
     return found
 
@@ -285,7 +311,9 @@ def numbers_like(
         ]
         assert not all(explained), sentence
     if wrong:
-        raise AssertionError(otherwise if isinstance(otherwise, str) else otherwise(wrong[0], known[wrong[0]][0]))
+        if not isinstance(otherwise, str):
+            raise AssertionError(otherwise(wrong[0], known[wrong[0]][0]))
+        raise AssertionError(otherwise + called(cases[wrong[0]][0], otherwise))
 
 
 def explained(found: Any, wanted: Any, otherwise: str, guesses: Mapping[str, Any]) -> None:
@@ -295,7 +323,8 @@ def explained(found: Any, wanted: Any, otherwise: str, guesses: Mapping[str, Any
     """
     if found != wanted:
         mistakes = [sentence for sentence, guess in guesses.items() if found == guess]
-        comparison_failed(AssertionError, lambda: otherwise, mistakes, guesses, (found, wanted))
+        plain = otherwise + _came(found, otherwise)
+        comparison_failed(AssertionError, lambda: plain, mistakes, guesses, (found, wanted))
 
 
 def all_explained(cases: Sequence[tuple[Any, Any, str, Mapping[str, Any]]]) -> None:
@@ -306,7 +335,20 @@ def all_explained(cases: Sequence[tuple[Any, Any, str, Mapping[str, Any]]]) -> N
     wrong = [case for case in cases if case[0] != case[1]]
     for sentence in wrong[0][3] if len(wrong) > 1 else ():
         assert not all(found == guesses[sentence] for found, _, _, guesses in wrong), sentence
-    assert not wrong, wrong[0][2]
+    assert not wrong, wrong[0][2] + _came(wrong[0][0], wrong[0][2])
+
+
+def _came(found: Any, sentence: str) -> str:
+    """What came, and from which call, where that is short and plain and `sentence` does not say it; else ""."""
+    text = repr(found)
+    shown = len(text) > 120 or text in sentence or not _is_plain(found)
+    return ("" if shown else f" It came as `{text}`.") + called(found, sentence)
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return all(map(_is_plain, value))
+    return type(value) in (int, float, str, bool) or value is None
 
 
 def own(

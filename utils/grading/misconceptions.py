@@ -3,7 +3,7 @@
 For one input alone a mistake's result may be that of another mistake. So the first comparison that fails is kept with
 the mistakes that explain it, and the check goes on. The next comparisons that fail and know one of these mistakes
 decide, until one is left. Where there is no second comparison, the plain sentence of the first one is said, and then
-what is known: that a mistake gives the same there.
+which mistake gives the same there.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,7 +16,7 @@ import torch
 from utils.grading.remote import ForbiddenUsed, StudentError
 from utils.grading.verdict import sentence
 
-ONE_INPUT = "A known mistake gives the same result for this input."
+ONE_INPUT = "It looks like this mistake:"
 _open: ContextVar["_Comparisons | None"] = ContextVar("open", default=None)
 
 

@@ -8,10 +8,11 @@ the two apart.
 import ast
 import importlib.util
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,6 +27,10 @@ Ask = Callable[[bytes], bytes]
 NAN, INFINITY, COMPLEX, EMPTY = "NaN", "infinity", "complex numbers", "an empty tensor"
 DRAWS = TORCH_STATE  # of an exercise that says that it draws from torch's global generator
 _unusual: ContextVar["Unusual | None"] = ContextVar("unusual", default=None)
+_calls: ContextVar["Calls | None"] = ContextVar("calls", default=None)
+# How many calls are remembered, of at most how many bytes; characters of a call that is shown; entries of a tensor
+# that is written out.
+REMEMBERED, BYTES, SHOWN, SMALL = 64, 20_000, 160, 12
 # What the course imports. If one of them is missing here, too, no answer can be blamed.
 UTILS = Path(__file__).resolve().parents[1]
 PACKAGES = (
@@ -104,6 +109,59 @@ def promised(*kinds: str) -> None:
     found = _unusual.get()
     if found is not None:
         found.promised.update(kinds)
+
+
+class Calls:
+    """The last calls of the student's functions and what they gave, so that a sentence can say what was called."""
+
+    def __init__(self) -> None:
+        self.known: deque[tuple[Any, Callable[[], str]]] = deque(maxlen=REMEMBERED)
+
+    def note(self, value: Any, words: Callable[[], str]) -> None:
+        """Remember what a call gave: a float, a list, a dict or a tensor, which is known again by identity."""
+        if type(value) in (float, list, dict, torch.Tensor):
+            self.known.append((value, words))
+
+
+@contextmanager
+def calls_remembered() -> Iterator[None]:
+    """Within it, `called` knows the last calls of the student's functions."""
+    before = _calls.set(Calls())
+    try:
+        yield
+    finally:
+        _calls.reset(before)
+
+
+def called(value: Any, sentence: str = "") -> str:
+    """ " It is what `f(2, 3)` gave.", where this very object is what a call of the student's gave; else "".
+
+    It is also "" where `sentence` shows that call already, or where the call is too long to be shown.
+    """
+    known = _calls.get()
+    for given, words in known.known if known is not None else ():
+        if given is value:
+            text = words()
+            shown = not text or len(text) > SHOWN or f"{text.partition('(')[0]}(" in sentence
+            return "" if shown else f" This is what `{text}` gave."
+    return ""
+
+
+def _written(value: Any) -> str:
+    """An argument in a sentence: plain data and small tensors as they are, other tensors by their shapes."""
+    if type(value) is torch.Tensor:
+        if value.numel() <= SMALL and not value.is_floating_point():
+            return f"tensor({value.tolist()})"
+        return f"<tensor {tuple(value.shape)}>"
+    if type(value) is list:
+        return f"[{', '.join(map(_written, value))}]"
+    if type(value) is tuple:
+        return f"({', '.join(map(_written, value))}{',' * (len(value) == 1)})"
+    if type(value) is dict:
+        return f"{{{', '.join(f'{name!r}: {_written(one)}' for name, one in value.items())}}}"
+    if type(value) is Remote:
+        return ".".join([name_of(value) or repr(value), *value._path])
+    return repr(value)
 
 
 class StudentError(Exception):
@@ -195,6 +253,10 @@ class Remote:
                 if unusual is not None:
                     unusual.note_changed(met.get("left"))
                     unusual.note(value, [*call.values()])
+                known = _calls.get()
+                small = len(request) + len(reply) < BYTES
+                if known is not None and call and small and "library" not in self._target:
+                    known.note(value, partial(self._in_words, call))
                 return value
             case {"error": {"type": str(name), "message": str(text), "line": str(line)} as error}:
                 missing, number, blank = error.get("missing"), error.get("number"), error.get("blank")
@@ -208,6 +270,11 @@ class Remote:
                     text[:1000], name[:100], line[:200], number if type(number) is int else 0, blank is True, kinds
                 )
         raise StudentError("what your code returned is not plain data")
+
+    def _in_words(self, call: dict[str, Any]) -> str:
+        """A call as it is written in Python."""
+        named_ = [f"{name}={_written(value)}" for name, value in call["kwargs"].items()]
+        return f"{_written(self)}({', '.join([*map(_written, call['args']), *named_])})"
 
     def _meet(self, handle: int, type_name: str) -> "Remote":
         target = {"object": _Handle(handle), "forbids": self._target.get("forbids", [])}
