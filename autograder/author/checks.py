@@ -8,7 +8,7 @@ import importlib.util
 import inspect
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,30 +51,61 @@ def stretch_checks(entry: NotebookEntry) -> dict[str, Stretch]:
     return stretches_of(checks_module(entry))
 
 
+class Told(AssertionError):
+    """A failed assertion of a private check with a sentence of its own for the student, in place of `tells`."""
+
+    def __init__(self, reason: str, tells: str):
+        super().__init__(reason)
+        self.tells = sentence(tells)
+
+
+class Reason(str):
+    """What went wrong in a private check, in words for the instructor alone; `tells` is what the student reads."""
+
+    tells: str
+
+    def __new__(cls, text: str, tells: str) -> "Reason":
+        """The reason `text`."""
+        reason = super().__new__(cls, text)
+        reason.tells = tells
+        return reason
+
+
 @dataclass(frozen=True)
 class PrivateCheck:
-    """A function of asserts like a public check's, and the one sentence a student may read of it."""
+    """A function of asserts like a public check's, and the sentence a student reads unless it raises a `Told`."""
 
     exercise: str
     tells: str
     asserts: Callable[..., None]
     part: str = ""  # of the public check: the one whose points it costs; "": all of the exercise's
 
-    def failure(self, ask: Ask, key: bytes = b"", forbids: Sequence[str] = ()) -> str | None:
-        """None if it passes; else what went wrong, in words for the instructor alone.
+    def failure(self, ask: Ask, key: bytes = b"", forbids: Sequence[str] = ()) -> Reason | None:
+        """None if it passes; else what went wrong.
 
         What the check asks is drawn for `key`, see `expect.drawn_for`; nothing of `forbids` may run meanwhile.
         """
+        tells = self.tells
+
+        @wraps(self.asserts)
+        def asserts(**given: Any) -> None:
+            nonlocal tells
+            try:
+                self.asserts(**given)
+            except Told as failed:
+                tells = failed.tells
+                raise
+
         with expect.drawn_for(key and key + self.asserts.__name__.encode()):
-            outcome, message = examine(self.asserts, ask, forbids)
-        return None if outcome is Outcome.PASSED else f"{self.asserts.__name__}: {message or outcome}"
+            outcome, message = examine(asserts, ask, forbids)
+        return None if outcome is Outcome.PASSED else Reason(f"{self.asserts.__name__}: {message or outcome}", tells)
 
 
 def private(exercise: str, tells: str, part: str = "") -> Callable[[Callable[..., None]], PrivateCheck]:
     """Turn a function of asserts into a private check of `exercise`, or of one part of its public check.
 
-    `tells` is all that a student learns when it fails. It names the misconception and gives no
-    input and no expected value away. With `part`, only the points of that part are lost.
+    `tells` is all that a student learns when it fails, unless it raises a `Told`. It names the misconception and gives
+    no input and no expected value away. With `part`, only the points of that part are lost.
     """
     return lambda asserts: PrivateCheck(exercise, sentence(tells), asserts, part)
 
@@ -84,7 +115,10 @@ def swept(exercise: str, contract: Contract, part: str = "", without: Collection
 
     def of_kind(kind: str) -> PrivateCheck:
         def asserts(**given: Any) -> None:
-            contract.hold(given[contract.name], given["lib"], kind)
+            try:
+                contract.hold(given[contract.name], given["lib"], kind)
+            except AssertionError as failed:
+                raise Told(str(failed), contract.tells_of(kind, failed)) from None
 
         names = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in (contract.name, "lib")]
         asserts.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
@@ -132,7 +166,7 @@ def whole_verdict(
         why = failure(item)
         if why:
             reasons.append(why)
-            verdict = verdict.losing(item.part, item.tells)
+            verdict = verdict.losing(item.part, why.tells if isinstance(why, Reason) else item.tells)
     return verdict, "; ".join(reasons)
 
 
