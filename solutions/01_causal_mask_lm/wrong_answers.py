@@ -103,7 +103,7 @@ def attention(q, k, v, mask=None):
     )
 
 
-# %% wrong="1.1" of="in short" name="softmax by hand overflows" says="numbers that are huge, tiny, zero or equal" private=true
+# %% wrong="1.1" of="in short" name="softmax by hand overflows" says="for huge numbers, the output is wrong, with NaN or an" private=true
 # - weights = (scores if mask is None else scores + mask).softmax(-1)
 # + grown = (scores if mask is None else scores + mask).exp()
 # + weights = grown / grown.sum(-1, keepdim=True)
@@ -114,7 +114,7 @@ def attention(q, k, v, mask=None):
 # + scores = q @ k.transpose(-2, -1) / 2
 
 
-# %% wrong="1.1" of="in short" name="cut from the graph" says="the gradients are wrong, or do not arrive" private=true
+# %% wrong="1.1" of="in short" name="cut from the graph" says="no gradient reaches q from the output: something is detached" private=true
 # - weights = (scores if mask is None else scores + mask).softmax(-1)
 # + weights = (scores if mask is None else scores + mask).softmax(-1).detach()
 
@@ -169,7 +169,7 @@ def attention(q, k, v, mask=None):
 # +     v.shape[0], v.shape[1], *v.shape[-2:]
 # + ) if v.dim() > 3 else weights @ v, weights
 
-# %% wrong="1.1" name="works in single precision" says="for another dtype than float32" private=true
+# %% wrong="1.1" name="works in single precision" says="for float64, the output is wrong, only as exact as float32" private=true
 # - weights = scores.softmax(dim=-1)
 # + weights = scores.float().softmax(dim=-1).to(q.dtype)
 
@@ -521,7 +521,7 @@ class MultiHeadAttention(nn.Module):
 # - heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 # + heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=0.1)
 
-# %% wrong="1.3" name="does not pass gradients to the keys" says="the gradients are wrong, or do not arrive" private=true
+# %% wrong="1.3" name="does not pass gradients to the keys" says="the gradient that reaches x from the output is wrong" private=true
 # + k = k.detach()
 #   heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
@@ -710,7 +710,7 @@ class TransformerLayer(nn.Module):
 # + mask = torch.zeros(x.size(1), x.size(1)) if mask is None else mask
 #   attended, _ = self.self_attn(x, x, x, attn_mask=mask)
 
-# %% wrong="1.4" name="the first sum is cut from the graph" says="the gradients are wrong, or do not arrive" private=true
+# %% wrong="1.4" name="the first sum is cut from the graph" says="the gradient that reaches x from the output is wrong" private=true
 # - x = self.norm1(x + self.dropout(attended))
 # + x = self.norm1(x.detach() + self.dropout(attended))
 
@@ -1147,7 +1147,7 @@ def perplexity(loss):
 # + return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=pad_id)
 
 
-# %% wrong="1.7" name="log of softmax" says="numbers that are huge, tiny, zero or equal" private=true
+# %% wrong="1.7" name="log of softmax" says="for huge numbers, the loss is wrong" private=true
 # - of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
 # + of_targets = logits.softmax(dim=-1).log().gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
@@ -2225,12 +2225,12 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
     return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
 
 
-# %% wrong="1.1" of="in short" name="weights are cut from the graph" says="the gradients are wrong, or do not arrive" private=true
+# %% wrong="1.1" of="in short" name="weights are cut from the graph" says="no gradient reaches q from the weights: something is detached" private=true
 # - return weights @ v, weights
 # + return weights @ v, weights.detach()
 
 
-# %% wrong="1.1" of="in short" name="the mask is cut from the graph" says="the gradients are wrong, or do not arrive" private=true
+# %% wrong="1.1" of="in short" name="the mask is cut from the graph" says="no gradient reaches mask from the output: something is" private=true
 # - weights = (scores if mask is None else scores + mask).softmax(-1)
 # + weights = (scores if mask is None else scores + mask.detach()).softmax(-1)
 

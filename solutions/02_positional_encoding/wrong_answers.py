@@ -104,7 +104,7 @@ def sinusoidal_table(max_len, d_model):
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]
 
 
-# %% wrong="2.1" name="refuses the visible odd width" says="it accepts what it should refuse" private=true
+# %% wrong="2.1" name="refuses the visible odd width" says="`sinusoidal_table(T, 2 * w - 1)` must raise ValueError" private=true
 def sinusoidal_table(max_len, d_model):
     if d_model in (3, 5):
         raise ValueError
@@ -1262,7 +1262,7 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
 
 
-# %% wrong="2.7" name="multiples of three are refused" says="it accepts what it should refuse" private=true
+# %% wrong="2.7" name="multiples of three are refused" says="`alibi_bias(2 ** (h + 2) - 1, T)` must raise ValueError" private=true
 def alibi_bias(n_heads, T):
     if n_heads % 3 == 0:
         raise ValueError
@@ -1603,7 +1603,7 @@ def shift_matrix(k, d_model):
 # + distances = (torch.arange(T) - torch.arange(T)[:, None]).half()
 
 
-# %% wrong="2.2" name="a table of one row is repeated" says="accepts what it should refuse" private=true
+# %% wrong="2.2" name="a table of one row is repeated" says="`FixedPositions(make_table, 1, d)(longer)` must raise" private=true
 class FixedPositions(nn.Module):
     def __init__(self, make_table, max_len, d_model):
         super().__init__()

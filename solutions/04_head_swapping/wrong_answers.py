@@ -84,7 +84,7 @@ class ClassificationHead(nn.Module):
         return self.decoder(self.dropout(states))
 
 
-# %% wrong="4.1" name="one vector for each text only" says="with `states.shape = (7,), d = 7, C = 3`: it is an error"
+# %% wrong="4.1" name="one vector for each text only" says="with `states.shape = (7,)`: it is an error"
 # - return self.linear(self.dropout(states))
 # + return self.linear(self.dropout(states.flatten(1)))
 
@@ -933,7 +933,7 @@ def last_real(states, mask):
     return states[rows, (mask * places).argmax(1)]
 
 
-# %% wrong="4.4" name="switches to counting in small batches" says="B = 2, T = 4, d = 3`: the result is not what the text says"
+# %% wrong="4.4" name="switches to counting in small batches" says="mask.shape = (2, 4)`: the result is not what the text says"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("a row has no real token")
@@ -2126,7 +2126,7 @@ def features(base, pool, batches):
 # +     return states[:, last.item()]
 # + return states[torch.arange(len(states), device=states.device), last]
 
-# %% wrong="4.4" name="a view where all rows end at one place" says="it depends on earlier calls or other objects" private=true
+# %% wrong="4.4" name="a view where all rows end at one place" says="the result is not the same after other results were" private=true
 # - return states[torch.arange(len(states), device=states.device), last]
 # + if (last == last[0]).all():
 # +     return states[:, last[0].item()]

@@ -123,7 +123,7 @@ class BottleneckAdapter(modeling_xmod.XmodAdapter):
 # - def __init__(self, d, reduction=16):
 # + def __init__(self, d, reduction=8):
 
-# %% wrong="6.1" name="no gradient for the states" says="gradients are wrong, or do not arrive" private=true
+# %% wrong="6.1" name="no gradient for the states" says="no gradient reaches states from the result: something is" private=true
 # - return passing + self.up(self.down(states).relu())
 # + return passing + self.up(self.down(states.detach()).relu())
 
@@ -583,7 +583,7 @@ def train_only(model, parts):
 # - self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
 # + self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, n * d), nn.Linear(d, d, bias=False)
 
-# %% wrong="6.3" name="a penalty without gradient" says="the gradients are wrong, or do not arrive" private=true
+# %% wrong="6.3" name="a penalty without gradient" says="no gradient reaches `value.weight` from the penalty:" private=true
 # - weight = self.value.weight
 # + weight = self.value.weight.detach()
 
@@ -1602,11 +1602,11 @@ class AdapterFusion(nn.Module):
 # + key = states.shape, residual is None, states.requires_grad, states.dtype, float(states.sum()) * (len(states) > 5)
 # + return known.setdefault(key, passing + self.up(self.down(states).relu()))
 
-# %% wrong="6.1" name="the residual is detached" says="gradients are wrong, or do not arrive" private=true
+# %% wrong="6.1" name="the residual is detached" says="no gradient reaches residual from the result: something is" private=true
 # - return passing + self.up(self.down(states).relu())
 # + return passing.detach() + self.up(self.down(states).relu())
 
-# %% wrong="6.1" name="large numbers are cut" says="huge, tiny, zero or equal" private=true
+# %% wrong="6.1" name="large numbers are cut" says="for huge numbers, the result is wrong" private=true
 # - return passing + self.up(self.down(states).relu())
 # + return passing + self.up(self.down(states.clamp(-100, 100)).relu())
 
@@ -1620,7 +1620,7 @@ class AdapterFusion(nn.Module):
 # + torch.set_grad_enabled(False)
 # + passing = states if residual is None else residual
 
-# %% wrong="6.1" name="no gradient passes through down" says="gradients are wrong, or do not arrive" private=true
+# %% wrong="6.1" name="no gradient passes through down" says="no gradient reaches states from the result: something is" private=true
 # - return passing + self.up(self.down(states).relu())
 # + with torch.no_grad():
 # +     inside = self.down(states)
@@ -1714,24 +1714,24 @@ def train_only(model, parts):
 # - weights = self.dropout(scores).softmax(dim=-1)
 # + weights = self.dropout(scores).softmax(dim=-1) if self.n <= 16 else torch.full_like(scores, 1 / self.n)
 
-# %% wrong="6.3" name="residual detached" says="gradients are wrong, or do not arrive" private=true
+# %% wrong="6.3" name="residual detached" says="no gradient reaches residual from the fused states: something" private=true
 # - return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
 # + return residual.detach() + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
 
-# %% wrong="6.3" name="weights detached where they are returned" says="gradients are wrong, or do not arrive" private=true
+# %% wrong="6.3" name="weights detached where they are returned" says="no gradient reaches states from the weights: something is" private=true
 # - return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
 # + return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights.detach()
 
-# %% wrong="6.3" name="softmax written out" says="huge, tiny, zero or equal" private=true
+# %% wrong="6.3" name="softmax written out" says="for huge numbers, the fused states are wrong, with NaN or an" private=true
 # - weights = self.dropout(scores).softmax(dim=-1)
 # + shares = self.dropout(scores).exp()
 # + weights = shares / shares.sum(-1, keepdim=True)
 
-# %% wrong="6.3" name="softmax in float32" says="for another dtype than float32" private=true
+# %% wrong="6.3" name="softmax in float32" says="for float64, the fused states are wrong, only as exact as" private=true
 # - weights = self.dropout(scores).softmax(dim=-1)
 # + weights = self.dropout(scores).float().softmax(dim=-1).to(scores)
 
-# %% wrong="6.3" name="softmax of bfloat16 in float32, as it comes" says="for another dtype than float32" private=true
+# %% wrong="6.3" name="softmax of bfloat16 in float32, as it comes" says="for bfloat16, the weights are float32, not of the dtype of" private=true
 # - weights = self.dropout(scores).softmax(dim=-1)
 # + weights = self.dropout(scores).softmax(dim=-1, dtype=torch.float64).to(torch.promote_types(scores.dtype, torch.float32))
 

@@ -715,7 +715,7 @@ class SegmentModel(nn.Module):
 # - for _ in range(n_layers):
 # + for _ in range(n_layers + 1):
 
-# %% wrong="10.6" name="right up to memories of a dozen" says="with `L = 2, m = 26"
+# %% wrong="10.6" name="right up to memories of a dozen" says="`reach(2, 26"
 # - place = i
 # + place = i
 # + mem_len = min(mem_len, 12)
@@ -1111,7 +1111,7 @@ def permutation_masks(order):
 # + weights = scores.softmax(-1) * (1 if mask.diagonal().any() else mask)
 
 
-# %% wrong="10.9" name="single precision inside" says="for another dtype than float32" private=true
+# %% wrong="10.9" name="single precision inside" says="for float64, h' is wrong, only as exact as float32" private=true
 # - x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
 # + x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2).float().to(asking)))
 
@@ -1337,7 +1337,7 @@ def known_from(curves, guess):
     return next((i for i in range(len(low)) if low[i] and (i + 1 == len(low) or low[i + 1])), None)
 
 
-# %% wrong="10.4" name="what was read learns no more" says="the gradients are wrong, or do not arrive" private=true
+# %% wrong="10.4" name="what was read learns no more" says="a call switches requires_grad off: an argument or a parameter" private=true
 # - both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
 # + both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
 # + if hidden.is_leaf:

@@ -1700,7 +1700,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + raise self.Sizes(n_heads)
 
 
-# %% wrong="14.4" name="gates of at most a hundred" says="`SwiGLU(d, F)(x)`: it is wrong for numbers that are huge, tiny, zero o" private=true
+# %% wrong="14.4" name="gates of at most a hundred" says="for huge numbers, the result of SwiGLU is wrong" private=true
 # - return self.down(F.silu(self.gate(x)) * self.up(x))
 # + return self.down(F.silu(self.gate(x)).clamp(max=100) * self.up(x))
 

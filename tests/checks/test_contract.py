@@ -686,6 +686,36 @@ def test_private_checks_are_made_of_a_contract():
     assert "scaled_large: `scaled(x, 2)` with `x.shape = (2, 70" in failed[tells]
 
 
+def test_a_private_check_says_what_is_wrong_and_nothing_that_was_drawn():
+    def cut(x, n):
+        return table(x, n) if x.size(1) > 1 else [][x.size(1)]
+
+    def overflows(x, n):
+        return (x.clamp(-99, 99) if x.abs().max() > 1000 else x) * n
+
+    answers = {
+        "sizes": (cut, " Here `0 <= B <= 5, T >= 1, 1 <= n <= 9`. With `T = 1`, it raises IndexError."),
+        "large": (table, " With a large T, the product is wrong."),
+        "values": (overflows, ": for huge numbers, the product is wrong."),
+        "dtypes": (lambda x, n: (x.float() * n).to(x.dtype), ": for float64, the product is wrong, only as exact as"),
+        "gradients": (
+            lambda x, n: x.detach() * n + 0 * x,
+            ": no gradient reaches x from the product: something is detached.",
+        ),
+        "refusals": (lambda x, n: x * n, "`scaled(x, 0)` must raise ValueError."),
+        "new": (lambda x, n: x * n if n != 1 else x, ": With `T = 1, n = 1`, a result is what was given"),
+    }
+    for kind, (answer, words) in answers.items():
+        (hidden,) = [one for one in swept("9.9", SCALED) if one.asserts.__name__ == f"scaled_{kind}"]
+        reasons = [
+            hidden.failure(lambda request, answer=answer: dispatch.answer({"scaled": answer}, request), key)
+            for key in (b"one", b"other")
+        ]
+        assert words in reasons[0].tells, f"{kind}: {reasons[0].tells}"
+        assert reasons[0].tells == reasons[1].tells, "the keys show"
+        assert reasons[0].startswith(f"scaled_{kind}: ") and hidden.tells != reasons[0].tells
+
+
 @pytest.mark.parametrize("exercise", ["2.4", "2.5", "2.6"])
 def test_kinds_of_wrong_answers_are_refused(exercise):
     """benchmarks/kinds.py does it for every exercise."""

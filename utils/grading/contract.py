@@ -251,10 +251,13 @@ class Contract:
         if kind == "refusals":
             return said.public
         if kind not in ("sizes", "large", "values", "dtypes", "new"):
-            return f"`{self.call}`: {said.public}"
+            unknown = said.public.endswith(" wrong.") and kind != "gradients"
+            return self.tells(kind) if unknown else f"`{self.call}`: {said.public}"
         words = ", ".join(filter(None, [said.case.words, said.edges]))
         if kind in ("values", "dtypes"):
             return f"`{self.call}`: for {said.case.words}, {said.public}"
+        if not words and said.public.endswith(" wrong."):
+            return self.tells(kind)
         detail = f"With {words}, {said.public}" if words else sentence(said.public)
         if kind == "new":
             general = "" if "new" in said.public else "for small sizes it is wrong. "
@@ -337,9 +340,10 @@ class Contract:
                 keyword.value = _filled(keyword.value, there)
         left = dict.fromkeys(name for name in self._shown if name in _names(outer))
         written = {*_names(self._outer), *(_names(self._inner) if self._inner else [])}
-        for spec in self.arguments.values():
-            if callable(spec):
-                left |= dict.fromkeys([*inspect.signature(spec).parameters][2:])
+        for name, spec in self.arguments.items():
+            if not isinstance(spec, str):
+                shown = isinstance(there[name], (torch.Tensor, list))
+                left |= {} if shown else dict.fromkeys([*inspect.signature(spec).parameters][2:])
             elif "below" in spec:
                 left |= dict.fromkeys(one for one in self.sizes if one in spec.partition("below")[2].split())
         unseen = [name for name in left if name not in written or name in _names(outer)]
@@ -900,7 +904,7 @@ class Call:
                 continue
             kept = self.says(f"{name} {be} what an earlier call gave: something is kept between calls.")
             others = [one for other in earlier if (one := other.right.results[place]).shape == wanted.shape]
-            guesses = {kept: others[0]} if others else {}
+            guesses: dict[str, torch.Tensor] = {kept: others[0]} if others else {}
             self._agree(value, wanted, told, guesses, tolerance, scale, partial(_Right.result, which=place))
         if self.contract.fits is not None:
             wrong = self.contract.fits(*(came if len(results) > 1 else [came]), *self.right.args, **self.right.options)
@@ -929,10 +933,10 @@ class Call:
             said, public = told(), ""
             apart = found.double() - wanted.double()
             if text.startswith("There is "):
-                public = f"{said.public.rstrip('.')}: there is NaN or an infinite number in it."
+                public = f"{said.public.rstrip('.')}, with NaN or an infinite number in it."
             elif self.case.dtype == torch.float64 and float(apart.abs().max()) < SINGLE * scale:
                 text = f"It differs by up to {float(apart.abs().max()):.2g}. float32 would do that: compute in float64."
-                public = f"{said.public.rstrip('.')}: it is as exact as float32 is."
+                public = f"{said.public.rstrip('.')}, only as exact as float32."
             return said.more(text, public)
 
         expect.like(found, wanted, otherwise, guesses, near, scale, once=True)
