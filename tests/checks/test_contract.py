@@ -703,7 +703,10 @@ def test_a_private_check_says_what_is_wrong_and_nothing_that_was_drawn():
             ": no gradient reaches x from the product: something is detached.",
         ),
         "refusals": (lambda x, n: x * n, "`scaled(x, 0)` must raise ValueError."),
-        "new": (lambda x, n: x * n if n != 1 else x, ": With `T = 1, n = 1`, a result is what was given"),
+        "new": (
+            lambda x, n: x * n if n != 1 else x,
+            ": with `B = 1, T = 1, n = 1`, the product is not the same after other results",
+        ),
     }
     for kind, (answer, words) in answers.items():
         (hidden,) = [one for one in swept("9.9", SCALED) if one.asserts.__name__ == f"scaled_{kind}"]

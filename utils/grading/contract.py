@@ -258,11 +258,11 @@ class Contract:
             return f"`{self.call}`: for {said.case.words}, {said.public}"
         if not words and said.public.endswith(" wrong."):
             return self.tells(kind)
-        detail = f"With {words}, {said.public}" if words else sentence(said.public)
+        detail = f"with {words}, {said.public}" if words else said.public
         if kind == "new":
-            general = "" if "new" in said.public else "for small sizes it is wrong. "
-            return f"`{self.call}`: {general}{detail}"
-        return f"{self.tells(kind)} {detail}"
+            small = "new" not in said.public
+            return f"`{self.call}`: {f'for small sizes it is wrong. {sentence(detail)}' if small else detail}"
+        return f"{self.tells(kind)} {sentence(detail)}"
 
     def ordinary(self, seed: int, words: str = "") -> Case:
         """Sizes that differ from each other as far as their ranges allow, drawn with `expect.draw`."""
