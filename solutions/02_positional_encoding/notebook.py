@@ -619,13 +619,13 @@ plots.heatmaps(
 
 # %% [markdown] written="2.W1" points=2
 # ### BEGIN SOLUTION
-# Attention is a weighted mean over a set: the weights come from contents alone, and a mean does not know
-# in which order its terms stood. The feed-forward part and the norm treat each token on its own. So an
-# encoder is permutation-equivariant: shuffle the input and the same outputs come out, shuffled, as the gap
-# of zero in 2.3 shows. Two sentences of the same words would then be the same to it, although order
-# carries meaning (who bites whom). A recurrent network reads one token after the other, each step
-# depending on the last, so order is in the computation itself. A causal mask breaks the symmetry: token t
-# reads t + 1 tokens, so a decoder can in principle find out where it stands without any encoding.
+# Attention is a weighted mean over a set: the weights depend on contents alone, and a mean does not depend on the order
+# of its terms. The feed-forward part and the norm treat each token on its own. So an encoder is
+# permutation-equivariant: shuffle the input, and the outputs are the same ones in shuffled order, as the gap of zero in
+# 2.3 shows. It could not tell two sentences of the same words apart, although order carries meaning (who bites whom). A
+# recurrent network reads one token after the other, each step depending on the last, so order is in the computation
+# itself. A causal mask breaks the symmetry: token t reads t + 1 tokens, so a decoder can in principle find out its
+# position without any encoding.
 # === BEGIN MARK SCHEME ===
 # One point: attention without positions is permutation-equivariant (weights depend on contents only, the
 # rest acts on each token alone), with the measured gap or a clear argument, and order matters for meaning.
@@ -643,19 +643,20 @@ plots.heatmaps(
 
 # %% [markdown] written="2.W2" points=2
 # ### BEGIN SOLUTION
-# Row t depends on t and on the width alone, not on the words, the sentence or its length: position 3 means the
-# same everywhere. Because the mark of a position is always the same, the weights can learn what it means, for instance
-# how to look one position back. With a random table per sentence a mark would tell positions apart within the
-# sentence, but nothing about their order would carry over to the next one, so there would be nothing to learn about
-# positions. One random table for all sentences works up to its length: each position has a fixed mark, and the weights
-# can learn all of them, as they learn a trained table. But its rows have no relation to each other: what was learned of
-# positions 3 and 4 says nothing about 30 and 31. In the sinusoidal table a shift by $k$ is the same rotation at every
-# position, so "one back" can be one linear map for all of them, also at positions that training never reached.
+# Row t depends on t and on the width alone, not on the words, the sentence or its length: position 3 means the same
+# everywhere. Because a position always has the same vector, the weights can learn what it means, for instance how to
+# look one position back. With a new random table for each sentence, the vectors would tell positions apart within the
+# sentence. But nothing about their order would carry over to the next sentence, so the model could not learn anything
+# about positions. One random table for all sentences works up to its length: each position has a fixed vector, and the
+# weights can learn to use it, as they do with a trained table. But its rows have no relation to each other: what was
+# learned about positions 3 and 4 says nothing about 30 and 31. In the sinusoidal table a shift by $k$ is the same
+# rotation at every position, so "one position back" can be the same linear map everywhere, even at positions that did
+# not occur in training.
 # === BEGIN MARK SCHEME ===
-# One point: a mark can be learned only if it is the same in all sentences; with a fresh random table nothing about
-# order carries over. One fixed random table can be learned, position by position.
-# One point: the sinusoidal table relates positions to each other (a shift is one rotation, near positions are similar,
-# it has rows beyond the trained lengths); the random one does not. One of these is enough.
+# One point: a position's vector can be learned only if it is the same in all sentences; with a new random table nothing
+# about order carries over. One fixed random table can be learned, position by position.
+# One point: the sinusoidal table relates positions to each other and the random one does not. One of these reasons is
+# enough: a shift is one rotation; near positions are similar; it has rows beyond the trained lengths.
 # Half a point for "it saves time and memory" without either reason.
 # === END MARK SCHEME ===
 # ### END SOLUTION

@@ -1273,14 +1273,14 @@ plots.curves(
 
 # %% [markdown] written="3.W1" points=2
 # ### BEGIN SOLUTION
-# The tables grow as $VD$, the layers as $LD^2$, so what counts is $V$ against $LD$. The lab's model has many
-# words (50,001), a small width and few layers, and it has two tables, one for input and one for output.
-# BERT-base is nearly four times as wide and three times as deep, its inner width is $4D$, its
-# vocabulary is smaller, because it is made of pieces of words, and its base has one table only.
-# One can tie the head to the embedding: half of the tables is gone, but the same rows must serve
-# reading and predicting. One can use subwords: fewer rows, but longer sequences, which cost time and
-# attention. One can factorise the table into $V \times E$ and $E \times D$ with a small $E$, as ALBERT does: words
-# are then told apart in $E$ dimensions only. One can cut rare words: they all become "unknown".
+# The tables grow as $VD$ and the layers as $LD^2$, so the ratio of $V$ to $LD$ decides. The lab's model has many words
+# (50,001), a small width and few layers, and it has two tables, one for input and one for output. BERT-base is nearly
+# four times as wide and three times as deep, its inner width is $4D$, its vocabulary is smaller, because it is made of
+# pieces of words, and its base has one table only. One can tie the head to the embedding: that removes half of the
+# tables, but the same rows must serve reading and predicting. One can use subwords: there are fewer rows, but sequences
+# are longer and attention costs more time. One can factorise the table into $V \times E$ and $E \times D$ with a small
+# $E$, as ALBERT does: then only $E$ dimensions distinguish the words. One can remove rare words: they all become
+# "unknown".
 # === BEGIN MARK SCHEME ===
 # One point: tables scale with V times D and layers with L times D squared (or an equivalent argument: wide and deep
 # against a large vocabulary); one table in BERT's base and two in the language model may be mentioned.
@@ -1300,15 +1300,14 @@ plots.curves(
 
 # %% [markdown] written="3.W2" points=2
 # ### BEGIN SOLUTION
-# Smaller: gradients and Adam's states, which exist for trained weights only. They need 12 bytes for each, so for
-# less than one percent of BERT they nearly vanish. The file for a further task is smaller by the same factor: the
-# base is stored once, each task adds its adapter and its head.
-# Not smaller: the weights, all of which must be in memory, and there are even a few more. The forward pass does
-# all of BERT's products and the adapters' on top. Activations stay much as they are: the gradient has to travel
-# down through all frozen layers to reach the lowest adapter, although the inputs of frozen matrices are not needed for
-# their own gradients, so some can be dropped.
-# A fusion of three trains 21,252,096 numbers, more than twenty adapters, a fifth of BERT: gradients and states
-# come back in part; and the forward pass runs three adapters in each layer.
+# Smaller: gradients and Adam's states, which exist for trained weights only. They take 12 bytes for each trained
+# weight, so they nearly vanish if less than one percent of BERT is trained. The file for a further task is smaller by
+# the same factor: the base is stored once, each task adds its adapter and its head. Not smaller: the weights. All of
+# them must be in memory, and there are even a few more. The forward pass does all of BERT's products and also the
+# adapters'. Activations change little, because the gradient has to pass through all frozen layers to reach the lowest
+# adapter. Some can be dropped: the inputs of frozen matrices, which are needed only for the gradients of these
+# matrices. A fusion of three trains 21,252,096 numbers, more than twenty adapters, a fifth of BERT: gradients and
+# states come back in part; and the forward pass computes three adapters in each layer.
 # === BEGIN MARK SCHEME ===
 # One point: gradients, Adam's states and the file per task become smaller; weights in memory and forward FLOPs do not
 # (they grow a little).

@@ -810,14 +810,13 @@ print(SeedTable(curves), *SeedTable(curves).compared(lab.questions()), sep="\n\n
 
 # %% [markdown] written="4.W1" points=2
 # ### BEGIN SOLUTION
-# The head fixes what question is answered. That of a language model maps each state to one logit for every
-# word of the vocabulary; a classifier needs one logit for each class and one answer for the whole text. Shape and
-# meaning both differ, so the old head cannot be kept, while the base, which turns tokens into states, is useful for
-# both questions.
-# The language model is trained to predict the next token, at every position of every sentence. The labels are
-# the text itself, so nobody has to write them, and any text will do. The classifier is trained to predict one label
-# per text, from the pooled state. Each label was made by a person, so there are few, and one text gives one
-# error signal instead of one per token.
+# The head decides which question is answered. The head of a language model maps each state to one logit for every word
+# of the vocabulary; a classifier needs one logit for each class and one answer for the whole text. Shape and meaning
+# both differ, so the old head cannot be kept, while the base, which turns tokens into states, is useful for both
+# questions. The language model is trained to predict the next token, at every position of every sentence. The labels
+# are the text itself, so nobody has to write them, and any text will do. The classifier is trained to predict one label
+# per text, from the pooled state. Each label was made by a person, so there are few, and one text gives one error
+# signal instead of one per token.
 # === BEGIN MARK SCHEME ===
 # One point: the head maps states to the wrong set of outputs (vocabulary instead of classes, and one row per token
 # instead of one per text), while the base's states are of use to both.
@@ -836,14 +835,13 @@ print(SeedTable(curves), *SeedTable(curves).compared(lab.questions()), sep="\n\n
 # ### BEGIN SOLUTION
 # For each number of examples I compare the difference of the means with the ranges over seeds. Where the bands are
 # apart and every seed has the same sign, the gap is real for this task and these sizes; where they overlap, I do not
-# claim one. The test set is the same for all seeds, so its own sampling error (about the square root of p(1-p)/n, for
-# n test examples) comes on top and is not in the bands.
-# Both arms gain from more examples. The pretrained base starts higher, since the features that the head needs are
-# there already; with a frozen random base more labels can only help as far as random features carry. Part of
-# the gain may be one of steps: where the best epoch is the last, the few examples were not learned to the end.
-# The gap cannot come from architecture, head, number of epochs, selection or test set: they are the same. It might
-# come from something other than language modelling as such: the texts this base was pretrained on may contain
-# the documentation itself, and it was tuned on instructions afterwards.
+# claim one. The test set is the same for all seeds. So the bands do not contain its sampling error, about the square
+# root of p(1-p)/n for n test examples. Both arms gain from more examples. The pretrained base starts higher, since it
+# already has the features that the head needs. With a frozen random base, more labels help only as far as random
+# features go. Part of the gain may be due to more steps: where the best epoch is the last, training on the few examples
+# had not finished. The gap cannot come from architecture, head, number of epochs, selection or test set: they are the
+# same. It might come from something other than language modelling as such: the texts this base was pretrained on may
+# contain the documentation itself, and it was tuned on instructions afterwards.
 # === BEGIN MARK SCHEME ===
 # One point: the gap is read from the student's (or the recorded) numbers, with the spread over seeds beside it, and
 # the conclusion fits: no difference claimed where bands overlap or seeds disagree.
@@ -861,12 +859,11 @@ print(SeedTable(curves), *SeedTable(curves).compared(lab.questions()), sep="\n\n
 # %% [markdown] written="4.W3" points=2
 # ### BEGIN SOLUTION
 # In a left-to-right model, the state of a token knows only what came before it. In "the plot is not bad at all", the
-# state of "bad" is made without its right-hand context, and only the last token has seen the text, so one
-# state has to carry everything.
-# Masked language modelling hides some of the tokens and predicts them from both sides, without a causal mask, so that
-# every state can use the whole text. The price: such a model cannot write, since it never learned to continue a
-# text whose right side does not exist yet; only the hidden tokens (about one in seven) give an error signal, so it
-# learns less from each sentence; and the mask token of pretraining never occurs in the task.
+# state of "bad" is made without its right-hand context, and only the last token has seen the text, so this one state
+# has to hold everything. Masked language modelling hides some of the tokens and predicts them from both sides, without
+# a causal mask, so that every state can use the whole text. The price: such a model cannot write, since it never
+# learned to continue a text that has no right side yet. Only the hidden tokens (about one in seven) give an error
+# signal, so it learns less from each sentence. And the mask token of pretraining never occurs in the task.
 # === BEGIN MARK SCHEME ===
 # One point: a limitation that follows from the causal mask (no right-hand context; only the last state has seen all),
 # and that masked LM predicts hidden tokens from both sides.

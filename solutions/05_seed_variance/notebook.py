@@ -1191,12 +1191,12 @@ if epochs:
 # %% [markdown] written="5.W1" points=2
 # ### BEGIN SOLUTION
 # The head must change: its last layer has one row for each class, so the three rows learned on MNLI are discarded and a
-# new one with two rows is drawn from the run's seed. The loss then runs over two classes, and the label numbers
-# must be those of RTE, not those of MNLI (the number of entailment need not be the same). The encoder, with its
-# embeddings, its tokenizer, the form of the pair and the token types, stays: that is where the gain is.
-# One could keep the old head and merge neutral and contradiction into not-entailment, by adding their probabilities.
-# Then even no training on RTE gives a sensible classifier. But the merged class has a different prior,
-# and the usual way, a new head, is simpler and costs few parameters.
+# new one with two rows is drawn from the run's seed. The loss then runs over two classes, and the label numbers must be
+# those of RTE, not those of MNLI (the number of entailment need not be the same). The encoder, with its embeddings, its
+# tokenizer, the form of the pair and the token types, stays: that is where the gain is. One could keep the old head and
+# merge neutral and contradiction into not-entailment, by adding their probabilities. Then the model is a sensible
+# classifier even without training on RTE. But the merged class has a different prior, and a new head, which is the
+# usual way, is simpler and costs few parameters.
 # === BEGIN MARK SCHEME ===
 # One point: the head (its output layer, and with it the labels' meaning) is replaced by one with two outputs; a
 # new random head is again decided by the seed.
@@ -1214,21 +1214,21 @@ if epochs:
 
 # %% [markdown] written="5.W2" points=2
 # ### BEGIN SOLUTION
-# The number of examples, measured against what has to be learned from them. More steps are not shown to help: in the
+# The number of examples, compared with what has to be learned from them. More steps are not shown to help: in the
 # recorded runs the random start reaches a training loss of 0.23 in five epochs and of 0.02 in fifteen, where guessing
 # costs 0.69, and its validation accuracy stays at 50 and 51%, not shown to be above the majority of 52.7%. It has
 # learned its 2,490 pairs by heart. Nor is it the size of the model or the optimiser alone: the same architecture with
 # the same pairs and steps ends at 58% once it is pretrained, and at 66% after MNLI. 2,490 pairs are too few to learn
 # what words mean, how sentences are built and what follows from what. To show it, I would train from random weights on
-# growing parts of a larger task of the same kind (MNLI: thousands, ten thousands, all of it) and test on RTE: if data
-# are the limit, accuracy should leave the majority as they grow. If it stays there, something else is missing.
+# growing parts of a larger task of the same kind (MNLI: thousands, ten thousands, all of it) and test on RTE: if the
+# number of examples is the limit, accuracy should rise above the majority as it grows. If it does not, something else
+# is missing.
 # === BEGIN MARK SCHEME ===
-# One point: too few labelled examples for learning language from scratch, or no pretraining, read from numbers: the
-# random start is not shown to be above the majority (or its runs are degenerate) although its training loss has
-# fallen far below 0.69; or the same model is clearly better from pretrained weights. "What is missing is
-# pretraining; that more pairs would help is not shown" gets the point too. If the student's own runs ended with a
-# training loss near 0.69 (a rate
-# at which runs give up, or a smaller size), "these runs did not even fit the training pairs" is the right
+# One point: too few labelled examples for learning language from scratch, or no pretraining, with numbers as evidence:
+# the random start is not shown to be above the majority (or its runs are degenerate) although its training loss has
+# fallen far below 0.69; or the same model is clearly better from pretrained weights. "What is missing is pretraining;
+# that more pairs would help is not shown" gets the point too. If the student's own runs ended with a training loss near
+# 0.69 (a rate at which runs give up, or a smaller size), "these runs did not even fit the training pairs" is the right
 # reading of them, and gets the point.
 # One point: an experiment that could show the opposite too: more labelled data from scratch (MNLI), or training loss
 # against validation loss with more epochs; changing only the seed or the learning rate is not enough.

@@ -821,13 +821,13 @@ for told, large, small, runs_of_each in (("published", full, fusion, 5), ("recor
 # %% [markdown] written="6.W1" points=2
 # ### BEGIN SOLUTION
 # All three are tasks on pairs of sentences whose label depends on how the meanings of the two relate, as in RTE, so
-# what their adapters learned about comparing two sentences can be of use. MNLI is the same question with three
-# classes (entailment, neutral, contradiction; RTE has two), far more examples and many genres. QNLI asks whether a
-# sentence contains the answer to a question: close to entailment, but the first text is a question and labels were
-# made from a reading task. SICK has short descriptions with entailment labels, which turn on negation and word
-# meaning; it is small and its language plain, unlike RTE's news sentences.
-# I would leave out sentiment (SST-2): one sentence, another question; its adapter has nothing to say about pairs.
-# And an adapter that was trained on RTE itself, since it leaks the target.
+# what their adapters learned about comparing two sentences can be of use. MNLI is the same question with three classes
+# (entailment, neutral, contradiction; RTE has two), far more examples and many genres. QNLI asks whether a sentence
+# contains the answer to a question. That is close to entailment, but the first text is a question, and the labels were
+# made from a reading task. SICK has short descriptions with entailment labels that depend on negation and word meaning.
+# It is small, and its language is plain, unlike RTE's news sentences. I would leave out sentiment (SST-2): one
+# sentence, another question; its adapter learned nothing about pairs. I would also leave out an adapter that was
+# trained on RTE itself, since it leaks the target.
 # === BEGIN MARK SCHEME ===
 # One point: all are pair tasks about entailment or something near it, with one thing in common and one difference for
 # at least two of the three (classes, size, genre, question instead of premise).
@@ -844,9 +844,9 @@ for told, large, small, runs_of_each in (("published", full, fusion, 5), ("recor
 # ### BEGIN SOLUTION
 # Storage: a task costs an adapter of 894,528 numbers and its head, under one percent of BERT's 109 million, so ten
 # tasks cost one BERT and ten small files instead of ten BERTs. A fusion of three adds 21 million, a fifth of BERT.
-# Training memory: gradients and Adam's two states are kept for the adapter only; the activations stay, since the
-# gradient still has to flow back through the frozen layers to the lowest adapter. So a step is somewhat faster,
-# not a hundred times. Prediction is not faster: the adapter adds two small products to every layer. Nothing is
+# Training memory: gradients and Adam's two states are kept for the adapter only. The activations stay, since the
+# gradient still has to flow back through the frozen layers to the lowest adapter. So a step is somewhat faster, but not
+# a hundred times faster. Prediction is not faster: the adapter adds two small products to every layer. Nothing is
 # forgotten: BERT and the other adapters do not move, and the old tasks work as before.
 # === BEGIN MARK SCHEME ===
 # One point: storage (under one percent for each task) and memory of gradients and optimizer states are saved.

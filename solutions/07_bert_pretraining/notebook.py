@@ -1156,18 +1156,17 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 # ### BEGIN SOLUTION
 # At [MASK] the rows differ least (in the recorded runs by a tenth of a nat, shown for the two that keep nothing). At
 # kept tokens the row that keeps and never replaces is best, at random ones it is worst; the two rows that keep nothing
-# lose more at kept tokens than at [MASK]. (The numbers are those of the student's table.)
-# If all chosen tokens became [MASK], only the states at [MASK] would ever be trained. At visible tokens no loss is
-# computed, so nothing says that the state there should tell which token this is or fit its surroundings; fine-tuning
-# then meets only such tokens. Keeping some chosen tokens trains the states at visible tokens too.
-# If some were kept, but none replaced, every visible token that is asked for would be right as it stands. The model
-# would learn to copy: no context is needed. A token that is sometimes random makes copying unsafe, so the state must
-# weigh the token itself against what stands around it. Random tokens are rare (1.5% of all), so they do not spoil the
-# text.
+# lose more at kept tokens than at [MASK]. (The numbers are those of the student's table.) If all chosen tokens became
+# [MASK], only the states at [MASK] would ever be trained. At visible tokens no loss is computed, so nothing says that
+# the state there should tell which token this is or fit its surroundings; fine-tuning then meets only such tokens.
+# Keeping some chosen tokens trains the states at visible tokens too. If some were kept but none replaced, every visible
+# token that has to be predicted would already be right. The model would learn to copy, without using the context. If a
+# token is sometimes random, copying is unsafe, so the state must weigh the token itself against its context. Random
+# tokens are rare (1.5% of all), so they do not spoil the text.
 # === BEGIN MARK SCHEME ===
-# One point: the table is read right, with its numbers, and the difference at [MASK] is not called one unless it is
-# shown; without kept tokens there is no loss at visible tokens, so the model loses there at least as much as at [MASK]
-# (the difference between pretraining and fine-tuning named).
+# One point: the table is read correctly, with its numbers, and a difference at [MASK] is claimed only if it is shown;
+# without kept tokens there is no loss at visible tokens, so the model loses there at least as much as at [MASK] (the
+# difference between pretraining and fine-tuning named).
 # One point: without random tokens copying is enough at visible tokens (lowest loss at kept, highest at random ones);
 # random ones force the model to use context.
 # Half a point off for "to avoid overfitting" or "as noise" without saying what would be learned instead.
@@ -1181,13 +1180,14 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 
 # %% [markdown] written="7.W2" points=2
 # ### BEGIN SOLUTION
-# It loses the right context. Both rows without NSP, table 5: least on SST-2 (half a point), nearly two on MNLI, nine
-# points on MRPC and ten on SQuAD, where a token must be marked as begin or end of an answer and its right side says
-# which. A BiLSTM on top brings back seven points on SQuAD; MNLI stays at 82.1, and QNLI, MRPC and SST-2 get worse.
-# A masked model gets a loss from 15% of its tokens, a left-to-right one from all: fewer and noisier questions per
-# step. In figure 5 it is behind for the first steps only (on MNLI, after fine-tuning) and then ahead, because each
-# state has both sides. My curve shows the beginning alone: at equal steps the left-to-right model is far ahead and the
-# masked one has hardly left the counts. That the masked one overtakes, it does not show.
+# It loses the right context. In table 5, between the two rows without NSP, the loss is half a point on SST-2, nearly
+# two points on MNLI, nine on MRPC and ten on SQuAD. There a token must be marked as the start or the end of an answer,
+# and the text to its right says which. A BiLSTM on top brings back seven points on SQuAD; MNLI stays at 82.1, and QNLI,
+# MRPC and SST-2 get worse. A masked model gets a loss from 15% of its tokens, a left-to-right one from all of them, so
+# a masked model learns from fewer targets per step. In figure 5 it is behind for the first steps only (on MNLI, after
+# fine-tuning) and then ahead, because each state has both sides. My curve shows the beginning alone: after equally many
+# steps the left-to-right model is far ahead, and the masked one is hardly better than the counts. It does not show that
+# the masked one overtakes.
 # === BEGIN MARK SCHEME ===
 # One point: the right context is lost, most on SQuAD or MRPC, with a number from the table; if the difference is given
 # as percent instead of points, half of it. One point: only 15% of the tokens are predicted, so there is less signal

@@ -1240,24 +1240,24 @@ for words, tags in zip(read, found):
 
 # %% [markdown] written="8.W1" points=2
 # ### BEGIN SOLUTION
-# In the middle both are best; the embeddings and the last state are worse, with the numbers of the table, and it is
-# said which of the pairs the comparisons call shown.
-# After its pretraining the packaged encoder was tuned to compare sentences: the mean of the last states is one vector
-# of the sentence, and vectors of similar sentences were pulled together. No loss asked what a single word is. So the
-# last layer may drop what tells words apart and keep what serves the mean; layers before it feel that less. BERT's last
-# state goes into the head for masked tokens, which asks at each place which token is there, and it keeps nearly all
-# that names need. A frozen layer cannot be reshaped. The last state is the best for what it was tuned for.
-# The runs show where names are found, in this encoder alone. They do not show why: a deep layer might be worse in any
-# small encoder. It would be shown by the same heads on the same encoder before it was tuned to compare sentences, or on
-# another one of its size that was only trained on masked tokens: if its last state is good, the tuning is to blame.
-# A BiLSTM learns from the labels how tags go together, such as that I- comes after B-, and reads neighbours in order.
-# It can bring context to the embeddings, which have none, but it learns it from a few hundred sentences. The control
-# with words in a random order says that order is most of what it adds, and its weights the smaller part.
+# The states in the middle are best for both heads; the embeddings and the last state are worse. The answer gives the
+# numbers of the table and says for which pairs the difference is shown. After its pretraining the packaged encoder was
+# tuned to compare sentences: the mean of the last states is one vector of the sentence, and vectors of similar
+# sentences were pulled together. No loss asked what a single word is. So the last layer may drop what distinguishes
+# words and keep what serves the mean. Earlier layers are affected less. BERT's last state goes into the head for masked
+# tokens, which asks at each place which token is there, and it keeps nearly everything that is needed to find names. A
+# frozen layer cannot adapt. The last state is best for the task that it was tuned for. The runs show where names are
+# found, in this encoder alone. They do not show why: a deep layer might be worse in any small encoder. The same heads
+# would show it on the same encoder before it was tuned to compare sentences, or on another encoder of its size that was
+# trained only on masked tokens: if its last state is good, the tuning is the cause. A BiLSTM learns from the labels how
+# tags go together, such as that I- comes after B-, and reads neighbours in order. It can bring context to the
+# embeddings, which have none, but it learns it from a few hundred sentences. The control with words in a random order
+# says that order is most of what it adds, and its weights the smaller part.
 # === BEGIN MARK SCHEME ===
-# One point: the table is read right, with its numbers and with what is shown and what not; and a BiLSTM adds context
-# and order (above all to the embeddings) or agreement between tags; "more weights" counts if the control with words in
-# a random order is named, by which they are the smaller part (or may be more, since a random order is noise as well and
-# no rate was searched for it). Half a point for one of the two.
+# One point: the table is read correctly, with its numbers, and with what is shown and what is not; and a BiLSTM adds
+# context and order (above all to the embeddings) or agreement between tags; "more weights" counts if the control with
+# words in a random order is named, by which they are the smaller part (or may be more, since a random order is noise as
+# well and no rate was searched for it). Half a point for one of the two.
 # One point: the last state serves what the encoder was tuned for, one vector a sentence, unlike BERT's (half a point);
 # and this is an explanation, not a result: a run with the encoder before its tuning, or with one trained on masked
 # tokens alone, would show it (half a point).
@@ -1332,12 +1332,11 @@ for unseen in (False, True):
 # %% [markdown] written="8.W2" points=2
 # ### BEGIN SOLUTION
 # Both softmaxes run over the tokens of the passage, and the best span is returned, whatever its score: there is no
-# output that means "no answer". Every training question had an answer in its passage, so it never saw a reason to
-# refuse, and the probabilities only compare places with each other. It has no opinion; it points at the place that
-# looks most like an answer.
-# Data: questions without an answer, as in SQuAD 2.0. Loss: their gold place is [CLS], so start and end of [CLS] take
-# part in the softmax and learn to win. Decoding: the score of [CLS], s_null plus tau, competes with the best span; tau
-# is chosen on the validation set for the best F1.
+# output that means "no answer". Every training question had an answer in its passage, so the model never had a reason
+# to refuse, and its probabilities only compare places with each other. It points at the place that looks most like an
+# answer. Data: questions without an answer, as in SQuAD 2.0. Loss: their gold place is [CLS], so start and end of [CLS]
+# take part in the softmax and learn to win. Decoding: the score of [CLS], s_null plus tau, competes with the best span;
+# tau is chosen on the validation set for the best F1.
 # === BEGIN MARK SCHEME ===
 # One point: an argmax over spans always gives one; all training questions had answers; scores compare places alone.
 # One point: all three of data (unanswerable questions), loss ([CLS] as their place) and decoding (s_null + tau). Half a

@@ -1222,18 +1222,18 @@ print(*SeedTable(one_head, phases.METRICS[0]).compared(phases.ONE_HEAD_PAIRS), s
 # %% [markdown] written="9.W1" points=2
 # ### BEGIN SOLUTION
 # One head gives no sentence of an earlier phase its library: the loss pushed the rows of old classes down, and the
-# encoder moved. "Head alone" is the row to compare with: it learns in sequence too, and its encoder does not move.
-# Own heads take away the choice between phases. They are compared with "each alone", which had nothing to forget;
-# what they miss was lost in the encoder or in rows that no longer fit it. A head fitted again asks what the encoder
-# still tells apart. It must be compared with the untouched encoder ("head alone"), which tells libraries apart
-# without having learned anything here: only what is above that was learned and kept. In the recorded runs nothing
-# above it is shown, and models that each learned one phase have hardly more. "All together" leaves more, so an
-# encoder can learn more; whether it was learned in sequence and lost, the runs do not tell. (With one's own runs it
-# may be otherwise.) Replay and adapters help one head. Replay costs stored sentences and longer steps; adapters
-# cost parameters for each phase and, for own heads, somebody who says which phase it is. L2-SP and EWC help at best
-# own heads, cost a strength that must be tuned, a copy of the weights and, for EWC, the Fisher information; they
-# also hold back what is new. "Shown" is what the comparisons call shown, in the recorded runs only replay and
-# adapters. At the rate that is best for one head they are worth about half as much.
+# encoder moved. "Head alone" is the row to compare with: it learns in sequence too, and its encoder does not move. With
+# own heads, the model does not have to choose between phases. They are compared with "each alone", which had nothing to
+# forget. What they lose was lost in the encoder or in rows that no longer fit it. A head fitted again shows which
+# libraries the encoder can still tell apart. It must be compared with the untouched encoder ("head alone"), which can
+# tell some apart without having learned anything here: only what exceeds that was learned and kept. In the recorded
+# runs no such excess is shown, and models that each learned one phase have hardly more. "All together" has more, so an
+# encoder can learn more. The runs do not show whether that was learned in sequence and then lost. (A student's own runs
+# may differ.) Replay and adapters help one head. Replay costs stored sentences and longer steps; adapters cost
+# parameters for each phase and, for own heads, somebody who says which phase it is. L2-SP and EWC help own heads at
+# best. They need a strength that must be tuned, a copy of the weights and, for EWC, the Fisher information; they also
+# slow the learning of new tasks. "Shown" means that the comparison says so: in the recorded runs it does only for
+# replay and adapters. At the rate that is best for one head, they are worth about half as much.
 # === BEGIN MARK SCHEME ===
 # One point: the three numbers are told apart (choice between phases and pushed rows; rows that no longer fit; what the
 # encoder tells apart), and the head fitted again is read against the untouched encoder. Any reading that follows from
@@ -1259,14 +1259,14 @@ print(*SeedTable(one_head, phases.METRICS[0]).compared(phases.ONE_HEAD_PAIRS), s
 # Right: tasks that share weights can harm each other, and each can be worse than alone. Wrong: nothing is forgotten.
 # Forgetting is a loss over time: a task was learned, its examples no longer come, and later training overwrites it. In
 # multi-task training the examples of all tasks come all the time; their gradients disagree in the same step (9.8), or
-# tasks compete for capacity and for their share of the batches (9.4). That is interference, or negative transfer.
-# To tell them apart: follow each task's accuracy over training. Forgetting rises first and falls when the task's
-# examples stop coming (R of 9.2: best minus end). With interference it never gets as high as alone, and does not fall.
-# Compare with a model of that task alone, of the same size and with as many steps, over seeds ("each alone").
-# Benefits: the encoder learns from the data of all tasks, which helps most where a task has few examples; it must serve
-# all of them, which makes it harder to fit what is peculiar to one training set (regularisation); and one model is
-# stored and run in the place of several. The recorded runs show none of them: with many sentences together is behind,
-# with few it is ahead, and neither difference is shown.
+# tasks compete for capacity and for their share of the batches (9.4). That is interference, or negative transfer. To
+# tell them apart, follow each task's accuracy over training. With forgetting, it rises first and falls when the task's
+# examples stop coming (R of 9.2: best minus end). With interference, it never gets as high as for the task alone, and
+# it does not fall. Compare with a model of that task alone, of the same size and with as many steps, over seeds ("each
+# alone"). Benefits: the encoder learns from the data of all tasks, which helps most where a task has few examples; it
+# must serve all of them, which makes it harder to fit the peculiarities of one training set (regularisation); and one
+# model is stored and run instead of several. The recorded runs show none of these benefits: with many sentences
+# "together" is behind, with few it is ahead, and neither difference is shown.
 # === BEGIN MARK SCHEME ===
 # One point: forgetting needs a sequence (examples that no longer come); the right word is interference or negative
 # transfer; and a measurement that separates them: a curve or matrix over time against one task alone. Half a point if

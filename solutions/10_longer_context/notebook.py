@@ -1090,17 +1090,18 @@ plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), 
 # at i = P - 1 - mem_len: 15 for period 48 with memory 32, and for period 80 with memory 64; none without memory, as 31
 # < 47. Period 80, memory 32: two layers reach 2 * 32 + i, so from place 15 on layer 2 could read, in its memory, a
 # state of the segment before, which had looked back when it was computed. But the memory is detached. The loss of this
-# segment sends no gradient into how old states were made, and the old segment had no use for carrying along a token
-# that far back: its own loss does not ask for it. Nobody teaches layer 1 to carry. The two recorded arms show it: with
-# as many segments, as many steps and the same rate, period 80 stays at guessing where the memory is detached, and falls
-# from place 15 on where gradients cross segments. More layers have more reach and the same gap: no gradient crosses.
-# What would help: a longer memory (one look is enough), longer segments, or training through some segments without
-# detaching (truncated further back), at its price in memory; or a loss that rewards carrying.
+# segment sends no gradient to the computation of the old states, and the old segment's own loss gives no reason to keep
+# a token from that far back. So nothing teaches layer 1 to pass it on. The two recorded arms show it: with as many
+# segments, as many steps and the same rate, period 80 stays at guessing where the memory is detached, and falls from
+# place 15 on where gradients cross segments. More layers have more reach and the same gap: no gradient crosses. What
+# would help: a longer memory (one look is enough), longer segments, or training through some segments without detaching
+# (truncated further back), at its price in memory; or a loss that rewards carrying.
 # === BEGIN MARK SCHEME ===
 # One point: the step's place follows from one look, mem_len + i >= P - 1, with the right places.
-# One point: reach is there but gradients do not cross segments, so the lower layer is not taught to carry (half a
-# point); the arm in which they cross, all else equal, is named as what shows it, or one remedy is named and that more
-# layers are none (half a point). Half a point off for "the model is too small" or "too few steps" without the gradient.
+# One point: the reach is sufficient, but gradients do not cross segments, so the lower layer is not taught to pass the
+# token on (half a point); the arm in which they cross, all else equal, is named as the evidence, or a remedy is named,
+# and it is said that more layers are not one (half a point). Half a point off for "the model is too small" or "too few
+# steps" without the gradient.
 # === END MARK SCHEME ===
 # ### END SOLUTION
 
@@ -1112,12 +1113,12 @@ plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), 
 # %% [markdown] written="10.W2" points=2
 # ### BEGIN SOLUTION
 # BERT: log p(New | is a city) + log p(York | is a city): both are hidden, and each is predicted without the other.
-# XLNet: log p(York | is a city) + log p(New | York is a city): as a product, an exact probability of both. BERT's loses
-# the dependency between what is hidden: it takes New and York for independent given the rest. It also reads [MASK],
-# which no later text has. XLNet pays with a second stream (about twice the work of a layer for what is asked), with
-# orders that are hard: early ones are predicted from next to nothing, which is why only the last of each order are
-# asked (K = 6: a sixth), so fewer targets a text; and the positions that are asked must be told to the model. One order
-# is one of T! factorizations; the expectation over them is only sampled.
+# XLNet: log p(York | is a city) + log p(New | York is a city): as a product, an exact probability of both. BERT's
+# objective loses the dependency between hidden tokens: it treats New and York as independent given the rest. It also
+# reads [MASK], which no later text has. XLNet pays with a second stream (about twice the work of a layer for the
+# predicted tokens). Many orders are hard: early tokens are predicted from next to nothing. Therefore only the last
+# tokens of each order are predicted (K = 6: a sixth), so a text has fewer targets. And the model must be given the
+# positions of the predicted tokens. One order is one of T! factorizations; the expectation over them is only sampled.
 # === BEGIN MARK SCHEME ===
 # One point: both sums are right, XLNet's with York before New.
 # Half a point: BERT's independence of what is hidden is named.

@@ -951,18 +951,18 @@ print(*objectives.compared(recorded), sep="\n\n")
 # %% [markdown] written="11.W1" points=2
 # ### BEGIN SOLUTION
 # The row trained on NSP: good at NSP, and at SOP no better than a coin. The pairs of SOP are of one document, right and
-# wrong ones alike, so topic says nothing about them; a head that fails there and is good at NSP used what only NSP's
-# wrong pairs have, another topic. That it learned something is shown by its NSP accuracy, well above one half.
-# The row trained on SOP: above one half at SOP, so order can be read from these vectors, though not well; at NSP only
-# a little above a coin. If SOP contained NSP (who knows the order must know that two sentences belong together), it
-# would be good at both; in ALBERT's table it is far above a coin at NSP too. Here the head never met
-# sentences of two topics in training, so it never had to compare topics; frozen vectors let it do nothing else.
+# wrong ones alike, so topic says nothing about them; a head that fails there and is good at NSP used the one thing that
+# only NSP's wrong pairs have, another topic. That it learned something is shown by its NSP accuracy, well above one
+# half. The row trained on SOP: above one half at SOP, so order can be read from these vectors, though not well; at NSP
+# only a little above a coin. If SOP contained NSP (a model that knows the order must know that two sentences belong
+# together), it would be good at both; in ALBERT's table it is far above a coin at NSP too. Here the head never saw
+# sentences of two topics in training, so it never had to compare topics, and frozen vectors let it learn nothing else.
 # A diagonal entry at one half would mean that nothing was learned; then the other entry of its row says nothing.
 # === BEGIN MARK SCHEME ===
 # One point: the NSP row, high at NSP and at chance at SOP, because SOP's pairs have the same topic on both sides.
-# One point: the SOP row with its numbers; that it is not what the paper finds, with a reason (frozen vectors, or no
-# wrong topics in training); the diagonal rules out that nothing was learned.
-# Half a point off for "NSP is easier" without what it is about.
+# One point: the SOP row with its numbers; the answer says that the paper finds something else, with a reason (frozen
+# vectors, or no wrong topics in training), and that the diagonal rules out that nothing was learned.
+# Half a point off for "NSP is easier" without saying what makes it easier.
 # === END MARK SCHEME ===
 # ### END SOLUTION
 
@@ -974,18 +974,17 @@ print(*objectives.compared(recorded), sep="\n\n")
 
 # %% [markdown] written="11.W2" points=2
 # ### BEGIN SOLUTION
-# For example ALBERT: that predicting the order of segments makes a better encoder for tasks of several sentences than
-# NSP does. Three arms, pretrained alike (same text, steps, batches, model, masks) but for their second loss: none, NSP,
-# SOP. Each is pretrained with several seeds, since a difference between two single pretrained models may be luck, and
-# each model is fine-tuned several times on RACE and on MNLI, with rates chosen on held-out data for each arm. With the
-# spread of my table as a first guess the formula of exercise 5.9 says how many seeds show a difference of one point.
-# Against the claim: an interval for SOP minus NSP, over seeds and examples, that lies below the gain which the paper
-# reports (its table 5), and more so one that contains 0. My own arms are heads on frozen vectors of single sentences:
-# there the objective shapes nothing but the head. The paper's arms train a whole model for many steps on far more
-# text.
-# Masks: static with ten copies, static with one, dynamic, at several sizes of the text; fine-tuned on SQuAD and MNLI.
-# Translations: with and without pairs of real sentences, equally many tokens; a task learned in one language, XNLI,
-# tested in the other.
+# For example ALBERT claims that predicting the order of segments makes a better encoder for tasks with several
+# sentences than NSP does. Three arms are pretrained in the same way (same text, steps, batches, model, masks) and
+# differ only in the second loss: none, NSP or SOP. Each is pretrained with several seeds, since a difference between
+# two single pretrained models may be luck, and each model is fine-tuned several times on RACE and on MNLI, with rates
+# chosen on held-out data for each arm. With the spread of my table as a first guess the formula of exercise 5.9 says
+# how many seeds show a difference of one point. Evidence against the claim would be an interval for SOP minus NSP, over
+# seeds and examples, that is below the gain in the paper (its table 5), and more so one that contains 0. My own arms
+# are heads on frozen vectors of single sentences: there the objective trains nothing but the head. The paper's arms
+# train a whole model for many steps on far more text. Masks: static with ten copies, static with one, dynamic, at
+# several sizes of the text; fine-tuned on SQuAD and MNLI. Translations: with and without pairs of real sentences,
+# equally many tokens; a task learned in one language, XNLI, tested in the other.
 # === BEGIN MARK SCHEME ===
 # One point: arms that differ in the objective alone, a downstream task that fits the claim (tasks of several sentences,
 # another language, fine-tuning), and an outcome that would count against it.

@@ -952,13 +952,14 @@ print(*SeedTable(recorded, arms.METRICS[0]).compared(arms.questions(recorded)), 
 # Narrow table: smaller on disk and in memory (table, gradients, optimizer); hardly faster, as a lookup is not a product
 # (the output layer is: it is faster where scores are computed, V E instead of V d). Shared layers: smaller on disk; in
 # training, weights, gradients and optimizer shrink, while the states of all passes are kept; not faster, as every pass
-# is computed (my times: six layers and one layer six times are alike). Mask: on disk only if zeros are stored as
-# such, with their places; no less memory in training (weights, mask, gradients and averages are as large as
-# before); not faster with dense products. Small taught model: smaller, less memory, and faster, since there are fewer
-# products (two layers: a third of the time of six); training costs the teacher's passes on top. But the student of 12.8
-# has fewer numbers than its teacher and is slower: that teacher only adds up word vectors. Times have to be measured.
+# is computed (my times: six layers take as long as one layer six times). Mask: smaller on disk only if the remaining
+# weights are stored with their places, without the zeros; no less memory in training (weights, mask, gradients and
+# averages are as large as before); not faster with dense products. Small taught model: smaller, needs less memory, and
+# is faster, since there are fewer products (two layers take a third of the time of six); training also costs the
+# teacher's passes. But the student of 12.8 has fewer parameters than its teacher and is slower, since that teacher only
+# adds up word vectors. Times have to be measured.
 # === BEGIN MARK SCHEME ===
-# One point: which are smaller on disk, and that a mask is so only with another way to store it.
+# One point: which are smaller on disk, and that a mask makes a model smaller only if it is stored in another way.
 # One point: only a model with fewer products is much faster, with measured times (of any of the small models).
 # Half a point off for "fewer parameters are faster".
 # === END MARK SCHEME ===
@@ -971,13 +972,13 @@ print(*SeedTable(recorded, arms.METRICS[0]).compared(arms.questions(recorded)), 
 
 # %% [markdown] written="12.W2" points=2
 # ### BEGIN SOLUTION
-# A hard label names one class. A soft one also says how sure the teacher is, and which other classes are like it: an
-# ambiguous sentence pulls the student less, and a wrong guess of the teacher is mostly one with a low probability, so
-# that it does less harm than the same guess as a hard label. The table shows it between "hard labels" and "soft
-# labels": the same teacher, sentences, steps and student; only the kind of label differs. Between "own labels" and
-# "soft labels" the sentences differ too: 300 with true labels against all of them without. There both count, more text
-# and softer labels; "hard labels" separates them. No difference is to be expected where the teacher is sure and right
-# of everything, as for lookups, or where the student sees so few sentences that it learns them all by heart.
+# A hard label names one class. A soft label also says how sure the teacher is, and which other classes are similar. An
+# ambiguous sentence changes the student less. A wrong guess of the teacher mostly has a low probability, so it does
+# less harm than the same guess as a hard label. The table shows it between "hard labels" and "soft labels": the same
+# teacher, sentences, steps and student; only the kind of label differs. Between "own labels" and "soft labels" the
+# sentences differ too: 300 with true labels against all of them without. There two things differ, the amount of text
+# and the softness of labels; "hard labels" separates them. No difference is to be expected where the teacher is sure
+# and right about everything, as for lookups, or where the student sees so few sentences that it memorises them all.
 # === BEGIN MARK SCHEME ===
 # One point: what soft labels carry (similar classes, certainty), and the pair hard against soft as its evidence, or
 # "my runs do not show it" where they do not. One point: own against soft differs in the sentences too (or in how often

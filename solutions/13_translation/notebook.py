@@ -974,15 +974,15 @@ for languages, scores in arms.FUSED_BLEU.items():
 # %% [markdown] written="13.W1" points=2
 # ### BEGIN SOLUTION
 # The two cut a sentence differently: BERT into pieces of its own vocabulary, with [CLS] and [SEP], the translator into
-# its own tokens. The numbers differ, so there is no vector to add to the third token; and the widths and what the
-# coordinates mean differ too. Attention needs neither equal lengths nor a known alignment: it learns which pieces each
-# token reads, through maps of its own. The queries come from the layer since its output needs one row for each of the
-# layer's tokens, to be averaged with self-attention and added to x. With queries from BERT, there would be a row for
-# each piece (an error, or worse, where lengths agree by accident: rows that belong to other tokens), and the values
-# would again be the layer's own: nothing that BERT knows would come in but through the weights.
+# its own tokens. The numbers of tokens differ, so there is no BERT vector that belongs to the third token. The widths
+# and the meaning of the coordinates differ too. Attention needs neither equal lengths nor a known alignment: through
+# its own maps it learns which pieces each token reads. The queries come from the layer since its output needs one row
+# for each of the layer's tokens, to be averaged with self-attention and added to x. With queries from BERT, there would
+# be a row for each piece: an error, or, if the lengths happen to agree, rows that belong to other tokens. And the
+# values would again be the layer's own, so BERT's knowledge would enter only through the weights.
 # === BEGIN MARK SCHEME ===
-# One point: other tokens, so another length and no alignment (other widths alone: half a point).
-# One point: the output has a row for each query, so queries are the layer's; keys and values are what is read.
+# One point: the tokens differ, so lengths differ and there is no alignment (different widths alone: half a point).
+# One point: the output has a row for each query, so queries are the layer's; keys and values come from what is read.
 # === END MARK SCHEME ===
 # ### END SOLUTION
 
@@ -992,15 +992,15 @@ for languages, scores in arms.FUSED_BLEU.items():
 
 # %% [markdown] written="13.W2" points=2
 # ### BEGIN SOLUTION
-# That no difference is shown, unless the intervals say otherwise: with three seeds the interval over seeds alone is
-# wide (t of 2 degrees of freedom is 4.3), and other sentences would move BLEU too. In the recorded table, beams with a
+# It shows no difference, unless the intervals say otherwise: with three seeds the interval over seeds alone is wide (t
+# with 2 degrees of freedom is 4.3), and other sentences would change BLEU too. In the recorded table, beams with a
 # penalty are more than two BLEU ahead of greedy search with few pairs, and that is not shown. Next: pair by seed and by
 # sentence (both systems on the same ones), draw both again, more seeds, and a larger test set; say beforehand what is
-# compared, and correct for the
-# number of comparisons; use the same tokens and the same BLEU for both; look at translations. One BLEU that is shown
-# may still matter to nobody.
+# compared, and correct for the number of comparisons; use the same tokens and the same BLEU for both; look at
+# translations. A difference of one BLEU that is shown may still be irrelevant.
 # === BEGIN MARK SCHEME ===
-# One point: not shown as it stands; both kinds of chance, seeds and sentences, with an interval of the own table.
+# One point: the difference is not shown so far; both kinds of chance, seeds and sentences, with an interval from the
+# student's own table.
 # One point: a plan that would settle it (paired, more seeds or sentences, decided beforehand, same tokenisation).
 # === END MARK SCHEME ===
 # ### END SOLUTION

@@ -953,15 +953,16 @@ interactive(expected, tokens_read=range(1, len(prompt) + 1))
 # %% [markdown] written="14.W1" points=2
 # ### BEGIN SOLUTION
 # The turned keys and the values of all tokens so far, for each layer and each head of keys and values. They may be kept
-# because attention is causal: what a token's key and value are depends on it and on the tokens before it, never on
-# those that come. A past query is used once, for the output of its own token, which is done; only new tokens ask. A
-# token takes 30 layers x 2 (key and value) x 3 heads x 64 x 4 bytes = 46,080 bytes, and three times that, 138,240, with
-# 9 heads. Without the cache each new token costs a pass over the whole text, so the work of a token grows with the
-# length (at least linearly), and tokens a second fall. With it a token costs one pass of one token, and only reading
-# the cache grows, which is small beside the weights at these lengths.
+# because attention is causal: a token's key and value depend on it and on the tokens before it, never on later ones. A
+# past query was used once, for the output of its own token, and is not needed again. A token takes 30 layers x 2 (key
+# and value) x 3 heads x 64 x 4 bytes = 46,080 bytes, and three times that, 138,240, with 9 heads. Without the cache
+# each new token costs a pass over the whole text, so the work of a token grows with the length (at least linearly), and
+# fewer tokens are written per second. With the cache each new token costs one pass of one token. Only the reading of
+# the cache grows, and that is small compared with the weights at these lengths.
 # === BEGIN MARK SCHEME ===
 # One point: keys and values of every layer; causal, so the past does not change; past queries are never asked again.
-# One point: 46,080 and 138,240 bytes (half), and the growing pass against the one token, with the own curve (half).
+# One point: 46,080 and 138,240 bytes (half), and the growing pass compared with one token, with the student's own curve
+# (half).
 # Half a point off if the cache is said to change the text or to save memory.
 # === END MARK SCHEME ===
 # ### END SOLUTION
@@ -973,17 +974,19 @@ interactive(expected, tokens_read=range(1, len(prompt) + 1))
 
 # %% [markdown] written="14.W2" points=2
 # ### BEGIN SOLUTION
-# For example: pairs for halves (the rotation mixes other columns than in training; position 0 is still right); gate and
-# up exchanged (same shapes, the SiLU on the wrong one); another theta or eps than in training (right at the first
-# positions, worse with the distance); heads repeated in the order 0 1 0 1 instead of 0 0 1 1 (queries ask the wrong
-# keys); the last norm left out; the head not tied; positions from 0 again with a cache. To find it: give both models
-# the same tokens in evaluation mode and float32, and compare the states after the embedding, after each block, then in
-# the first block that differs: norm, projections, turned queries and keys, attention output, mlp. The first difference
-# above rounding is the place. One token alone tells whether positions matter: if it agrees, look at rotation, mask and
-# cache. A random tiny configuration with unequal sizes does as well as the real one, and faster.
+# For example: pairs instead of halves (the rotation mixes other columns than in training; position 0 is still right);
+# gate and up exchanged (same shapes, the SiLU on the wrong one); another theta or eps than in training (right at the
+# first positions, worse with the distance); heads repeated in the order 0 1 0 1 instead of 0 0 1 1 (queries meet the
+# wrong keys); the last norm left out; the head not tied; positions that start at 0 again with a cache. To find it: give
+# both models the same tokens in evaluation mode and float32, and compare the states after the embedding, after each
+# block, then in the first block that differs: norm, projections, turned queries and keys, attention output, mlp. The
+# mistake is at the first difference above rounding. One token alone tells whether positions matter: if it agrees, look
+# at rotation, mask and cache. A tiny random configuration with unequal sizes shows it as well as the real one, and
+# faster.
 # === BEGIN MARK SCHEME ===
-# One point: three such mistakes that shapes and names do not show, each with what it changes (a third each).
-# One point: intermediate states compared with the library's, same tokens, evaluation mode, first place that differs.
+# One point: three mistakes that shapes and names do not reveal, each with its effect (a third each).
+# One point: compare intermediate states with the library's, with the same tokens, in evaluation mode, up to the first
+# place that differs.
 # Half a point for "read the code again" or for comparing texts only.
 # === END MARK SCHEME ===
 # ### END SOLUTION

@@ -815,18 +815,17 @@ tuning.picture(recorded, "anywhere", alt) if recorded else None
 
 # %% [markdown] written="15.W1" points=2
 # ### BEGIN SOLUTION
-# The form was learned in all three kinds: no answer was in brackets before, and nearly all are after, by LoRA and by
-# all weights. Sums and sorting: more answers are right too, also if brackets are not required. French: mostly the form.
-# Few names are right after tuning, and no name of the test was used for training: the model puts a wrong name into
-# brackets. The column "right anywhere" tells knowledge from form, since it asks for no form. Where it stays and "in
-# brackets" rises, only the form was learned. The control says the same without tuning: six examples in the prompt give
-# the form, and hardly a right answer. So the right sums and sorted numbers came with tuning. Whether a better prompt
-# would have shown that the model could calculate before is open: before, some sums were right where it wrote them out,
-# and others were cut after sixteen tokens.
-# Forgetting is a rise of the loss on other text: it rises more with LoRA than with all weights (my numbers: the rise of
-# each, and whether the comparison says that a difference is shown). It is not the last word, since the rates were
-# searched with one seed and for what is learned alone; and there is one rank, one choice of layers, few steps and one
-# model.
+# The form was learned in all three kinds: no answer was in brackets before tuning, and nearly all are afterwards, with
+# LoRA and with all weights. For sums and sorting, more answers are right too, even if brackets are not required. For
+# French, mostly the form was learned. Few names are right after tuning, and no name of the test was used for training:
+# the model puts a wrong name into brackets. The column "right anywhere" separates knowledge from form, since it
+# requires no form. Where it stays and "in brackets" rises, only the form was learned. The control shows the same
+# without tuning: six examples in the prompt give the form, but hardly a right answer. So the right sums and sorted
+# numbers came with tuning. Whether a better prompt would have shown that the model could calculate before is open:
+# before, some sums were right where it wrote them out, and others were cut after sixteen tokens. Forgetting is a rise
+# of the loss on other text: it rises more with LoRA than with all weights (my numbers: the rise of each, and whether
+# the comparison says that a difference is shown). That does not settle it: the rates were searched with one seed and
+# only for what is learned, and there is one rank, one choice of layers, few steps and one model.
 # === BEGIN MARK SCHEME ===
 # One point: the form is learned in all kinds, more sums and sorted rows are right, few French names are (half). "Right
 # anywhere" beside "in brackets", or the kinds in the figure, and the control tell form from knowledge, with own
