@@ -611,7 +611,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
     return total * bytes_per_number
 
 
-# %% wrong="3.4" name="the head of the classifier" says="The larger head belongs to the vocabulary"
+# %% wrong="3.4" name="the head of the classifier" says="The language model's head is the larger one"
 def language_model(V, D, L, layer, tied=False):
     return V * D + L * layer + (D + 1) * 2
 
@@ -700,7 +700,7 @@ def language_model(V, D, L, layer, tied=False):
     return sum(math.prod(shape) for shape in shapes)
 
 
-# %% wrong="3.5" name="the head of the language model" says="The larger head belongs to the vocabulary"
+# %% wrong="3.5" name="the head of the language model" says="The language model's head is the larger one"
 def classifier(V, D, L, layer, C, head_layers=1):
     return 2 * V * D + V + L * layer
 
@@ -1897,7 +1897,7 @@ def own_cache():
 # + return 2 * 2 * own.T * own.L * own.H * 64
 
 
-# %% wrong="3.12" name="one head" says="one head is kept"
+# %% wrong="3.12" name="one head" says="values of one head are kept"
 # - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
 # + return 2 * 2 * own.T * own.L * 64
 

@@ -508,7 +508,7 @@ def make_optimizer(model, peak):
 # + return peak * max(0, total - step) / total
 
 
-# %% wrong="5.3" of="in short" name="cosine decay" says="during decay the rate does not lie"
+# %% wrong="5.3" of="in short" name="cosine decay" says="during decay the rate is not on"
 # - return peak * max(0, total - step) / (total - warmup)
 # + return peak * 0.5 * (1 + np.cos(np.pi * min(1.0, (step - warmup) / (total - warmup))))
 

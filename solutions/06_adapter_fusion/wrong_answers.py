@@ -271,7 +271,7 @@ def train_only(model, parts):
 # + parameter.requires_grad = parameter.requires_grad and name in chosen
 
 
-# %% wrong="6.2" name="never freezes again" says="goes on moving"
+# %% wrong="6.2" name="never freezes again" says="still moves"
 def train_only(model, parts):
     chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
     every = {id(parameter): parameter for parameter in model.parameters()}

@@ -1201,7 +1201,7 @@ def allowed(languages, tlm):
 # - b = rng.choice(others)
 # + a, b = rng.choice(others), rng.choice(others)
 
-# %% wrong="11.7" name="a is drawn instead" says="is drawn"
+# %% wrong="11.7" name="a is drawn instead" says="Only b should be drawn"
 # - b = rng.choice(others)
 # + a = rng.choice(others)
 
