@@ -20,15 +20,15 @@
 # Then you take one line away, the mask, and watch the loss fall to almost nothing
 # while the model becomes useless. Knowing why is the point of the notebook.
 #
-# Work from top to bottom. Each exercise is checked on the spot and stands on its own: if one resists, go on and come
-# back. Grading asks a little more than the check that you see: other sizes and numbers, and what the text and the
-# docstrings promise at their edges. Tensors that your code makes belong on the device of those that it is given, so
-# that it runs on a GPU too. What your code is given, it never changes, and a result is new: who writes into it changes
-# no later one. A call leaves the session as it was: torch's default dtype, the recording of gradients and, unless the
-# exercise draws from them, the global random generators.
+# Work from top to bottom. Each exercise is checked on the spot and stands on its own: if you get stuck, continue with
+# the next one and come back later. Grading asks a little more than the check that you see: other sizes and numbers, and
+# the edge cases that the text and the docstrings mention. Tensors that your code makes belong on the device of those
+# that it is given, so that it runs on a GPU too. Your code never changes its arguments. Its results are new objects:
+# writing into one changes no later result. A call leaves the session as it was: torch's default dtype, the recording of
+# gradients and, unless the exercise draws from them, the global random generators.
 #
-# Functions of libraries that do all the work of an exercise are not allowed in it. Its docstring names them; models
-# of libraries such as `transformers` are among them everywhere.
+# Functions of libraries that do all the work of an exercise are not allowed in it. The exercise names them; models of
+# libraries such as `transformers` are never allowed.
 #
 # The exercises take about three hours and need no GPU; the experiment at the end takes a
 # few minutes on a processor, less on a GPU.
@@ -161,9 +161,9 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# Longer queries make sharper rows: at the left all six keys count nearly alike, at the right most
-# queries read one key and ignore the rest (weights above one half have one colour). That is what
-# would happen to wide vectors without the division, before anything had been learned.
+# Longer queries make sharper rows: on the left all six keys count nearly the same, on the right most queries read one
+# key and ignore the rest (weights above one half have one colour). Without the division, this would happen to wide
+# vectors before anything was learned.
 
 # %% [markdown]
 # ## 1.2 Do not look ahead
@@ -245,9 +245,8 @@ plots.heatmaps(
 # %% [markdown]
 # ## 1.3 Several heads
 #
-# One softmax makes one choice. To look for a verb and for a bracket at the same time,
-# a token needs two. So the width `d_model` is cut into `n_heads` slices of
-# $d_{head} = d_{model} / n_{heads}$, and each slice attends on its own:
+# One softmax gives one weighted mean. To follow a verb and a bracket at the same time, a token needs two. So the width
+# `d_model` is cut into `n_heads` slices of $d_{head} = d_{model} / n_{heads}$, and each slice attends on its own:
 #
 # $$\mathrm{head}_h = \mathrm{attention}(Q_h, K_h, V_h), \qquad
 # \mathrm{output} = [\mathrm{head}_1; \dots; \mathrm{head}_H]\, W_O^\top + b_O.$$
@@ -338,10 +337,9 @@ for n_heads in (1, 2, 6):
 # $$h = \mathrm{norm}_1(x + \mathrm{drop}(\mathrm{attention}(x))), \qquad
 # y = \mathrm{norm}_2(h + \mathrm{drop}(W_2\, \mathrm{drop}(\mathrm{relu}(W_1 h)))).$$
 #
-# The norm comes after the sum: **post-norm**, as in the original paper. Dropout acts in
-# four places: the three in the formula, and the attention weights. There
-# `nn.MultiheadAttention` does it for you; it equals your 1.3. Dropout alone depends on the mode:
-# the mask holds in training too.
+# The norm comes after the sum: **post-norm**, as in the original paper. Dropout acts in four places: the three in the
+# formula, and the attention weights. `nn.MultiheadAttention`, which equals your 1.3, drops attention weights for you.
+# Only dropout depends on the mode: the mask applies in training and in evaluation.
 
 # %% tags=["experiment"]
 block_diagrams.show("layer")
@@ -424,7 +422,7 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 # number. The first four belong to `SPECIAL`: start, padding, end and unknown. Words follow,
 # the most frequent first, until there are `max_size` entries.
 #
-# A sentence teaches as many lessons as it has words, and one more:
+# A sentence of $n$ words gives $n + 1$ pairs of input and target:
 #
 # | | | | | |
 # |---|---|---|---|---|
@@ -442,8 +440,8 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `collections.Counter` counts; its `most_common(n)` sorts. `dict.get(word, default)` does
-# not mind a missing word. `nn.utils.rnn.pad_sequence` fills short rows.
+# `collections.Counter` counts; its `most_common(n)` sorts. `dict.get(word, default)` returns the default for a missing
+# word. `nn.utils.rnn.pad_sequence` fills short rows.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -517,9 +515,10 @@ for name, rows in zip(("input ", "target"), make_batch(sentences, vocab, max_len
 # ## 1.6 The language model
 #
 # Embed, add positions, run layers, and give every word a score. `add_positions` marks each position with a fixed random
-# pattern, with entries of size one; notebook 02 builds better ones. Embeddings should be as large, or one drowns the
-# other. But Adam moves all weights by similar steps, so entries of size one would hardly learn. Embeddings start with
-# the standard deviation $1/\sqrt{d_{model}}$, like a linear map's weights, and are multiplied:
+# pattern, with entries of size one; notebook 02 builds better ones. Embeddings should be equally large, or one hides
+# the other. But Adam's steps have about the same size for all weights, so entries of size one would hardly change. So
+# embeddings start with the standard deviation $1/\sqrt{d_{model}}$, like the weights of a linear map, and are
+# multiplied:
 #
 # $$x_0 = \mathrm{positions}(\sqrt{d_{model}}\; E[\mathrm{tokens}]), \qquad
 # x_l = \mathrm{layer}_l(x_{l-1}, M), \qquad \mathrm{logits} = \mathrm{head}(x_L).$$
@@ -612,15 +611,14 @@ print(f"{sum(part.numel() for part in lab.parameters()):,} parameters")
 # %% [markdown]
 # ## 1.7 How surprised is it?
 #
-# At each position the model gives each of $V$ words a probability. The loss is the mean
-# surprise at the word that came, in nats; its exponential, the **perplexity**, says between
-# how many words the model hesitates.
+# At each position the model gives each of $V$ words a probability. The loss is the mean surprise at the word that came,
+# in nats; its exponential, the **perplexity**, can be read as the number of equally likely words among which the model
+# is choosing.
 #
 # $$\mathrm{loss} = -\frac{1}{N} \sum_{\mathrm{target} \ne \mathrm{pad}} \log p(\mathrm{target}),
 # \qquad \mathrm{perplexity} = e^{\mathrm{loss}}.$$
 #
-# $N$ counts the targets that are not padding: a model that is praised for predicting
-# padding looks better than it is.
+# $N$ counts the targets that are not padding: if padding counted, the model would look better than it is.
 #
 # **Predict first.** A model that gives all $V$ words the same probability: what is its
 # perplexity?
@@ -685,9 +683,8 @@ for bonus in (0, 2, 4, 8):
     print(f"logit of the right word {bonus} above the rest: loss {loss:.2f}, perplexity {perplexity(loss):.1f}")
 
 # %% [markdown]
-# All logits equal: the perplexity is the size of the vocabulary, here the number of
-# classes in the cell above. Guessing costs $\log V$ nats. An untrained model starts a little above
-# that: its logits differ, and for no reason.
+# All logits equal: the perplexity is the size of the vocabulary, here the number of classes in the cell above. Guessing
+# costs $\log V$ nats. An untrained model starts a little above that, because its logits differ at random.
 
 # %% [markdown]
 # ## 1.8 Training
@@ -890,10 +887,10 @@ interactive(
 # %% [markdown]
 # ## 1.10 Better than counting?
 #
-# A perplexity says little by itself: is the model better than one that only counts? The
-# **unigram** model knows how often each token $w$ comes, $c(w)$ times in $N$. The **bigram** model
-# knows how often $w$ follows a token $v$, $c(v, w)$ times in $c(v)$. Most pairs never
-# come, and a single zero would make the perplexity infinite. So counts are **smoothed**:
+# A perplexity says little by itself: is the model better than one that only counts? The **unigram** model knows how
+# often each token $w$ occurs, $c(w)$ times in $N$. The **bigram** model knows how often $w$ follows a token $v$,
+# $c(v, w)$ times in $c(v)$. Most pairs never occur, and a single zero would make the perplexity infinite. So counts are
+# **smoothed**:
 #
 # $$p(w) = \frac{c(w) + 1}{N + V}, \qquad p(w \mid v) = \frac{c(v, w) + a\, p(w)}{c(v) + a}.$$
 #
@@ -912,7 +909,7 @@ interactive(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `counts[targets] += 1` adds one to each token that is there, however often it is there.
+# `counts[targets] += 1` adds only one to each token, however often it occurs.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -985,16 +982,15 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# Without any training, counting pairs gets as low as the model of 1.8. After a token that it has never
-# seen, the bigram model says what the unigram model says. On real text you will see what is left to learn.
+# Without any training, counting pairs gets as low as the model of 1.8. After a token that it has never seen, the bigram
+# model predicts the same as the unigram model. On real text you will see what is left to learn.
 
 # %% [markdown]
 # ## Experiment: pretraining, with and without the mask
 #
-# The text is documentation: sentences from the docstrings of Python and of the
-# libraries installed here, in lower case, words and signs apart. `COURSE_PROFILE`
-# decides the size: `smoke` (seconds), `cpu` (minutes) or `gpu`. The validation
-# sentences come from other source files than the training sentences.
+# The text is documentation: sentences from the docstrings of Python and of the libraries installed here, in lower case,
+# with words and punctuation separated. `COURSE_PROFILE` decides the size: `smoke` (seconds), `cpu` (minutes) or `gpu`.
+# The validation sentences come from other source files than the training sentences.
 #
 # <!-- box: size gpu -->
 
@@ -1011,11 +1007,11 @@ print(f"{profiles.name()} on {device}: {len(train)} sentences to train on, {len(
 print(*train[:3], sep="\n")
 
 # %% [markdown]
-# If tokens are words, each word that is not among the most frequent ones becomes `<unk>`, and a model that has
-# read `<unk>` writes it. **Sub-words** end that. Byte-pair encoding (Sennrich et al. 2016) begins with letters and
-# joins the two neighbours that stand together most often, again and again, until the vocabulary is full. `Subwords`
-# learns the pieces from the training sentences, with the tokenizers library; it has the methods of your
-# `Vocabulary`, so your `make_batch` works with both. A piece with the mark `▁` begins a word.
+# If tokens are words, each word that is not among the most frequent ones becomes `<unk>`, and a model that has read
+# `<unk>` also writes it. **Sub-words** avoid that. Byte-pair encoding (Sennrich et al. 2016) begins with letters and
+# joins the most frequent pair of neighbours, again and again, until the vocabulary is full. `Subwords` learns the
+# pieces from the training sentences, with the tokenizers library; it has the methods of your `Vocabulary`, so your
+# `make_batch` works with both. A piece that starts with `▁` begins a word.
 
 # %% tags=["experiment"]
 vocab = subwords.Subwords(train, size["tokens"], SPECIAL)
@@ -1091,13 +1087,13 @@ plots.curves(
 )
 
 # %% [markdown]
-# At size `smoke` counting pairs wins: the text is too short for a Transformer to learn more from it. At size `cpu`
-# the Transformer passes the bigram model, because it reads more than the last token. Where the training loss goes on
-# falling and the validation loss does not, the model learns its sentences by heart. A perplexity is per token: it
-# compares only models that have the same tokens.
+# At size `smoke` counting pairs wins: the text is too short for a Transformer to learn more from it. At size `cpu` the
+# Transformer passes the bigram model, because it reads more than the last token. Where the training loss keeps falling
+# and the validation loss does not, the model memorises its sentences. A perplexity is per token, so it compares only
+# models with the same tokens.
 #
-# Let both models write. Greedy text repeats the phrases that documentation repeats; what is drawn is livelier,
-# and less often grammatical.
+# Let both models write. Greedy text repeats the phrases that documentation repeats; sampled text is livelier, and less
+# often grammatical.
 
 # %% tags=["experiment"]
 torch.manual_seed(0)
@@ -1108,8 +1104,8 @@ for start in ("return the", "this function", "if the"):
     print("drawn: ", vocab.decode(generate(model, prompt, 20, temperature=0.8, top_k=20)[1:]), end="\n\n")
 
 # %% [markdown]
-# What do the heads look at? One row per query. Nothing above the diagonal, and often a
-# head that reads the token itself or the one before.
+# What do the heads look at? One row per query. There is nothing above the diagonal, and often a head reads the token
+# itself or the previous one.
 
 # %% tags=["experiment"]
 sentence = min(valid, key=lambda text: abs(len(vocab.encode(text)) - 9))
@@ -1161,8 +1157,8 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# The loss is as low on sentences that the model has never seen, so it is not memory. Look
-# where the bright cells are.
+# The loss is just as low on sentences that the model has never seen, so it did not memorise them. Look at where the
+# bright cells are.
 #
 # **Question 1.W1** (2 points). In four to eight sentences: why does a language model need the mask
 # in training? What did the model without it learn, and what in your curves, maps and

@@ -13,20 +13,18 @@
 # %% [markdown]
 # # 2. Where a word stands
 #
-# Attention reads a bag of words. Shuffle the tokens, and every token still gets the same
-# answer. So *dog bites man* and *man bites dog* are one sentence, until somebody writes
-# on each word where it stands.
+# Without positions, attention treats a sentence as a bag of words: shuffle the tokens, and each token's output stays
+# the same. So *dog bites man* and *man bites dog* are the same sentence, until each word is marked with its position.
 #
-# There are many ways to write it. You build five: a fixed table, a learned one, a
-# rotation, a penalty on distance, and nothing at all. Then you train all five on short
-# texts and test them on longer ones. Not all survive.
+# There are many ways to mark it. You build five: a fixed table, a learned one, a rotation, a penalty on distance, and
+# nothing at all. Then you train all five on short texts and test them on longer ones. Not all survive.
 #
-# Each exercise is checked on the spot and stands on its own: if one resists, go on and come back. In grading, private
-# checks ask the same with other sizes, positions, dtypes and modules, and try the limits that a docstring names. What
-# is given is never changed, and a result is new: nobody who writes into it changes a later one. A call leaves the
-# session as it was: torch's default dtype, the recording of gradients and, unless the exercise draws from them, the
-# global random generators. The exercises take about an hour and three quarters and need no GPU, but answers must run on
-# one: a tensor that you make beside an input belongs on the input's device.
+# Each exercise is checked on the spot and stands on its own: if you get stuck, continue with the next one and come back
+# later. In grading, private checks ask the same with other sizes, positions, dtypes and modules, and try the limits
+# that a docstring names. Your code never changes its arguments, and its results are new objects: writing into one
+# changes no later result. A call leaves the session as it was: torch's default dtype, the recording of gradients and,
+# unless the exercise draws from them, the global random generators. The exercises take about an hour and three quarters
+# and need no GPU, but answers must run on one: a tensor that you make beside an input belongs on the input's device.
 
 # %% tags=["setup"]
 
@@ -51,9 +49,9 @@ from utils.predictions import predict, reveal
 # %% [markdown]
 # ## 2.1 A clock with many hands
 #
-# A position needs a mark: the same in every sentence, a different one for each position, and
-# bounded, so that it does not drown the word it is added to. A clock does that with a few hands, fast and
-# slow. The Transformer writes each hand as a sine and a cosine:
+# A position needs a mark that is the same in every sentence, different for each position, and bounded, so that it does
+# not hide the word it is added to. A clock does that with a few hands, fast and slow. The Transformer represents each
+# hand by a sine and a cosine:
 #
 # $$PE_{t,\,2i} = \sin\!\left(\frac{t}{10000^{2i/d}}\right), \qquad
 # PE_{t,\,2i+1} = \cos\!\left(\frac{t}{10000^{2i/d}}\right).$$
@@ -122,15 +120,14 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# Row 0 is 0, 1, 0, 1 and so on. The left columns flicker, the right ones barely move:
-# seconds and hours.
+# Row 0 is 0, 1, 0, 1 and so on. The left columns change quickly, the right ones barely: they are the second and the
+# hour hands.
 
 # %% [markdown]
 # ## 2.2 A table is not a parameter
 #
-# A module can hold numbers in three ways. A **parameter** is trained. A **buffer** is not,
-# but moves with the module to a GPU or to another dtype. A plain attribute stays where it
-# was made, and one day meets a tensor that lies on another device.
+# A module can hold numbers in three ways. A **parameter** is trained. A **buffer** is not, but moves with the module to
+# a GPU or to another dtype. A plain attribute stays where it was made, and one day meets a tensor on another device.
 #
 # Your module adds row $t$ to position $t$ of every sequence, in training and in evaluation mode:
 #
@@ -156,8 +153,8 @@ plots.heatmaps(
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# when made: register the table. In `forward`: refuse if x has more positions than the table
-# has rows; else x plus as many rows as x has positions.
+# when made: register the table. In `forward`: refuse if x has more positions than the table has rows; otherwise x plus
+# as many rows as x has positions.
 # </details>
 
 
@@ -205,9 +202,8 @@ print("after .double():", fixed.double()(torch.zeros(1, 2, 6, dtype=torch.float6
 #
 # $$f(x_\pi) = f(x)_\pi.$$
 #
-# Such a module cannot know where a token stands. The gap is the largest absolute
-# difference between the sides. Measure it in evaluation mode, without gradients, and leave
-# the mode as you found it.
+# Such a module cannot know a token's position. The gap is the largest absolute difference between the two sides.
+# Measure it in evaluation mode, without gradients, and leave the mode as you found it.
 #
 # **Predict first.** Which encoder layers have a gap: a bare one, one behind a table, one
 # with a causal mask?
@@ -222,8 +218,7 @@ print("after .double():", fixed.double()(torch.zeros(1, 2, 6, dtype=torch.float6
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Comparing $f(x_\pi)$ with $f(x)$ asks for something else: that the result stays put
-# although the tokens moved.
+# Comparing $f(x_\pi)$ with $f(x)$ tests something else: that the result does not change although the tokens moved.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -276,15 +271,14 @@ for name, module in {"bare": bare, "with a table": marked, "with a causal mask":
     print(f"{name}: {equivariance_gap(module, x, order):.6f}")
 
 # %% [markdown]
-# The bare layer is blind to order. Under the mask the first token reads one and the last
-# reads all: order leaks in.
+# The bare layer is blind to order. With the mask, the first token reads one token and the last reads all: that reveals
+# the order.
 
 # %% [markdown]
 # ## 2.4 A step is a turn
 #
-# Why sines *and* cosines? Because two numbers say where a hand points, and a hand moves on
-# by $k$ hours in the same way whatever the hour was. So there is one matrix for each
-# distance, and it serves all positions:
+# Why sines *and* cosines? Two numbers say where a hand points, and a hand moves by $k$ hours in the same way from every
+# hour. So there is one matrix for each distance, and it works at all positions:
 #
 # $$PE_{t+k} = R(k)\, PE_t \quad\text{for every } t.$$
 #
@@ -354,13 +348,13 @@ plots.heatmaps(
 # %% [markdown]
 # ## 2.5 Let it learn
 #
-# GPT and BERT do without trigonometry: each position has a row of parameters, and training
-# writes into it. ([Shaw and others](https://arxiv.org/abs/1803.02155) learn distances instead.)
+# GPT and BERT do without trigonometry: each position has a row of parameters, which is trained. ([Shaw and
+# others](https://arxiv.org/abs/1803.02155) learn distances instead.)
 #
 # $$y_{b,t} = x_{b,t} + W_t.$$
 #
-# A row learns only from texts that reach its position. Beyond the last row there is nothing:
-# say so with a `ValueError`. Rows start small, normal with standard deviation 0.02 as in BERT.
+# A row learns only from texts that reach its position. Positions beyond the last row have none: raise a `ValueError`.
+# Rows start small, normal with standard deviation 0.02 as in BERT.
 #
 # **Predict first.** Before training, are neighbouring rows more alike than distant ones?
 # In the sinusoidal table they are.
@@ -426,8 +420,8 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# In a fresh table, row 3 is no more like row 4 than like the last row. Whatever the table knows
-# of nearness at the end, it has learned from text.
+# In a fresh table, row 3 is no more like row 4 than like the last row. Whatever the trained table knows about nearness,
+# it has learned from text.
 
 # %% [markdown]
 # ## 2.6 Turn the queries and keys
@@ -440,9 +434,9 @@ plots.heatmaps(
 # \begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix},
 # \qquad \theta = \frac{t}{10000^{2i/d}}.$$
 #
-# A scalar product keeps only the difference of two turns. `start` is the position of the first token: a model that
-# generates text keeps the keys of past tokens as they are, and turns only the new ones. ([Su and
-# others](https://arxiv.org/abs/2104.09864), section 3.)
+# The dot product of two rotated vectors depends only on the difference of their angles. `start` is the position of the
+# first token: a model that generates text keeps the keys of past tokens as they are, and turns only the new ones. ([Su
+# and others](https://arxiv.org/abs/2104.09864), section 3.)
 #
 # **Predict first.** Move query and key by the same number of positions. What happens to their
 # score?
@@ -514,8 +508,8 @@ plots.curves(
 )
 
 # %% [markdown]
-# The two curves are one: the score depends on the distance, and no longer on the positions. The
-# fast pairs come round again, so it falls in waves.
+# The two curves coincide: the score depends on the distance, not on the positions. The fast pairs make full turns, so
+# it falls in waves.
 #
 # **Play.** Move both sliders by the same number of steps. What turns, and what stays?
 
@@ -536,8 +530,8 @@ interactive(turned, query_position=range(6), key_position=range(6), start={"quer
 # %% [markdown]
 # ## 2.7 Just a penalty
 #
-# ALiBi adds nothing and turns nothing. It takes a little off each score, in proportion to
-# the distance, with a slope for each head:
+# ALiBi adds nothing to the tokens and turns nothing. It lowers each score in proportion to the distance, with a slope
+# for each head:
 #
 # $$B_{h,i,j} = \begin{cases} -m_h\,(i - j) & j \le i \\ -\infty & j > i, \end{cases}
 # \qquad m_h = 2^{-8h/n}, \quad h = 1, \dots, n.$$
@@ -609,8 +603,8 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# Head 1 reads the last few tokens, head 4 takes nearly an even mean of the past. The slopes are
-# not learned: no head chooses how far it sees.
+# Head 1 reads the last few tokens, head 4 takes nearly an even mean of the past. The slopes are not learned, so no head
+# can choose how far it sees.
 
 # %% [markdown]
 # **Question 2.W1** (2 points). In four to six sentences: why must information about order be
@@ -664,10 +658,10 @@ plots.heatmaps(
 # %% [markdown]
 # ### What recurrence costs
 #
-# A recurrent network has order for nothing. Is it slower for that? Below is one training step of an LSTM and of a
-# Transformer layer of the same width, with nearly as many parameters: milliseconds of **one** core, and the megabytes
-# that the forward pass keeps for the backward pass. The measurements came with the course; the last line is this
-# machine's. **Predict first.** Texts become twice as long: what happens to each of the four numbers?
+# A recurrent network gets order for free. Is it slower? Below is one training step of an LSTM and of a Transformer
+# layer of the same width, with nearly as many parameters: milliseconds of **one** core, and the megabytes that the
+# forward pass keeps for the backward pass. The measurements came with the course; the last line was measured on this
+# machine. **Predict first.** Texts become twice as long: what happens to each of the four numbers?
 
 # %% tags=["experiment"]
 print("Vaswani et al. (2017), table 1, a layer:", recurrence.TABLE_1)
@@ -683,24 +677,23 @@ print("here, the shortest texts:", {kind: f"{1000 * row['seconds']:.1f} ms" for 
 # %% [markdown]
 # On one core the LSTM is faster at every length. Its time and memory double with the text; attention's grow faster,
 # because it weighs every pair of tokens. It keeps less than the LSTM for short texts, and more for long ones. So a
-# recurrent network does not do more work. It does its work in steps that wait for each other, as many as there are
-# tokens, and attention reads all tokens at once. That is worth something where much is computed at the same time: on a
-# GPU, which was not measured here. The other price of recurrence is the way from one end of the text to the other,
-# which is as long as the text (the last column of the paper's table).
+# recurrent network does not do more work. But it works in as many steps as there are tokens, and each step waits for
+# the previous one. Attention reads all tokens at once. That helps where much is computed in parallel: on a GPU, which
+# was not measured here. The other price of recurrence is the length of the path from one end of the text to the other
+# (the last column of the paper's table).
 
 # %% [markdown]
 # ## Experiment: trained on short texts, tested on longer ones
 #
-# Five small causal models learn to guess the next character of Python's documentation.
-# They differ in one thing: how they know where a character stands. In training they see
-# windows of 32 characters. In the test they guess the *same* 16 characters with 32, 64 and
-# 128 characters in sight. More to read should help, and should never hurt.
+# Five small causal models learn to guess the next character of Python's documentation. They differ in one thing: how
+# they know the position of a character. In training they see windows of 32 characters. In the test they guess the
+# *same* 16 characters with 32, 64 and 128 characters in sight. More to read should help, and should never hurt.
 #
 # <!-- box: size gpu -->
 #
-# **Predict first.** Order the five by their loss at length 32, and again at 128. Which
-# will get worse when they see more, and which one least? The learned table has rows for 128 positions
-# here, of which training touches the first 32.
+# **Predict first.** Order the five by their loss at length 32, and again at 128. Which of them will get worse when they
+# see more, and which one the least? The learned table has rows for 128 positions here, but only the first 32 are
+# trained.
 
 # %% tags=["experiment"]
 predict("2.E1", "c", a="the one without positions", b="rotary", c="ALiBi", d="the learned table")

@@ -13,22 +13,20 @@
 # %% [markdown]
 # # 3. Where the parameters sit
 #
-# How large is a model? One number never says why. Here you write the closed form of
-# every part, from the embedding to BERT with adapters, and each is checked against what
-# torch, transformers and adapters really build.
+# How large is a model? A single number does not explain itself. Here you write a formula for every part, from the
+# embedding to BERT with adapters, and each is checked against what torch, transformers and adapters really build.
 #
-# Letters, here and below: `V` tokens in the vocabulary, `D` the width of the model, `F`
-# the width inside the feed-forward part, `L` layers, `H` heads, `C` classes. One model comes
-# back again and again: that of the lab exercise from which this course grew. The lab's language
-# model has `V` = 50,001, `D` = `F` = 200, `L` = 4 and `H` = 2.
+# Letters, here and below: `V` tokens in the vocabulary, `D` the width of the model, `F` the width inside the
+# feed-forward part, `L` layers, `H` heads, `C` classes. One model comes up again and again: that of the lab exercise
+# from which this course grew. The lab's language model has `V` = 50,001, `D` = `F` = 200, `L` = 4 and `H` = 2.
 #
-# Write formulas, not modules: an answer may not build the part and ask it, nor use torch's counters. In a cell of your
-# own you may test yourself with both. Every count is a whole number: an int, or a tensor or a NumPy number that holds
-# one, and never a float. Each exercise stands on its own, and most are one line. In grading, private checks ask for
-# other sizes, down to 1, and for the limits that a docstring names. What is given is never changed, and a result is
-# new, even where nothing is left to compute. A call leaves the session as it was: torch's default dtype, the recording
-# of gradients and, unless the exercise draws from them, the global random generators. Together the exercises take about
-# three hours and need no GPU; the measurements at the end take a minute.
+# Write formulas, not modules: an answer may not build the part and count its parameters, nor use torch's counters. In
+# other cells you may test yourself with both. Every count is a whole number: an int, or a tensor or a NumPy number that
+# holds one, and never a float. Each exercise stands on its own, and most are one line. In grading, private checks ask
+# for other sizes, down to 1, and for the limits that a docstring names. Your functions never change their arguments,
+# and their results are new objects, even where nothing is left to compute. A call leaves the session as it was: torch's
+# default dtype, the recording of gradients and, unless the exercise draws from them, the global random generators.
+# Together the exercises take about three hours and need no GPU; the measurements at the end take a minute.
 
 # %% tags=["setup"] needs="adapters"
 
@@ -49,8 +47,8 @@ from utils.interactive import interactive
 from utils.predictions import predict, reveal
 
 # %% [markdown]
-# In exercise 3.12 everybody counts another model. Its sizes follow from your name: write the one under which you hand
-# in between the quotes, as your instructor's class list has it.
+# In exercise 3.12 each student counts a different model. Its sizes follow from your name: write the name under which
+# you hand in between the quotes, as it is in your instructor's class list.
 
 # %%
 STUDENT = ""
@@ -134,9 +132,9 @@ print(f"lab, a map of D by D, its bias: {linear(200, 200):10,} {linear(200, 200)
 print(f"lab, all norms of its layers:   {2 * 4 * norm(200):10,}")
 
 # %% [markdown]
-# What is computed and not learned is not a parameter: sinusoidal positions, means, deviations.
-# Learned positions add almost nothing, since there are far fewer positions than words; biases and
-# norms are the smallest parts, and the first to be forgotten.
+# Numbers that are computed and not learned are not parameters: sinusoidal positions, means, deviations. Learned
+# positions add almost nothing, since there are far fewer positions than words; biases and norms are the smallest parts,
+# and the first to be forgotten.
 
 # %% [markdown]
 # ## 3.2 One layer
@@ -163,8 +161,8 @@ print(f"lab, all norms of its layers:   {2 * 4 * norm(200):10,}")
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# $H$ is an argument; that does not mean that the count depends on it. Of vectors as long as $D$ there
-# are nine: four in the attention, one in the feed-forward part, four in the norms.
+# $H$ is an argument, but the count need not depend on it. There are nine vectors of length $D$: four in the attention,
+# one in the feed-forward part, four in the norms.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -206,7 +204,7 @@ for name, D, F in (("lab", 200, 200), ("BERT-base", 768, 4 * 768)):
 # %% [markdown]
 # Heads change nothing: they decide how the same matrices are read. If $F = D$, a layer has $6D^2 + 10D$ parameters, in
 # the lab 242,000. If $F = 4D$, it has close to $12D^2$, two thirds of them in the feed-forward part. The number does
-# not depend on $V$: a layer does not know the vocabulary.
+# not depend on $V$: a layer contains no vocabulary.
 
 # %% [markdown]
 # ## 3.3 Fewer keys and values
@@ -293,9 +291,9 @@ plots.curves(
 )
 
 # %% [markdown]
-# A quarter of the cache is left, and five eighths of the parameters: the maps of queries and output stay. Here
-# heads do count. With $G = H$ the cache of the longest texts in the figure would be larger than the whole model,
-# in the same precision.
+# A quarter of the cache is left, and five eighths of the parameters: the maps of queries and output stay. Here the
+# number of heads does matter. With $G = H$ the cache of the longest texts in the figure would be larger than the whole
+# model, in the same precision.
 
 # %% [markdown]
 # ## 3.4 The language model
@@ -304,7 +302,7 @@ plots.curves(
 # with a bias. Positions are sinusoidal, and no norm follows the last layer. A **tied** head uses the
 # embedding as its matrix and keeps a bias of its own.
 #
-# What one layer holds is an argument, so your answer to 3.2 is not at stake.
+# The number of parameters of one layer is an argument, so a wrong 3.2 costs nothing here.
 #
 # **Predict first.** Which share of the lab's language model sits in its four layers?
 #
@@ -349,8 +347,8 @@ for V in (50_001, 100):
     print(f"V = {V:6,}: {untied:10,} parameters, {4 * 242_000 / untied:3.0%} of them in the layers; tied {tied:10,}")
 
 # %% [markdown]
-# 21,018,401 parameters, and 95% of them are two tables of the vocabulary, one at each
-# end. With a vocabulary of 100 there are 1,008,100, nearly all of them in the layers.
+# The model has 21,018,401 parameters. 95% of them are in two tables of the vocabulary, one at each end. With a
+# vocabulary of 100 there are 1,008,100, nearly all of them in the layers.
 #
 # **Play.** At which width do twelve layers outweigh the tables of a large vocabulary?
 
@@ -373,9 +371,8 @@ interactive(where_they_are, start={"width": 512, "layers": 6, "vocabulary": 10_0
 # %% [markdown]
 # ## 3.5 The classifier
 #
-# To classify, take the head off and put another on: $C$ outputs instead of $V$. The
-# simplest head is one linear map. Some libraries put more before it, each from $D$
-# to $D$; a ReLU or tanh between them costs nothing.
+# To classify, take the head off and put another on: $C$ outputs instead of $V$. The simplest head is one linear map.
+# Some libraries put more maps before it, each from $D$ to $D$; a ReLU or tanh between them has no parameters.
 #
 # $$\mathrm{head}(x) = W_k \tanh(\dots \tanh(W_1 x + b_1) \dots) + b_k,
 # \qquad W_k \in \mathbb{R}^{C \times D}.$$
@@ -426,10 +423,9 @@ for V in (50_001, 100):
     print(f"V = {V:6,}: {classifier(V, 200, 4, 242_000, 2):10,} with two classes")
 
 # %% [markdown]
-# 10,968,602 for the lab's vocabulary, 988,402 for the small one. Below its head each is
-# the language model of 3.4, so only heads differ, and the larger head belongs to the
-# vocabulary. One of two student reports on these labs has the two small totals the wrong
-# way round; the question which head is larger would have shown it.
+# 10,968,602 for the lab's vocabulary, 988,402 for the small one. Below its head each is the language model of 3.4, so
+# only the heads differ, and the language model's head is the larger one. One of two student reports on these labs
+# exchanges the two small totals; asking which head is larger would have shown the mistake.
 
 # %% [markdown]
 # ## 3.6 BERT
@@ -506,8 +502,8 @@ print(f"BERT-large {bert(30_522, bert_large()['D'], bert_large()['L'], 12_596_22
 # trained. Names have dots, as in torch: `encoder.layer.1` holds
 # `encoder.layer.1.linear1.weight`, and `encoder` holds both.
 #
-# You get names and shapes, and a list of what is frozen: parts, or single parameters. A
-# name that fits nothing is a typo, which would train everything without a word.
+# You get names and shapes, and a list of what is frozen: parts, or single parameters. A name that fits nothing is a
+# typo, and would silently train everything.
 #
 # **Predict first.** All but the head is frozen. What is left, with $V$ outputs, and with 2?
 #
@@ -639,8 +635,8 @@ for reduction in (2, 16, 64):
 # %% [markdown]
 # ## 3.9 Fusion
 #
-# Three adapters for three tasks: which one helps a fourth? **Fusion** lets each layer ask.
-# Its query comes from the layer, keys and values from the adapters' outputs $a_1 \dots a_n$:
+# Three adapters for three tasks: which one helps a fourth? **Fusion** lets each layer choose. Its query comes from the
+# layer, keys and values from the adapters' outputs $a_1 \dots a_n$:
 #
 # $$\mathrm{fusion}(h) = \sum_{i=1}^{n} \mathrm{softmax}\big((W_Q h + b_Q) \cdot (W_K a_i + b_K)\big)_i \; W_V a_i.$$
 #
@@ -688,15 +684,15 @@ for n in (2, 3, 8):
     print(f"fusion of {n}: {fusion(768, 12, n):,} parameters, {fusion(768, 12, n) / 894_528:.1f} adapters' worth")
 
 # %% [markdown]
-# 21,252,096, for three adapters as for eight. Adapters are cheap; the question which one
-# to listen to is not. It costs a fifth of BERT.
+# 21,252,096, for three adapters or for eight. Adapters are cheap. The fusion that chooses among them is not: it has a
+# fifth as many parameters as BERT.
 
 # %% [markdown]
 # ## 3.10 What training costs
 #
-# In float32 a number takes 4 bytes. Training holds four kinds of them: **weights**; for each
-# trained one a **gradient** and two **states of Adam**; and **activations**, kept for the
-# backward pass. Of these, count what enters a matrix product in the layers:
+# In float32 a number takes 4 bytes. Training keeps four kinds of numbers: **weights**; for each trained weight a
+# **gradient** and two **states of Adam**; and **activations**, for the backward pass. Of the activations, count those
+# that enter a matrix product in the layers:
 #
 # | per layer | numbers |
 # |---|---|
@@ -704,7 +700,7 @@ for n in (2, 3, 8):
 # | input of the second map | $F$, per token |
 # | attention weights | $HT$, per token |
 #
-# A vector of $m$ times a matrix of $m \times n$ takes $mn$ multiply-adds, each 2 **FLOPs**.
+# Multiplying a vector of length $m$ by an $m \times n$ matrix takes $mn$ multiply-adds, each 2 **FLOPs**.
 #
 # **Predict first.** Per sequence, which terms grow faster than its length $T$?
 #
@@ -770,24 +766,25 @@ for T in (32, 256, 2048):
     print(f"{(total - states) / 2**20:8,.0f} MiB of activations; {mega:.1f} MFLOP for a token")
 
 # %% [markdown]
-# Only attention grows with $T^2$ per sequence. Its weights, one matrix for each head, are most of what long texts cost.
+# Only attention grows with $T^2$ per sequence. The attention weights, one matrix for each head, are most of the cost of
+# long texts.
 #
 # A model that does not fit into one device is divided among several (**model parallelism**), or each has a copy and
-# reads other sequences. Either way numbers travel between them at each step: gradients, as many as there are
-# parameters, or activations. That is a price of parameters which no count of FLOPs shows (Lan et al. 2020, section 1).
+# reads other sequences. Either way, numbers have to be sent between them at each step: activations, or as many
+# gradients as there are parameters. A count of FLOPs does not show this price of parameters (Lan et al. 2020, section
+# 1).
 
 # %% [markdown]
 # ## 3.11 Six times N
 #
-# Each product of the forward pass needs two in the backward pass: for the gradient of its input, and for
-# that of its weight. A number in a matrix costs 2 FLOPs forward and 4 backward for each token. Hence the
-# rule for a model of $N$ parameters:
+# Each product in the forward pass needs two in the backward pass: one for the gradient of its input, one for that of
+# its weight. So a number in a matrix costs 2 FLOPs forward and 4 backward for each token. This gives the rule for a
+# model of $N$ parameters:
 #
 # $$\mathrm{FLOPs\ per\ token\ of\ training} \approx 6 N.$$
 #
-# It is off in two places. An embedding is looked up, not multiplied, unless the head
-# uses its table too. And attention multiplies queries with keys and weights with values: products
-# without parameters.
+# It is wrong in two places. An embedding is looked up, not multiplied, unless the head uses its table too. And
+# attention multiplies queries with keys and weights with values: products without parameters.
 #
 # **Predict first.** 95% of the lab's language model are two tables. Is $6N$ too large or too
 # small for it?
@@ -809,7 +806,7 @@ for T in (32, 256, 2048):
 # <details><summary>Hint 3: pseudocode</summary>
 #
 # 6 times what is multiplied, plus, in each layer, 6 times what a query meets: T keys and T values, D wide. For
-# `even_length`, set this equal to 6 times the matrices of a layer and solve for T.
+# `even_length`, set the attention term of a layer equal to 6 times its matrices, and solve for T.
 # </details>
 
 
@@ -870,14 +867,14 @@ plots.curves(
 # %% [markdown]
 # ## 3.12 A model of your own
 #
-# A model's page gives its sizes, and you work out whether it fits your machine. Here is one that nobody has built, of
-# Llama's kind: no biases, rotary positions, a tied head. In each of $L$ layers are two RMSNorms, attention as in
-# 3.3, and a feed-forward part of three maps, two from $D$ to $F$ and one back. One more norm follows the last
-# layer. Every head is 64 wide:
+# A model's page gives its sizes, and you work out whether it fits your machine. Here is one of Llama's kind that nobody
+# has built: no biases, rotary positions, a tied head. In each of $L$ layers are two RMSNorms, attention as in 3.3, and
+# a feed-forward part of three maps, two from $D$ to $F$ and one back. One more norm follows the last layer. Every head
+# is 64 wide:
 #
 # $$D = 64 H, \qquad G = H / \mathrm{share}.$$
 #
-# Your sizes stand below; `STUDENT`, at the top, decides them.
+# Your sizes are printed below; `STUDENT`, at the top, decides them.
 #
 # **Predict first.** A number takes 2 bytes. What is larger: the weights, or the cache of one text of $T$ tokens?
 #
@@ -930,15 +927,15 @@ if own is not None:
     print(f"so many texts at a time cost as much as the weights: {weights / cache:.1f}")
 
 # %% [markdown]
-# For one text the weights win, mostly by far. A server that writes many texts at a time spends its memory on caches:
-# that is what the shared heads are for.
+# For one text the weights are larger, mostly by far. A server that writes many texts at a time uses most of its memory
+# for caches: that is why heads are shared.
 
 # %% [markdown]
 # ## 3.13 The best size for a budget
 #
 # You may spend $C$ FLOPs on training. By 3.11 a model of $N$ parameters then reads about $C / 6N$ tokens: a larger
-# model reads less. A model that is too small cannot learn more; one that is too large has read too little. Hoffmann
-# et al. (2022, section 3.2) train several sizes with the same $C$ and fit a parabola to their losses. Its vertex is the
+# model reads less. A model that is too small cannot learn any more; one that is too large reads too little. Hoffmann et
+# al. (2022, section 3.2) train several sizes with the same $C$ and fit a parabola to their losses. Its vertex is the
 # best size:
 #
 # $$\mathrm{loss}(N) \approx a\, (\log N)^2 + b \log N + c, \qquad \log N_{best} = -\frac{b}{2a}.$$
@@ -1151,10 +1148,9 @@ plots.bars(
 )
 
 # %% [markdown]
-# The lab's language model is two tables with a thin Transformer between them; swap its
-# head and one table is gone. With a small vocabulary the same layers are nearly
-# everything. BERT is mostly layers, and the deeper it is the more so. ALBERT looks like
-# BERT here and has a ninth of its parameters: its layers share one set.
+# The lab's language model is two tables with a thin Transformer between them; swap its head and one table is gone. With
+# a small vocabulary the same layers are nearly everything. BERT is mostly layers, and a deeper BERT even more so.
+# ALBERT looks like BERT here, but it has a ninth of its parameters, because its layers share one set.
 
 # %% tags=["experiment"]
 device = profiles.device()
@@ -1211,9 +1207,9 @@ plots.curves(
 )
 
 # %% [markdown]
-# The estimate leaves out what enters no product: the inputs of the norms, the results of
-# the softmax. Its shape is right where the attention weights are written out. The fused
-# attention never keeps them: it computes them again, and its line is straight.
+# The estimate leaves out what enters no product: the inputs of the norms, the results of the softmax. Where the
+# attention weights are stored, its shape is right. The fused attention never stores them: it computes them again, and
+# its line is straight.
 #
 # You can do that with whole layers. Keep only the input of each layer, and let the backward pass compute the layer
 # again (`torch.utils.checkpoint`). Then $L$ layers keep $4BTLD$ bytes until the backward pass, and that pass holds the

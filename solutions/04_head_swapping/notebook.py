@@ -13,20 +13,18 @@
 # %% [markdown]
 # # 4. Swapping heads
 #
-# A language model has read a lot and can do one thing: guess the next word. Few people
-# need that guess. They need a verdict: is this review friendly? Which library does this
-# sentence come from?
+# A language model has read a lot and can do one thing: guess the next word. Few people need that guess. They need a
+# decision: is this review friendly? Which library does this sentence come from?
 #
-# So you cut the model in two. The **base** turns tokens into states and keeps what it
-# has learned. The **head**, which turned states into words, is unscrewed, and one that
-# gives verdicts is put in its place. Then you measure, over several seeds, what the
-# reading was worth.
+# So you cut the model in two. The **base** turns tokens into states and keeps what it has learned. The **head**, which
+# turned states into words, is replaced by one that chooses a class. Then you measure, over several seeds, how much the
+# pretraining helps.
 #
 # Each exercise is checked on the spot and stands on its own. They take about two hours and need no GPU; the experiment
-# takes seconds on a CPU. When your answers are graded, more is asked of them: other sizes, seeds and edge cases that
-# the docstrings name. What is given is never changed, unless the exercise says so. Some texts speak of the original
-# lab: the university exercise that this notebook grew out of. A call leaves the session as it was: torch's default
-# dtype, the recording of gradients and, unless the exercise draws from them, the global random generators.
+# takes seconds on a CPU. Grading asks more than the checks here: other sizes, seeds and edge cases that the docstrings
+# name. Your code never changes its arguments, unless the exercise says so. A call leaves the session as it was: torch's
+# default dtype, the recording of gradients and, unless the exercise draws from them, the global random generators. "The
+# original lab" is the university exercise from which this notebook grew.
 
 # %% tags=["setup"]
 
@@ -56,8 +54,8 @@ from utils.predictions import predict
 #
 # $$\mathrm{logits} = W\, \mathrm{drop}(\mathrm{state}) + b.$$
 #
-# A new head knows nothing, and should say so. Random weights have opinions before they
-# have seen an example. Start $W$ and $b$ at zero: every class gets the same logit.
+# A new head knows nothing, and should say so. With random weights, it would prefer some classes before it has seen an
+# example. Start $W$ and $b$ at zero: every class gets the same logit.
 #
 # **Predict first.** A fresh head with $C$ classes: what is its cross-entropy? And if $W$
 # is zero, does any gradient reach it?
@@ -120,8 +118,8 @@ for n_classes in (2, 7, 1000):
     print(f"{n_classes} classes: loss {loss:.3f}, exp(loss) {loss.exp():.1f}, gradient {slope:.3f}")
 
 # %% [markdown]
-# The loss is $\log C$, the price of not knowing. The gradient is errors times states; the
-# weights do not enter. One step, and the head has its first opinion.
+# The loss is $\log C$, the price of not knowing. The gradient is the errors times the states and does not depend on the
+# weights. After one step, the head no longer gives all classes the same logit.
 #
 # **Play.** Let the weights start larger than 0. What does the first loss cost, and who decides which class wins?
 
@@ -145,27 +143,26 @@ interactive(first_opinions, weights_of_size=[0.0, 0.02, 0.1, 0.3, 1.0], seed=ran
 # %% [markdown]
 # ## 4.2 Base and head
 #
-# A language model applies its head to every state. A classifier first **pools**: from the
-# states of a whole text it makes one.
+# A language model applies its head to every state. A classifier first **pools**: it combines the states of a whole text
+# into one.
 #
 # $$\mathrm{logits} = \mathrm{head}(\mathrm{pool}(\mathrm{base}(\mathrm{tokens}, \mathrm{mask}), \mathrm{mask})).$$
 #
-# The mask is true at real tokens and false at padding; base and pool both need it. The
-# base is **shared**, not copied: a second model around it costs one head.
+# The mask is true at real tokens and false at padding; base and pool both need it. The base is **shared**, not copied:
+# a second model with the same base costs only one more head.
 #
-# **Predict first.** Two classifiers share a base. You train one, base and all. Does the
-# other change its mind?
+# **Predict first.** Two classifiers share a base. You train one, base and all. Do the other one's predictions change?
 #
 # **Exercise 4.2** (2 points, about 10 minutes, easy). Write `Model`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# None: modules that are assigned to `self` are registered, functions are merely kept.
+# None: modules that are assigned to `self` are registered; functions become plain attributes.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A pool that is called without the mask cannot know what is padding, and does not complain.
+# A pool that is called without the mask cannot know which tokens are padding, and raises no error.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -218,8 +215,8 @@ for name, model in {"language model": writer, "classifier": judge}.items():
     print(f"{name}: logits {tuple(model(tokens, mask).shape)}, {count} parameters in the head")
 
 # %% [markdown]
-# A vocabulary needs a large head, a verdict a tiny one. And yes: a person who trains a shared
-# base changes the mind of everyone who reads with it.
+# A vocabulary needs a large head, a few classes a tiny one. And yes: training a shared base changes the predictions of
+# every model that uses it.
 
 # %% [markdown]
 # ## 4.3 Take the base, leave the head
@@ -243,8 +240,7 @@ for name, model in {"language model": writer, "classifier": judge}.items():
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `str.lstrip("base.")` removes *letters*, and makes `mbedding.weight` of
-# `base.embedding.weight`.
+# `str.lstrip("base.")` removes *letters*: it turns `base.embedding.weight` into `mbedding.weight`.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -296,23 +292,22 @@ renamed = {f"model.{name}": value for name, value in old.state_dict().items()}
 print(load_base(toys.Reader(50, 8), renamed, strict=False))
 
 # %% [markdown]
-# A few characters in front of every name, and not one weight was loaded. The loss of the
-# first epoch would look like that of any new model: nothing to see, and a day lost.
+# A few characters in front of every name, and not one weight was loaded. The loss of the first epoch would look like
+# that of any new model: you would notice nothing and lose a day.
 
 # %% [markdown]
 # ## 4.4 The last real token
 #
-# Reading from left to right, only the last token has seen the whole text. In a batch, the
-# last *position* of a short text is padding. But a verdict must not depend on the company in
-# which a text is judged. If row $i$ has its last real token at $t_i$,
+# Reading from left to right, only the last token has seen the whole text. In a batch, the last *position* of a short
+# text is padding. But a text's prediction must not depend on the other texts in its batch. If row $i$ has its last real
+# token at $t_i$,
 #
 # $$\mathrm{pool}(S)_i = S_{i,\,t_i}.$$
 #
-# Padding may stand on the right, on the left or in between. The states there are
-# arbitrary; they may even be NaN.
+# Padding may be on the right, on the left or in between. The states there are arbitrary; they may even be NaN.
 #
-# **Predict first.** A classifier reads the last position. A text is judged alone, then next to a
-# longer one, then next to a shorter one. Which verdict can differ?
+# **Predict first.** A classifier reads the last position. A text is classified alone, then next to a longer one, then
+# next to a shorter one. Which prediction can differ?
 #
 # **Exercise 4.4** (3 points, about 15 minutes, medium). Write `last_real`.
 #
@@ -377,20 +372,19 @@ alt = "Two lines: the logit at the last position drifts with the padding, that a
 plots.curves(drift, x=range(13), xlabel="padding after the text", ylabel="logit", alt=alt)
 
 # %% [markdown]
-# The verdict at the last position drifts with every pad, and so with the longest neighbour.
+# The prediction at the last position changes with every pad, and so with the length of the longest text in the batch.
 # The original lab takes `output[-1]`: its accuracy depends on the batches.
 
 # %% [markdown]
 # ## 4.5 From examples to a batch
 #
-# Examples are token numbers with a label; a batch is three tensors: tokens, mask, labels.
-# Rows are filled up on the right to the longest, no further.
+# Examples are token numbers with a label; a batch is three tensors: tokens, mask, labels. Rows are padded on the right,
+# up to the length of the longest.
 #
-# The mask comes from the **lengths**. `tokens != pad_id` is wrong as soon as the padding
-# number occurs in texts, and it does: many tokenizers borrow the token that ends a text.
+# The mask comes from the **lengths**. `tokens != pad_id` is wrong as soon as the padding number occurs in texts, and it
+# does: many tokenizers use the token that ends a text as padding.
 #
-# **Predict first.** Texts longer than `max_len` lose their end. Of a film review, which end
-# would you rather lose?
+# **Predict first.** Texts longer than `max_len` lose their end. Which end of a film review would you rather lose?
 #
 # **Exercise 4.5** (2 points, about 15 minutes, medium). Write `collate`.
 #
@@ -402,7 +396,7 @@ plots.curves(drift, x=range(13), xlabel="padding after the text", ylabel="logit"
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `numbers += [pad_id] * k` changes the example itself. In the next epoch it has grown.
+# `numbers += [pad_id] * k` changes the example itself: in the next epoch it is longer.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -450,15 +444,14 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# Dark is padding, and costs as much time as text: put texts of similar length together.
-# As for the review, its verdict tends to come last. Remember that when long reviews do worse.
+# Padding is dark. It costs as much time as text, so put texts of similar length together. A review tends to give its
+# opinion at the end. Remember that when long reviews do worse.
 
 # %% [markdown]
 # ## 4.6 Select on validation, test once
 #
-# Every epoch gives another model. Do not report the one that is best on the test: the best of
-# many tries has been lucky. Train on one set, choose the epoch on a second, look at the
-# third once, with the weights that were chosen:
+# Every epoch gives a different model. Do not report the one that is best on the test set: the best of many tries was
+# also lucky. Train on one set, choose the epoch on a second, and use the third once, with the chosen weights:
 #
 # $$e^* = \arg\max_e \mathrm{acc}_{valid}(e), \qquad \mathrm{report}\ \mathrm{acc}_{test}(e^*).$$
 #
@@ -475,8 +468,7 @@ plots.heatmaps(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `state_dict()` holds the weights themselves, not a copy. Training goes on, and the "best"
-# weights go with it.
+# `state_dict()` holds the weights themselves, not a copy. As training continues, the "best" weights change with it.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -572,8 +564,8 @@ print(f"chosen on validation, its test accuracy: {test.gather(1, chosen).mean():
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# freeze: each parameter needs no gradient and forgets the one it has. features: evaluation
-# mode; no gradients; for each batch pool(base(tokens, mask), mask); join all.
+# freeze: set `requires_grad` of each parameter to False and its gradient to None. features: evaluation mode; no
+# gradients; for each batch pool(base(tokens, mask), mask); join all.
 # </details>
 
 
@@ -632,20 +624,19 @@ unfreeze(probe["base"])
 print(f"{trainable(probe):,} after unfreezing")
 
 # %% [markdown]
-# A probe trains a sliver of the model, and cannot teach the base anything: if no linear map
-# separates the classes in these states, the probe will not.
+# A probe trains a tiny part of the model and leaves the base as it is: if no linear map of these states separates the
+# classes, the probe cannot either.
 
 # %% [markdown]
 # ## Experiment: what was the reading worth?
 #
-# Two **arms**, one architecture. *Pretrained* loads a checkpoint, *scratch* keeps the random
-# weights it was born with. Everything else is the same: head, examples, epochs, selection.
+# Two **arms**, one architecture. *Pretrained* loads a checkpoint, *scratch* keeps its random initial weights.
+# Everything else is the same: head, examples, epochs, selection.
 #
-# `COURSE_PROFILE` decides the size. `cpu` is a probe: the base is SmolLM2, a model with 135
-# million parameters that comes as a package (`data/smollm.py` says how), frozen; the task is
-# to say which of seven libraries a sentence of documentation comes from, with the names taken
-# out. `gpu` trains all of the original lab's model on French book reviews. `smoke` only
-# shows that the machinery runs: its "checkpoint" is random too, so there is nothing to find.
+# `COURSE_PROFILE` decides the size. `cpu` is a probe: the base is SmolLM2, a model with 135 million parameters that
+# comes as a package (`data/smollm.py` says how), frozen; the task is to say which of seven libraries a sentence of
+# documentation comes from, with the names taken out. `gpu` trains all of the original lab's model on French book
+# reviews. `smoke` only shows that everything runs: its "checkpoint" is random too, so there is no effect to find.
 #
 # <!-- box: size gpu -->
 #
@@ -673,8 +664,8 @@ count = sum(part.numel() for part in source.fresh(0).parameters())
 print(f"{count:,} parameters in the base; left behind: {report['left']}")
 
 # %% [markdown]
-# Texts become token numbers. If the base is frozen, its states are computed here, once for
-# each base: this is where the minutes go. After that, an epoch is a matter of milliseconds.
+# Texts become token numbers. If the base is frozen, its states are computed here, once for each base. That takes
+# minutes. After that, an epoch takes milliseconds.
 
 
 # %% tags=["experiment"]
@@ -773,20 +764,20 @@ plots.curves(lines, bands=bands, x=transfer.counts_of(known), xlabel="training e
 # naming the most frequent class. That is a result, not a failure. This base read mostly
 # English, and it sees only the beginning of a review: you can test which of the two matters.
 #
-# Three cautions. This base was tuned to follow instructions after it was pretrained, and is stored
-# in four bits: it is a real model, not a clean specimen. A probe asks only what a linear map can
-# read off; random weights could still catch up if they were trained, as the profile `gpu` does.
-# And in the recorded film reviews, with a hundred examples, the pretrained arm was still rising
-# in the last epoch: part of the gain from more examples may be one from more steps.
+# Three cautions. This base was tuned to follow instructions after it was pretrained, and is stored in four bits: it is
+# a real model, but not a clean example of one. A probe measures only what a linear map can read from the states; random
+# weights could still catch up if they were trained, as the profile `gpu` does. And in the recorded film reviews, with a
+# hundred examples, the pretrained arm was still rising in the last epoch: part of the gain from more examples may come
+# from more steps.
 
 # %% [markdown]
 # ### The lab's curves
 #
-# The lab trained both arms whole, for 15 epochs. Here is that experiment at a size that needs no checkpoint: the causal
-# model of notebook 01 (four layers of width 200) was pretrained on documentation, its head was swapped, and the whole
-# model learned to judge sentences from film reviews. *Scratch* starts from random weights. A third arm asks what there
-# is to inherit: only its word embeddings are pretrained. The runs came with the course, with each arm's best of three
-# rates; the accuracy after every epoch is that on the test, and no epoch is chosen.
+# The lab trained all weights of both arms, for 15 epochs. Here is that experiment at a size that needs no checkpoint:
+# the causal model of notebook 01 (four layers of width 200) was pretrained on documentation, its head was swapped, and
+# the whole model learned to judge sentences from film reviews. *Scratch* starts from random weights. In a third arm
+# only the word embeddings are pretrained. The runs came with the course, with each arm's best of three rates; the
+# accuracy after every epoch is that on the test, and no epoch is chosen.
 
 # %% tags=["experiment"]
 curves = lab.recorded()
@@ -797,9 +788,9 @@ lab.picture(curves, alt)
 print(SeedTable(curves), *SeedTable(curves).compared(lab.questions()), sep="\n\n")
 
 # %% [markdown]
-# All three learn their reviews by heart and end at about three right answers in five. The pretrained model is not shown
-# to be ahead of scratch: it is behind, and the interval leaves no room for a gain. So the lab's gap is not found here.
-# Pretraining as such is not what pays. SmolLM2, read by no more than a linear map, is far ahead of its random copy on
+# All three memorise their reviews and end at about three right answers in five. The pretrained model is not shown to be
+# ahead of scratch: it is behind, and the interval leaves no room for a gain. So the lab's gap is not found here.
+# Pretraining as such does not help. SmolLM2, with only a linear map on its states, is far ahead of its random copy on
 # the same kind of reviews. It read trillions of tokens of all kinds, and this model fifty thousand sentences about
 # arrays and functions. Whether the amount or the kind of text was missing, these runs do not say: another model,
 # pretrained on as few sentences about films, would.

@@ -62,7 +62,7 @@ EXPLAINS = (
     "This base read mostly English",
     "Three cautions.",
     "This base was tuned to follow instructions",
-    "A probe asks only what a linear map can read off",
+    "A probe measures only what a linear map can read from the states",
     "Reading pays only when there was enough of it.",
     "How much is enough, these runs do not say.",
 )

@@ -16,15 +16,15 @@
 # Fine-tune the same encoder on the same sentence pairs twice. Change nothing but the seed.
 # The two accuracies differ, often by more than the improvement that a paper reports.
 #
-# This notebook is about that difference. The task is RTE: does the first sentence entail the
-# second? It has few examples, and is notorious for its luck. You write the steps from
-# the pair of sentences to the sentence in the report; only the training loop itself is the course's. At
-# the end you train with them: from random weights, from pretrained ones, and by way of a larger
-# task, with several seeds each.
+# This notebook is about that difference. The task is RTE: does the first sentence entail the second? It has few
+# examples, and its results are notorious for depending on luck. You write the steps from the pair of sentences to the
+# sentence in the report; only the training loop is given. At the end you train with them: from random weights, from
+# pretrained weights, and from weights that first learned a larger task, with several seeds each.
 #
 # Each exercise is checked on the spot and stands on its own. They take about two and a half hours, without the written
-# questions and the runs, and need no GPU. What is given is never changed. A call leaves the session as it was: torch's
-# default dtype, the recording of gradients and, unless the exercise draws from them, the global random generators.
+# questions and the runs, and need no GPU. Your code never changes its arguments. A call leaves the session as it was:
+# torch's default dtype, the recording of gradients and, unless the exercise draws from them, the global random
+# generators.
 
 # %% tags=["setup"] needs="adapters"
 
@@ -68,9 +68,8 @@ student.sign(STUDENT, KEY)
 # $$\texttt{[CLS]}\; a_1 \dots a_m\; \texttt{[SEP]}\; b_1 \dots b_n\; \texttt{[SEP]}, \qquad
 # \mathrm{types} = \underbrace{0 \dots 0}_{m + 2}\; \underbrace{1 \dots 1}_{n + 1}.$$
 #
-# If that is too long, the longer sentence loses its last token, again and again, until it
-# fits. Special tokens are never cut. A pair whose types are lost still trains, without an error
-# and a little worse.
+# If the pair is too long, the longer sentence loses its last token, again and again, until it fits. Special tokens are
+# never cut. If the types are lost, training raises no error and ends a little worse.
 #
 # **Predict first.** Sentences of nine and six tokens must fit into twelve positions. How
 # many of each stay?
@@ -79,7 +78,7 @@ student.sign(STUDENT, KEY)
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `list.pop()` takes the last item off. It does so to the list itself: work on copies.
+# `list.pop()` removes the last item. It changes the list itself, so work on copies.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -136,17 +135,15 @@ for max_len in (18, 15, 12, 9, 3):
     print(f"{max_len:2} positions: {ids.count(1)} and {ids.count(2)} tokens stay; types {''.join(map(str, types))}")
 
 # %% [markdown]
-# The check compared you with the tokenizer itself, odd tokens included. In RTE the first
-# sentence is mostly the longer one, and the question is asked by the second: it is
-# good that the second survives.
+# The check compared your result with the tokenizer's, odd tokens included. In RTE the first sentence is mostly the
+# longer one, and the second one states what may follow: so it is good that the second is kept.
 
 # %% [markdown]
 # ## 5.2 What a seed decides
 #
-# Chance enters a run in three places: the weights of the new **head**, the **order** of the
-# examples, and **dropout**. One call of `torch.manual_seed` sets all three, so a bad run has
-# three suspects. To find out which it was, let one vary and hold the others fixed. Each needs a
-# generator of its own, seeded by its own number:
+# Three things in a run are random: the weights of the new **head**, the **order** of the examples, and **dropout**. One
+# call of `torch.manual_seed` sets all three, so after a bad run you cannot tell which of them caused it. To find out,
+# vary one and keep the others fixed. Each needs its own generator, with its own seed:
 #
 # $$g_p = \begin{cases} G(s, p) & p \text{ varies} \\ G(\text{constant}, p) & \text{otherwise.} \end{cases}$$
 #
@@ -220,8 +217,8 @@ for varies, classes in ((["head"], 2), (["order"], 2), (["order"], 3)):
         print(varies, f"{classes} classes, seed {seed}:", beginning(seed, varies, classes))
 
 # %% [markdown]
-# A third class draws more numbers for the head. The order does not notice: it has its own
-# stream. With one shared generator, every later number would have moved.
+# A third class draws more numbers for the head. The order stays the same, because it has its own stream. With one
+# shared generator, every later number would have moved.
 
 # %% [markdown]
 # ## 5.3 Warm up, wind down
@@ -232,8 +229,8 @@ for varies, classes in ((["head"], 2), (["order"], 2), (["order"], 3)):
 #
 # $$\eta_t = \eta_{max} \cdot \begin{cases} t / w & t < w \\ (n - t) / (n - w) & w \le t \le n. \end{cases}$$
 #
-# BERT was trained with AdamW, betas $0.9$ and $0.999$, and weight decay $0.01$, but none for biases
-# and norms: pulling a norm's weight towards zero helps nobody.
+# BERT was trained with AdamW, betas $0.9$ and $0.999$, and weight decay $0.01$, but none for biases and norms: pulling
+# a norm's weight towards zero does not help.
 #
 # **Predict first.** Which share of a run's steps has at least half the peak rate?
 #
@@ -246,8 +243,8 @@ for varies, classes in ((["head"], 2), (["order"], 2), (["order"], 3)):
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Looking for "LayerNorm" in the names of parameters misses every norm that is called
-# otherwise. Biases and the weights of norms have one dimension, matrices have two.
+# Looking for "LayerNorm" in the names of parameters misses every norm with another name. Biases and the weights of
+# norms have one dimension, matrices have two.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -306,9 +303,9 @@ alt = "Three schedules: all fall to zero at the last step, two rise from zero fi
 plots.curves(rates, x=steps, xlabel="step", ylabel="learning rate", alt=alt)
 
 # %% [markdown]
-# Half of the steps, whatever the warm-up: two triangles of the same height. BERT's own rate rose for
-# ten thousand steps, to one in ten thousand. Its fine-tuning code left out Adam's bias
-# correction. Without it the first steps are about three times as large, and more runs fail.
+# Half of the steps, for any warm-up: the schedule is two triangles of the same height. BERT's own rate rose for ten
+# thousand steps, to one in ten thousand. Its fine-tuning code left out Adam's bias correction. Without it the first
+# steps are about three times as large, and more runs fail.
 
 # %% [markdown]
 # ## 5.4 Accuracy, and what it is worth
@@ -319,11 +316,10 @@ plots.curves(rates, x=steps, xlabel="step", ylabel="learning rate", alt=alt)
 # $$\mathrm{acc} = \frac{1}{N} \sum_{i=1}^{N} [\hat y_i = y_i], \qquad
 # \mathrm{majority} = \max_c \frac{1}{N} \sum_{i=1}^{N} [y_i = c].$$
 #
-# The second is what you get without reading a word. No accuracy means much without it. Both
-# are fractions, and stay so until they are printed.
+# The second is what you get without reading a word. No accuracy means much without it. Both are fractions until they
+# are printed.
 #
-# **Predict first.** One prediction was lost, and `zip` pairs the rest with the labels. Does
-# anything complain?
+# **Predict first.** One prediction was lost, and `zip` pairs the rest with the labels. Is there an error?
 #
 # **Exercise 5.4** (2 points, about 10 minutes, easy). Write `accuracy` and `majority`.
 #
@@ -379,9 +375,9 @@ checks.accuracy(accuracy, majority)
 
 # %% [markdown]
 # Now real runs. Recorded ones come with the course: a small encoder of six layers, trained on all of RTE's training
-# pairs from three starts, for five epochs. You get what each run scored but not its
-# predictions, because predictions could be mixed into runs that nobody trained. Your own runs, in 5.11, have
-# predictions. Until then a coin predicts.
+# pairs from three starts, for five epochs. You get the score of each run but not its predictions, because predictions
+# could be mixed into runs that nobody trained. Your own runs, in 5.11, have predictions. Until then, the predictions
+# are those of a coin.
 
 # %%
 recorded = {start: runs for start, runs in rte.recorded("05_seed_variance").items() if len(runs) > 1}
@@ -397,9 +393,9 @@ for start, values in scores.items():
     print(f"{start:>22}:", *(f"{value:.3f}" for value in values))
 
 # %% [markdown]
-# Read along a row: same model, same data, another seed. The coin has learned nothing, and its row scatters all the
-# same. Then compare the row below it with the majority. Nothing complains about a lost prediction, by the way: every
-# later pair is off by one.
+# Read along a row: same model, same data, another seed. The coin has learned nothing, and its row still scatters. Then
+# compare the row below it with the majority. As for the lost prediction, there is no error: every later pair is off by
+# one.
 
 # %% [markdown]
 # ## 5.5 Mean and spread
@@ -409,8 +405,8 @@ for start, values in scores.items():
 #
 # $$\bar x = \frac{1}{n} \sum_i x_i, \qquad s = \sqrt{\frac{1}{n - 1} \sum_i (x_i - \bar x)^2}.$$
 #
-# Then the unit. A deviation of two points is 0.02 as a fraction. Printed as `0.02%`, the spread has
-# become a hundred times smaller. Write points.
+# Be careful with the unit. A deviation of two points is 0.02 as a fraction. Printed as `0.02%`, the spread has become a
+# hundred times smaller. Write points.
 #
 # **Predict first.** `numpy`, `torch` and `pandas` all have `std`. Do they agree?
 #
@@ -423,8 +419,8 @@ for start, values in scores.items():
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# One run has a deviation of 0 by one formula and of NaN by the other. It has none: refuse. And the
-# mean of squares minus the square of the mean can come out negative by rounding.
+# For one run, one formula gives 0 and the other NaN. One run has no deviation: raise an error. And the mean of squares
+# minus the square of the mean can come out negative by rounding.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -474,8 +470,8 @@ five = next(iter(scores.values()))[:5]
 print(f"five runs: numpy {np.std(five):.5f}, torch {torch.tensor(five).std():.5f}, yours {mean_and_sd(five)[1]:.5f}")
 
 # %% [markdown]
-# They do not: `numpy` divides by $n$, `torch` and `pandas` by $n - 1$. With five runs that is a
-# tenth of the spread, always in the flattering direction.
+# They do not: `numpy` divides by $n$, `torch` and `pandas` by $n - 1$. With five runs that makes the spread a tenth too
+# small, which is always flattering.
 
 # %% [markdown]
 # ## 5.6 Three bars, two questions
@@ -572,7 +568,7 @@ plots.strips(
 # Only the bar over seeds shrinks. More seeds cannot make the validation set larger, and on a
 # few hundred examples the other bar is often the longer one.
 #
-# **Play.** Seeds come in, one by one. After how many do the two intervals come apart, and does it stay so?
+# **Play.** Seeds come in, one by one. After how many are the two intervals separate, and do they stay so?
 
 # %%
 draws = np.random.default_rng(5)
@@ -591,8 +587,8 @@ def after(seeds):
 interactive(after, seeds=[2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24])
 
 # %% [markdown]
-# And the two intervals over seeds do not agree. Which of them keeps its promise? Draw five runs whose true mean is
-# known, a thousand times, and count.
+# And the two intervals over seeds do not agree. Which of them contains the true mean as often as it promises? Draw five
+# runs whose true mean is known, a thousand times, and count.
 
 # %%
 draw, holds, widths = np.random.default_rng(56), {"t": 0, "bootstrap": 0}, {"t": 0.0, "bootstrap": 0.0}
@@ -605,23 +601,23 @@ print("of a thousand intervals, so many hold the true mean:", holds)
 print(f"the bootstrap interval has {widths['bootstrap'] / widths['t']:.0%} of the width of t's")
 
 # %% [markdown]
-# The percentile bootstrap of five runs promises $95\%$ and holds the true mean about 84% of the time. It takes the
-# spread of these five for the true one; t is wider, since it allows for not knowing it. With few runs, use t.
-# The bootstrap is for many values: for examples, say.
+# The percentile bootstrap of five runs promises $95\%$ and holds the true mean about 84% of the time. It treats the
+# spread of these five as the true one; t is wider, since it allows for the unknown spread. With few runs, use t. The
+# bootstrap is for many values, such as examples.
 
 # %% [markdown]
 # ## 5.7 Compare pairs
 #
-# Is B better than A? Both were asked the same examples, with the same seeds. Take differences first, then
-# their interval: what A and B share cancels. That helps only if they share something. An example
-# that is hard for A is often hard for B; a seed that is lucky for A need not be lucky for B. By seed, and by
-# example, averaged over runs $S_A$ and $S_B$ ($h = 1$ if right):
+# Is B better than A? Both were tested on the same examples, with the same seeds. Take differences first, then their
+# interval: what A and B share cancels. That helps only if they share something. An example that is hard for A is often
+# hard for B; a seed that is lucky for A need not be lucky for B. By seed, and by example, averaged over runs $S_A$ and
+# $S_B$ ($h = 1$ if right):
 #
 # $$d_s = \mathrm{acc}_B(s) - \mathrm{acc}_A(s), \qquad d_i = \frac{1}{|S_B|} \sum_{s \in S_B} h_B(s, i)
 # - \frac{1}{|S_A|} \sum_{s \in S_A} h_A(s, i).$$
 #
-# For either, give mean and t interval. One asks whether new seeds would say so, the other whether new
-# examples would.
+# For either, give mean and t interval. The first asks whether the difference would hold for new seeds, the second
+# whether it would for new examples.
 #
 # **Predict first.** Ten runs on three hundred examples: how many independent observations is that?
 #
@@ -634,7 +630,7 @@ print(f"the bootstrap interval has {widths['bootstrap'] / widths['t']:.0%} of th
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Two dicts may hold the same seeds in another order. `zip(a.values(), b.values())` pairs strangers.
+# Two dicts may hold the same seeds in another order. Then `zip(a.values(), b.values())` pairs different seeds.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -704,22 +700,22 @@ right = [torch.tensor(draw.random((5, 300)) < easy + gain) for gain in (0, 0.05)
 show("made up, by example", by_example(*right), *(one.double().mean(0).tolist() for one in right))
 
 # %% [markdown]
-# As many as there are examples, or as there are runs; never their product. Runs share the examples, and ten opinions on
-# one sentence are not ten sentences. Note that the pretrained encoder had already seen MNLI: the second gain looks
-# smaller than it would elsewhere.
+# The number of independent observations is 300 (examples) or 10 (runs), never 3,000. Runs share the examples: ten
+# predictions for one sentence are not ten sentences. Note that the pretrained encoder had already seen MNLI: the second
+# gain looks smaller than it would elsewhere.
 #
 # Read the correlations. The variance of a difference is that of A plus that of B, less twice their covariance. Where
 # the correlation is near zero, pairing gains nothing, and the interval is about as long as without it, or longer,
-# because t has fewer degrees of freedom. Pairing helps where a seed decides the same things in both: the same head,
-# the same order, nearly the same method. Decide whether to pair *before* you look: with five seeds, the choice
-# can turn the verdict.
+# because t has fewer degrees of freedom. Pairing helps where a seed decides the same things in both: the same head, the
+# same order, nearly the same method. Decide whether to pair *before* you look: with five seeds, that choice can change
+# the conclusion.
 #
-# Nor is either interval the whole answer: another time, seeds *and* examples would both be different. So from here on
-# `compare` draws both again, with replacement. A difference is **shown** if this crossed interval leaves zero out, and
-# so does the t interval over seeds, because a bootstrap of five is too short. A person who compares several pairs has
-# several chances to be lucky; Holm's correction makes up for that. Next to the mean you see how often a run of B beats
-# a run of A, the $P(B > A)$ of Bouthillier et al. (2021): a gain may be shown and still be too small to rely on in a
-# single run.
+# Neither interval is the whole answer: in a new experiment, seeds *and* examples would both be different. So from here
+# on `compare` draws both again, with replacement. A difference is **shown** if this crossed interval leaves zero out,
+# and so does the t interval over seeds, because a bootstrap of five is too short. If you compare several pairs, you
+# have several chances to be lucky; Holm's correction allows for that. Next to the mean you see how often a run of B
+# beats a run of A, the $P(B > A)$ of Bouthillier et al. (2021): a gain may be shown and still be too small to rely on
+# in a single run.
 
 # %%
 print(*SeedTable(recorded).comparisons(), sep="\n\n")
@@ -727,14 +723,13 @@ print(*SeedTable(recorded).comparisons(), sep="\n\n")
 # %% [markdown]
 # ## 5.8 Runs that gave up
 #
-# Some runs end as a stopped clock: one class for every example. Their accuracy is the share of
-# that class, which looks like bad luck and is a failure of training.
+# Some runs end like a stopped clock: they predict one class for every example. Their accuracy is the share of that
+# class. It looks like bad luck, but training has failed.
 #
 # $$\mathrm{degenerate} \iff |\{\hat y_1, \dots, \hat y_N\}| = 1.$$
 #
-# Such runs pull the mean down and the spread up, so it is tempting to leave them out. Leave
-# them in, name them, and print the mean of the others beside it: a reader then knows
-# how often the method works, and how well it does when it works.
+# Such runs pull the mean down and the spread up, so it is tempting to leave them out. Keep them, name them, and also
+# print the mean of the others: then a reader knows how often the method works, and how well if it works.
 #
 # **Predict first.** A run has exactly the majority's accuracy. Is it degenerate?
 #
@@ -747,8 +742,7 @@ print(*SeedTable(recorded).comparisons(), sep="\n\n")
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# Accuracy does not tell: an honest run can hit the majority's share, and a run stuck on the
-# rarer class lies below it.
+# Accuracy does not show it: an honest run can hit the majority's share, and a run stuck on the rarer class is below it.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -806,8 +800,8 @@ for name, report in reports.items():
 
 # %% [markdown]
 # Not necessarily: look at what it predicts, not at how well. The run with seed 0 is made up: it scores the majority's
-# share, and so flatters five coins. None of the recorded runs gave up. They have the rate that was best on held-out
-# training pairs. What became of the others? A run that gave up stays at a training loss of $\ln 2 = 0.693$.
+# share, and so raises the mean of five coins. None of the recorded runs gave up. They have the rate that was best on
+# held-out training pairs. What became of the others? A run that gave up stays at a training loss of $\ln 2 = 0.693$.
 
 # %%
 for rate in sorted({row["rate"] for row in rte.searched("pretrained")}):
@@ -816,16 +810,16 @@ for rate in sorted({row["rate"] for row in rte.searched("pretrained")}):
     print(f"pretrained, rate {rate:g}: training losses {losses}, {stuck} of {len(losses)} stuck at guessing")
 
 # %% [markdown]
-# The chosen rate, 1e-4, lies close to an edge. At twice the rate one of four runs gave up, at five times three of four,
+# The chosen rate, 1e-4, is close to an edge. At twice the rate one of four runs gave up, at five times three of four,
 # at ten times all. Mosbach et al. (2021) found the same with BERT: such runs fail in training, because their gradients
 # vanish, and not for lack of examples. So count them in your own table, where even the chosen rate may have one.
 
 # %% [markdown]
 # ## 5.9 How many seeds?
 #
-# You hope for a gain of $\delta$; the differences of paired runs scatter by $s$. With too few seeds
-# a real gain drowns. Ask for **power**: the chance, say four in five, that the interval leaves
-# zero out. The smallest $n$ that has it is, approximately, the first with
+# You hope for a gain of $\delta$; the differences of paired runs scatter by $s$. With too few seeds a real gain is not
+# visible. Ask for **power**: the probability, say four in five, that the interval excludes zero. The smallest $n$ that
+# has it is, approximately, the first with
 #
 # $$\delta \sqrt n \;\ge\; s\, \bigl(t_{n-1}(0.975) + t_{n-1}(0.8)\bigr).$$
 #
@@ -839,7 +833,7 @@ for rate in sorted({row["rate"] for row in rte.searched("pretrained")}):
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `stats.t.ppf(q, n - 1)`. The unknown $n$ stands on both sides, so try 2, 3, 4, ...
+# `stats.t.ppf(q, n - 1)`. The unknown $n$ is on both sides, so try 2, 3, 4, ...
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -896,8 +890,8 @@ plots.curves(
 )
 
 # %% [markdown]
-# Half the gain, four times the seeds. With five seeds, only a gain well above the spread is
-# likely to be seen. What the examples allow is another matter.
+# Half the gain needs about four times as many seeds. With five seeds, only a gain well above the spread is likely to be
+# seen. What the examples allow is another matter.
 #
 # How good is the approximation? The exact power follows from the noncentral t distribution. Here is what $n$ seeds
 # have when both sides of the inequality are equal:
@@ -915,9 +909,9 @@ for n in (2, 3, 5, 10):
 # %% [markdown]
 # ## 5.10 The best of n
 #
-# "The best of our runs" is a number that grows with the patience of its
-# authors. Dodge et al. (2019) proposed to report that growth: the **expected** best of $n$ runs,
-# drawn with replacement from the $N$ you have. With $v_1 \le \dots \le v_N$,
+# "The best of our runs" grows with the number of runs that its authors had the patience for. Dodge et al. (2019)
+# proposed to report that growth: the **expected** best of $n$ runs, drawn with replacement from the $N$ you have. With
+# $v_1 \le \dots \le v_N$,
 #
 # $$E_n = \sum_{i=1}^{N} v_i \left[ \Bigl(\frac{i}{N}\Bigr)^{n} - \Bigl(\frac{i-1}{N}\Bigr)^{n} \right].$$
 #
@@ -979,24 +973,23 @@ picture.mark(f"the {have} runs there are", have)
 
 # %% [markdown]
 # It starts at the mean and ends at the best run. To the right of the dotted line it knows nothing. To the left it is
-# biased: too low when runs are few, since the best of these is not the best there could be (Tang et al. 2020).
-# Even models that learned nothing get "better": luck can be bought.
+# biased: too low when runs are few, since the best of these is not the best there could be (Tang et al. 2020). Even a
+# method that learned nothing looks better if you run it often and report the best run.
 
 # %% [markdown]
 # ## Experiment: three starts
 #
-# Random weights; pretrained ones; pretrained ones that first learned MNLI. `COURSE_PROFILE` decides
-# the size: `cpu` is a small pretrained encoder, `gpu` is BERT, and `smoke` a tiny one that was pretrained
-# on made-up words, whose pairs it compares within seconds. Smoke runs show all that follows, and earn nothing.
+# Random weights; pretrained ones; pretrained ones that first learned MNLI. `COURSE_PROFILE` decides the size: `cpu` is
+# a small pretrained encoder, `gpu` is BERT, and `smoke` a tiny one that was pretrained on made-up words, whose pairs it
+# compares within seconds. Smoke runs show everything that follows, but earn no points.
 #
 # <!-- box: size gpu -->
 #
 # <!-- box: packaged encoder -->
 #
-# The runs use your `encode_pair`, `streams`, `schedule` and `make_optimizer` where you have passed their checks in
-# this session, and the course's otherwise. Yours are compared with the course's as they run, and left where they give
-# something else, even something as good, such as other random numbers: the grader must be
-# able to repeat a run without your code.
+# The runs use your `encode_pair`, `streams`, `schedule` and `make_optimizer` where you have passed their checks in this
+# session, and the course's otherwise. If one of yours gives a different result, even an equally valid one such as other
+# random numbers, the run uses the course's function instead: the grader must be able to repeat a run without your code.
 
 # %% tags=["experiment"]
 experiments = rte.experiments("05_seed_variance")
@@ -1011,15 +1004,15 @@ results = results_folder(say=True)
 # %% [markdown]
 # ## 5.11 All runs
 #
-# Every run leaves one file with what it predicted for each validation pair, and that is what counts:
-# accuracies are computed from predictions, here and in grading. A file that was edited, renamed or
-# copied is refused by name, and so is one with a seed that is not yours (`STUDENT`, at the top).
+# Every run writes one file with its prediction for each validation pair, and these predictions count: accuracies are
+# computed from predictions, here and in grading. A file that was edited, renamed or copied is refused by name, and so
+# is one with a seed that is not yours (`STUDENT`, at the top).
 #
 # **Predict first.** For each start: its mean, and its spread over five seeds. Write them down.
 #
 # **Exercise 5.11** (4 points, about 5 minutes, easy). That is your time. One core of a CPU needs about 20 minutes a
-# start, and some for MNLI before the third. Write `run_all`. Interrupt whenever you like: finished seeds
-# are kept, and the next call goes on with the missing ones.
+# start, and some for MNLI before the third. Write `run_all`. Interrupt whenever you like: finished seeds are kept, and
+# the next call continues with the missing ones.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -1087,9 +1080,9 @@ print("bert-base-uncased, as reported:", rte.PUBLISHED)
 SeedTable(recorded)
 
 # %% [markdown]
-# Two cautions. The small encoder was tuned on sentence pairs, those of MNLI among them, before
-# it came to you: what it gains from MNLI looks too small. And MNLI was learned once, for all seeds of the third
-# start: its spread leaves out what another training on MNLI would change.
+# Two cautions. The small encoder was tuned on sentence pairs, those of MNLI among them, before it came to you: so its
+# gain from MNLI looks too small. And MNLI was learned only once, for all seeds of the third start: the spread does not
+# include what another training on MNLI would change.
 #
 # All differences between the starts are shown, though only the third is shown to be better than the majority class.
 # Were these runs too short, or is RTE too small? Two starts were trained three times as long, and a further arm learned
@@ -1108,18 +1101,18 @@ for name in dict.fromkeys(name for pair in longer + halved for name in pair):
 print(*SeedTable(every).compared(longer + halved), sep="\n\n")
 
 # %% [markdown]
-# Every arm learns its training pairs, from random weights too: after fifteen epochs it knows them by heart. On the
-# validation pairs that helps neither start: no difference is shown, and by the interval more steps are worth 6
-# points at most from random weights, and 3 from pretrained ones. Twice the pairs are not shown to help either; the
-# interval reaches to 8 points. What is shown to help is what was learned elsewhere: in pretraining, from text and
-# pairs together, and from the pairs of MNLI once more.
+# Every arm learns its training pairs, also from random weights: after fifteen epochs it has memorised them. On the
+# validation pairs that helps neither start: no difference is shown, and by the interval more steps are worth 6 points
+# at most from random weights, and 3 from pretrained ones. Twice the pairs are not shown to help either; the interval
+# reaches to 8 points. What is shown to help is what was learned elsewhere: in pretraining, from text and pairs
+# together, and from the pairs of MNLI once more.
 #
 # ### What one sentence gives away
 #
 # A model can be right for a wrong reason. The writers of the second sentences may have left clues in them, such as a
-# "not" where nothing follows; then a model that never sees the first sentence is better than the majority class
-# (Gururangan et al. 2018, Poliak et al. 2018). The runs below came with the course: the start "pretrained", with one
-# sentence of each pair left blank in training and in validation, on RTE and on all of SICK.
+# "not" if the label is not entailment. Then a model that never sees the first sentence does better than the majority
+# class (Gururangan et al. 2018, Poliak et al. 2018). The runs below came with the course: the start "pretrained", with
+# one sentence of each pair left blank in training and in validation, on RTE and on all of SICK.
 
 # %% tags=["experiment"]
 for target in ("rte", "sick"):
@@ -1130,7 +1123,7 @@ print("second sentence alone, and the majority class (Gururangan et al. 2018, ta
 # %% [markdown]
 # On RTE neither sentence is shown to be better than the majority class. On SICK the second one is ahead of it with each
 # of five seeds, by two points; that this would hold for other pairs is not shown. In SNLI and MNLI people were asked to
-# write a second sentence for each label, and one that reads these alone is far above the majority. So nothing here
+# write a second sentence for each label, and a model that reads only these is far above the majority. So nothing here
 # shows that "pretrained" owes its accuracy on RTE to such clues. Three things limit that. The interval allows for clues
 # that are worth a few points. Rate and epochs are those of "pretrained" on RTE: for one sentence, none were searched.
 # And the third start, which may know such clues from MNLI, was not tried with one sentence.
@@ -1149,18 +1142,18 @@ for start, runs_of in recorded.items():
         print(f"{start:>21}, {part}: {right / count:.1%}")
 
 # %% [markdown]
-# It seems to do harm. For most of the shared sentences training has the other label alone, so remembering a label by
-# its first sentence is wrong there. The two starts that learn from RTE alone are right in a third of these pairs or
-# fewer, and in half of the others or more. After MNLI the start is right in most of both: so these pairs are not harder
-# as such. They are twenty-four, too few for more than a warning.
+# It seems to do harm. For most of the shared sentences the training pairs have only the opposite label, so a model that
+# remembers the label of a first sentence is wrong there. The two starts that learn from RTE alone are right in a third
+# of these pairs or fewer, and in half of the others or more. The start after MNLI is right in most pairs of both kinds,
+# so these pairs are not harder in themselves. They are twenty-four, too few for more than a warning.
 #
-# GLUE has a task in which that is the rule. WNLI's training and development sets share sentences with opposite labels,
-# so a model that fits the one is worse than the majority class on the other; the authors of BERT left it out of their
-# table. In the ARCT task, too, models found a word whose presence gave the label away. When the same items were given
-# with the clue turned round, their accuracy fell to chance (Niven and Kao 2019).
+# In one task of GLUE this is the rule. WNLI's training and development sets share sentences with opposite labels, so a
+# model that fits the training set is worse than the majority class on the development set; the authors of BERT left it
+# out of their table. In the ARCT task, too, models found a word whose presence gave the label away. When the clue was
+# reversed in the same items, their accuracy fell to chance (Niven and Kao 2019).
 #
-# Two more questions need a GPU; `cpu` passes them over. Which of the three suspects makes the
-# spread? Let one vary at a time.
+# Two more questions need a GPU; the size `cpu` skips them. Which of the three random parts causes the spread? Vary one
+# at a time.
 
 # %% tags=["experiment"]
 parts = profiles.pick(smoke=("head",), cpu=(), gpu=("head", "order", "dropout"))
@@ -1172,8 +1165,8 @@ for part in parts:
 SeedTable({"all three": runs["pretrained"]} | alone)
 
 # %% [markdown]
-# And the cure that Mosbach et al. (2021) and Zhang et al. (2021) proposed: a low rate, warmed up
-# and bias-corrected, for many more epochs. What does it do to the mean, and what to the spread?
+# And the cure that Mosbach et al. (2021) and Zhang et al. (2021) proposed: a low rate, warmed up and bias-corrected,
+# for many more epochs. How does it change the mean and the spread?
 
 # %% tags=["experiment"]
 epochs = profiles.pick(smoke=3, cpu=None, gpu=20)

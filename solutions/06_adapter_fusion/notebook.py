@@ -16,9 +16,10 @@
 # RTE has few examples. Related tasks have more: MNLI, QNLI and SICK also ask whether one sentence follows from, answers
 # or resembles another. But fine-tuning on one after the other overwrites what was learned before.
 #
-# There is a gentler way. Leave BERT as it is and train, for each task, a small **adapter** inside every layer. Then let
-# a **fusion** layer decide, token by token, which of them to listen to. You build both from scratch, until they compute
-# the same as the library's. Then you compose real adapters, avoid three traps, and measure whether fusion pays.
+# There is an alternative. Leave BERT as it is and train, for each task, a small **adapter** inside every layer. Then
+# let a **fusion** layer decide, token by token, which of them to listen to. You build both from scratch, until they
+# compute the same as the library's. Then you combine real adapters, avoid three traps, and measure whether fusion
+# helps.
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # numbers, dtypes and models. Your functions return new objects, and change their arguments only where the exercise asks
@@ -82,8 +83,8 @@ student.sign(STUDENT, KEY)
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `residual or states` asks a tensor whether it is true. Ask `residual is None`. And `residual +=` changes a tensor of
-# the caller.
+# `residual or states` evaluates the truth value of a tensor. Test `residual is None` instead. And `residual +=` changes
+# the caller's tensor.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -153,9 +154,9 @@ plots.curves(drift, xlabel="fresh adapters passed", ylabel="change of the state"
 # %% [markdown]
 # ## 6.2 Train it and nothing else
 #
-# Adapters pay because nothing else learns: one BERT serves all tasks. So freeze everything, then
-# let adapter and head learn. Gradients must still flow *through* the frozen layers to adapters
-# below them, so `no_grad` is not a way to freeze.
+# Adapters are economical because nothing else learns: one BERT serves all tasks. So freeze everything, then let adapter
+# and head learn. Gradients must still flow *through* the frozen layers to adapters below them, so `no_grad` is not a
+# way to freeze.
 #
 # $$\theta_{BERT} \leftarrow \theta_{BERT}, \qquad
 # \theta_{adapter} \leftarrow \theta_{adapter} - \eta\, \nabla_{\theta_{adapter}} \mathcal{L}.$$
@@ -351,8 +352,7 @@ interactive(listened_to, width=[8, 16, 32, 64, 128, 256, 512, 768], seed=range(1
 #
 # The BERT used here is tiny and has random weights; the same code works with a real one.
 #
-# **Predict first.** You add the fusion and forget to activate it. What does the model
-# compute? Would the loss tell?
+# **Predict first.** You add the fusion and forget to activate it. What does the model compute? Would the loss show it?
 #
 # **Exercise 6.4** (3 points, about 20 minutes, medium). Write `compose`.
 #
@@ -614,8 +614,8 @@ plots.tables(
 # with the course. Each of these adapters was trained on the pairs of its task that the authors had, of MNLI a
 # twentieth; of two lengths of training the better one was kept. The QNLI pairs are not those of GLUE: the course made
 # them in the same way, of a question and a sentence from SQuAD. `smoke` takes a tiny encoder that was pretrained on
-# made-up words, whose pairs it compares within seconds, and trains the adapters first. Smoke runs show all that
-# follows, and earn nothing.
+# made-up words, whose pairs it compares within seconds, and trains the adapters first. Smoke runs show everything that
+# follows, but earn no points.
 #
 # <!-- box: size gpu -->
 #
@@ -810,10 +810,10 @@ for told, large, small, runs_of_each in (("published", full, fusion, 5), ("recor
     print(f"    with {runs_of_each} runs each, one spread must be {least:.1f} times the other to show a difference")
 
 # %% [markdown]
-# The published ratio passes this test, but narrowly: a single run one point off would have undone it. The recorded one
-# passes too. Freezing alone is not the reason: one adapter in a frozen encoder spreads as much as full fine-tuning. The
-# arms that read MNLI's adapter spread less than both. So does a head alone. Why, these runs do not show. The first
-# thing to say about *your* runs is whether they show it.
+# The published ratio passes this test, but narrowly: a single run that differed by one point would have changed the
+# result. The recorded ratio passes too. Freezing alone is not the reason: one adapter in a frozen encoder spreads as
+# much as full fine-tuning. The arms that read MNLI's adapter spread less than both. So does a head alone. Why, these
+# runs do not show. The first thing to say about *your* runs is whether they show it.
 #
 # **Question 6.W1** (2 points). In four to eight sentences: why MNLI, QNLI and SICK? Say for each what it has in common
 # with RTE and what it does not, and name a task that you would leave out, with a reason.

@@ -17,8 +17,8 @@
 # left to predict? Hide some words, and ask for them.
 #
 # You build this step by step. A word becomes pieces, the pieces get three embeddings, some of them are hidden, one loss
-# asks what they were, and another asks whether the second sentence follows the first. At the end models that learn from
-# your functions fill in blanks, and you measure what each part of the design is good for.
+# asks what they were, and another asks whether the second sentence follows the first. At the end, models that are
+# trained with your functions fill in blanks, and you measure what each part of the design contributes.
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # numbers, texts and models. Your functions return new objects and do not change their arguments. A call leaves the
@@ -328,9 +328,9 @@ plots.pieces(
 )
 
 # %% [markdown]
-# Twice as many tokens as usual are chosen here, so that you can see the effect. A kept token looks like any other, and
-# the loss asks for it all the same. And the second draw? Its probability is one half: 10% of all chosen tokens are half
-# of those that are left.
+# Twice as many tokens as usual are chosen here, so that you can see the effect. A kept token looks like any other, but
+# it has a loss too. And the second draw? Its probability is one half: 10% of all chosen tokens are half of those that
+# are left.
 #
 # **Play.** Hide more and more. When can you no longer guess the sentence yourself?
 
@@ -532,8 +532,8 @@ for a, b, label in nsp_pairs(documents, 6, random.Random(3)):
 
 # %% [markdown]
 # Look at the pairs with label 1: you can recognise them by the topic alone, without knowing the order. Sentences of
-# short and long documents are drawn equally often, as you were asked. Drawing a document first would draw the sentences
-# of short ones far too often.
+# short and long documents are drawn equally often, as the exercise asks. If you drew a document first, the sentences of
+# short documents would be drawn far too often.
 
 # %% [markdown]
 # ## 7.6 What it costs to be wrong
@@ -931,7 +931,7 @@ alt = "One stacked bar: of the tokens of a step most are not asked for; of the r
 plots.bars(rows, labels=["one step"], xlabel="BERT's pretraining", ylabel="tokens", stacked=True, alt=alt)
 
 # %% [markdown]
-# Six tokens in seven are read, and cost computation, but have no loss; a model that reads left to right has a loss at
+# Six tokens in seven are read and cost computation but have no loss; a model that reads left to right has a loss at
 # every token. That is the price of seeing both sides.
 #
 # What BERT read: BooksCorpus with 800 million words and the English Wikipedia with 2,500 million, without its lists,
@@ -941,14 +941,14 @@ plots.bars(rows, labels=["one step"], xlabel="BERT's pretraining", ylabel="token
 # %% [markdown]
 # ## Experiment: what a mask teaches
 #
-# Table 8 of the paper varies what becomes of the chosen tokens, and shows how results on tasks change. Here you look at
-# the loss itself: at `[MASK]`, at tokens that were **kept**, and at **random** ones. Four models, each the first layers
-# of a real encoder with a fresh head, learn from four rows of the table. Two more start from random weights and train
-# for the same number of steps: one learns from masks, one reads from left to right.
+# Table 8 of the paper varies how the chosen tokens are replaced, and shows how results on tasks change. Here you look
+# at the loss itself: at `[MASK]`, at tokens that were **kept**, and at **random** ones. Four models, each the first
+# layers of a real encoder with a fresh head, learn from four rows of the table. Two more start from random weights and
+# train for the same number of steps: one learns from masks, one reads from left to right.
 #
 # `COURSE_PROFILE` decides the size: `cpu` is a small encoder that reads the documentation of the course's libraries,
-# `gpu` is BERT on the same text, and `smoke` a tiny one on made-up words. Smoke runs show all that follows,
-# and earn nothing.
+# `gpu` is BERT on the same text, and `smoke` a tiny one on made-up words. Smoke runs show everything that follows, but
+# earn no points.
 #
 # <!-- box: size gpu -->
 #
@@ -1106,11 +1106,11 @@ for what, pairs in pretraining.longer_compared().items():
     print(f"--- {what}", *SeedTable(longer, pretraining.METRICS[0]).compared(pairs), sep="\n\n")
 
 # %% [markdown]
-# With more blanks they learn faster. After as many steps, the models with 30% and with 50% are ahead of the one with
-# 15%, although they were never trained on so few blanks as the test has. Wettig et al. (2023) name two effects: more
-# blanks make the question harder, and more answers are learned from in each step. In so short a training the second
-# seems to win. For BERT-large, after fine-tuning, they found two tokens in five better than 15%; that is not measured
-# here.
+# With more blanks they learn faster. After the same number of steps, the models with 30% and with 50% are ahead of the
+# one with 15%, although they were never trained on so few blanks as the test has. Wettig et al. (2023) name two
+# effects: more blanks make the question harder, and more answers are learned from in each step. In such a short
+# training the second effect seems to be stronger. For BERT-large, after fine-tuning, they found two tokens in five
+# better than 15%; that is not measured here.
 #
 # Heads and layers show less than in table 6. One head of width 192 is not shown to differ from three heads; twelve
 # heads, 16 wide, are far behind. Between one, two, four and eight layers no difference is shown. Look at the seeds
@@ -1198,7 +1198,7 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 
 # %% [markdown]
 # **What you can do now:** cut words into pieces, hide some of them, train an encoder to fill them in, and say what each
-# part of the recipe buys.
+# part of the method contributes.
 #
 # When you are done, save the notebook and pack it with its results: that zip is what you hand in.
 

@@ -197,7 +197,7 @@ block_diagrams.show("bert")
 # $$\text{label}_t = \begin{cases} y_w & t \text{ is the first piece of word } w \\
 # -100 & \text{otherwise.} \end{cases}$$
 #
-# For each piece, a tokenizer gives the number of the word it comes from, and `None` for a special token. One thing is
+# For each piece, a tokenizer gives the number of the word it comes from, and `None` for a special token. One case is
 # easily missed: a word can have **no** piece at all, because it is an invisible character or was cut off. So look words
 # up by number; never count them.
 #
@@ -998,7 +998,7 @@ plots.curves(moved, x=range(31), xlabel="pads", ylabel="distance to the same wit
 # was pretrained, and one starts from random weights.
 #
 # `COURSE_PROFILE` decides the size: `cpu` is a small encoder and documentation, `gpu` is BERT and CoNLL-2003, and
-# `smoke` a tiny encoder and made-up names. Smoke runs show that everything works, and earn nothing.
+# `smoke` a tiny encoder and made-up names. Smoke runs show that everything works, but earn no points.
 #
 # <!-- box: size gpu -->
 #
@@ -1189,10 +1189,9 @@ listed(SeedTable(ways, tagging.METRICS[0]).compared(tagging.ways_compared()))
 #
 # Your choice head of 8.5 and your `sentence_vector` of 8.9 have not learned anything yet. The course trained both once.
 # **Choice:** which of four sentences comes next in a docstring? The wrong ones come from other docstrings. A model that
-# sees the endings alone should guess: it is the control for clues that the wrong endings give away. **Vector:** which
-# of six libraries does a sentence come from? A linear map reads the mean of the frozen last states, or the state of
-# `[CLS]`, or the two last states of a BiLSTM that learns. Its control is a BiLSTM that reads the same states in a
-# random order.
+# sees the endings alone should be at chance: it is the control for clues in the wrong endings. **Vector:** which of six
+# libraries does a sentence come from? A linear map reads the mean of the frozen last states, or the state of `[CLS]`,
+# or the two last states of a BiLSTM that learns. Its control is a BiLSTM that reads the same states in a random order.
 
 # %% tags=["experiment"]
 from utils.experiments import choices
@@ -1207,9 +1206,9 @@ print(*SeedTable(heads).compared(choices.questions()), sep="\n\n")
 # %% [markdown]
 # The choice head finds the next sentence in about three of four questions, where chance is one in four. With endings
 # alone it is at chance, so it compares the sentences. From random weights it learns next to nothing in so few steps: it
-# does not fit its training questions either. SWAG is harder: its wrong endings were chosen because models took them for
-# right. Ours come from other docstrings, and it may be enough to notice another topic. So the two accuracies cannot be
-# compared.
+# does not fit its training questions either. SWAG is harder: its wrong endings were chosen because models mistook them
+# for right ones. Ours come from other docstrings, and it may be enough to notice another topic. So the two accuracies
+# cannot be compared.
 #
 # No difference between the four vectors is shown. For this task a BiLSTM is not shown to read more than the mean of the
 # frozen states, by the interval a point at most; nor is the order in which it reads them shown to matter. For tags, a
@@ -1317,8 +1316,8 @@ for unseen in (False, True):
 # In the size `cpu` this was measured with three seeds (`data/README.md`). Between 30 and 64% of the answers were
 # exactly right in known wordings, and 28 to 52% in new ones. The sizes were chosen with one of these seeds, 1, which is
 # the best of the three and the one that you train. The encoder must discover that it has to look up the question's name
-# on the page. Perhaps so short a training does not always get there: try another seed. The best sentence is hardly ever
-# the answer, and holds a part of it in one of six questions or fewer.
+# on the page. Perhaps such a short training does not always achieve that: try another seed. The best sentence is hardly
+# ever the answer, and holds a part of it in one of six questions or fewer.
 #
 # It answers best if you ask as its training did: what type a parameter has, or what it is for. It rarely answers
 # questions that only describe a parameter, if their wording is new. And it also answers questions that it was never

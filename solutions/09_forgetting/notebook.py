@@ -359,15 +359,15 @@ plots.bars(numbers, labels=list(stories), ylabel="accuracy", alt=alt)
 
 # %% [markdown]
 # Backward transfer is positive if later tasks help earlier ones. It equals minus the forgetting if each task was at its
-# best when it had just been learned. In the last story, accuracy on the first task rose and fell: it ends where it
-# began, and yet something was forgotten.
+# best when it had just been learned. In the last example, accuracy on the first task rose and then fell: it ends where
+# it began, and yet something was forgotten.
 
 # %% [markdown]
 # ## 9.4 Who is asked how often?
 #
 # If all tasks are trained at once, none comes before another. But one task may have a hundred times as many examples as
 # another. With shares in proportion to their sizes, the small one is hardly seen; with equal shares, it is seen so
-# often that it is learned by heart. A **temperature** $T$ gives shares in between (Raffel et al. 2020, section 3.5.2),
+# often that it is memorised. A **temperature** $T$ gives shares in between (Raffel et al. 2020, section 3.5.2),
 #
 # $$p_i = \frac{\min(n_i, K)^{1/T}}{\sum_j \min(n_j, K)^{1/T}},$$
 #
@@ -988,7 +988,7 @@ plots.tables({"right": torch.tensor([*share.values()]).T}, rows=rows, columns=li
 # | each alone | each phase has a model of its own, from the same start: single-task training |
 #
 # `COURSE_PROFILE` decides the size: `cpu` is a small encoder, `gpu` is BERT, and `smoke` a tiny encoder and made-up
-# sentences. Smoke runs show that everything works, and earn nothing.
+# sentences. Smoke runs show that everything works, but earn no points.
 #
 # <!-- box: size gpu -->
 #

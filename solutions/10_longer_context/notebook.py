@@ -299,7 +299,7 @@ print(f"the same words fifty places later: outputs differ by {(near - moved).abs
 #
 # When a segment is done, its states become memory for the next. The memory keeps the last $m$ states of the old memory
 # and the segment together, so it may be longer than a segment. It keeps the values only, not how they were computed: no
-# gradient flows back into old segments. Otherwise each step would train through the whole text.
+# gradient flows back into old segments. Otherwise each step would backpropagate through the whole text.
 #
 # **Predict first.** With segments of 4 and a memory of 6, which tokens does the third segment remember?
 #
@@ -735,8 +735,8 @@ alt += "query mask, nobody sees itself, and the row of `is` is empty."
 plots.tables(panels, rows=words, columns=words, alt=alt)
 
 # %% [markdown]
-# The order from left to right gives the mask of notebook 01. The first token of an order may see no other: its row in
-# the query mask is empty. Remember this for 10.9.
+# The order from left to right gives the mask of notebook 01. The first token of an order may see no other token: its
+# row in the query mask is empty. Remember this for 10.9.
 #
 # Why are masks not enough? Take the usual softmax over a state that has read `is`, `a` and `city`. If the next place in
 # the order is 1, it should say `York`; if it is 0, `New`. But it has read the same words in both cases, so its state
@@ -892,7 +892,7 @@ plots.tables({"XLNet's query outputs move": seen}, rows=names, columns=names, al
 # | source, memory 32 | | 32 |
 #
 # `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` is larger, and `smoke` tiny, with a quarter of each length
-# and made-up words. Smoke runs show that everything works, and earn nothing.
+# and made-up words. Smoke runs show that everything works, but earn no points.
 #
 # <!-- box: size gpu -->
 
@@ -1013,11 +1013,12 @@ reading.picture(recorded, reading.TEXT, "The recorded runs, source text, as abov
 # There $m + i = P - 1$, so one look into the memory is enough. With period 80 and memory 32, two layers reach far
 # enough from the same place on, and with period 48 from the first place on. Neither is learned. The rate and the number
 # of segments were chosen with these seeds, so that period 80 with memory 64 is learned. So the runs show where the loss
-# falls, and not how quickly a model learns.
+# falls, not how quickly a model learns.
 #
 # In source text, the memory helps at the first places of a segment, most at the very first: by 0.9 nats there, and no
-# longer after a handful of places. In the second half no difference is shown. Trained for so short a time, this model
-# uses a few characters, and a memory gives it just these. The paper's gains from text far back are not shown here.
+# longer after a handful of places. In the second half no difference is shown. After such a short training, this model
+# uses only a few characters of context, and a memory provides these. The paper's gains from text far back are not shown
+# here.
 
 # %% [markdown]
 # ### Would it be learned if gradients crossed?
@@ -1041,10 +1042,11 @@ reading.picture(gradients, reading.COPY, alt)
 # %% [markdown]
 # If gradients cross segments, the model uses its reach. With period 80 the loss falls from place 15 on with every seed:
 # with three of five to nearly nothing, with two in part. Detached, no seed learns anything there. With period 48, four
-# of the five seeds also learn the places before 15; the fifth ends as if it were detached. One of the four misses the
-# very first place. Some places need only one look into the memory, and some are out of reach for two. There both arms
-# are at their limits, so these places cannot show whether one arm learns better in general. The curves can: with period
-# 48 both arms learn the places within one look equally early, and only the arm in which gradients cross falls further.
+# of the five seeds also learn the places before 15; the fifth ends as if it were detached. One of the four does not
+# learn the very first place. Some places need only one look into the memory, and for some even two layers do not reach
+# far enough. There both arms are at their limits, so these places cannot show whether one arm learns better in general.
+# The curves can: with period 48 both arms learn the places within one look equally early, and only the arm in which
+# gradients cross falls further.
 #
 # So detaching is why reach was not used here. The path through two layers can be learned, but not always in this many
 # steps. Its price is memory: the states of four segments are kept for the backward pass, where one was enough.
@@ -1133,8 +1135,8 @@ plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), 
 pack("10_longer_context")
 
 # %% [markdown]
-# **What you can do now:** give a model a memory that works like a longer text, and say how far it reaches and what it
-# saves. You can also let a model predict tokens in any order without seeing them first.
+# **What you can do now:** give a model a memory that works like a longer text, and say how far back the model reaches
+# and what the memory saves. You can also let a model predict tokens in any order without seeing them first.
 
 # %%
 scoreboard(checks)

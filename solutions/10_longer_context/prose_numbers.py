@@ -86,7 +86,7 @@ CLAIMS: dict[str, Callable[[], bool]] = {
 EXPLAINS = (
     "With period 80 and memory 32, two layers reach far enough",
     "The rate and the number of segments were chosen with these seeds",
-    "So the runs show where the loss falls, and not how quickly",
-    "Trained for so short a time, this model uses a few characters",
+    "So the runs show where the loss falls, not how quickly",
+    "After such a short training, this model uses only a few characters of context",
     "The paper's gains from text far back are not shown here.",
 )

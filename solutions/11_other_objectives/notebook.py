@@ -18,7 +18,8 @@
 # once. Each reports better numbers than BERT's.
 #
 # Here you build these questions: RoBERTa's masks, its rows and its optimizer, SpanBERT's spans and their boundaries,
-# XLM's translations, ALBERT's order of sentences. Then you measure three of them at a size where each can fail.
+# XLM's translations, ALBERT's order of sentences. Then you measure three of them in small experiments, in which each
+# can fail.
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # larger than those here, other numbers and orders of calls. Your functions return new objects, and change their
@@ -243,9 +244,9 @@ alt += "with their document leave about half, full rows leave few."
 plots.heatmaps(panels, limits=(0, 24), xlabel="place", ylabel="row", alt=alt)
 
 # %% [markdown]
-# Empty places cost as much computation as all others. The price of full rows is that a token may look at the document
-# before its own. In the paper DOC-SENTENCES is a little better, but the authors use FULL-SENTENCES, since its batches
-# have one size (section 4.2).
+# Empty places cost as much computation as all others. The price of full rows is that a token may attend to the previous
+# document. In the paper DOC-SENTENCES is a little better, but the authors use FULL-SENTENCES, since its batches have
+# one size (section 4.2).
 #
 # BERT began with short rows: 128 tokens for 90% of the steps, then 512 (appendix A.2). RoBERTa trains with full rows
 # alone (section 3.1). SpanBERT drops the pairs as well, and takes single segments (section 3.3).
@@ -676,9 +677,9 @@ plots.heatmaps(panels, alt=alt)
 # Not a number: if all scores are minus infinity, the softmax is 0 divided by 0, and NaN spreads through the layers
 # above. A pad that looks at itself does no harm, since no other token looks at it.
 #
-# Where a language has little text, a model of many languages is the usual way. Multilingual BERT was pretrained on the
-# Wikipedias of 104 languages without a single pair (`multilingual.md` in BERT's repository); TLM adds pairs where there
-# are some.
+# For a language with little text, the usual solution is a model of many languages. Multilingual BERT was pretrained on
+# the Wikipedias of 104 languages without a single pair (`multilingual.md` in BERT's repository); TLM adds pairs where
+# there are some.
 
 # %% [markdown]
 # ## 11.7 Next, or swapped?
@@ -691,7 +692,7 @@ plots.heatmaps(panels, alt=alt)
 # $$\text{NSP: } (s_i, s_{i+1}) \text{ or } (s_i, s'_j), \qquad
 # \text{SOP: } (s_i, s_{i+1}) \text{ or } (s_{i+1}, s_i).$$
 #
-# As in exercise 7.5, the label 0 means that the text goes on like this.
+# As in exercise 7.5, the label 0 means that this is how the text continues.
 #
 # **Predict first.** Suppose that a model sees only which words $a$ and $b$ share. Which of the two tasks can it solve?
 #
@@ -800,7 +801,7 @@ plots.bars(means, labels=["NSP", "SOP"], ylabel="shared words", alt=alt)
 # another number, and the words of each pair of neighbours change places. No word is in both.
 #
 # `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` has more text and larger models, and `smoke` made-up text.
-# Smoke runs show that everything works, and earn nothing.
+# Smoke runs show that everything works, but earn no points.
 #
 # <!-- box: size gpu -->
 #

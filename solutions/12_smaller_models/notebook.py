@@ -14,10 +14,10 @@
 # # 12. Small, smaller, fast?
 #
 # A good model is often too large for the place where it is needed. There are four ways to a smaller one: narrower
-# tables and shared layers (ALBERT, Lan et al. 2020), weights that are cut (Frankle and Carbin 2019), and a small model
-# that learns from a large one (Hinton et al. 2015).
+# tables and shared layers (ALBERT, Lan et al. 2020), weights that are removed (Frankle and Carbin 2019), and a small
+# model that learns from a large one (Hinton et al. 2015).
 #
-# Small can mean three things: few numbers to store, few to multiply, or little time. Here you build each way, and
+# "Small" can mean three things: few numbers to store, few multiplications, or little time. Here you build each way, and
 # measure which of the three it saves.
 #
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
@@ -351,14 +351,14 @@ listed(SeedTable(ablated, sharing.METRICS[0]).compared(sharing.questions()))
 # layer the loss is 0.19 nats higher, so sharing looks cheap.
 #
 # Now read the other control. A single layer has as many numbers as four layers that share all, and a quarter of their
-# multiply-adds. It is not shown to be worse, and its mean is even better. In so short a training it is only 0.02 nats
-# behind four layers of their own, so sharing has little to lose. Whether sharing keeps what depth brings, these runs do
-# not say. That needs a training in which depth pays.
+# multiply-adds. It is not shown to be worse, and its mean is even better. In such a short training it is only 0.02 nats
+# behind four separate layers, so sharing has little to lose. These runs do not show whether sharing keeps the benefits
+# of depth. For that, one needs a training in which depth helps.
 #
-# A narrow table is cheap in ALBERT's table 3 and costs much here. With $E = 16$ the loss is 0.63 nats higher, three
-# times what all layers are worth. One reason may be that scores have rank $E$ at most: ALBERT's narrowest table is 64
-# wide. Another may be that a narrow table learns more slowly, and its rate was not searched at
-# $E = 16$. These runs do not separate them.
+# A narrow table costs little in ALBERT's table 3 and much here. With $E = 16$ the loss is 0.63 nats higher, more than
+# three times as much as without any layer. One reason may be that scores have rank $E$ at most: ALBERT's narrowest
+# table is 64 wide. Another may be that a narrow table learns more slowly, and its rate was not searched at $E = 16$.
+# These runs do not separate them.
 
 # %% [markdown]
 # ## 12.4 What can go
@@ -437,9 +437,9 @@ plots.bars(
 )
 
 # %% [markdown]
-# Small scales lose most: when nine tenths are cut, nothing is left of the last matrix and a quarter of the first. A
-# separate threshold for each matrix would avoid that, but it would also cut matrices that need all their weights.
-# Masked matrices have the same size as before: nothing is faster yet.
+# Matrices with small scales lose most: when nine tenths of all weights are cut, nothing is left of the last matrix and
+# a quarter of the first. A separate threshold for each matrix would avoid that, but it would also cut matrices that
+# need all their weights. Masked matrices have the same size as before: nothing is faster yet.
 #
 # **Play.** There are two matrices, one of them with larger weights. At which share is the other one empty?
 
@@ -580,9 +580,9 @@ plots.curves(losses, xlabel="step", ylabel="loss", alt=alt)
 # %% [markdown]
 # ## 12.6 What a teacher says
 #
-# A label says: cat. A trained model says: cat, perhaps lynx, surely no car. A small model can learn from these **soft
-# labels** (Hinton et al. 2015). A temperature $T$ makes both distributions softer, and the factor $T^2$ keeps the size
-# of the gradients:
+# A label says: cat. A trained model says: probably a cat, perhaps a lynx, certainly not a car. A small model can learn
+# from these **soft labels** (Hinton et al. 2015). A temperature $T$ makes both distributions softer, and the factor
+# $T^2$ keeps the size of the gradients:
 #
 # $$\alpha\, T^2\, \text{KL}\big(p_{\text{teacher}}^{(T)} \,\|\, p_{\text{student}}^{(T)}\big) + (1 - \alpha)\,
 # \text{CE}(\text{labels}, p_{\text{student}}^{(1)}), \qquad p^{(T)} = \text{softmax}(z / T).$$
@@ -783,7 +783,7 @@ plots.bars({"ms an example": [1000 * row[2] for row in table]}, labels=labels, y
 # | soft labels | new values | the teacher's probabilities, for all sentences |
 #
 # `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` has a larger teacher, and `smoke` is tiny, with made-up words
-# and milder cuts. Smoke runs show that everything works, and earn nothing.
+# and milder cuts. Smoke runs show that everything works, but earn no points.
 #
 # <!-- box: size gpu -->
 

@@ -17,7 +17,7 @@
 # translation, word by word, with attention to the source. Here you build what the earlier notebooks left out: attention
 # to another sentence, the decoder's layer, its loss, a search for the best translation, and BLEU to score it.
 #
-# Then you add a frozen BERT: BERT-fused NMT (Zhu et al. 2020). You measure whether it helps if pairs are few.
+# Then you add a frozen BERT: BERT-fused NMT (Zhu et al. 2020). You measure whether it helps when there are few pairs.
 #
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
 # here, other numbers, dtypes, memory layouts and orders of calls. Your functions never change their arguments. A call
@@ -766,7 +766,7 @@ plots.bars(seen, labels=list(names.values()), ylabel="% of calls", alt=alt)
 # length penalty.
 #
 # `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` reads image captions (Multi30k, English to German), and
-# `smoke` is tiny, with a made-up language. Smoke runs show that everything works, and earn nothing.
+# `smoke` is tiny, with a made-up language. Smoke runs show that everything works, but earn no points.
 #
 # <!-- box: size gpu -->
 #

@@ -924,7 +924,7 @@ plots.curves(
 
 # %% [markdown]
 # Without the cache every new token reads the whole text again, so the longer the text, the more a cache saves. How much
-# it saves depends on the machine; your figure shows it for yours.
+# it saves depends on the machine; your figure shows it for your machine.
 #
 # **Play.** Read along with the model, one token of the prompt after the other. When does it know what comes next?
 

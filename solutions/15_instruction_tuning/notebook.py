@@ -737,9 +737,9 @@ for k in (1, 5, 10):
 # turns of the dialogue. If these examples are enough for the form, tuning was not needed for it.
 #
 # **The packaged SmolLM2-135M** is the *Instruct* model: after its pretraining it was tuned to chat, with this template,
-# and its package stores the weights in four bits (`data/README.md`, "smollm"). So it is not tuned for the first time
-# here. These questions were chosen because it disregards the brackets. Without its weights, or with
-# `COURSE_PROFILE=smoke`, a tiny random model shows that everything works, and learns nothing.
+# and its package stores the weights in four bits (`data/README.md`, "smollm"). So this is not its first tuning. These
+# questions were chosen because it ignores the brackets. Without its weights, or with `COURSE_PROFILE=smoke`, a tiny
+# random model shows that everything works, and learns nothing.
 #
 # <!-- box: size gpu -->
 
@@ -796,10 +796,10 @@ tuning.picture(recorded, "anywhere", alt) if recorded else None
 # French names no run has more than four of twenty right.
 #
 # **The control.** With six examples in the prompt and no tuning, 99% of the answers are in brackets, but 5% are right.
-# In every run most answers are wrong and repeat nothing but words of the question, as `[12, 23]` for `12 + 23`. Both
-# ways of tuning have more right answers than the control, which is shown. So the form needs no tuning. Right sums and
-# sorted numbers are more than the form: these six examples hardly bring them out, and about two hundred that the model
-# is tuned on do. Other prompts were not tried.
+# In every run most answers are wrong and only repeat words of the question, such as `[12, 23]` for `12 + 23`. Both ways
+# of tuning have more right answers than the control, which is shown. So the form needs no tuning. Right sums and sorted
+# numbers need more than the form: six examples in the prompt hardly produce them, and tuning on about two hundred
+# examples does. Other prompts were not tried.
 #
 # **What is forgotten.** LoRA ends with a loss on other text that is 0.21 nats higher than before, and all weights with
 # one that is 0.05 nats higher: both rises are shown, and so is the difference between them. That is not what you would

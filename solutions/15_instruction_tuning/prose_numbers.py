@@ -151,7 +151,7 @@ CLAIMS: dict[str, Callable[[], bool]] = {
         180 < examples() < 220 and nearly_all_in_form()
     ),
     "With six examples in the prompt and no tuning": lambda: tuning.Prompted.examples == 6,
-    "In every run most answers are wrong and repeat nothing but words of the question": lambda: min(repeated()) > 0.5,
+    "In every run most answers are wrong and only repeat words of the question": lambda: min(repeated()) > 0.5,
     "as `[12, 23]` for `12 + 23`": lambda: tuning.recorded()[tuning.PROMPTED][0].shown["answers"][0] == "[12, 23]",
     "Both ways of tuning have more right answers than the control, which is shown": lambda: all(
         compared(tuning.PROMPTED, arm, metric).shown
@@ -159,7 +159,7 @@ CLAIMS: dict[str, Callable[[], bool]] = {
         for metric in (RIGHT, ANYWHERE)
     ),
     "So the form needs no tuning": lambda: min(values(tuning.PROMPTED, FORM)) >= 95,
-    "these six examples hardly bring them out, and about two hundred that the model is tuned on do": lambda: (
+    "six examples in the prompt hardly produce them, and tuning on about two hundred examples does": lambda: (
         max(anywhere(tuning.PROMPTED, "sum")) == 0
         and all(
             max(anywhere(tuning.PROMPTED, kind)) < min(anywhere(arm, kind))
@@ -178,7 +178,7 @@ CLAIMS: dict[str, Callable[[], bool]] = {
 }
 EXPLAINS = (
     "**The control.**",
-    "Right sums and sorted numbers are more than the form",
+    "Right sums and sorted numbers need more than the form",
     "Other prompts were not tried",
     "That is not what",
     "The search did not ask",
