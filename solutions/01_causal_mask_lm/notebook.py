@@ -339,7 +339,7 @@ for n_heads in (1, 2, 6):
 #
 # The norm comes after the sum: **post-norm**, as in the original paper. Dropout acts in four places: the three in the
 # formula, and the attention weights. `nn.MultiheadAttention`, which equals your 1.3, drops attention weights for you.
-# Only dropout depends on the mode: the mask applies in training and in evaluation.
+# Only dropout depends on the mode: the mask always applies.
 
 # %% tags=["experiment"]
 block_diagrams.show("layer")
@@ -515,10 +515,9 @@ for name, rows in zip(("input ", "target"), make_batch(sentences, vocab, max_len
 # ## 1.6 The language model
 #
 # Embed, add positions, run layers, and give every word a score. `add_positions` marks each position with a fixed random
-# pattern, with entries of size one; notebook 02 builds better ones. Embeddings should be equally large, or one hides
-# the other. But Adam's steps have about the same size for all weights, so entries of size one would hardly change. So
-# embeddings start with the standard deviation $1/\sqrt{d_{model}}$, like the weights of a linear map, and are
-# multiplied:
+# pattern, with entries of size one; notebook 02 has better ones. Embeddings should be equally large, or one hides the
+# other. But Adam's steps have a similar size for all weights, so entries of size one hardly change. So embeddings start
+# with standard deviation $1/\sqrt{d_{model}}$, like a linear map, and are multiplied:
 #
 # $$x_0 = \mathrm{positions}(\sqrt{d_{model}}\; E[\mathrm{tokens}]), \qquad
 # x_l = \mathrm{layer}_l(x_{l-1}, M), \qquad \mathrm{logits} = \mathrm{head}(x_L).$$

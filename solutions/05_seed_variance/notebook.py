@@ -616,8 +616,7 @@ print(f"the bootstrap interval has {widths['bootstrap'] / widths['t']:.0%} of th
 # $$d_s = \mathrm{acc}_B(s) - \mathrm{acc}_A(s), \qquad d_i = \frac{1}{|S_B|} \sum_{s \in S_B} h_B(s, i)
 # - \frac{1}{|S_A|} \sum_{s \in S_A} h_A(s, i).$$
 #
-# For either, give mean and t interval. The first asks whether the difference would hold for new seeds, the second
-# whether it would for new examples.
+# For either, give mean and t interval. The first asks about new seeds, the second about new examples.
 #
 # **Predict first.** Ten runs on three hundred examples: how many independent observations is that?
 #
@@ -700,9 +699,9 @@ right = [torch.tensor(draw.random((5, 300)) < easy + gain) for gain in (0, 0.05)
 show("made up, by example", by_example(*right), *(one.double().mean(0).tolist() for one in right))
 
 # %% [markdown]
-# The number of independent observations is 300 (examples) or 10 (runs), never 3,000. Runs share the examples: ten
-# predictions for one sentence are not ten sentences. Note that the pretrained encoder had already seen MNLI: the second
-# gain looks smaller than it would elsewhere.
+# As many as there are examples, or as there are runs, but never their product. Runs share the examples: ten predictions
+# for one sentence are not ten sentences. Note that the pretrained encoder had already seen MNLI: the second gain looks
+# smaller than it would elsewhere.
 #
 # Read the correlations. The variance of a difference is that of A plus that of B, less twice their covariance. Where
 # the correlation is near zero, pairing gains nothing, and the interval is about as long as without it, or longer,
