@@ -10,7 +10,7 @@ Imports nothing heavy: graders read it, too. `utils.experiments.pretraining.trai
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 NOTEBOOK = "07_bert_pretraining"
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "results" / "bert_pretraining"
 RECORDED_LONGER = RECORDED.with_name("masked_from_nothing")
+RECORDED_SIZES = RECORDED.with_name("heads_and_layers")
+SEARCH = RECORDED.with_name("heads_and_layers_search.json")  # what `solutions/07_bert_pretraining/search.py` tried
 KINDS = ("[MASK]", "kept tokens", "random ones")  # what stands at a validation place, see `Pretraining`
 PLACES = 3  # of each kind, in every validation sequence
 POINTS = 20  # of the curve of a run
@@ -124,6 +126,7 @@ class Sized(Pretraining):
     """A language model from nothing whose number of heads is chosen, too."""
 
     heads: int = 1
+    held_out: bool = field(default=False, compare=False)  # tested on the last training sequences, to choose rates
 
 
 ROWS = {  # the paper's table 8 calls them 80/10/10, 100/0/0, 80/20/0 and 80/0/20: masked, kept, random
@@ -188,35 +191,45 @@ TABLE_6 = {
 LONG: dict[str, Any] = {  # settings of the models below, from nothing
     "start": "random", "width": 192, "pieces": 8000, "batch": 64, "steps": 1500, "lr": 1e-3, "head_lr": 1e-3,
 }  # fmt: skip
-RATES: dict[str, float] = {}  # of the models whose best rate is another one
+LENGTHS = (1500, 6000)  # steps of the models with a number of layers and heads
+SIZES = [(count, MIDDLE[1]) for count in LAYERS] + [(MIDDLE[0], count) for count in HEADS if count != MIDDLE[1]]
+RATES: dict[tuple[int, int, int], float] = {}  # by layers, heads and steps: the best of the recorded search
+
+
+def _from_nothing(name: str, profile: str, **more: Any) -> Sized:
+    """A model of LONG, or of the size smoke."""
+    task, encoder, settings = "documentation", "minilm", LONG | more
+    if profile == "smoke":
+        task, encoder = "made-up-text", "tiny"
+        settings |= {"width": 48, "length": 24, "steps": 25, "pieces": None, "batch": 8, "validation": 60}
+    return Sized(name, task, encoder, ROWS["80 masked, 10 random, 10 kept"], **settings)
 
 
 def longer(profile: str = "cpu") -> dict[str, Sized]:
-    """Models from nothing that students do not run, by name: SHARES of masked tokens, then LAYERS and HEADS.
-
-    The one in the middle, 15% masked with MIDDLE, belongs to all three rows.
-    """
+    """Models from nothing that students do not run, by name: SHARES of masked tokens."""
     layers, heads = MIDDLE
-    made = {f"{share:.0%} masked": (share, layers, heads) for share in SHARES}
-    made |= {f"{count} layers, {heads} heads": (0.15, count, heads) for count in LAYERS if count != layers}
-    made |= {f"{layers} layers, {count} heads": (0.15, layers, count) for count in HEADS if count != heads}
-    task, encoder, settings = "documentation", "minilm", LONG
-    if profile == "smoke":
-        task, encoder = "made-up-text", "tiny"
-        settings = LONG | {"width": 48, "length": 24, "steps": 25, "pieces": None, "batch": 8, "validation": 60}
     return {
-        name: Sized(
-            name,
-            task,
-            encoder,
-            ROWS["80 masked, 10 random, 10 kept"],
-            **settings | ({"lr": RATES[name], "head_lr": RATES[name]} if name in RATES else {}),
-            chosen=share,
-            layers=count,
-            heads=number,
-        )
-        for name, (share, count, number) in made.items()
+        name: _from_nothing(name, profile, chosen=share, layers=layers, heads=heads)
+        for share, name in ((share, f"{share:.0%} masked") for share in SHARES)
     }
+
+
+def name_of(layers: int, heads: int, steps: int) -> str:
+    """What a model with so many layers and heads is called."""
+    return (
+        f"{layers} {'layer' if layers == 1 else 'layers'}, {heads} {'head' if heads == 1 else 'heads'}, {steps:,} steps"
+    )
+
+
+def sizes(profile: str = "cpu") -> dict[str, Sized]:
+    """Models from nothing with SIZES, for LENGTHS steps, each at a rate of its own; students do not run them."""
+    made = {}
+    for steps in LENGTHS:
+        for layers, heads in SIZES:
+            name, rate = name_of(layers, heads, steps), RATES.get((layers, heads, steps), LONG["lr"])
+            more = {"layers": layers, "heads": heads, "steps": steps, "lr": rate, "head_lr": rate}
+            made[name] = _from_nothing(name, profile, **more)
+    return made
 
 
 def picture(runs: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
@@ -262,23 +275,34 @@ def recorded_longer() -> dict[str, list[Run]]:
     return load_recorded(longer(), RECORDED_LONGER)
 
 
-ALSO_RECORDED = {RECORDED_LONGER: longer}
+def recorded_sizes() -> dict[str, list[Run]]:
+    """Summaries of the recorded runs of `sizes`, by name."""
+    return load_recorded(sizes(), RECORDED_SIZES)
 
 
-def longer_compared() -> dict[str, list[tuple[str, str]]]:
-    """The pairs of models from nothing that are compared, by what differs in them."""
+ALSO_RECORDED = {RECORDED_LONGER: longer, RECORDED_SIZES: sizes}
+
+
+def shares_compared() -> list[tuple[str, str]]:
+    """The pairs of models that differ in the share of masked tokens."""
+    usual, *others = (f"{share:.0%} masked" for share in SHARES)
+    return [(usual, other) for other in others]
+
+
+def sizes_compared(steps: int) -> list[tuple[str, str]]:
+    """The pairs of models that differ in heads, or have twice as many layers, after so many steps."""
     layers, heads = MIDDLE
-    usual = f"{SHARES[0]:.0%} masked"
-    named = {count: f"{count} layers, {heads} heads" for count in LAYERS} | {layers: usual}
-    return {
-        "share": [(usual, f"{share:.0%} masked") for share in SHARES[1:]],
-        "heads": [(usual, f"{layers} layers, {count} heads") for count in HEADS if count != heads],
-        "layers": [(named[first], named[second]) for first, second in itertools.pairwise(LAYERS)],
-    }
+    pairs = [((layers, heads), (layers, count)) for count in HEADS if count != heads]
+    pairs += [((first, heads), (second, heads)) for first, second in itertools.pairwise(LAYERS)]
+    return [(name_of(*first, steps), name_of(*second, steps)) for first, second in pairs]
 
 
 def also_shown() -> list[Shown]:
     """What the page of results shows of the runs that students do not make."""
-    pairs = [pair for some in longer_compared().values() for pair in some]
-    title = "Shares of masked tokens, heads and layers, from nothing, with one learning rate for all"
-    return [(title, recorded_longer(), METRICS, pairs)]
+    shares = ("Shares of masked tokens, from nothing, with one learning rate for all", recorded_longer(), METRICS)
+    shown: list[Shown] = [(*shares, shares_compared())]
+    for steps in LENGTHS:
+        runs = {name: some for name, some in recorded_sizes().items() if some[0].experiment["steps"] == steps}
+        title = f"Heads and layers, from nothing, each with a learning rate of its own, {steps:,} steps"
+        shown.append((title, runs, METRICS, sizes_compared(steps)))
+    return shown

@@ -8,7 +8,7 @@ import functools
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +103,12 @@ def _made_up() -> tuple[list[str], list[str]]:
 
 
 def text_of(experiment: Pretraining) -> TokenSequences:
-    """The text of an experiment, made once a session."""
+    """The text of an experiment, made once a session; without its validation sequences where a rate is chosen."""
     one = experiment
-    return text(one.task, one.encoder, one.pieces, one.length, one.validation)
+    known = text(one.task, one.encoder, one.pieces, one.length, one.validation)
+    if isinstance(one, Sized) and one.held_out:
+        return replace(known, train=known.train[: -one.validation], valid=known.train[-one.validation :])
+    return known
 
 
 def unigram_loss(experiment: Pretraining) -> float:
