@@ -9,7 +9,7 @@ import numpy as np
 from autograder import course
 from autograder.author import answers, build, papers
 from utils.experiments import pretraining
-from utils.experiments.seed_table import SeedTable
+from utils.experiments.seed_table import Comparison, SeedTable
 
 BERT, MASKED, KEEPS, REPLACES = pretraining.ROWS  # the row that keeps and replaces; masks alone; keeps; replaces
 MASKS, READS_ON = pretraining.FROM_NOTHING
@@ -62,6 +62,25 @@ def ahead() -> str:
     return f"{losses(MASKS, AT_MASK).mean() - losses(READS_ON, AT_MASK).mean():.1f}"
 
 
+SIZES = pretraining.recorded_sizes()
+SHORT, LONG = pretraining.LENGTHS
+AT_MASK_OF = pretraining.METRICS[0]
+SEQUENCES = 12_812  # to train on, by the data card
+
+
+def times_read(steps: int) -> str:
+    """How often so many steps read each sequence."""
+    return f"{steps * pretraining.LONG['batch'] / SEQUENCES:.0f}"
+
+
+def against(first: tuple[int, int], second: tuple[int, int], steps: int) -> Comparison:
+    """Two sizes, layers and heads, among all that are compared after so many steps."""
+    names = [pretraining.name_of(*size, steps) for size in (first, second)]
+    found = SeedTable(SIZES, AT_MASK_OF).compared(pretraining.sizes_compared(steps))
+    (one,) = (one for one in found if [one.first, one.second] == names)
+    return one
+
+
 NUMBERS: dict[str, Callable[[], str]] = {
     "0.9": ahead,
     "0.4": lambda: papers.change("SQuAD 2.0, F1, static and dynamic masks"),
@@ -75,6 +94,18 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "50%": lambda: f"{pretraining.SHARES[2]:.0%}",
     "192": lambda: str(pretraining.LONG["width"]),
     "16": lambda: str(pretraining.LONG["width"] // max(pretraining.HEADS)),
+    "7": lambda: times_read(SHORT),
+    "30": lambda: times_read(LONG),
+    "1,500": lambda: f"{SHORT:,}",
+    "6,000": lambda: f"{LONG:,}",
+    "0.18": lambda: f"{-against((4, 3), (4, 1), SHORT).difference:.2f}",
+    "0.96": lambda: f"{against((4, 3), (4, 12), SHORT).difference:.2f}",
+    "1.2": lambda: f"{np.ptp([AT_MASK_OF.of(run) for run in SIZES[pretraining.name_of(8, 3, SHORT)]]):.1f}",
+    "0.15": lambda: f"{-against((1, 3), (2, 3), LONG).difference:.2f}",
+    "0.12": lambda: f"{-against((4, 3), (8, 3), LONG).difference:.2f}",
+    "0.129": lambda: f"{against((4, 3), (8, 3), LONG).p:.3f}",
+    "3.40": lambda: f"{np.mean([AT_MASK_OF.of(run) for run in SIZES[pretraining.name_of(1, 3, LONG)]]):.2f}",
+    "3.14": lambda: f"{np.mean([AT_MASK_OF.of(run) for run in SIZES[pretraining.name_of(8, 3, LONG)]]):.2f}",
 }
 
 CLAIMS: dict[str, Callable[[], bool]] = {

@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from helpers import script
 
+from autograder.author import rate_search
 from data import encoders, pairs
 from utils.experiments import (
     choices,
@@ -42,6 +44,7 @@ RECORDED = {
     "05": (rte.RECORDED, lambda: rte.one_sentence("rte")),
     "05, SICK": (rte.RECORDED_ON_SICK, lambda: rte.one_sentence("sick")),
     "07": (pretraining.RECORDED_LONGER, pretraining.longer),
+    "07, sizes": (pretraining.RECORDED_SIZES, pretraining.sizes),
     "08": (tagging.RECORDED, tagging.ways),
     "08, order": (tagging.RECORDED, tagging.shuffled),
     "08, heads": (choices.RECORDED, choices.experiments),
@@ -174,23 +177,47 @@ def test_the_recorded_gradients_show_what_notebook_10_says_of_them():
 
 
 def test_the_recorded_models_from_nothing_show_what_notebook_07_says_of_them():
-    text, runs = read("solutions/07_bert_pretraining/notebook.py"), pretraining.recorded_longer()
-    at_mask = pretraining.METRICS[0]
-    found = {what: by_pair(runs, at_mask, pairs) for what, pairs in pretraining.longer_compared().items()}
-    assert len(found["share"]) == 2 and all(one.shown and one.difference < -0.3 for one in found["share"].values())
+    text, at_mask = read("solutions/07_bert_pretraining/notebook.py"), pretraining.METRICS[0]
+    shares = SeedTable(pretraining.recorded_longer(), at_mask).compared(pretraining.shares_compared())
+    assert len(shares) == 2 and all(one.shown and one.difference < -0.3 for one in shares)
     assert "the models with 30% and with 50% are ahead of the one with 15%" in text
-    one, twelve = (found["heads"]["15% masked", f"4 layers, {count} heads"] for count in (1, 12))
-    assert not one.shown and abs(one.difference) < 0.1 and twelve.shown and twelve.difference > 0.7
-    assert (
-        "One head of width 192 is not shown to differ from three heads; twelve heads, 16 wide, are far behind" in text
-    )
-    assert {made.width for made in pretraining.longer().values()} == {192} and 192 // 12 == 16
-    assert len(found["layers"]) == 3 and not any(one.shown for one in found["layers"].values())
+    assert {made.lr for made in pretraining.longer().values()} == {1e-3}
+    assert "all three models have one learning rate, which was not searched" in text
+    runs, sizes = pretraining.recorded_sizes(), pretraining.sizes()
+    assert [*runs] == [*sizes] and {one.width for one in sizes.values()} == {192} and 192 // 12 == 16
+    found = {}
+    for steps in pretraining.LENGTHS:
+        pairs = pretraining.sizes_compared(steps)
+        one, twelve, *layers = SeedTable(runs, at_mask).compared(pairs)
+        found[steps] = one, twelve, layers
+    one, twelve, layers = found[1500]
+    assert one.shown and one.difference < 0 and twelve.shown and twelve.difference > 4 * -one.difference
+    assert "one head of width 192 is 0.18 nats ahead of three heads" in text and "Both are shown" in text
+    assert len(layers) == 3 and not any(pair.shown for pair in layers)
     assert "Between one, two, four and eight layers no difference is shown" in text
-    last = [run.curve[-1]["train_loss"] for run in runs["8 layers, 3 heads"]]
-    assert sum(loss > 5 for loss in last) == 2 and "two of the five models with eight layers had hardly" in text
+    one, twelve, layers = found[6000]
+    assert not one.shown and not twelve.shown and "between one, three and twelve no difference is shown" in text
+    assert [pair.shown for pair in layers] == [True, False, False] and abs(layers[1].difference) < 0.02
+    assert "two layers are 0.15 nats ahead of one, which is shown. Four layers are level with two" in text
+    four, eight = ({run.seed: at_mask.of(run) for run in runs[pretraining.name_of(n, 3, 6000)]} for n in (4, 8))
+    assert all(eight[seed] < loss for seed, loss in four.items()) and "ahead of four with each seed" in text
+    losses = [
+        run.curve[-1]["train_loss"] for name, some in runs.items() if name.endswith("6,000 steps") for run in some
+    ]
+    assert len(losses) == 30 and max(losses) < 3 and "After 6,000 steps all have begun" in text
     assert pretraining.TABLE_6[6, 768, 12][0] < pretraining.TABLE_6[6, 768, 3][0]
-    assert {made.lr for made in pretraining.longer().values()} == {1e-3} and "with one rate for all" in text
+
+
+def test_each_size_of_07_has_the_best_rate_of_its_recorded_search():
+    search = script(ROOT / "solutions" / "07_bert_pretraining" / "search.py")
+    rows, sizes = [*rate_search.load(pretraining.SEARCH).values()], pretraining.sizes()
+    assert {row["arm"] for row in rows} == {*sizes} and {row["seed"] for row in rows} == {*search.SEEDS}
+    for name, one in sizes.items():
+        tried = [rate for (rate,) in rate_search.means(rows, name)]
+        assert rate_search.best(rows, name) == (one.lr,) and one.head_lr == one.lr
+        assert min(tried) < one.lr < max(tried) and max(tried) >= 10 * min(tried) and len(tried) >= 4
+    lines = rate_search.table(pretraining.SEARCH, {name: [one.lr] for name, one in sizes.items()}, digits=2)
+    assert all(line in (ROOT / "data" / "README.md").read_text() for line in lines)
 
 
 def test_the_recorded_ablations_show_what_notebook_12_says_of_them():
@@ -225,7 +252,6 @@ def test_the_recorded_ablations_show_what_notebook_12_says_of_them():
 def test_what_the_results_page_says_is_not_measured_is_not_recorded():
     """Of a run that is recorded later, the page has to be told."""
     text = read("docs/results.md").partition("What was not measured")[2].partition("On a GPU")[0]
-    assert "In 07 all sizes have one rate" in text and {one.lr for one in pretraining.longer().values()} == {1e-3}
     assert "after a training in which depth pays" in text
     assert {(one.steps, one.layers) for one in sharing.ablations().values()} == {(400, 4), (400, 1), (400, 0)}
 
@@ -344,7 +370,7 @@ def test_the_page_of_results_has_their_tables(tmp_path, monkeypatch):
                     for name, row in rows.iterrows()
                 )
                 assert all(f"- {one}" in part for one in SeedTable(runs, metric).compared(asked))
-    assert page.count("#### ") == 10 + 3  # and the controls of 09 (two tables) and of 13
+    assert page.count("#### ") == 12 + 3  # and the controls of 09 (two tables) and of 13
 
 
 # What trains them

