@@ -304,6 +304,7 @@ ALSO_RECORDED = {RECORDED: lambda: controls() | at_rates_for_one_head()}
 CONTROL_PAIRS = [(ALONE, MULTI_TASK), (f"{ALONE}, few", f"{MULTI_TASK}, few")]
 SLOW, SLOW_HEAD = FOR_ONE_HEAD
 ONE_HEAD_PAIRS = [(SLOW_HEAD, SLOW), (SEQUENCE, SLOW), (SLOW, REPLAY), (SLOW, ADAPTERS)]
+ONE_HEAD_PAIRS += [(SLOW_HEAD, REPLAY), (SLOW_HEAD, ADAPTERS)]
 
 
 def also_shown() -> list[tuple[str, dict[str, list[Run]], tuple[Metric, ...], list[tuple[str, str]]]]:
