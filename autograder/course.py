@@ -1,6 +1,7 @@
 """The course as `course.toml` states it, and where its files lie."""
 
 import datetime
+import difflib
 import importlib.util
 import math
 import os
@@ -413,7 +414,10 @@ def load(path: Path = FOLDER / "course.toml", tree: Path | None = None, database
         wrong = (
             local if local and any(local_settings.states(own, stated, error["loc"]) for error in bad.errors()) else path
         )
-        lines = (f"  {_key(error['loc'], stated)}: {_told(error['type'], error['msg'])}" for error in bad.errors())
+        lines = (
+            f"  {_key(error['loc'], stated)}: {_told(error['loc'], error['type'], error['msg'])}"
+            for error in bad.errors()
+        )
         raise CourseError(f"{wrong} is not a course:\n" + "\n".join(lines)) from None
     for entry in course.notebooks:
         if not folder_of(entry).is_dir():
@@ -488,13 +492,23 @@ def _key(place: tuple[int | str, ...], stated: dict[str, Any]) -> str:
     return ".".join(words)
 
 
-def _told(kind: str, message: str) -> str:
+def _told(place: tuple[int | str, ...], kind: str, message: str) -> str:
     match kind:
         case "extra_forbidden":
-            return "there is no such key"
+            return "there is no such key" + _meant(place)
         case "datetime_from_date_parsing" | "datetime_parsing":
             return "write it like 2027-02-07T23:59:00+01:00, without quotes"
     return message.removeprefix("Value error, ").replace("Input should be", "it must be")
+
+
+def _meant(place: tuple[int | str, ...]) -> str:
+    """What an unknown key may have meant."""
+    name, top = str(place[-1]), len(place) == 1
+    if name in Course.model_fields and not top:
+        return " here: it belongs at the top of the file, above the first [table]"
+    known = Course.model_fields if top else NotebookEntry.model_fields if place[0] == "notebooks" else {}
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; is `{near[0]}` meant?" if near else ""
 
 
 def folder_of(entry: NotebookEntry) -> Path:

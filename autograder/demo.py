@@ -36,6 +36,10 @@ SHOWN = (
 )
 # Of the class: these five are in the download that the tutorial grades.
 IN_DOWNLOAD = ("Ada Perfect", "Bo Blank", "Di Mistaken", "Ed Otherwise", "Flo Crash")
+BEGINS = (
+    "Builds the notebooks, makes a class up, collects and grades it: two to three minutes on two free cores. "
+    f"Everything goes to {TREE}, in the place of an earlier demonstration."
+)
 CELL_SECONDS = 3.0  # so that the endless loop does not keep you waiting
 
 
@@ -63,11 +67,11 @@ def run(
     course = course_in(root)
     entries = list(course.notebooks)
     with (root / "log.txt").open("w") as log, contextlib.redirect_stderr(log):
-        with _timed(console, "built the notebooks and the course tree"):
+        with _timed(console, "building", "built the notebooks and the course tree"):
             build.build_notebooks(course)
             course_tree.build_tree(course)
         wanted: dict[tuple[str, str], Made] = {}
-        with _timed(console, "collected the submissions of a made-up class"):
+        with _timed(console, "collecting", "collected the submissions of a made-up class"):
             for entry in entries:
                 made = class_of(course, entry)
                 path = root / f"downloaded-{entry.name}.zip"
@@ -75,12 +79,12 @@ def run(
                 collecting.collect(course, path)
                 wanted |= {(entry.name, roster.slug(submission.student)): submission for submission in made}
         with (
-            _timed(console, f"graded {len(wanted)} submissions in sandboxes, {workers} at a time"),
+            _timed(console, "grading", f"graded {len(wanted)} submissions in sandboxes, {workers} at a time"),
             Progress(console=console, transient=True, disable=not console.is_terminal) as bar,
         ):
             graded = bar.add_task("grading", total=len(wanted))
             records = grade.grade(course, entries, options=Options(workers), on_record=lambda _: bar.advance(graded))
-        with _timed(console, f"wrote {len(records)} pages of feedback, the class report and the scores"):
+        with _timed(console, "writing", f"wrote {len(records)} pages of feedback, the class report and the scores"):
             pages = feedback.write_feedback(course, entries, workers)
             page = report.write_report(course, entries)
             report.write_csv(course, entries, root / "grades.csv")
@@ -144,11 +148,12 @@ def _print_results(
 
 
 @contextlib.contextmanager
-def _timed(console: Console, what: str) -> Iterator[None]:
-    """Print a step with the seconds that it took, once it is done."""
+def _timed(console: Console, doing: str, done: str) -> Iterator[None]:
+    """Print a step with the seconds that it took, once it is done; until then a terminal shows that it runs."""
     started = time.monotonic()
-    yield
-    console.print(f"{time.monotonic() - started:4.0f} s  {what}")
+    with console.status(doing):
+        yield
+    console.print(f"{time.monotonic() - started:4.0f} s  {done}")
 
 
 def _result(record: Record) -> float | None:

@@ -416,7 +416,10 @@ def zone(course: Course) -> Finding:
             what_is_there = (
                 f"times in downloads are read in {name} zone, and the deadline of {entry.name} has {deadline:UTC%z}"
             )
-            do = "State the learning platform's `timezone` in course.toml, and its offset in the deadlines."
+            do = (
+                "State the learning platform's `timezone` in course.toml, or in course.local.toml, and its offset in "
+                "the deadlines."
+            )
             return Finding("time zone", State.DOES_NOT, what_is_there, do)
     return Finding("time zone", State.WORKS, f"{name} zone has the offsets of all {len(due)} deadlines")
 

@@ -9,9 +9,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 sys.path[:0] = [str(ROOT), str(DOCS)]
 
-import course_map
-import packages
 import result_tables
+from sphinx.application import Sphinx
 
 project = tomllib.loads((ROOT / "course.toml").read_text())["title"]
 release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -28,10 +27,6 @@ nb_execution_mode = "off"
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
-packages.draw_machines(DOCS / "generated" / "machines.svg")
-packages.draw(DOCS / "generated" / "packages.svg")
-packages.draw_experiments(DOCS / "generated" / "experiments.svg")
-course_map.draw(course_map.read(), DOCS / "generated" / "course.svg")
 result_tables.write(DOCS / "generated")
 
 # A page for each module, from the docstrings, whose single backticks are code.
@@ -43,3 +38,12 @@ autodoc_member_order = "bysource"
 default_role = "code"
 # Names of other projects, and private ones, have no page here.
 nitpick_ignore_regex = [("py:.*", r"(?!autograder\.|utils\.|data\.).*"), ("py:.*", r".*\._\w+"), ("py:class", r".*\.T")]
+
+
+def setup(app: Sphinx) -> None:
+    """Links to notebooks lead out of docs/ in the repository, and to their copies above here."""
+
+    def inside(app: Sphinx, name: str, source: list[str]) -> None:
+        source[0] = source[0].replace("](../notebooks/", "](notebooks/")
+
+    app.connect("source-read", inside)

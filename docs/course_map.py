@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
@@ -35,7 +36,8 @@ def read() -> Map:
 def draw(found: Map, path: Path) -> None:
     """Write the figure."""
     path.parent.mkdir(exist_ok=True)
-    drawn(found).savefig(path, transparent=True)
+    with rc_context({"svg.hashsalt": "course"}):  # the same file for the same figure
+        drawn(found).savefig(path, transparent=True, metadata={"Date": None})
 
 
 def drawn(found: Map) -> Figure:
@@ -99,7 +101,7 @@ def tables(found: Map) -> str:
         graded, points = sum(".W" not in one.number for one in some), sum(one.points for one in some)
         hours = sum(one.minutes for one in some) / 60
         due = f"{entry.deadline:%d %B %Y}" if entry.deadline else ""
-        link = f"[{entry.number}](notebooks/{entry.name}.ipynb) {entry.title}"
+        link = f"[{entry.number}](../notebooks/{entry.name}.ipynb) {entry.title}"
         lines.append(f"| {link} | {graded} | {points:g} | {hours:.1f} | {_experiment(entry)} | {due} |")
     lines += ["", "| notebook | what you build | what you measure |", "|---|---|---|"]
     lines += [f"| {entry.number} | {entry.builds} | {entry.measures} |" for entry in found]

@@ -141,9 +141,10 @@ def _write(graph: networkx.DiGraph, path: Path, columns: Iterable[tuple[str, flo
     axes.set(xlim=(min(across) - 0.6, max(across) + 0.6), ylim=(min(down) - 0.4, max(down) + 0.4))
     axes.axis("off")
     figure.canvas.draw()  # the boxes have their sizes now, at which arrows begin and end
-    for source, target in graph.edges:
+    for source, target in sorted(graph.edges):
         ends = {"patchA": boxes[source], "patchB": boxes[target]}
         axes.annotate("", place[target], place[source], arrowprops={"arrowstyle": "-|>", "color": "#555"} | ends)
     path.parent.mkdir(exist_ok=True)
-    figure.savefig(path, facecolor="white", bbox_inches="tight")
+    with pyplot.rc_context({"svg.hashsalt": "course"}):  # the same file for the same figure
+        figure.savefig(path, facecolor="white", bbox_inches="tight", metadata={"Date": None})
     pyplot.close(figure)

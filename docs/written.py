@@ -1,12 +1,15 @@
-"""The parts of pages that are made from the course, between marks, so that pages are whole where nothing is built.
+"""What pages have that is made from the course: parts of them, between marks, and figures.
 
-`python docs/written.py` writes them; a test fails if one is stale.
+They are kept with the pages, which so are whole where nothing is built. `python docs/written.py` writes them; a test
+fails if one is stale.
 """
 
+import tempfile
 from pathlib import Path
 
 import command_reference
 import course_map
+import packages
 
 DOCS = Path(__file__).resolve().parent
 BEGIN, END = "<!-- made by docs/written.py -->\n", "<!-- end -->\n"
@@ -22,13 +25,28 @@ def parts() -> dict[str, str]:
     }
 
 
+def figures() -> dict[str, str]:
+    """The figures as they must be, by the name of the file."""
+    exercises = course_map.read()
+    draw = {
+        "course.svg": lambda path: course_map.draw(exercises, path),
+        "experiments.svg": packages.draw_experiments,
+        "machines.svg": packages.draw_machines,
+        "packages.svg": packages.draw,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for name, drawn in draw.items():
+            drawn(Path(folder, name))
+        return {name: Path(folder, name).read_text() for name in draw}
+
+
 def fresh() -> dict[Path, str]:
-    """Each page as it must be.
+    """Each page and figure as it must be.
 
     Raises:
         ValueError: a page lacks its marks.
     """
-    pages = {}
+    pages = {DOCS / "pictures" / name: text for name, text in figures().items()}
     for name, part in parts().items():
         head, begin, rest = (DOCS / name).read_text().partition(BEGIN)
         _, end, tail = rest.partition(END)
@@ -39,8 +57,8 @@ def fresh() -> dict[Path, str]:
 
 
 def stale() -> list[str]:
-    """The pages that are not as they must be."""
-    return [path.name for path, text in fresh().items() if path.read_text() != text]
+    """The pages and figures that are not as they must be."""
+    return [path.name for path, text in fresh().items() if not path.is_file() or path.read_text() != text]
 
 
 if __name__ == "__main__":

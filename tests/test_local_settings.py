@@ -89,7 +89,11 @@ def test_without_own_settings_nothing_is_different(own, tmp_path):
         ('[[notebooks]]\nname = "01"\ndedline = 3', "notebooks.01_causal_mask_lm.dedline: there is no such key"),
         ('[[notebooks]]\nname = "01"\npoints = {"1.2" = -1}', "points.1.2: it must be greater than or equal to 0"),
         ('[[notebooks]]\nname = "01"\ndeadline = 2027-10-31T12:00:00', "state its offset"),
-        ("titel = 3", "titel: there is no such key"),
+        ("titel = 3", "titel: there is no such key; is `title` meant?"),
+        (
+            '[[notebooks]]\nname = "01"\ntimezone = "UTC"',
+            "there is no such key here: it belongs at the top of the file",
+        ),
         ("[late]\npercent = 120", "late.percent: it must be less than or equal to 100"),
         ('timezone = "Ulm"', "`Ulm` is not a time zone"),
         ("title = ", "Invalid value"),

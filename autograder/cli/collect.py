@@ -48,11 +48,13 @@ def collect(
     docs/collect.md lists the platforms whose downloads are understood; course.toml may describe others. Nothing is
     unpacked to disk, links are not followed, and a broken submission stops no other.
     """
+    from autograder.gradebook import course_tree
     from autograder.intake import collect as collecting
 
     course = context.load()
     if len(student or ()) > 1:
         raise CourseError("collect takes one --student, whose everything in SOURCE is: collect once for each student")
+    course_tree.require_tree(course)
     named = course.notebook(notebook) if notebook else None
     chosen = [course.notebook(name) for name in only or ()]
     if stated_times and not exchange:

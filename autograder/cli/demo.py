@@ -27,5 +27,11 @@ def demo(
         for submission in made:
             context.console.print(f"{submission.student}: {submission.content}", highlight=False)
         context.console.print(f"wrote {download}, a download of {len(made)} submissions", soft_wrap=True)
-    elif not demonstration.run(workers, context.console):
+        return
+    context.console.print(demonstration.BEGINS, soft_wrap=True, highlight=False)
+    try:
+        right = demonstration.run(workers, context.console)
+    except KeyboardInterrupt:
+        raise context.Interrupted("interrupted; the next demonstration begins anew") from None
+    if not right:
         raise typer.Exit(1)

@@ -311,6 +311,16 @@ def enter(course: Course, entry: NotebookEntry) -> None:
         gradebook.update_or_create_assignment(entry.name, duedate=due(entry))
 
 
+def require_tree(course: Course) -> None:
+    """Refuse to work in a tree that is not there.
+
+    Raises:
+        CourseError: the tree was not built.
+    """
+    if not settings_path(course).is_file():
+        raise CourseError(f"there is no course tree in {course.tree}: run `autograder build` first")
+
+
 def release_text(course: Course, entry: NotebookEntry) -> str:
     """What was released to students, as the tree holds it.
 

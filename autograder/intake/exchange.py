@@ -78,8 +78,7 @@ def configured(course: Course) -> Path:
     Raises:
         CourseError: the tree is not built.
     """
-    if not (course.tree / "nbgrader_config.py").is_file():
-        raise CourseError(f"there is no course tree in {course.tree}: run `autograder build` first")
+    course_tree.require_tree(course)
     from nbgrader.apps.baseapp import NbGrader
     from nbgrader.exchange.default import Exchange
 

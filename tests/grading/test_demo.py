@@ -5,8 +5,9 @@ from collections import Counter
 
 import nbformat
 import pytest
+from typer.testing import CliRunner
 
-from autograder import course, synthetic
+from autograder import cli, course, demo, synthetic
 from autograder.author import checks
 from autograder.cells import CellRole, exercise_of, role_of
 from autograder.gradebook import course_tree, gradebook_writer
@@ -45,6 +46,16 @@ def test_the_demonstration_prints_what_fits_on_a_screen(demo_run):
     assert len(lines) <= 26 and len(re.findall(r"^ *\d+ s  ", printed, re.M)) == 4, printed
     assert [line for line in lines if "adapters" in line or "Warning" in line] == []
     assert len([line for line in lines if re.search(r" (\d+|ungradable) +(\d+|ungradable) *$", line)]) == 8, printed
+
+
+def test_a_demonstration_says_first_what_it_does_and_when_interrupted_that_nothing_is_kept(monkeypatch):
+    def interrupted(workers, console):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "run", interrupted)
+    ended = CliRunner().invoke(cli.app, ["demo"])
+    assert "in the place of an earlier demonstration" in " ".join(ended.output.split())
+    assert isinstance(ended.exception, cli.context.Interrupted) and "begins anew" in str(ended.exception)
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

@@ -531,6 +531,16 @@ def test_two_students_of_one_collect_are_refused(mine, tmp_path, monkeypatch):
     assert ended.exit_code == 1 and "collect takes one --student" in str(ended.exception)
 
 
+def test_nothing_is_collected_into_a_tree_that_was_never_built(mine, tmp_path, monkeypatch):
+    elsewhere = mine.model_copy(update={"tree": tmp_path / "mistyped"})
+    monkeypatch.setattr(cli.context, "load", lambda: elsewhere)
+    ended = CliRunner().invoke(cli.app, ["collect", str(tmp_path)])
+    assert ended.exit_code == 1 and f"there is no course tree in {elsewhere.tree}: run `autograder build`" in str(
+        ended.exception
+    )
+    assert not elsewhere.tree.exists()
+
+
 def large(text, megabytes):
     """A notebook with so many MB of outputs, some in pictures and some as text, and the state of widgets."""
     book = json.loads(text)
