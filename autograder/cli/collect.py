@@ -55,8 +55,7 @@ def collect(
     if len(student or ()) > 1:
         raise CourseError("collect takes one --student, whose everything in SOURCE is: collect once for each student")
     course_tree.require_tree(course)
-    named = course.notebook(notebook) if notebook else None
-    chosen = [course.notebook(name) for name in only or ()]
+    named, chosen = course.notebook(notebook) if notebook else None, [course.notebook(name) for name in only or ()]
     if stated_times and not exchange:
         raise CourseError("--stated-times is for submissions of an exchange: give --exchange, too")
     if exchange:
