@@ -190,7 +190,7 @@ def test_the_recorded_runs_show_what_notebook_05_says_of_them():
     assert rte.CHOSEN["rte"]["pretrained"][0] == 1e-4 and not any(stuck[1e-4])
     assert {len(some) for some in stuck.values()} == {4} and all(stuck[1e-3])
     edge = f"At twice the rate {WORDS[sum(stuck[2e-4])]} of four runs gave up, at five times {WORDS[sum(stuck[5e-4])]}"
-    assert f"The chosen rate, 1e-4, lies close to an edge. {edge} of four, at ten times all." in text
+    assert f"The chosen rate, 1e-4, is close to an edge. {edge} of four, at ten times all." in text
 
     longer = SeedTable(runs | controls).compared(LONGER)
     assert not any(one.shown for one in longer)
@@ -264,7 +264,7 @@ def test_the_recorded_runs_show_what_notebook_06_says_of_them():
     adapter, other = (np.std([run.accuracy for run in runs[name]], ddof=1) for name in ("adapter", "pretrained"))
     assert abs(adapter - other) < 0.5 and "one adapter in a frozen encoder spreads as much as full fine-tuning" in text
     assert {len(some) for some in runs.values()} == {10} and spread[0] / spread[1] > least
-    assert "The recorded one passes too" in text and "The recorded runs are ten of each" in text
+    assert "The recorded ratio passes too" in text and "The recorded runs are ten of each" in text
 
 
 def test_the_results_page_shows_the_recorded_tables():
