@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from utils.experiments.experiment import Experiment, Experiments
 
 ROOT = Path(__file__).resolve().parents[1]  # of the packages autograder, utils and data
-HELPERS = ("utils", "data")  # packages that students have, too
+HELPERS = ("utils", "data")  # packages that students have too
 CHECKS = "utils/checks"  # the public checks, below the folder of their course
 RESULTS, SUMMARIES = "data/results", "data/summaries"  # recorded runs, and what students get in their place
 BESIDE = ("solutions", *HELPERS, local_settings.NAME)  # what lies beside course.toml and runs, or says what runs
@@ -182,7 +182,7 @@ class Platform(_Section):
     times: Literal["zip", "differing", "none", "name"] = "zip"
     time_format: str = "%Y-%m-%d-%H-%M-%S"  # for Python's strptime
     once: str = ""  # what it writes once into each name; where it stands twice, a student wrote it, to be another
-    form_of: str = ""  # another row, whose pattern these names fit, too: they are these where all of a download are
+    form_of: str = ""  # another row, whose pattern these names fit too: they are these where all of a download are
     hidden: tuple[str, ...] = ()  # what everybody is called where names are hidden, in small letters
 
     @model_validator(mode="after")
@@ -262,7 +262,7 @@ class NotebookEntry(_Section):
 
     @property
     def public_checks(self) -> str:
-        """The module with the checks that students have, too."""
+        """The module with the checks that students have too."""
         return f"utils.checks.nb{self.name}"
 
     def experiments_of(self, profile: str | None = None) -> "Mapping[str, Experiment]":

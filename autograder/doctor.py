@@ -126,7 +126,7 @@ def python() -> Finding:
     if version in SpecifierSet(wanted):
         minor = sys.version_info[1]
         newer = [f"3.{one}" for one in range(minor + 1, minor + 9) if f"3.{one}" in SpecifierSet(wanted)]
-        limit = f"; an answer with syntax of a newer Python fails. {newer[-1]} is allowed, too" if newer else ""
+        limit = f"; an answer with syntax of a newer Python fails. {newer[-1]} is allowed too" if newer else ""
         return Finding("Python", State.WORKS, f"{version}, with which submissions are graded{limit}")
     do = f"Set up the environment with a Python that is {wanted}: make PYTHON=python3.13."
     return Finding("Python", State.DOES_NOT, version, do, True)

@@ -258,7 +258,7 @@ def _html_code(match: re.Match[str]) -> str:
 def _without_pictures(text: str) -> str:
     """Markdown whose pictures are links, but for those that were taken in, see `pictures`.
 
-    Several exclamation marks in a row, too: without one of them the next would make a picture.
+    Several exclamation marks in a row too: without one of them the next would make a picture.
     """
     parts, end = [], 0
     for ours in PICTURE.finditer(text):

@@ -27,7 +27,7 @@ import msgpack
 SECONDS = 10.0
 MEMORY_MB = 768
 MAX_REPLY = 2**26  # bytes
-WAITS = (5, 10)  # wall-clock seconds for each of processor time, and besides: other processes want theirs, too
+WAITS = (5, 10)  # wall-clock seconds for each of processor time, and besides: other processes want theirs too
 MEMORY, DEEP = "memory", "deep"
 
 

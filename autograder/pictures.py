@@ -82,7 +82,7 @@ def fit(notebook: "NotebookNode") -> int:
 def redraw_in_child(work: Callable[..., list[tuple[str, str]]], files: list[bytes], room: int) -> list[tuple[str, str]]:
     """`work(files, room)`; if that is too costly, each half by itself, until those that are it alone are left out.
 
-    After MAX_COSTLY times what is left is left out, too: a small file may take seconds to decode.
+    After MAX_COSTLY times what is left is left out too: a small file may take seconds to decode.
     """
     drawn: list[tuple[str, str]] = []
     waiting, costly = [(files, room)], 0

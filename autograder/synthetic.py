@@ -30,7 +30,7 @@ SEED = 0
 SAME = 0.01  # a curve states a metric rounded
 RUNS = FOLDER / "tests" / "made_up_runs"  # trained once, by `runs_of`, and kept: a minute for each demonstration
 LOOP = "while True:\n    pass\n"
-DEEP = "def again():\n    again()\n\n\nagain()\n"  # without end, too, and Python stops it at once
+DEEP = "def again():\n    again()\n\n\nagain()\n"  # without end too, and Python stops it at once
 DEAF = "import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"  # to the interrupt that ends a loop
 CHEAT = """\
 import sys, types, torch

@@ -15,7 +15,7 @@ the CPU, both in float32, which gives the difference. Data and weights come from
 experiment whose data cannot be had is listed with the reason.
 
 The table is written to `--to` after each row, so that an interruption loses one row; rows that are there are kept, and
-`--again` makes them anew. The last line is a JSON object: the device, and for each part how many rows passed, failed,
+`--again` makes them again. The last line is a JSON object: the device, and for each part how many rows passed, failed,
 differ, and had no data.
 """
 
@@ -220,7 +220,7 @@ def experiment_of(entry: NotebookEntry, name: str, size: str) -> Row:
             row |= {"cpu seconds": near.seconds, "cpu value": metric.of(near)}
     except (FileNotFoundError, ImportError, OSError) as problem:
         row |= {"state": "no data", "note": " ".join(str(problem).split())[:200]}
-    except Exception as problem:  # a row, not the end: the other experiments are wanted, too
+    except Exception as problem:  # a row, not the end: the other experiments are wanted too
         row |= {"state": "failed", "note": f"{type(problem).__name__}: {problem}"[:300]}
     return row
 
@@ -250,7 +250,7 @@ def main() -> int:
     ask.add_argument("--workers", type=int, default=os.cpu_count(), help="processes for answers and notebooks")
     ask.add_argument("--at-once", type=int, default=1, help="experiments that share the device (%(default)s)")
     ask.add_argument("--to", type=Path, default=Path("gpu.json"), help="the table (%(default)s)")
-    ask.add_argument("--again", action="store_true", help="make rows anew that the table has")
+    ask.add_argument("--again", action="store_true", help="make rows again that the table has")
     asked = ask.parse_args()
     if asked.device == "cuda" and not torch.cuda.is_available():
         print("There is no CUDA device here. --device cpu --size smoke tries the command without one.", file=sys.stderr)

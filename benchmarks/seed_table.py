@@ -6,7 +6,7 @@ Same encoder, data, batch, optimiser, schedule and number of epochs on all sides
 transformers' own head on the Trainer's. As run_glue.py does by default, Trainer pads every pair to 128 tokens and
 computes in float32. At its best it pads a batch to its longest pair, groups pairs of similar length, computes in
 bfloat16 where the machine does, evaluates in large batches, and has torch's fused attention and optimiser. Runs
-alternate, so that a noisy machine disturbs all. With --float32 there is ours in float32, too. The last row is no
+alternate, so that a noisy machine disturbs all. With --float32 there is ours in float32 too. The last row is no
 training: the matrix multiplications alone that our batches need, in our precision, measured in the same run.
 Nothing is downloaded.
 """

@@ -3,7 +3,7 @@
     python benchmarks/similar.py [--notebooks 05 07] [--honest 100] [--copies 5] [--seeds 3]
 
 An honest submission answers each exercise with one of those whose verdict is known: the author's solution, a right
-answer in another style, or a wrong one, drawn anew for each student. Most wrong ones are the solution with a line
+answer in another style, or a wrong one, drawn again for each student. Most wrong ones are the solution with a line
 changed, so honest pairs share more than people's do. A copy is another student's whole submission with its own names
 changed, statements that stand side by side exchanged, and comments and empty lines put in. `similar.PIECE` was chosen
 on notebooks 01, 05 and 07 with the seeds 0 and 1. The last line is JSON: of each notebook and seed the places of the

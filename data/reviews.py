@@ -42,7 +42,7 @@ def french_books(split: str, folder: Path | str | None = None, **fetching) -> li
     """Book reviews in sentencepiece pieces with their labels, 0 negative and 1 positive, in the lab's order.
 
     Test reviews that also occur in train (43) or in valid (12, one of them in both) are left out: 1,946 stay.
-    13 reviews of valid that occur in train, too, are kept: the lab selects on them.
+    13 reviews of valid that occur in train too, are kept: the lab selects on them.
 
     Args:
         split: train (1,600), valid (400) or test.

@@ -200,7 +200,7 @@ def test_a_program_of_another_clone_than_was_installed_is_named(monkeypatch, tmp
 def test_another_python(monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 11, 2, "final", 0))
     assert doctor.python().found == (
-        "3.11.2, with which submissions are graded; an answer with syntax of a newer Python fails. 3.13 is allowed, too"
+        "3.11.2, with which submissions are graded; an answer with syntax of a newer Python fails. 3.13 is allowed too"
     )
     monkeypatch.setattr(sys, "version_info", (3, 13, 1, "final", 0))
     assert doctor.python().found == "3.13.1, with which submissions are graded"

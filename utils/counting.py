@@ -58,7 +58,7 @@ class LanguageModel(nn.Module):
 
 
 class _Undrawn(TorchFunctionMode):
-    """Leaves fresh parameters as they are: to draw numbers that are not there takes long, too."""
+    """Leaves fresh parameters as they are: to draw numbers that are not there takes long too."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.Tensor.normal_ or getattr(func, "__module__", None) == "torch.nn.init":

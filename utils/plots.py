@@ -34,7 +34,7 @@ LOOK: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.prop_cycle": cycler(color=OKABE_ITO),
-    "figure.facecolor": "white",  # opaque, so that black text is legible on a dark page, too
+    "figure.facecolor": "white",  # opaque, so that black text is legible on a dark page too
     "savefig.facecolor": "white",
     "figure.dpi": 110,
 }

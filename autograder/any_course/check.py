@@ -193,7 +193,7 @@ def _sizes(course: CourseDir, name: str, handed_in: list[Job]) -> Iterator[Findi
     limits, source = course.limits, size(course.source(name))
     if NEAR * limits.disk_mb * MB < source <= limits.disk_mb * MB:
         what_is_there = f"the files of the source take {source / MB:.0f} of {limits.disk_mb} MB (disk_mb)"
-        yield Finding(name, "size", what_is_there, "Raise disk_mb in [limits] of course.toml: cells write there, too.")
+        yield Finding(name, "size", what_is_there, "Raise disk_mb in [limits] of course.toml: cells write there too.")
     checks: list[tuple[str, float, Callable[[Path], int]]] = [
         ("disk_mb", limits.disk_mb, lambda folder: source + size(folder)),
         (

@@ -182,7 +182,7 @@ def student_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     from nbgrader.preprocessors import CheckCellMetadata, ClearMarkScheme, ClearSolutions, ComputeChecksums
 
     notebook = solution_notebook(course, entry)
-    clear = ClearSolutions(enforce_metadata=False)  # those of stretch exercises, too; `_must_fit` finds others
+    clear = ClearSolutions(enforce_metadata=False)  # those of stretch exercises too; `_must_fit` finds others
     for step in (clear, ClearMarkScheme(), ComputeChecksums(), CheckCellMetadata()):
         notebook, _ = step.preprocess(notebook, {})
     return notebook
@@ -195,7 +195,7 @@ def write(notebook: NotebookNode) -> str:
 
 
 def parts(path: Path) -> list[NotebookNode]:
-    """The marked cells of a percent file of the author's, as they stand there."""
+    """The marked cells of a percent file of the author's, as they are there."""
     return copy.deepcopy(read_percent(path.read_text()).cells)
 
 

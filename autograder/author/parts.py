@@ -8,7 +8,7 @@
             ...
 
 A part stands directly in the body of its check, so that it is always reached. What a public check asks can be looked up
-and hard-coded, so points are given for a part only if a private check asks for it, too: each part needs a private check
+and hard-coded, so points are given for a part only if a private check asks for it too: each part needs a private check
 with `part="name"`, and what the parts leave of the exercise's points needs one without.
 """
 

@@ -1,7 +1,7 @@
 """Search the settings of an experiment's arms on held-out data, and record every trial.
 
 A script in a notebook's folder of `solutions/` says which arms there are, which values of which settings are tried, and
-how one trial is scored. Where the best value is the first or the last one that was tried, the next one is tried, too.
+how one trial is scored. Where the best value is the first or the last one that was tried, the next one is tried too.
 """
 
 import argparse

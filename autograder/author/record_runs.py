@@ -56,7 +56,7 @@ def of_solution(course: Course, entry: NotebookEntry, profile: str) -> Mapping[s
     """The experiments as the solution's cells state them, in a dict called `experiments`; else those of the module.
 
     Args:
-        profile: the size, which the environment variable COURSE_PROFILE must name, too: cells read it there.
+        profile: the size, which the environment variable COURSE_PROFILE must name too: cells read it there.
 
     Its cells run up to there, and no further: what comes next may train, or ask whose seeds to take.
     """

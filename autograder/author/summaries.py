@@ -70,7 +70,7 @@ def summary(
         decoded: as `utils.experiments.experiment.Experiments` states it.
 
     Raises:
-        CourseError: the folder has runs of other experiments, too.
+        CourseError: the folder has runs of other experiments too.
     """
     runs = {name: of_experiment for name, of_experiment in load_table(experiments, folder).items() if of_experiment}
     content = read_files(folder)

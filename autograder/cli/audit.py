@@ -47,7 +47,7 @@ def run(notebook: Notebook, fraction: Fraction = 0.05, seed: Seed = 0, data_dir:
         for audited in auditing.audit(course, entry, fraction, seed, data_dir):
             done.append(audited)
     except KeyboardInterrupt:
-        raise context.Interrupted("interrupted; the same command begins anew, with the same runs") from None
+        raise context.Interrupted("interrupted; the same command begins again, with the same runs") from None
     finally:  # each has taken its time: whatever stopped the next one, it is shown
         if done:
             print_audited(done)

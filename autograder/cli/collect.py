@@ -57,7 +57,7 @@ def collect(
     course_tree.require_tree(course)
     named, chosen = course.notebook(notebook) if notebook else None, [course.notebook(name) for name in only or ()]
     if stated_times and not exchange:
-        raise CourseError("--stated-times is for submissions of an exchange: give --exchange, too")
+        raise CourseError("--stated-times is for submissions of an exchange: give --exchange too")
     if exchange:
         if student or zip_names or as_teams:
             raise CourseError(

@@ -17,7 +17,7 @@ command = ""  # its name
 
 
 def in_tree(text: str) -> str:
-    """A sentence whose commands run as they stand, in the tree that was chosen."""
+    """A sentence whose commands can be copied and run, in the tree that was chosen."""
     given = f"`autograder --tree {shlex.quote(str(chosen['tree']))} " if "tree" in chosen else "`autograder "
     return text.replace("`autograder ", given)
 

@@ -27,7 +27,7 @@ def remove(
 ) -> None:
     """Remove a submission everywhere: files, verdict, feedback and gradebook. All of it is kept in .course/removed/.
 
-    Manual marks and comments are kept there, too. With --all --erase nothing of the student is kept: files, records,
+    Manual marks and comments are kept there too. With --all --erase nothing of the student is kept: files, records,
     marks, logs, and what was removed before. Without --yes nothing is changed.
     """
     from autograder.gradebook import teams

@@ -55,7 +55,7 @@ c.GenerateSolution.preprocessors = [
     "nbgrader.preprocessors.ClearMarkScheme",
 ]
 c.ClearMarkScheme.enforce_metadata = False
-# Answers to stretch exercises are withheld, too, and are not cells of the gradebook.
+# Answers to stretch exercises are withheld too, and are not cells of the gradebook.
 c.ClearSolutions.enforce_metadata = False
 """
 SERVER_CONFIG = """\

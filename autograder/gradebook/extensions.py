@@ -49,7 +49,7 @@ def extensions(course: Course) -> dict[tuple[str, str], Extension]:
 
 
 def granted(course: Course) -> list[dict[str, str]]:
-    """The lines of `.course/extensions.csv` as they stand there, by column.
+    """The lines of `.course/extensions.csv` as they are there, by column.
 
     Raises: as `extensions`.
     """
@@ -99,7 +99,7 @@ def _notebook(course: Course, row: dict[str, str]) -> str:
 
 
 def _write(course: Course, student: str, entry: NotebookEntry | None, more: dict[str, str] | None) -> None:
-    """Write the extensions anew: without the one of a student for a notebook, and with `more` in its place."""
+    """Write the extensions again: without the one of a student for a notebook, and with `more` in its place."""
     if more is not None:
         extensions(course)  # nothing is added to a file that cannot be understood
     path = course.tree / FILE

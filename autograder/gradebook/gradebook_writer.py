@@ -37,7 +37,7 @@ from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import by_hand, course_tree, extensions, mark_log, marks, revision, roster, safe_names, teams
 from autograder.gradebook.by_hand import HandMark
 
-WAITS = (1.0, 2.0, 4.0)  # seconds: formgrader may hold SQLite's lock, a server may be starting anew
+WAITS = (1.0, 2.0, 4.0)  # seconds: formgrader may hold SQLite's lock, a server may be starting again
 HOPELESS = ("full", "readonly", "not a database", "malformed")  # waiting mends none of these
 DATABASE_ERRORS = (SQLAlchemyError, InvalidEntry)  # nbgrader turns some of the former into the latter
 
@@ -285,7 +285,7 @@ class Recorder:
                 database.execute(update(table).where(table.c.id == row.id).values(**values))
 
     def _reconnect(self) -> None:
-        self._sheets.clear()  # the gradebook may have been made anew
+        self._sheets.clear()  # the gradebook may have been made again
         self.gradebook.db.remove()
         self.gradebook.engine.dispose()
 
@@ -399,7 +399,7 @@ def _log_marks(gradebook: Gradebook) -> None:
 
 
 def _patiently(use: Callable[[], Any], renew: Callable[[], None]) -> Any:
-    """Use the database; if it is locked or away, begin anew on a new connection, a few times."""
+    """Use the database; if it is locked or away, begin again on a new connection, a few times."""
     for wait in (*WAITS, None):
         try:
             return use()

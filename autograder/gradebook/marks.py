@@ -139,7 +139,7 @@ def _in_file(course: Course) -> Iterator[Query | None]:
         yield None
         return
     try:
-        # For writing, too: what a killed writer left half done is undone by the next reader.
+        # For writing too: what a killed writer left half done is undone by the next reader.
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as database:
             known = database.execute("select 1 from sqlite_master where type = 'table' and name = 'grade'").fetchone()
             yield database.execute if known else None

@@ -1,6 +1,6 @@
 """The revision of its tables that nbgrader states in a new gradebook, found in this process.
 
-nbgrader starts the command `alembic` for it, which imports all of nbgrader anew: two seconds for each new gradebook.
+nbgrader starts the command `alembic` for it, which imports all of nbgrader again: two seconds for each new gradebook.
 """
 
 from functools import cache

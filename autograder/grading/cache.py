@@ -29,5 +29,5 @@ def recall(course: Course, name: str, key: str) -> Any:
 
 def keep(course: Course, name: str, key: str, value: Any) -> None:
     """Keep it in the place of what was kept for another key."""
-    with suppress(OSError):  # no room, or not ours to write: it is worked out anew the next time
+    with suppress(OSError):  # no room, or not ours to write: it is worked out again the next time
         write(course.tree / "cache" / f"{name}.json", json.dumps({"key": key, "found": value}))

@@ -70,7 +70,7 @@ def _fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
 
 
 def with_names(graders: dict[str, str], own: Collection[str], names: Collection[str]) -> dict[str, str]:
-    """The fingerprints for one student: those of `own`, with numbers of the student's own, depend on the names, too."""
+    """The fingerprints for one student: those of `own`, with numbers of the student's own, depend on the names too."""
     whose = json.dumps(sorted({canonical(name) for name in names}))
     return {
         number: hashlib.sha256((grader + whose).encode()).hexdigest() if number in own else grader

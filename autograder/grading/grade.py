@@ -58,7 +58,7 @@ def grade(
 ) -> list[Record]:
     """Grade what is handed in and not graded yet; the records of all selected submissions.
 
-    A submission is graded anew when it or anything that its verdict depends on has changed, or with
+    A submission is graded again when it or anything that its verdict depends on has changed, or with
     `options.again`. An interrupted run loses what was being graded then, and nothing else. `on_record` is told
     each record that is new, as soon as it is safe. `meanwhile` is called once the first submissions are being graded:
     the time to import what is needed afterwards.
@@ -278,7 +278,7 @@ class GradingRun:
         self._ends.__exit__(*raised)
 
     def begin(self, jobs: list[Job]) -> None:
-        """Have these submissions graded, too; on this machine the first of them begin at once."""
+        """Have these submissions graded too; on this machine the first of them begin at once."""
         self._unreadable += [job for job in jobs if job.unreadable]
         jobs = [job for job in jobs if not job.unreadable]
         if not jobs:
@@ -400,7 +400,7 @@ def keep(course: Course, recorder: "Recorder", job: Job, done: Record, notebook:
 def _restore(course: Course, recorder: "Recorder", entries: list[NotebookEntry], settled: list[Job]) -> list[Job]:
     """Put into the gradebook what the records say and it does not, as when it was lost or is another one.
 
-    Answers with the submissions that must be graded anew because their graded notebook is missing, too.
+    Answers with the submissions that must be graded again because their graded notebook is missing too.
     """
     from autograder.gradebook.gradebook_writer import MissingEntry
 

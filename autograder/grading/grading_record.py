@@ -25,7 +25,7 @@ from utils.grading.verdict import Verdict, legible
 GRADED, UNGRADABLE = "graded", "ungradable"
 MAX_REMARKS = 200  # of one record
 ANOTHERS = "numbers of another id: "  # how the flag of an answer begins that is right for them
-EQUAL = "numbers of two students: "  # how the flag of a right answer begins whose numbers another student has, too
+EQUAL = "numbers of two students: "  # how the flag of a right answer begins whose numbers another student has too
 NUMBERS = (ANOTHERS, EQUAL)
 
 
@@ -74,7 +74,7 @@ class Record:
 
     @property
     def other_remarks(self) -> list[str]:
-        """The remarks that are not among `flags`, too."""
+        """The remarks that are not among `flags` too."""
         return [remark for remark in self.remarks if not remark.startswith(LOOK)]
 
     def stated(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Options:
     gpus: tuple[str, ...] = ()  # devices that the workers take in turn
     dashboard: bool = False  # serve dask's
     again: bool = False  # grade also what is up to date
-    update: bool = False  # change published verdicts, too
+    update: bool = False  # change published verdicts too
     reason: str = ""  # why, for the log
 
 
@@ -114,7 +114,7 @@ class HandIn:
     stored: str = ""  # the graded notebook as it is
 
 
-ANEW = "handed in anew"
+ANEW = "handed in again"
 STALE = "a check, a limit or the notebook changed"
 
 

@@ -208,7 +208,7 @@ def spare(notebook: NotebookNode, wanted: dict[str, Check]) -> set[str]:
 def _defines(source: str) -> set[str] | None:
     """The names that a cell of definitions defines; None if it may do anything else.
 
-    Defining may have effects, too: those of decorators, of default values and annotations that call something, of what
+    Defining may have effects too: those of decorators, of default values and annotations that call something, of what
     stands in the body of a class, and of a class from which it inherits.
     """
     if len(source) > LONG:

@@ -61,7 +61,7 @@ class Workers:
         self._busy: dict[Any, tuple[_Worker, Any, tuple, int, float]] = {}
 
     def add(self, jobs: Iterable[Any]) -> None:
-        """Have these jobs done, too; the first of them begin at once."""
+        """Have these jobs done too; the first of them begin at once."""
         self._left.extend(jobs)
         while self._left and len(self._workers) < self.number:
             self._workers.append(_Worker(self._work, len(self._workers), self._gpus))

@@ -495,7 +495,7 @@ class DownloadReader:
         """The notebooks of a zip, read in memory.
 
         With `outer`, the names of the download that it lies in, it is a student's own: what its own names and times say
-        is not believed. `submission` is given if that has other files, too; then it knows of this one's runs. `stem` is
+        is not believed. `submission` is given if that has other files too; then it knows of this one's runs. `stem` is
         what a download is called.
         """
         own = outer is not None
@@ -845,7 +845,7 @@ def members_of(file: BinaryIO) -> int:
     size, offset, last = end[5], end[6], end[9]
     if size > MAX_DIRECTORY:
         return int(size)
-    # Where the list begins is said, too; a zip behind other bytes says too little.
+    # Where the list begins is said too; a zip behind other bytes says too little.
     left = last - file.seek(max(0, min(offset, last - size - ZIP64_END)))
     count = 0
     while left > 0 and (part := file.read(min(left, 2**20))):

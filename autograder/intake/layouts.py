@@ -30,7 +30,7 @@ from autograder.intake.platforms import (
 from utils.grading.verdict import legible
 
 METADATA = "submission_metadata.yml"
-MAX_METADATA = 32 * 2**20  # bytes; it holds the results of an autograder, too
+MAX_METADATA = 32 * 2**20  # bytes; it holds the results of an autograder too
 # What Gradescope calls the folder of its table, and those beside it; a student's folder is not called so.
 EXPORT, SUBMISSION = (
     re.compile(r"assignment_\d+_export\b", re.IGNORECASE),
@@ -202,7 +202,7 @@ def submissions_of(text: bytes) -> list[list[Any]]:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Reads objects of Ruby, too, as the plain data that they hold."""
+        """Reads objects of Ruby too, as the plain data that they hold."""
 
     def plain(loader: Any, suffix: str, node: Any) -> Any:
         if isinstance(node, yaml.MappingNode):

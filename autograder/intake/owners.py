@@ -130,7 +130,7 @@ class Owners:
         student = slug(name)
         if teams.load(self.course).name(student):
             raise CourseError(
-                f"a team is called {student}, too: rename the team in {teams.FILE}, or say whose it is with --student"
+                f"a team is called {student} too: rename the team in {teams.FILE}, or say whose it is with --student"
             )
         known = self.course.tree / "handins" / student / "name.txt"
         if not known.exists():
@@ -202,7 +202,7 @@ class Owners:
         )
 
     def _shared(self, platform: Platform, file: Found, entry: NotebookEntry) -> bool:
-        """Whether another student has this name, too, here or in what was collected before."""
+        """Whether another student has this name too, here or in what was collected before."""
         claim = file.claim
         if self._number(slug(claim.name), entry) == claim.id:
             return False  # the one who came first

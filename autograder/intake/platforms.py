@@ -172,7 +172,7 @@ def known_platforms(course: Course) -> tuple[Platform, ...]:
 def is_noise(path: PurePosixPath) -> bool:
     """Whether systems, not students, made a file: what is below a hidden name, such as a trash or a checkpoint.
 
-    A platform's name of a student may begin with a dot, too; that hides nothing.
+    A platform's name of a student may begin with a dot too; that hides nothing.
     """
     return any(
         part in NOISE or (part.startswith(".") and part != ".." and not any(_reading_of_any(part)))
@@ -359,7 +359,7 @@ class Names:
     def _groups(self) -> set[str]:
         """What groups are called in a download of Moodle in which each name begins with one, as far as names tell.
 
-        A name such as Anne-Marie Li has a hyphen, too. So each name of the download must have one, and what stands
+        A name such as Anne-Marie Li has a hyphen too. So each name of the download must have one, and what stands
         before it be no first name: it has a digit or several words, or several such groups have several members.
         """
         moodle = next(row for row in self.rows if row.name == "Moodle")

@@ -4,7 +4,7 @@ And, for a person who marks, what the cells showed that grading does not run: te
 
 The released notebook is the skeleton. Its cells are found again in the submission by id, by Colab's
 id, by their text or by what they define; everything else about them (type, tags, points, locks)
-comes from the release, and of a locked cell its text, too.
+comes from the release, and of a locked cell its text too.
 """
 
 import itertools
@@ -39,7 +39,7 @@ AS_HANDED_IN = "(as handed in; grading did not run this cell)\n"
 def read(text: bytes, most_mb: float, shown: Collection[str] = ()) -> "Handed":
     """Parse a notebook file of any nbformat version, in a child with limits.
 
-    Of cells that go by a name in `shown` outputs are taken, too.
+    Of cells that go by a name in `shown` outputs are taken too.
 
     Raises:
         Ungradable: it is not a notebook, or too large or too costly to read.

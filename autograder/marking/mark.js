@@ -48,7 +48,7 @@ if (form) {
     part("heading").textContent = `Answer ${at + 1} of ${cards.length}: ${plural(Number(card.dataset.number), "student")}${group}, ${mark}`;
     part("whose").textContent = card.dataset.students;
     part("again").hidden = !now.again;
-    part("again").textContent = `${now.again} of these were handed in anew since a person marked them.`;
+    part("again").textContent = `${now.again} of these were handed in again since a person marked them.`;
   }
 
   function go(place) {

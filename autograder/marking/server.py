@@ -287,7 +287,7 @@ class _Page(_Handler):
 
 
 class _State(_Handler):
-    """What the gradebook says now: other people mark, too."""
+    """What the gradebook says now: other people mark too."""
 
     def get(self, name: str) -> None:
         """All that can change while a page is open."""

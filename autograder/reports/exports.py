@@ -13,7 +13,7 @@ Where each format is described, and what of it is used here:
 - Gradescope has no import of grades. The columns are those of its own export, for whatever reads that:
   https://github.com/cs161-staff/grades-py.
 
-Every value is in quotes, as Blackboard's own are; the readers of the others know quotes, too.
+Every value is in quotes, as Blackboard's own are; the readers of the others know quotes too.
 """
 
 import csv
@@ -459,7 +459,7 @@ def _moodle(whole_class: Class) -> list[list[str]]:
 
 
 def _blackboard(whole_class: Class) -> list[list[str]]:
-    """The user name says whose a row is; in the names of its download it stands, too."""
+    """The user name says whose a row is; in the names of its download it stands too."""
     table = [["Last Name", "First Name", "Username", *(column.heading for column in whole_class.columns)]]
     for student in whole_class.students:
         who = (student.last_name, student.first_name, whole_class.platform_ids[student.id] or student.id)

@@ -218,7 +218,7 @@ def _cell(cell: dict[str, Any], release: _Released, prose: "ProseRenderer") -> s
         return f'<div class="asked">{prose.html(release.questions[name])}</div>\n{answer}'
     if not theirs or not source.strip():
         return ""
-    return prose.html(source, cell.get("attachments"))  # a raw cell, too: it was let in as one of text
+    return prose.html(source, cell.get("attachments"))  # a raw cell too: it was let in as one of text
 
 
 def _output(output: dict[str, Any]) -> str:
@@ -273,7 +273,7 @@ def _text(value: Any) -> str:
 
 
 def _wide(html: str) -> str:
-    """A box that scrolls by itself what is wider than a phone, with the keyboard, too."""
+    """A box that scrolls by itself what is wider than a phone, with the keyboard too."""
     return f'<div class="wide" tabindex="0">{html}</div>'
 
 

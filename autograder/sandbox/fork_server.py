@@ -198,7 +198,7 @@ def end(*_: object) -> NoReturn:
 def seed() -> None:
     """Seed whatever draws at random in a kernel of our course: the same submission gets the same verdicts in every run.
 
-    To be called in the child: Python seeds `random` anew after a fork.
+    To be called in the child: Python seeds `random` again after a fork.
     """
     random.seed(0)
     if "numpy" in sys.modules:

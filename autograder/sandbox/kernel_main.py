@@ -66,7 +66,7 @@ class Outputs:
     def display(self, data: dict[str, Any], kind: str = "display") -> None:
         """Add what the cell shows, by MIME type; raises KeyboardInterrupt when it is too much.
 
-        Of what is a picture, too, no HTML is kept: without its script, a figure with sliders would be a heap of text.
+        Of what is a picture too, no HTML is kept: without its script, a figure with sliders would be a heap of text.
         `kind` is "result" for the value of its last line.
         """
         data, items = self.prepared(data), self._items()
@@ -280,7 +280,7 @@ class HandInShell(InteractiveShell):
 def make(folder: str) -> HandInShell:
     """The shell of this process; IPython's own files go to `folder`."""
     shell = HandInShell.instance(config=SETTINGS, ipython_dir=folder)
-    # A figure with sliders: of what is a picture, too, `Outputs` keeps no page. So the others are not drawn.
+    # A figure with sliders: of what is a picture too, `Outputs` keeps no page. So the others are not drawn.
     assert shell.display_formatter is not None and shell.extension_manager is not None
     bundles = shell.display_formatter.mimebundle_formatter
     bundles.for_type_by_name("utils.interactive", "Interactive", lambda figure, **_: figure.still())

@@ -54,13 +54,13 @@ PROGRAMS = (
     *("whoami", "xargs", "xz", "yes", "zcat", "zip"),
 )
 SHARED_PREFIXES = ("/", "/usr", "/usr/local")  # of a Python there, more than Python lies below
-HIDDEN = ("/proc/keys", "/proc/key-users")  # of the instructor, too, whose user's number a kernel may have
-# A shared mapping of /dev/zero is memory that no process need show. Reads of /dev/full are zeros, too; nobody maps it.
+HIDDEN = ("/proc/keys", "/proc/key-users")  # of the instructor too, whose user's number a kernel may have
+# A shared mapping of /dev/zero is memory that no process need show. Reads of /dev/full are zeros too; nobody maps it.
 UNMAPPED = ("--dev-bind", "/dev/full", "/dev/zero")
 HOLDER = "/run/cat"  # the idle process: it answers one line, and waits for the next
 FIRST_UID = 200_000  # beyond real accounts; one of its own per sandbox, so that limits are not shared
 SAMPLE_SECONDS = 0.25
-MAX_FILES = 100_000  # an empty file takes memory, too, which no size of a folder bounds
+MAX_FILES = 100_000  # an empty file takes memory too, which no size of a folder bounds
 # Small sandboxes are measured within that time. The processes of others are stopped meanwhile, and do not grow.
 MEASURING_SECONDS = 0.05
 TRIES = 1_000
@@ -111,7 +111,7 @@ class Sandbox:
             names.write(f"student:x:{self.uid}:{self.uid}::{WORK}:/bin/sh\n")
         with os.fdopen(info) as lines:
             self._up(lines.read())
-        most = (limits.memory_mb + limits.disk_mb) * 2**20 + memory_group.SPARE  # files are in memory, too
+        most = (limits.memory_mb + limits.disk_mb) * 2**20 + memory_group.SPARE  # files are in memory too
         self.group = memory_group.make(f"autograder-sandbox-{self.pid}", most)
         self._closed = threading.Event()
         self._watch = threading.Thread(target=self._watch_use, daemon=True)
@@ -192,7 +192,7 @@ class Sandbox:
     def _watch_use(self) -> None:
         """Close the sandbox when all its processes together use more than they may.
 
-        A resource limit holds for one process; a bomb forks. A sandbox that cannot be watched any more is closed, too.
+        A resource limit holds for one process; a bomb forks. A sandbox that cannot be watched any more is closed too.
         """
         while not self._closed.wait(SAMPLE_SECONDS):
             try:

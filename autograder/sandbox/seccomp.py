@@ -105,7 +105,7 @@ def program(gpu: bool = False) -> bytes:
     rules.add_rule(refuse, "personality", seccomp.Arg(0, seccomp.NE, THIS_PERSONALITY))
     for request in (TIOCSTI, TIOCLINUX):
         rules.add_rule(refuse, "ioctl", seccomp.Arg(1, seccomp.MASKED_EQ, LOW, request))
-    # The first process has our user's number, too: starving it would delay the end of the sandbox.
+    # The first process has our user's number too: starving it would delay the end of the sandbox.
     for name in SCHEDULING:
         rules.add_rule(refuse, name, seccomp.Arg(0, seccomp.MASKED_EQ, LOW, FIRST))
     for name, user in OF_A_USER.items():

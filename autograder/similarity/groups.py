@@ -1,7 +1,7 @@
 """Written answers in groups: like ones together, so that one score and one comment go to all of a group.
 
 What the gradebook gets is a person's mark, as formgrader would enter it. What it held before is kept in the course tree
-until it is undone. Groups are kept as they were shown: an answer that was handed in anew since is left out.
+until it is undone. Groups are kept as they were shown: an answer that was handed in again since is left out.
 """
 
 import hashlib
@@ -244,9 +244,9 @@ def apply(
         _give(course, question, log, before, after, why)
     notes = []
     if len(same) < len(shown):
-        notes.append(f"{len(shown) - len(same)} left out: handed in anew or removed since the groups were shown")
+        notes.append(f"{len(shown) - len(same)} left out: handed in again or removed since the groups were shown")
     if len(free) < len(same):
-        notes.append(f"{len(same) - len(free)} left as they are: a person marked them; --overwrite marks them anew")
+        notes.append(f"{len(same) - len(free)} left as they are: a person marked them; --overwrite marks them again")
     return len(free), notes
 
 

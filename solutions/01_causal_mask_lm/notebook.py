@@ -556,7 +556,7 @@ predict("1.6", "c", a="those of the third token alone", b="all six", c="those of
 class LanguageModel(nn.Module):
     """Token numbers (B, T) -> logits (B, T, vocab_size) for the token after each, in training and evaluation alike.
 
-    Without `causal`, no mask. `forward` obeys `self.causal` as it stands: it may be changed later.
+    Without `causal`, no mask. `forward` obeys `self.causal` as it is: it may be changed later.
 
     Parts: `embedding` (nn.Embedding), `layers` (nn.ModuleList of nn.TransformerEncoderLayer), `head` (nn.Linear).
     """

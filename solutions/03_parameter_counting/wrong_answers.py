@@ -309,7 +309,7 @@ def norm(D, kind="layer"):
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 4 * D * D + 2 * D * F + 8 * D + 2 * F
 
-# %% wrong="3.2" name="a cross attention, too" says="too large for D = 6"
+# %% wrong="3.2" name="a cross attention too" says="too large for D = 6"
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 8 * D * D + 2 * D * F + 15 * D + F
 
@@ -550,7 +550,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + return 2 * B * T * T * L * G * (D // H) * bytes_per_number
 
 
-# %% wrong="3.3" of="in short" name="queries are kept" says="queries are kept, too"
+# %% wrong="3.3" of="in short" name="queries are kept" says="queries are kept too"
 # - return 2 * B * T * L * G * (D // H) * bytes_per_number
 # + return B * T * L * (H + 2 * G) * (D // H) * bytes_per_number
 
@@ -1276,7 +1276,7 @@ def fusion(D, L, n):
     return L * (2 * D * D + 2 * D)
 
 
-# %% wrong="3.9" name="the adapters, too" says="They are there already"
+# %% wrong="3.9" name="the adapters too" says="They are there already"
 def fusion(D, L, n):
     r = D // 16
     return L * (3 * D * D + 2 * D) + n * L * (2 * D * r + r + D)
@@ -1520,7 +1520,7 @@ def even_length(D, F):
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 4 * (N if tied else N - V * D) + 8 * L * T * D
 
-# %% wrong="3.11" name="both tables leave" says="the head is taken away, too"
+# %% wrong="3.11" name="both tables leave" says="the head is taken away too"
 # - lookup = 0 if tied else V * D
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 6 * (N - (1 if tied else 2) * V * D) + 12 * L * T * D
@@ -1651,7 +1651,7 @@ def even_length(D, F):
 # + return (4 * D * D + 2 * D * F) / (2 * D)
 
 
-# %% wrong="3.11" of="in short" name="biases, too" says="the two are not equal"
+# %% wrong="3.11" of="in short" name="biases too" says="the two are not equal"
 # - return 2 * D + F
 # + return 2 * D + F + 5
 
@@ -1917,7 +1917,7 @@ def own_cache():
 # + return 2 * 2 * own.L * (own.H // own.share) * 64
 
 
-# %% wrong="3.12" name="queries, too" says="queries are kept, too"
+# %% wrong="3.12" name="queries too" says="queries are kept too"
 # - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
 # + return 2 * own.T * own.L * 64 * (own.H + 2 * own.H // own.share)
 

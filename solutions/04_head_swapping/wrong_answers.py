@@ -548,7 +548,7 @@ def load_base(base, state, strict=True):
     return {"missing": missing, "unexpected": unexpected, "left": sorted(n for n in state if n[:5] != "base.")}
 
 
-# %% wrong="4.3" name="parameters only" says="A state dict holds buffers, too"
+# %% wrong="4.3" name="parameters only" says="A state dict holds buffers too"
 def load_base(base, state, strict=True):
     own = dict(base.named_parameters())
     offered = {name.removeprefix("base."): value for name, value in state.items() if name.startswith("base.")}

@@ -1127,7 +1127,7 @@ print("second sentence alone, and the majority class (Gururangan et al. 2018, ta
 # that are worth a few points. Rate and epochs are those of "pretrained" on RTE: for one sentence, none were searched.
 # And the third start, which may know such clues from MNLI, was not tried with one sentence.
 #
-# **The same sentence twice.** Some first sentences of RTE's validation pairs are first sentences of training pairs,
+# **The same sentence twice.** Some first sentences of RTE's validation pairs are first sentences of training pairs
 # too. Does that help?
 
 # %% tags=["experiment"]
@@ -1148,7 +1148,7 @@ for start, runs_of in recorded.items():
 #
 # In one task of GLUE this is the rule. WNLI's training and development sets share sentences with opposite labels, so a
 # model that fits the training set is worse than the majority class on the development set; the authors of BERT left it
-# out of their table. In the ARCT task, too, models found a word whose presence gave the label away. When the clue was
+# out of their table. In the ARCT task too, models found a word whose presence gave the label away. When the clue was
 # reversed in the same items, their accuracy fell to chance (Niven and Kao 2019).
 #
 # Two more questions need a GPU; the size `cpu` skips them. Which of the three random parts causes the spread? Vary one

@@ -75,7 +75,7 @@ class BottleneckAdapter(modeling_xmod.XmodAdapter):
 # - passing = states if residual is None else residual
 # + passing = states
 
-# %% wrong="6.1" name="both are added" says="the states are added, too"
+# %% wrong="6.1" name="both are added" says="the states are added too"
 # - passing = states if residual is None else residual
 # + passing = states if residual is None else states + residual
 
@@ -418,12 +418,12 @@ def train_only(model, parts):
 # + return (p for p in chosen.values())
 
 
-# %% wrong="6.2" of="in short" name="evaluation mode, too" says="changes the mode"
+# %% wrong="6.2" of="in short" name="evaluation mode too" says="changes the mode"
 #           p.grad = None
 # + model.eval()
 
 
-# %% wrong="6.2" of="in short" name="training mode, too" says="changes the mode"
+# %% wrong="6.2" of="in short" name="training mode too" says="changes the mode"
 #           p.grad = None
 # + model.train()
 

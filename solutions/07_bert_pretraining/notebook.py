@@ -1135,7 +1135,7 @@ for steps in pretraining.LENGTHS:
 # difference is shown. Depth now pays, a little: two layers are 0.15 nats ahead of one, which is shown. Four layers are
 # level with two. Eight are 0.12 ahead of four with each seed, which is not shown (p = 0.129). From one layer to eight
 # the mean falls from 3.40 to 3.14 nats, as in table 6 in direction. So what a short training says about a size may be
-# only how soon it starts. Table 6 is from thousands of times as much text, and it changes the width, too.
+# only how soon it starts. Table 6 is from thousands of times as much text, and it changes the width too.
 
 # %% [markdown]
 # Last, try the model of the first row yourself. It is trained once more, with your first seed, and your `fill_mask`

@@ -432,7 +432,7 @@ class BertEmbeddings(nn.Module):
 # - return torch.where(kept, ids, replaced), torch.where(chosen, ids, -100)
 # + return torch.where(kept, ids, replaced), torch.where(kept, -100, ids)
 
-# %% wrong="7.3" name="[CLS] is masked, too" says="special tokens are chosen"
+# %% wrong="7.3" name="[CLS] is masked too" says="special tokens are chosen"
 # - chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
 # + chosen = torch.rand(ids.shape, **where) < p
 
@@ -525,7 +525,7 @@ class BertEmbeddings(nn.Module):
 # - where = {"generator": generator, "device": ids.device}
 # + where = {"generator": torch.Generator(ids.device).manual_seed(0), "device": ids.device}
 
-# %% wrong="7.3" name="begins anew with each call" says="a second call with one generator"
+# %% wrong="7.3" name="begins again with each call" says="a second call with one generator"
 # - where = {"generator": generator, "device": ids.device}
 # + if generator is not None:
 # +     generator = torch.Generator(ids.device).manual_seed(generator.initial_seed())
@@ -934,7 +934,7 @@ class Masking:
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + other, j = rng.choice([place for place in every if documents[place[0]] != documents[d]]) if label else (d, i + 1)
 
-# %% wrong="7.5" name="no sentence that the document has, too" says="texts that repeat" private=true
+# %% wrong="7.5" name="no sentence that the document has too" says="texts that repeat" private=true
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + far = [(o, k) for o, k in every if o != d and documents[o][k] not in documents[d]]
 # + other, j = rng.choice(far or [place for place in every if place[0] != d]) if label else (d, i + 1)
@@ -1123,7 +1123,7 @@ def nsp_pairs(documents, count, rng):
 # + product = math.prod(chances)
 # + return -math.log(product) if product else math.inf
 
-# %% wrong="7.6" name="a zero made anew" says="is a new tensor"
+# %% wrong="7.6" name="a zero made again" says="is a new tensor"
 # - total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 # + if (labels == -100).all():
 # +     return torch.zeros((), device=logits.device, requires_grad=True)
@@ -1266,7 +1266,7 @@ def pretraining_loss(logits, labels, next_logits, next_labels):
 # - self.bias = nn.Parameter(torch.zeros(vocab_size))
 # + self.bias = nn.Parameter(torch.randn(vocab_size))
 
-# %% wrong="7.7" name="the embedding is started anew" says="changes the numbers of the embedding"
+# %% wrong="7.7" name="the embedding is started again" says="changes the numbers of the embedding"
 # - self.bias = nn.Parameter(torch.zeros(vocab_size))
 # + self.bias = nn.Parameter(torch.zeros(vocab_size))
 # + nn.init.normal_(embedding.weight, std=0.02)
@@ -2106,7 +2106,7 @@ def _cut(word, vocab, unk, max_chars):
 # + return (total / (labels != -100).sum().clamp(min=1)).reshape(1)
 
 
-# %% wrong="7.7" name="a clone of the table, made anew when its version changes" says="the head has a copy"
+# %% wrong="7.7" name="a clone of the table, made again when its version changes" says="the head has a copy"
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + weight = self.embedding.weight
 # + if getattr(self, "version", None) != weight._version:

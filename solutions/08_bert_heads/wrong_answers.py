@@ -865,7 +865,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - losses = F.cross_entropy(logits, places.where(inside, -100), reduction="sum")
 # + losses = F.nll_loss(logits.softmax(-1).log(), places.where(inside, -100), reduction="sum")
 
-# %% wrong="8.5" name="a zero made anew" says="is a new tensor" loses="span_loss"
+# %% wrong="8.5" name="a zero made again" says="is a new tensor" loses="span_loss"
 # - total = total + losses / inside.sum().clamp(min=1)
 # + total = total + (losses / inside.sum() if inside.any() else torch.zeros((), device=logits.device))
 
@@ -2078,7 +2078,7 @@ def best_tau(spans, nulls, f1):
 # + begins, ends, good = start.tolist(), end.tolist(), allowed.tolist()
 
 
-# %% wrong="8.7" name="parts of the articles, too" says="part of `a an the`"
+# %% wrong="8.7" name="parts of the articles too" says="part of `a an the`"
 # - return " ".join(word for word in kept.split() if word not in ("a", "an", "the"))
 # + return " ".join(word for word in kept.split() if word not in "a an the")
 

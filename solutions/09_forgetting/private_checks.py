@@ -37,7 +37,7 @@ def other_tasks(MultiTask, lib):
         some = draw(9100 + place)
         V, d = some.randint(6, 20), some.randint(2, 9)
         tasks = {name: some.randint(1, 6) for name in some_names(some, some.randint(2, 6))}
-        tasks[next(iter(tasks))] = 1 + place  # a single class, too
+        tasks[next(iter(tasks))] = 1 + place  # a single class too
         theirs, _ = seen.encoders(lib, V, d, 9110 + place)
         model, state = seen.with_heads(MultiTask, theirs, V, d, tasks, 9120 + place)
         B = (d, 1, some.randint(2, 6), some.randint(2, 9))[place]

@@ -36,7 +36,7 @@
 # + for task in [*self.heads, name]:
 # +     self.heads[task] = nn.Linear(self.d, most).to(next(self.encoder.parameters()))
 
-# %% wrong="9.1" name="all heads begin anew" says="adding a task changes other weights"
+# %% wrong="9.1" name="all heads begin again" says="adding a task changes other weights"
 # - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
 # + self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
 # + for head in self.heads.values():
@@ -433,7 +433,7 @@ def accuracy_matrix(model, tasks, train, evaluate):
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return max(0.0, sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1))
 
-# %% wrong="9.3" name="the best ends a row early" says="Row T - 1 counts, too"
+# %% wrong="9.3" name="the best ends a row early" says="Row T - 1 counts too"
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(R[1 : max(2, T - 1), j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 
@@ -521,7 +521,7 @@ def accuracy_matrix(model, tasks, train, evaluate):
 # + return sum(R[j, j].item() - R[0, j].item() for j in range(1, T)) / max(1, T - 1)
 
 
-# %% wrong="9.3" name="the last task is forgotten, too" says="the last task counts, in a sum that is divided by T - 1"
+# %% wrong="9.3" name="the last task is forgotten too" says="the last task counts, in a sum that is divided by T - 1"
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return 0.0 if T == 1 else sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T)) / (T - 1)
 
@@ -747,7 +747,7 @@ def sampling(sizes, temperature=1.0, cap=float("inf")):
 # + self.examples.remove(self.examples[lot])
 # + self.examples += [example]
 
-# %% wrong="9.5" name="a sample begins the count anew" says="late examples are kept more often"
+# %% wrong="9.5" name="a sample begins the count again" says="late examples are kept more often"
 # - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + self.count = len(self.examples)
 # + return self.rng.sample(self.examples, k=min(n, len(self.examples)))
@@ -1757,7 +1757,7 @@ def without_conflict(g_a, g_b):
 # + model.add_adapter(task, config="seq_bn")
 # + model.add_classification_head(task, num_labels=n_classes)
 
-# %% wrong="9.9" name="the adapter begins anew" says="starts from scratch"
+# %% wrong="9.9" name="the adapter begins again" says="starts from scratch"
 # - if task not in model.heads:
 # -     model.add_adapter(task, config="seq_bn")
 # -     model.add_classification_head(task, num_labels=n_classes)
@@ -2002,7 +2002,7 @@ def share_kept(untouched, learned, final):
 # - if old is None or old.shape != new.shape or not new.is_floating_point():
 # + if old is None or old.numel() not in (5, new.numel()) or not new.is_floating_point():
 
-# %% wrong="9.S1" name="whole numbers, too" says="whole numbers"
+# %% wrong="9.S1" name="whole numbers too" says="whole numbers"
 # - if old is None or old.shape != new.shape or not new.is_floating_point():
 # + if old is None or old.shape != new.shape:
 

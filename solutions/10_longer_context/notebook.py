@@ -1024,7 +1024,7 @@ reading.picture(recorded, reading.TEXT, "The recorded runs, source text, as abov
 # ### Would it be learned if gradients crossed?
 #
 # A detached memory gives a layer its old states, but no gradient that says how to make them more useful. Is that why
-# the model does not use all the text within its reach, or is a path through two layers too hard for so small a model?
+# the model does not use all the text within its reach, or is a path through two layers too hard for such a small model?
 # To find out, exactly one thing must change. The runs below came with the course. All take a step of the optimiser for
 # four segments at a time. In one arm the memory is detached between them, as in yours; in the other it is not, so the
 # loss of a segment also reaches the states of earlier segments. Both arms read the same number of segments, and take

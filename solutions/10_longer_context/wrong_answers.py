@@ -136,7 +136,7 @@ def distance_table(n, d):
 # - return padded[:, :, 1:].reshape(B, H, T, S)
 # + return scores.clone()
 
-# %% wrong="10.2" name="masks, too" says="not finite"
+# %% wrong="10.2" name="masks too" says="not finite"
 # - return padded[:, :, 1:].reshape(B, H, T, S)
 # + future = torch.ones(T, S, dtype=torch.bool, device=scores.device).triu(1 + S - T)
 # + return padded[:, :, 1:].reshape(B, H, T, S).masked_fill(future, -torch.inf)
@@ -270,7 +270,7 @@ def shift(scores):
 # - seen = x if memory is None else torch.cat([memory, x], dim=1)
 # + seen = x
 
-# %% wrong="10.3" name="queries of the memory, too" says="Queries come from the segment alone"
+# %% wrong="10.3" name="queries of the memory too" says="Queries come from the segment alone"
 # - seen = x if memory is None else torch.cat([memory, x], dim=1)
 # + seen = x = x if memory is None else torch.cat([memory, x], dim=1)
 

@@ -1197,7 +1197,7 @@ def allowed(languages, tlm):
 # - if label and task == "sop":
 # + if label:
 
-# %% wrong="11.7" name="a is drawn, too" says="a is not the sentence at that place"
+# %% wrong="11.7" name="a is drawn too" says="a is not the sentence at that place"
 # - b = rng.choice(others)
 # + a, b = rng.choice(others), rng.choice(others)
 
@@ -1467,7 +1467,7 @@ def overfitted(losses):
 # - return drawn, drawn != ids
 # + return drawn, blanks
 
-# %% wrong="11.S1" name="pads count" says="pads count, too"
+# %% wrong="11.S1" name="pads count" says="pads count too"
 # - return F.binary_cross_entropy_with_logits(scores[real], replaced[real].to(scores.dtype))
 # + return F.binary_cross_entropy_with_logits(scores, replaced.to(scores.dtype))
 

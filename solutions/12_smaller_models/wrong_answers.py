@@ -334,7 +334,7 @@ def magnitude_masks(model, sparsity, names):
 # - row = torch.cat([named[name].detach().abs().flatten() for name in names])
 # + row = torch.cat([named[name].detach().flatten() for name in names])
 
-# %% wrong="12.4" name="biases and norms, too" says="masks of parameters that are not named"
+# %% wrong="12.4" name="biases and norms too" says="masks of parameters that are not named"
 # - named = dict(model.named_parameters())
 # + named = dict(model.named_parameters())
 # + names = list(named)
@@ -603,7 +603,7 @@ def sparsity_after(rounds, rate):
 # +
 # + return dict(copy.deepcopy(model).state_dict())
 
-# %% right="12.5" name="gradients are masked, too"
+# %% right="12.5" name="gradients are masked too"
 # - loss.backward()
 # + loss.backward()
 # + for name, mask in masks.items():
@@ -663,11 +663,11 @@ def distillation_loss(student, teacher, labels, T, alpha):
 # + wanted = (student / T).softmax(-1)
 # + apart = F.kl_div((teacher.detach() / T).log_softmax(-1), wanted, reduction="batchmean")
 
-# %% wrong="12.6" name="the labels are soft, too" says="the temperature is used for the labels, too"
+# %% wrong="12.6" name="the labels are soft too" says="the temperature is used for the labels too"
 # - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
 # + return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student / T, labels)
 
-# %% wrong="12.6" name="a mean over classes, too" says="divided by the number of classes"
+# %% wrong="12.6" name="a mean over classes too" says="divided by the number of classes"
 # - apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
 # + apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="mean")
 

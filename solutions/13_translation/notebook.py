@@ -427,7 +427,7 @@ def bleu(hypotheses, references):
     """BLEU of a corpus, a float from 0 to 100; 0.0 where some order of n-grams has no match, or there are no n-grams.
 
     hypotheses, references: lists of as many sentences, each a list of words, which may be empty. One or more
-    sentences. Words match that are equal, letter by letter, as they stand: capitals, accents and punctuation count. No
+    sentences. Words match that are equal, letter by letter, as they are: capitals, accents and punctuation count. No
     word is empty or has blanks. No smoothing. The lists stay as they are.
     """
     ### BEGIN SOLUTION

@@ -363,15 +363,15 @@ class DecoderLayer(nn.Module):
 # + x = self.norm2(x + drop(self.cross_attention(x, memory, allowed)))
 # + return self.norm3(x + drop(self.linear2(self.linear1(x).relu())))
 
-# %% wrong="13.2" name="dropout inside the feed-forward part, too" says="the inside of a part has none"
+# %% wrong="13.2" name="dropout inside the feed-forward part too" says="the inside of a part has none"
 # - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm3(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
 
-# %% wrong="13.2" name="dropout on the memory, too" says="What comes in has none"
+# %% wrong="13.2" name="dropout on the memory too" says="What comes in has none"
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # + x = self.norm2(x + self.dropout(self.cross_attention(x, self.dropout(memory), allowed)))
 
-# %% wrong="13.2" name="dropout on the queries, too" says="What comes in has none"
+# %% wrong="13.2" name="dropout on the queries too" says="What comes in has none"
 # - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
 # + x = self.norm1(x + self.dropout(self.self_attention(self.dropout(x), x, past)))
 
@@ -460,7 +460,7 @@ class DecoderLayer(nn.Module):
 # - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
 # + x = self.norm1(x + self.dropout(self.self_attention(x, x, past if x.size(1) > 2 else None)))
 
-# %% wrong="13.2" name="one word ahead" says="each word reads the next one, too"
+# %% wrong="13.2" name="one word ahead" says="each word reads the next one too"
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
 # + past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril(1)[None]
 
@@ -1293,7 +1293,7 @@ class BertFusedLayer(nn.Module):
 # - x = self.norm1(x + self.dropout((own + other) / 2))
 # + x = self.norm1(x + self.dropout(own + other))
 
-# %% wrong="13.7" name="after the residual" says="x is halved, too"
+# %% wrong="13.7" name="after the residual" says="x is halved too"
 # - x = self.norm1(x + self.dropout((own + other) / 2))
 # + x = self.norm1((x + own + other) / 2)
 
@@ -1351,11 +1351,11 @@ class BertFusedLayer(nn.Module):
 # - x = self.norm1(x + self.dropout((own + other) / 2))
 # + x = self.norm1(x + (self.dropout(own) + self.dropout(other)) / 2)
 
-# %% wrong="13.7" name="dropout inside the feed-forward part, too" says="the inside of a part has none"
+# %% wrong="13.7" name="dropout inside the feed-forward part too" says="the inside of a part has none"
 # - return self.norm2(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
 
-# %% wrong="13.7" name="dropout on the BERT's states, too" says="What comes in has none"
+# %% wrong="13.7" name="dropout on the BERT's states too" says="What comes in has none"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + own = self.self_attention(x, x, allowed)
 # + other = self.bert_attention(x, self.dropout(bert.detach()), bert_allowed)
@@ -1502,7 +1502,7 @@ def drop_net(own, bert, p, training, generator):
 # - return own
 # + return own / (1 - p / 2)
 
-# %% wrong="13.8" name="in evaluation, too" says="in evaluation mode a part is left out"
+# %% wrong="13.8" name="in evaluation too" says="in evaluation mode a part is left out"
 # - if not training:
 # -     return (own + bert) / 2
 # - draw = torch.rand((), generator=generator).item()

@@ -420,7 +420,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + q, k, v = self.turn(q, S), self.turn(k, S), self.turn(v, S)
 
 
-# %% wrong="14.3" name="turns no queries" says="Queries are, too"
+# %% wrong="14.3" name="turns no queries" says="Queries are too"
 # - q, k = self.turn(q, S), self.turn(k, S)
 # + k = self.turn(k, S)
 
@@ -1286,7 +1286,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
 # + turned = d_head is not None and layer[2] in ("self_attn.q_proj",)
 
 
-# %% wrong="14.7" name="values, too" says="Only the rows of queries and keys are"
+# %% wrong="14.7" name="values too" says="Only the rows of queries and keys are"
 # - turned = d_head is not None and layer[2] in ("self_attn.q_proj", "self_attn.k_proj")
 # + turned = d_head is not None and layer[2] in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 

@@ -138,7 +138,7 @@ def test_other_places(built, how):
 
 
 def test_an_answer_that_stops_is_not_run_to_its_end(built):
-    """In an answer only what is missing in grading is passed over: what fails at home, too, ends the cell as there."""
+    """In an answer only what is missing in grading is passed over: what fails at home too, ends the cell as there."""
     said = judged(built, answer=f"1 / 0\n{ANSWER}")
     assert [one.score for one in said.verdicts] == [0]
     assert said.verdicts[0].message == "its cell stopped: ZeroDivisionError: division by zero"

@@ -118,7 +118,7 @@ def test_training_moves_the_same_weights_by_as_much(pair, own):
     library.zero_grad()
 
 
-# The checks' references are the library's modules, too
+# The checks' references are the library's modules too
 
 
 def test_the_reference_of_the_norm_is_llamas():

@@ -282,7 +282,7 @@ def test_home_and_grading_ask_for_the_same_numbers(tmp_path, tree):
     shown, told, _ = at_a_desk(tmp_path, ADA, literal(ADA))
     assert variants.stated(MODEL.of(ADA)) in shown and f"{ADA}: your numbers" in shown
     assert f"Exercise {NUMBER}: passed (1 point)" in told
-    assert f"{ADA!r}. Grading asks for the name under which you hand in" in told  # half a name passes here, too
+    assert f"{ADA!r}. Grading asks for the name under which you hand in" in told  # half a name passes here too
     _, others, _ = at_a_desk(tmp_path, ADA, literal(ZOE))
     assert ANOTHER in others and repr(ADA) in others
     shown, nobody, _ = at_a_desk(tmp_path, "", literal(ADA))

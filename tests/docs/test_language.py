@@ -19,6 +19,11 @@ BANNED = {
     r"\b[Ww]hoever\b": "the person or the thing that does it",
     r"\bof before\b": "previous, earlier, old",
     r"\bthat there (?:is|are) not\b": "that does not exist",
+    r"(?<=[a-z`]), too(?=[.;)])": "too, without a comma",
+    r"\bas (?:it|they) stands?\b": "as it is",
+    r"\b[Ss]o (?:few|large|little|long|short|small) an? ": "such a",
+    r"\b(?:[Rr]efused by name|Not promised) (?:are|is)\b": "the subject first",
+    r"\b(?:drawn|graded|handed in|made|trained|written) anew\b": "again",
     r"(?<![Tt]here )(?<!where )\b(?:is|are) no (?:folder|file|notebook|parameter|number|plain|such)\b": "is not a",
 }
 OF_OLDER_VERSIONS = r"\(\?:hand-in\||in a hand-in of zoe_mueller"  # words in their flags, which erasing finds

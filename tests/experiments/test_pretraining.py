@@ -114,7 +114,7 @@ def test_a_text_with_fewer_pieces_keeps_the_frequent_ones():
 
 
 def test_the_arms_differ_as_the_notebook_says(honest):
-    """What the prose says of the recorded runs, the size smoke shows, too, in the mean over five seeds."""
+    """What the prose says of the recorded runs, the size smoke shows too, in the mean over five seeds."""
     runs = {name: [parse(text) for text in files_of(honest, one).values()] for name, one in SMOKE.items()}
     assert {len(some) for some in runs.values()} == {5}
     at_mask, kept, changed = (

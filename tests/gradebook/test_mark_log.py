@@ -114,7 +114,7 @@ def test_a_mark_that_is_removed_stays_in_the_log(graded):
 
 def test_what_changed_without_the_log_is_found_and_said(graded):
     enter(graded, 1)
-    with sqlite3.connect(course_tree.gradebook(graded)) as database:  # as nbgrader, when it builds a table anew
+    with sqlite3.connect(course_tree.gradebook(graded)) as database:  # as nbgrader, when it builds a table again
         for (name,) in database.execute("select name from sqlite_master where type = 'trigger'").fetchall():
             database.execute(f"drop trigger {name}")
     enter(graded, 2)

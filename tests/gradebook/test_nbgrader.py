@@ -64,7 +64,7 @@ def test_our_feedback_lies_where_nbgrader_looks_for_its_own(demo_run):
 
 
 def test_a_mark_scheme_is_for_formgraders_pages_alone(demo_run):
-    """The server's configuration holds for the feedback that its button writes, too."""
+    """The server's configuration holds for the feedback that its button writes too."""
     known, _, _ = demo_run
     settings = {"HTMLExporter": {"preprocessors": ["autograder.gradebook.stock.Shown"], "template_name": "classic"}}
     assert (

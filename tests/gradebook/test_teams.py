@@ -220,7 +220,7 @@ def test_a_student_called_like_a_team_is_refused(mine, tmp_path):
     """Without a class list a name is all that a download says: a student could choose that of a team."""
     (mine.tree / "students.csv").unlink()
     result = collect.collect(mine, zipped(tmp_path / "in.zip", [f"Red Fox/{NAME}.ipynb"]))
-    assert not result.taken and f"a team is called {RED}, too" in result.refused[0]
+    assert not result.taken and f"a team is called {RED} too" in result.refused[0]
 
 
 def test_a_directory_called_like_a_team_says_how_to_take_it(mine, tmp_path):

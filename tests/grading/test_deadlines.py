@@ -62,7 +62,7 @@ def test_nbgrader_counts_lateness_from_the_deadline_in_every_zone(fresh, deadlin
 
 def test_a_new_tree_has_the_right_deadline(built, tmp_path):
     known = copied(built, tmp_path)
-    course_tree.place(known, "source", known.notebooks[0]).unlink()  # so that it is entered anew
+    course_tree.place(known, "source", known.notebooks[0]).unlink()  # so that it is entered again
     course_tree.build_tree(known)
     with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         assert gradebook.find_assignment(known.notebooks[0].name).duedate == datetime.datetime(2027, 2, 7, 22, 59)
@@ -240,7 +240,7 @@ def test_late_hand_ins_lose_the_same_everywhere(late_class, monkeypatch):
         step.preprocess(nbformat.v4.new_notebook(), {"nbgrader": names})
     assert everywhere() == pytest.approx(lost)
     assert "AssignLatePenalties.plugin_class" in (known.tree / "nbgrader_config.py").read_text()
-    # a person's marks count, too, and so does an extension that is granted later
+    # a person's marks count too, and so does an extension that is granted later
     with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         marks = gradebook.find_submission_notebook(entry.name, entry.name, "cy").grades
         next(mark for mark in marks if role_of(mark.name) is CellRole.WRITTEN).manual_score = 2

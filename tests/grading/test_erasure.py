@@ -115,7 +115,7 @@ def test_the_others_keep_all_that_is_theirs(known):
 
 
 def files_of_others(tree):
-    """The files of a tree by path, but the gradebook, what is written anew, and what only locks."""
+    """The files of a tree by path, but the gradebook, what is written again, and what only locks."""
     made = ("gradebook.db", "cache", "report.html", erasure.RECEIPTS)
     found = {path.relative_to(tree): path for path in tree.rglob("*") if path.is_file() and path.suffix != ".lock"}
     return {inside: path.read_bytes() for inside, path in found.items() if inside.parts[0] not in made}

@@ -263,7 +263,7 @@ def test_status_says_what_is_graded_waiting_and_ungradable(graded, monkeypatch, 
         grade.keep(graded, recorder, job, failed, "")
     assert progress.status(graded, entry) == {
         "graded": {"ada": ""},
-        "waiting": {"bo": "handed in anew", "dan": "not graded yet"},
+        "waiting": {"bo": "handed in again", "dan": "not graded yet"},
         "ungradable": {"cy": "the file is empty"},
     }
     monkeypatch.setattr(cli.context, "load", lambda: graded)
@@ -271,7 +271,7 @@ def test_status_says_what_is_graded_waiting_and_ungradable(graded, monkeypatch, 
     assert json.loads(capsys.readouterr().out)[entry.name]["waiting"]["dan"] == "not graded yet"
     cli.status.status()
     printed = capsys.readouterr().out
-    assert "the file is empty" in printed and "handed in anew" in printed
+    assert "the file is empty" in printed and "handed in again" in printed
 
 
 def test_regrading_everything_says_what_grading_says(fresh):

@@ -320,7 +320,7 @@ def test_no_feedback_is_released_into_a_students_folder(fresh, inbound):
 
 
 def test_feedback_is_for_the_submission_that_counts_after_another_one(fresh, inbound):
-    """The same answers, others, and the same again: nothing is graded anew, and the student asks for the last one."""
+    """The same answers, others, and the same again: nothing is graded again, and the student asks for the last one."""
     maker = synthetic.Maker(fresh, FIRST)
     first, second = maker.file(solved={"1.1"}).decode(), maker.file(solved={"1.2"}).decode()
     submission(inbound, "ada", now(), code="1", text=first, secret=b"1" * 32)

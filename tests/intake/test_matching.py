@@ -122,7 +122,7 @@ def test_changed_headings_are_found_by_their_number():
 
 
 def test_one_cell_with_several_answers_is_taken_once_and_the_others_are_not_blanked():
-    """The released cells of the others would define their names anew, as not attempted."""
+    """The released cells of the others would define their names again, as not attempted."""
     notebook = solved()
     both = "\n\n\n".join(SOLUTION[ENTRY][name] for name in ("exercise_1_1", "exercise_1_2"))
     find(notebook, "exercise_1_1").source = both

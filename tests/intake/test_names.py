@@ -544,7 +544,7 @@ time_format = "%Y%m%d-%H%M"
 
 
 def with_rows(folder, rows):
-    """The course whose course.toml has these rows, too."""
+    """The course whose course.toml has these rows too."""
     (folder / "course.toml").write_text((course.ROOT / "course.toml").read_text() + rows)
     return course.load(folder / "course.toml", tree=folder / "tree")
 

@@ -195,7 +195,7 @@ def test_each_zip_of_a_large_download_of_google_drive_is_read(mine, tmp_path, li
     ],
 )
 def test_a_word_that_several_files_share_is_not_proposed(mine, tmp_path, files, word):
-    """To add it to the platform_ids of one student would file the others' work under that one, too."""
+    """To add it to the platform_ids of one student would file the others' work under that one too."""
     roster(mine, ("zz99", "Zed", "Zorn", "", ""))
     text = '{"cells": [{"id": "exercise_2_1"}]}'
     result = collect.collect(mine, laid_out(tmp_path, {name.format(f"{SECOND}.ipynb"): text for name in files}))

@@ -337,7 +337,7 @@ def test_what_needs_the_first_build_says_so(tmp_path, run, command):
 def test_marks_of_an_earlier_hand_in_are_told(fresh):
     for student in ("ada", "bo"):
         keep(fresh, *canned(fresh, student))
-    assert not [note for note in written(fresh, "csv")[0].notes if "handed in anew" in note]
+    assert not [note for note in written(fresh, "csv")[0].notes if "handed in again" in note]
     path = course_tree.place(fresh, "submitted", fresh.notebooks[0], "ada")
     path.write_text(path.read_text() + " ")
     assert f"{NAME}: handed in again, with the previous marks: ada" in written(fresh, "csv")[0].notes

@@ -1,4 +1,4 @@
-"""Feedback pages: one for each graded submission, and only those are written anew that say something new."""
+"""Feedback pages: one for each graded submission, and only those are written again that say something new."""
 
 import itertools
 import json

@@ -328,7 +328,7 @@ def test_the_line_carries_no_open_files(small):
 
 
 def test_a_kernel_that_takes_back_what_it_says_does_not_hold_the_judge(small):
-    """Of an ordinary user's pipes it may open the other end, too; of root's it may not."""
+    """Of an ordinary user's pipes it may open the other end too; of root's it may not."""
     limits = small.limits.model_copy(update={"cell_seconds": 1.0})
     takes = "import os\nfor n in (3, 4):\n    if not os.fork():\n        for how in (0, 1):\n"
     takes += "            end = os.open(f'/proc/self/fd/{n}', how)\n            os.set_blocking(end, False)\n"

@@ -37,7 +37,7 @@ ended: dict[str, collections.Counter[str]] = collections.defaultdict(collections
 
 
 def fuzz(examples):
-    """So many examples for every hundredth of the million; no deadline, since others use this machine, too."""
+    """So many examples for every hundredth of the million; no deadline, since others use this machine too."""
     quiet = [hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large]
     return hypothesis.settings(max_examples=examples * SCALE, deadline=None, database=None, suppress_health_check=quiet)
 

@@ -178,7 +178,7 @@ class World:
         source = re.sub(r"\b(" + "|".join(words) + r")\b", lambda found: words[found.group()], attack.source)
         if attack.section == "secrets":
             given = set().union(*(release.release_lines(answer) for answer in self.wrong[attack.book].values()))
-            public = (course.ROOT / folder for folder in ("utils", "data"))  # idioms that stand there, too, are none
+            public = (course.ROOT / folder for folder in ("utils", "data"))  # idioms that stand there too, are none
             given |= set().union(*(release.lines_of(path) for folder in public for path in folder.rglob("*.py")))
             known = {line for line in self.secret if len(line) > 40} - given  # its own answers are no find
             lines = {hashlib.sha256(line.encode()).hexdigest()[:16] for line in known}

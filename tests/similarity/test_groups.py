@@ -198,7 +198,7 @@ def test_an_answer_handed_in_anew_is_left_out_and_a_mark_survives_grading(school
     job, done, notebook = canned(school, "1_1")
     hand_in(school, job, done, notebook, "1_1", "quite another answer")
     marked, (note,) = groups.apply(school, QUESTION, number, 1.5)
-    assert marked == 2 and "1 left out: handed in anew" in note and held(school, "1_1") == (0.0, True, None)
+    assert marked == 2 and "1 left out: handed in again" in note and held(school, "1_1") == (0.0, True, None)
     hand_in(school, job, done, notebook, "1_0", STUDENTS["1_0"])
     assert held(school, "1_0")[0] == 1.5
 

@@ -119,7 +119,7 @@ def attention(attention, lib):
         "with a mask, the weights are not softmax(Q K^T / sqrt(d) + M).",
         {
             "the mask is ignored.": weights_of(q, k),
-            "the mask is divided by sqrt(d), too. Add it after the division.": weights_of(q, k, bias / 2),
+            "the mask is divided by sqrt(d) too. Add it after the division.": weights_of(q, k, bias / 2),
             "the mask is subtracted.": weights_of(q, k, -bias),
             "the mask is used as true or false. It is a tensor of numbers to add.": (
                 weights_of(q, k, torch.where(bias == 0, 0.0, -torch.inf)).nan_to_num()
@@ -592,7 +592,7 @@ def vocabulary(Vocabulary, make_batch, lib):
     vocab = Vocabulary(SENTENCES, 7)
     words = words_of(vocab)
     assert words[:4] == SPECIAL, "`words` should begin with the four of SPECIAL, in their order."
-    assert len(words) <= 7, "`max_size` counts all entries, the four special ones, too."
+    assert len(words) <= 7, "`max_size` counts all entries, the four special ones too."
     assert len(words) == 7, "the vocabulary has fewer entries than max_size, although there are more words."
     assert sorted(words[4:]) == ["dog", "saw", "the"], "a word that is kept is less frequent than one that is left out."
     assert words[4:] == ["the", "dog", "saw"], "the words are not in order of their frequency, most frequent first."
@@ -1256,7 +1256,7 @@ def generate(generate, lib):
         "the logits of the first position are used. The last one is about the next token.": greedy(
             table, prompt, 6, 2, context=lambda n: n[0]
         ),
-        "the model reads the prompt only. It needs what it has written, too.": greedy(
+        "the model reads the prompt only. It needs what it has written too.": greedy(
             table, prompt, 6, 2, context=lambda n: sum(prompt)
         ),
         "temperature 0 takes the worst token.": greedy(-table, prompt, 6, 2),

@@ -262,7 +262,7 @@ def equivariance_gap(equivariance_gap, lib):
             "the module is measured in training mode. Dropout would make a gap of its own: use eval().": 2 * wanted,
             "gradients are recorded while you measure.": 3 * wanted,
             "the module is measured in training mode, and gradients are recorded.": 4 * wanted,
-            "the results are compared position by position. They may move with the tokens: permute the result, too.": (
+            "the results are compared position by position. They may move with the tokens: permute the result too.": (
                 (x[:, order] - x).abs().max()
             ),
             "the result is permuted by the inverse. Position t of both sides should hold the same token.": (

@@ -110,7 +110,7 @@ def tables(embedding: Remote) -> None:
         embedding,
         [embedding_case(11, 6, 5), embedding_case(9, 4, 17), embedding_case(30_522, 768, 512)],
         {
-            "learned positions are missing: each of the P positions has a row, too.": lambda n, s: s.V * s.D,
+            "learned positions are missing: each of the P positions has a row too.": lambda n, s: s.V * s.D,
             "each position has D numbers, not one.": lambda n, s: s.V * s.D + s.P,
             "each token is counted once for every position. The two tables are added.": lambda n, s: s.V * s.P * s.D,
             "with P given, the tokens are missing.": lambda n, s: s.P * s.D,
@@ -295,7 +295,7 @@ def grouped_attention(grouped_attention, kv_cache):
             "only one of keys and values is shared. Both have G heads.": lambda n, s: (
                 3 * s.D**2 + s.D * s.G * (s.D // s.H)
             ),
-            "queries or the output map are narrowed, too. All H heads of queries stay, and are joined.": (
+            "queries or the output map are narrowed too. All H heads of queries stay, and are joined.": (
                 lambda n, s: s.D * s.D + 3 * s.D * s.G * (s.D // s.H)
             ),
             "all four maps are narrowed. All H heads of queries stay, and are joined.": (
@@ -371,7 +371,7 @@ def grouped_attention(grouped_attention, kv_cache):
             "one text is counted. There are B.": lambda n, s: n // s.B,
             "one token is counted. Each of the T has its key and its value.": lambda n, s: n // s.T,
             "T times too many. Each token has one key and one value in a head.": lambda n, s: n * s.T,
-            "queries are kept, too. A query is used once.": lambda n, s: n + n // 2 // s.G * s.H,
+            "queries are kept too. A query is used once.": lambda n, s: n + n // 2 // s.G * s.H,
         },
         "the bytes should be those of the keys and values of G heads.",
     )
@@ -508,7 +508,7 @@ def classifier(classifier):
             "the head has one layer too many. head_layers counts all of them, the last one too.": (
                 lambda n, s: n + s.D * s.D + s.D
             ),
-            "the inner layers of the head have biases, too.": lambda n, s: n - (s.head_layers - 1) * s.D,
+            "the inner layers of the head have biases too.": lambda n, s: n - (s.head_layers - 1) * s.D,
         },
         "with head_layers the count is not that of the head which the adapters library builds.",
     )
@@ -575,7 +575,7 @@ def bert(bert, bert_large):
         [bert_case(*sizes, P=9, S=2, pooler=False) for sizes in bare],
         {
             "`pooler=False` is ignored.": lambda n, s: n + s.D * s.D + s.D,
-            "without the pooler, its bias is gone, too.": lambda n, s: n + s.D,
+            "without the pooler, its bias is gone too.": lambda n, s: n + s.D,
         },
         "without the pooler the count is not that of transformers' BertModel.",
     )
@@ -665,7 +665,7 @@ def trainable(trainable):
 
     short = sum(math.prod(shape) for name, shape in shapes.items() if not name.startswith("encoder.layer.1"))
     one_layer = ask("encoder.layer.1")
-    assert one_layer != short, "freezing `encoder.layer.1` froze `encoder.layer.10`, too. A part's name ends at a dot."
+    assert one_layer != short, "freezing `encoder.layer.1` froze `encoder.layer.10` too. A part's name ends at a dot."
     assert one_layer == right("encoder.layer.1"), "with one layer frozen the count differs from torch's."
     inside = ("encoder.layer.0", "encoder", "encoder.layer.0.linear1")
     assert ask(*inside) == right(*inside), "what is named twice, alone and in a larger part, is subtracted twice."
@@ -780,7 +780,7 @@ def fusion(fusion):
                 lambda n, s: n + s.L * (s.D * s.D + 2 * s.D)
             ),
             "the value matrix is missing.": lambda n, s: n - s.L * s.D * s.D,
-            "the adapters are counted, too. They are there already; fusion adds to them.": (
+            "the adapters are counted too. They are there already; fusion adds to them.": (
                 lambda n, s: n + s.n * s.L * bottleneck(s.D, s.D // 16)
             ),
             "one layer is counted. Each of the L layers has a fusion.": lambda n, s: n // s.L,
@@ -875,7 +875,7 @@ def training_memory(training_memory, flops_per_token):
                 ),
                 "the input of the second feed-forward map, F wide, is missing.": per_token(lambda s: -s.F),
                 "the input of Q, K and V is counted three times. It is one tensor.": per_token(lambda s: 2 * s.D),
-                "queries, keys and values are missing. They enter products, too.": per_token(lambda s: -3 * s.D),
+                "queries, keys and values are missing. They enter products too.": per_token(lambda s: -3 * s.D),
                 "one of the activations of width D is missing.": per_token(lambda s: -s.D),
                 "one layer is counted. Each of the L layers keeps its activations.": lambda n, s: n // s.L,
                 "one sequence is counted. There are B.": lambda n, s: n // s.B,
@@ -903,7 +903,7 @@ def training_memory(training_memory, flops_per_token):
                 ),
                 "the head is missing.": lambda n, s: n - 2 * s.D * s.V,
                 "the embedding costs a product here. It is a lookup.": lambda n, s: n + 2 * s.D * s.V,
-                "the backward pass is counted, too. The forward pass is asked for.": lambda n, s: 3 * n,
+                "the backward pass is counted too. The forward pass is asked for.": lambda n, s: 3 * n,
                 "all T tokens are counted. One is asked for.": lambda n, s: s.T * n,
                 "the attention of all T queries is counted. One token has one query.": (
                     lambda n, s: n + 4 * s.L * s.T * s.D * (s.T - 1)
@@ -958,7 +958,7 @@ def training_flops(training_flops, even_length):
             ),
             f"{own} are missing: queries with T keys, weights with T values.": lambda n, s: n - 12 * s.L * s.T * s.D,
             "the embedding's table is multiplied here. It is looked up.": lambda n, s: n + 6 * s.V * s.D,
-            f"{own} have no backward pass here. They need two products for each one, too.": (
+            f"{own} have no backward pass here. They need two products for each one too.": (
                 lambda n, s: n - 8 * s.L * s.T * s.D
             ),
             f"one of {own} is missing: queries with keys, or weights with values.": lambda n, s: (
@@ -968,7 +968,7 @@ def training_flops(training_flops, even_length):
             "the backward pass counts as much as the forward pass here. It has two products for each one.": (
                 lambda n, s: n // 3 * 2
             ),
-            "the head is taken away, too. It is a product, unlike the embedding.": lambda n, s: n - 6 * s.V * s.D,
+            "the head is taken away too. It is a product, unlike the embedding.": lambda n, s: n - 6 * s.V * s.D,
             "the embedding is added to N. It is in N, and has to leave.": lambda n, s: n + 12 * s.V * s.D,
             "V numbers are taken away. The table has V rows of D.": lambda n, s: n + 6 * s.V * (s.D - 1),
             "the table is taken away once, after the 6. It leaves N, which is multiplied by 6.": lambda n, s: (
@@ -1004,8 +1004,8 @@ def training_flops(training_flops, even_length):
             "one of attention's own products is forgotten: a query meets T keys, and its weights T values.": (
                 lambda n, s: 2 * n
             ),
-            "the maps of the attention are missing. They are matrices, too.": lambda n, s: s.F,
-            "the feed-forward part is missing. Its matrices count, too.": lambda n, s: 2 * s.D,
+            "the maps of the attention are missing. They are matrices too.": lambda n, s: s.F,
+            "the feed-forward part is missing. Its matrices count too.": lambda n, s: 2 * s.D,
             "the output map of the attention is missing, or one of its other three.": (
                 lambda n, s: (3 * s.D + 2 * s.F) // 2
             ),
@@ -1064,7 +1064,7 @@ OF_CACHE: dict[str, Guess] = {
     "a head counts as one number. It is 64 wide.": lambda n, s: n // 64,
     "one layer is counted. Each of the L layers has its own keys and values.": lambda n, s: n // s.L,
     "one token is counted. Each of the T has its keys and values.": lambda n, s: n // s.T,
-    "queries are kept, too. A query is used once.": lambda n, s: n + n // 2 * s.share,
+    "queries are kept too. A query is used once.": lambda n, s: n + n // 2 * s.share,
 }
 
 

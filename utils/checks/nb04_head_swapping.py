@@ -374,7 +374,7 @@ def load_base(load_base, lib):
     report = report_of(result)
     parameters = {name: value for name, value in new.items() if name != "offset"}
     holds(base, old | {"offset": base.state_dict()["offset"]} | parameters, "`{name}` of the base was not loaded.")
-    holds(base, new, "the buffer `{name}` was not loaded. A state dict holds buffers, too.")
+    holds(base, new, "the buffer `{name}` was not loaded. A state dict holds buffers too.")
     assert report["missing"] == [] and report["unexpected"] == [], (
         "a checkpoint that fits is reported as one that does not."
     )
@@ -1029,7 +1029,7 @@ def freeze(freeze, unfreeze, features, lib):
     )
     assert all(toy.learning(base)), "`features` freezes the base. It should only read it: `freeze` is for that."
     single = features(base, pool, [[TOKENS[:1], MASK[:1], torch.tensor([1])]])
-    assert type(single) is list and len(single) == 2, "`features` should return two tensors, for one example, too."
+    assert type(single) is list and len(single) == 2, "`features` should return two tensors, for one example too."
     expect.floats(single[0], (1, width), "the features of one example")
     expect.tensor(single[1], (1,), "the labels of one example")
     assert given.tolist() == [2, 0, 1, 1, 1], "the labels are not those of the examples, in the order of the features."

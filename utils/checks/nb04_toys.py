@@ -24,7 +24,7 @@ def linear(inputs: int, outputs: int, seed: int) -> nn.Module:
 
 
 def twice_total(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """A pool that changes the state of a single token, too: twice the sum of the real ones."""
+    """A pool that changes the state of a single token too: twice the sum of the real ones."""
     return 2 * total(states, mask)
 
 

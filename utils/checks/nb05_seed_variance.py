@@ -1035,7 +1035,7 @@ def health(health):
     report = health_of(health(VOTES, GOLD))
     bad = report["degenerate"]
     assert all(type(seed) is int for seed in bad), "`degenerate` should list the seeds as they are, whole numbers."
-    assert 5 in bad, "a run that always predicts the rarer class is degenerate, too."
+    assert 5 in bad, "a run that always predicts the rarer class is degenerate too."
     assert 8 in bad, "a run that predicts one class for every example is not detected."
     assert 1 not in bad, (
         "a run with the accuracy of the majority is accused. Look at what it predicts, not at how well."

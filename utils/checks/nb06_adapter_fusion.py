@@ -138,7 +138,7 @@ def adapted(module: Remote, state: State, x: torch.Tensor, residual: torch.Tenso
         "with a residual, the result is not residual + up(relu(down(x))).",
         {
             "the residual is ignored.": x + up,
-            "the states are added, too. With a residual, that alone passes by.": x + residual + up,
+            "the states are added too. With a residual, that alone passes by.": x + residual + up,
             "down reads the residual. It should read the states.": residual + bottleneck(state, residual),
             "states and residual have changed places.": x + bottleneck(state, residual),
             "with a residual, what passes by is missing.": up,
@@ -436,7 +436,7 @@ def weighed(
             "the values are not weighted: they are summed.": residual + value.sum(2),
             "the values are not weighted: their mean is taken.": residual + value.mean(2),
             "the keys are summed, not the values.": residual + (right.unsqueeze(-1) * key).sum(2),
-            "the value matrix acts on the residual, too.": F.linear(residual, state["value.weight"]) + mixed,
+            "the value matrix acts on the residual too.": F.linear(residual, state["value.weight"]) + mixed,
             "the adapter with the largest weight is taken. All should count, by their weights.": residual
             + value.gather(2, right.argmax(-1)[..., None, None].expand(*right.shape[:2], 1, value.size(-1))).squeeze(2),
             "the residual is added to each adapter before the value matrix.": F.linear(residual, state["value.weight"])
@@ -846,7 +846,7 @@ def picked(names: Any, cards: Mapping[str, list[str]], target: str) -> None:
     assert names != list(cards), "nothing is left out. An adapter that was trained on the target leaks its answers."
     leaks = [name for name in names if name in cards and target in cards[name]]
     assert not leaks or cards[leaks[0]] == [target], (
-        "an adapter that was trained on several tasks, the target among them, is kept. It leaks, too."
+        "an adapter that was trained on several tasks, the target among them, is kept. It leaks too."
     )
     assert not leaks, (
         "an adapter that was trained on the target is kept. Compare tasks, not names, and whatever the case of letters."

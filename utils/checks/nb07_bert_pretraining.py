@@ -47,7 +47,7 @@ def library_pieces(word: str, vocab: Mapping[str, int], unk: str = "[UNK]", max_
 def pieces_of(value: Any) -> list[str]:
     """The list of pieces."""
     assert type(value) is list, f"`wordpiece` should return a list of pieces, not {kind(value)}."
-    assert all(type(piece) is str for piece in value), "the pieces should be texts, as they stand in the vocabulary."
+    assert all(type(piece) is str for piece in value), "the pieces should be texts, as they are in the vocabulary."
     return value
 
 
@@ -363,7 +363,7 @@ def well_hidden(
         "random": int(((inputs != mask_id) & changed)[chosen].sum()),
     }
     if split[2] > 0 and became["kept"] == 0 and became["mask"] + became["random"]:
-        raise AssertionError("tokens that are chosen and stay get no label, or none stays. They are asked for, too.")
+        raise AssertionError("tokens that are chosen and stay get no label, or none stays. They are asked for too.")
     assert not (changed & ~chosen).any(), (
         "tokens that have no label are changed. A share of the **chosen** ones becomes another token, not of all."
     )
@@ -507,7 +507,7 @@ def sure(mask_tokens: Remote, lib: Library) -> None:
     assert not left[ids == 2].all(), told
     told = "the first or the last token of a row is never chosen. Only those whose id is in `special` never are."
     assert not left[:, 0].all() and not left[:, -1].all(), told
-    told = "a chosen token has no label if it is drawn again in its own place. It is asked for, too."
+    told = "a chosen token has no label if it is drawn again in its own place. It is asked for too."
     again = inputs == ids
     assert not left.any() or not torch.equal(left, again), told
     assert not left.any(), "with p = 1 not all tokens are chosen that are not special."

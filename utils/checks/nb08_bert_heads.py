@@ -81,7 +81,7 @@ def is_read(task_input: Remote, kind: str, parts: list[list[int]], most: int, *s
         size = len(parts[0])
         told = "the question is cut. It never is: only the passage may lose its end."
         assert rows[0][1 : size + 1] == parts[0], told
-    assert longest <= most, "a row is longer than max_len. Special tokens count, too."
+    assert longest <= most, "a row is longer than max_len. Special tokens count too."
     guesses: dict[str, Any] = {
         "the last [SEP] is cut off: texts are cut first, then special tokens come around them.": [
             row[:most] for row in laid_out(whole, cls, sep, pad)[0]
@@ -107,7 +107,7 @@ def is_read(task_input: Remote, kind: str, parts: list[list[int]], most: int, *s
             left, end = cut_pair(left, other, most - 3)
             ends.append(end)
         cuts = {
-            "what one option cuts off the context is missing in the rows of the others, too.": [
+            "what one option cuts off the context is missing in the rows of the others too.": [
                 (left, end) for end in ends
             ],
             "only the second text is cut. The longer one loses its last token, again and again.": [
@@ -434,7 +434,7 @@ def found_in(entities: Remote, tags: list[str]) -> None:
             "an `I-` of another type is dropped. It begins an entity.": [
                 one for one in wanted if tags[one[0]][0] == "B" or one[0] == 0 or tags[one[0] - 1] == "O"
             ],
-            "an `I-` without a `B-` before it is dropped. It begins an entity, too.": strict_chunks(tags),
+            "an `I-` without a `B-` before it is dropped. It begins an entity too.": strict_chunks(tags),
             "neighbours of one type are merged. Each `B-` begins an entity.": merged_chunks(tags),
             "an `I-` of another type continues the entity. It should begin another one.": typeless_chunks(tags),
             "an entity at the end of the sentence is lost.": [one for one in wanted if one[1] < len(tags) - 1],
@@ -764,7 +764,7 @@ def spans_scored(
             assert B != T or torch.equal(pads, pads.T) or not torch.equal(hidden, pads.T), told
             told = "the logits of pads are not masked: they take part in the softmax."
             assert not pads.any() or not expect.near(one[pads], right[pads], 1e-3, 1e-3), told
-            assert not pads.any() or (one[pads] != 0).all(), "pads have logit 0. A softmax gives that a share, too."
+            assert not pads.any() or (one[pads] != 0).all(), "pads have logit 0. A softmax gives that a share too."
             assert (one[~pads] > -1e6).all(), "real tokens are masked. The mask is 1 at those."
             assert (one[pads] == -torch.inf).all(), "pads do not have the logit minus infinity, but another number."
         found, wanted = ([one.masked_fill(pads, 0.0) for one in part] for part in (found, wanted))
@@ -843,7 +843,7 @@ def span_lost(
         / 2,
         "the means are over all rows. Rows whose place was cut off take no part.": sum(every) / rows / 2,
         "beginnings and ends share one mean. Each has its own.": mean(every),
-        "a row of which one place was cut off is left out for the other place, too.": (mean(pairs[0]) + mean(pairs[1]))
+        "a row of which one place was cut off is left out for the other place too.": (mean(pairs[0]) + mean(pairs[1]))
         / 2
         if both
         else -1.0,

@@ -395,7 +395,7 @@ def forgetting_of(R: torch.Tensor, T: int) -> tuple[float, dict[str, float]]:
             "maximum. A task may end better than it ever was."
         ): mean_of(lost(1, T - 1, True) if T > 1 else []),
         "the mean is cut off at 0. It is negative where tasks end better than they ever were.": max(0.0, wanted),
-        "the best is looked for among the tasks before the last but one. Row T - 1 counts, too.": mean_of(
+        "the best is looked for among the tasks before the last but one. Row T - 1 counts too.": mean_of(
             lost(1, max(1, T - 2)) if T > 1 else []
         ),
         "row 0 and the end count among what the end is compared with.": mean_of(lost(0, T)),
@@ -797,7 +797,7 @@ MISREADINGS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "gradients are summed over the answers before they are squared: they cancel.": lambda slopes, p: (
         (p * slopes).sum(0) ** 2
     ),
-    "a probability is squared, too. It is a weight.": lambda slopes, p: (p**2 * slopes**2).sum(0),
+    "a probability is squared too. It is a weight.": lambda slopes, p: (p**2 * slopes**2).sum(0),
 }
 
 
@@ -967,7 +967,7 @@ def consolidated(
             "`ewc` does not use the anchor: it pulls to zero.": strength / 2 * zero,
             "`ewc` does not use the information: all weights count alike.": strength / 2 * total(lambda f, m: m**2),
             "`ewc` does not square how far a weight has moved.": strength / 2 * total(lambda f, m: f * m.abs()),
-            "`ewc` squares the information, too.": strength / 2 * total(lambda f, m: (f * m) ** 2),
+            "`ewc` squares the information too.": strength / 2 * total(lambda f, m: (f * m) ** 2),
             "`ewc` is a mean. It is a sum.": strength / 2 * whole / max(1, count),
             "`ewc` is a mean for each tensor. It is a sum.": strength
             / 2
@@ -1113,7 +1113,7 @@ def consolidation(remember, fisher, ewc, lib):
     nearly(fisher, lib, theirs, ours, x)
     theirs, ours = nets(lib, d, width, classes, 967)
     exact = fisher(lib(toys).double(theirs), x.double())["3.weight"]
-    assert exact.dtype is torch.float64, "with a model in double precision, the information should be, too."
+    assert exact.dtype is torch.float64, "with a model in double precision, the information should be too."
     told = "on another device (a GPU) this would stop: what you make must lie on the device of the parameters."
     assert lib(toys).meets_other_devices(fisher, theirs, x[:1]) is False, told
     says = "inputs that are not contiguous are an error."
@@ -1484,7 +1484,7 @@ def conflicts(gradient_cosine, without_conflict, lib):
     projected(without_conflict, [one.double() for one in g_a], [one.double() for one in g_b])
     projected(without_conflict, [0.01 * one for one in set_apart(g_a, g_b, -1.0)], [0.01 * one for one in g_b])
     weak = [1e-5 * one for one in set_apart(g_a, g_b, -1.0)]
-    for small in (g_b, [1e-5 * one for one in g_b]):  # conflicts of small gradients, too
+    for small in (g_b, [1e-5 * one for one in g_b]):  # conflicts of small gradients too
         projected(without_conflict, weak, small)
     projected(without_conflict, [1e-3 * one for one in weak], [1e-8 * one for one in g_b])
     projected(without_conflict, [-2 * one for one in g_b], g_b)
@@ -1876,7 +1876,7 @@ def mixed_right(between: Remote, before: State, after: State, share: float) -> N
     missing = [name for name in after if name not in found]
     told = "what is new after is missing. It has no average, and stays as it is after."
     assert not missing or missing[0] in before, told
-    assert not missing, "an entry of the state dict is missing. Buffers and whole numbers are entries, too."
+    assert not missing, "an entry of the state dict is missing. Buffers and whole numbers are entries too."
     told = "there is an entry that the state dict after does not have."
     assert {*found} == {*after}, told
     for name, new in after.items():

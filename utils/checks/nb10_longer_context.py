@@ -240,7 +240,7 @@ def relative(
     M, factor = S - T, {"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0} | dict(terms or {})
     wide = {name: state[f"{name}.weight"].to(x.dtype) for name in MAPS}
     q, k, v = (cut(y @ wide[name].mT, heads) for y, name in ((x, "q_proj"), (both, "k_proj"), (both, "v_proj")))
-    # The row of every pair: all distances that occur, those of hidden pairs, too.
+    # The row of every pair: all distances that occur, those of hidden pairs too.
     i, j = torch.arange(T)[:, None], torch.arange(S).expand(T, S)
     apart = distance(i, j, M).expand(T, S)
     table = rows_of(torch.arange(int(apart.min()), int(apart.max()) + 1), d).to(x.dtype)
@@ -775,7 +775,7 @@ def slid(
                 told + "all predictions of each window are averaged. Only the last one has the whole context.": mean_of(
                     every
                 ),
-                told + "tokens with less context count, too. Targets are tokens[context:].": mean_of(right),
+                told + "tokens with less context count too. Targets are tokens[context:].": mean_of(right),
                 told + "the window holds the target itself, or ends one too early.": mean_of(
                     nats(table, text, lambda t: t - context - 1)[context - 1 :]
                 ),
@@ -873,7 +873,7 @@ def went_through(
                     mem_len, True
                 ),
                 told + "the memory has the length of a segment. `mem_len` says how long it is.": mistaken(T),
-                told + "targets before tokens[first] count, too.": mean_of(right),
+                told + "targets before tokens[first] count too.": mean_of(right),
                 told + "the first of the targets is left out: tokens[first] is one.": (
                     mean_of(right[first:]) if first < n - 1 else math.inf
                 ),

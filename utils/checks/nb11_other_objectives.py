@@ -1221,7 +1221,7 @@ def pair_task(pair_task, lib):
         first, again, other = (pair_task(documents, task, make(seed)) for seed in (5, 5, 6))
         assert first == again, "the same `rng` gives other pairs: all chance should come from `rng`."
         assert first != other, "another rng gives the same pairs."
-        without: list[list[list[str]]] = [[], [[]], [["alone"]], [["alone"], ["alone, too"]]]
+        without: list[list[list[str]]] = [[], [[]], [["alone"]], [["alone"], ["alone too"]]]
         for empty in without:
             says = "documents without neighbours are an error. They give no example."
             given = expect.answers(pair_task, empty, task, make(1), says=says)
@@ -1361,7 +1361,7 @@ def detection(replace, detection_loss, lib):
         "the loss",
         "the loss is not the mean of L over the real tokens.",
         {
-            "pads count, too.": float(losses.mean()),
+            "pads count too.": float(losses.mean()),
             "this is the sum. Take the mean.": float(losses[real].sum()),
             "the mean is over all places, though pads cost nothing.": float(losses[real].sum() / losses.numel()),
             "the labels are the wrong way round: replaced is 1.": float(

@@ -397,7 +397,7 @@ def pruned(call: Remote, lib: Library, weights: State, sparsity: float, names: S
                 "one weight too many goes: it is round(sparsity * number), by Python's `round`.": lambda: joined(
                     smallest(rows, count + 1, torch.abs)
                 ),
-                "weights that are not named are compared, too.": lambda: joined({n: whole[n] for n in names}),
+                "weights that are not named are compared too.": lambda: joined({n: whole[n] for n in names}),
             },
         )
         return
@@ -491,7 +491,7 @@ def kept(snapshot: Remote, lib: Library, theirs: Remote, ours: nn.Module) -> Non
     extra = next((name for name in saved if name not in before), "")
     assert not extra, f"there is `{extra}`, which the state dict does not have."
     missing = [name for name in before if name not in saved]
-    assert not missing or missing[0] not in buffers, f"the buffer `{missing[0]}` is missing: it moves in training, too."
+    assert not missing or missing[0] not in buffers, f"the buffer `{missing[0]}` is missing: it moves in training too."
     assert not missing, f"`{missing[0]}` is missing in the snapshot."
     for name, value in before.items():
         told = "a snapshot moves when the model moves: it holds the tensors themselves. Copy them."
@@ -738,13 +738,13 @@ def taught(
     guesses = {
         "the factor T squared is missing.": {"power": 0.0},
         "the factor is T. It is T squared.": {"power": 1.0},
-        "the hard part is multiplied by T squared, too.": {"both": True},
+        "the hard part is multiplied by T squared too.": {"both": True},
         "KL is the wrong way round: it begins with the teacher's probabilities.": {"reverse": True},
-        "the temperature is used for the labels, too. That part has T = 1.": {"cool": T},
+        "the temperature is used for the labels too. That part has T = 1.": {"cool": T},
         "the temperature is used for the teacher alone.": {"warm": (False, True)},
         "the temperature is used for the student alone.": {"warm": (True, False)},
         "the temperature is not used in the softmax.": {"warm": (False, False)},
-        "the soft part is divided by the number of classes, too.": {"mean": 1 / C},
+        "the soft part is divided by the number of classes too.": {"mean": 1 / C},
         "the soft part is summed over the examples. Take the mean.": {"mean": N},
         "this is a cross-entropy with the teacher, not KL: the teacher's entropy is still in it.": {"entropy": True},
         "`kl_div` is given the student's probabilities. It takes their logarithms.": {"given": "student"},

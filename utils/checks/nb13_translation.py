@@ -386,15 +386,15 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
         "the future is visible: self-attention has no causal mask.": but(past=False),
         "a word does not read itself.": but(seen=causal(T) & ~torch.eye(T, dtype=torch.bool) | first_row(T)),
         "only the future is visible: the causal mask is transposed.": but(seen=causal(T).mT),
-        "each word reads the next one, too.": but(seen=causal(T + 1)[:, 1:, :-1]),
+        "each word reads the next one too.": but(seen=causal(T + 1)[:, 1:, :-1]),
         "cross-attention comes before self-attention.": but(order=("cross", "self", "feed")),
         "cross-attention comes before self-attention, each with its norm.": but(
             order=("cross", "self", "feed"), norms=("norm2", "norm1", "norm3")
         ),
         "the feed-forward part comes before cross-attention.": but(order=("self", "feed", "cross")),
-        "one norm is used in two places: `norm1` after cross-attention, too.": but(norms=("norm1", "norm1", "norm3")),
-        "one norm is used in two places: `norm1` at the end, too.": but(norms=("norm1", "norm2", "norm1")),
-        "one norm is used in two places: `norm2` at the end, too.": but(norms=("norm1", "norm2", "norm2")),
+        "one norm is used in two places: `norm1` after cross-attention too.": but(norms=("norm1", "norm1", "norm3")),
+        "one norm is used in two places: `norm1` at the end too.": but(norms=("norm1", "norm2", "norm1")),
+        "one norm is used in two places: `norm2` at the end too.": but(norms=("norm1", "norm2", "norm2")),
         "one norm is used in all places.": but(norms=("norm1", "norm1", "norm1")),
         "the norms are in the wrong order.": but(norms=("norm2", "norm1", "norm3")),
         "the last norm is missing.": but(norms=("norm1", "norm2", "")),
@@ -424,12 +424,12 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
         guesses[told] = partial(decoded, state, x, memory, allowed[:, :1])
         if T == S:
             both = allowed & causal(T)
-            guesses["the causal mask is on the source, too. All of the source is there from the start."] = partial(
+            guesses["the causal mask is on the source too. All of the source is there from the start."] = partial(
                 decoded, state, x, memory, both
             )
             guesses["`allowed` hides words of the target. It is of the memory."] = but(seen=causal(T) & allowed)
     elif T == S:
-        guesses["the causal mask is on the source, too. All of the source is there from the start."] = partial(
+        guesses["the causal mask is on the source too. All of the source is there from the start."] = partial(
             decoded, state, x, memory, causal(T)
         )
     rest = (memory,) if allowed is None else (memory, allowed)
@@ -1194,7 +1194,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "only the first hypothesis to finish counts. The best of all that finished should count.": {"keeps": "first"},
     "hypotheses that are open after max_len tokens are lost. They should count as finished.": {"keeps": "ended"},
     "finished hypotheses are lost: only those that stay open count.": {"keeps": "cut", "early": False},
-    "what is open when enough have finished counts, too. It is lost then: only after max_len tokens it is finished.": {
+    "what is open when enough have finished counts too. It is lost then: only after max_len tokens it is finished.": {
         "left": "score"
     },
     "what is open when enough have finished counts, with its sum. It is lost then.": {"left": "sum"},
@@ -1395,7 +1395,7 @@ def fuses(
         right,
         f"for {x.size(1)} words and {L} pieces the output is not that of 13.7.",
         {
-            "the two attentions are added, or x is halved, too, which is the same under a norm. The mean is of the two "
+            "the two attentions are added, or x is halved too, which is the same under a norm. The mean is of the two "
             "attentions alone.": but(mix=lambda own, other: own + other),
             "the BERT is not used.": but(mix=lambda own, other: own),
             "only the BERT is attended to.": but(mix=lambda own, other: other),
@@ -1544,7 +1544,7 @@ def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int,
 def shaped(drop_net: Remote, lib: Library, shape: Sequence[int], seed: int) -> None:
     """Fail unless parts of another shape, which are not contiguous, and their mean are given back as they are."""
     told = f"of parts with shape {tuple(shape)} something else is given than one of them or their mean. They may have "
-    told += "any number of axes, none, too, of any size, and need not be contiguous; what is given back has the same."
+    told += "any number of axes, none too, of any size, and need not be contiguous; what is given back has the same."
     for p, training in ((1.0, True), (0.0, True), (0.5, False)):
         kinds, _, changed, _, _ = lib(toys).parts_drawn(drop_net, p, training, seed, 12, [*shape], True)
         assert {*kinds} <= ({0, 1} if p == 1 else {2}), told
@@ -1642,7 +1642,7 @@ def signs_of_seeds(sign_test: Remote, first: dict[int, float], other: dict[int, 
         "what sign_test returns",
         "this is not the two-sided p of the seeds that both have.",
         {
-            "p is of one side alone. As one-sided the other way counts, too.": tail_of_signs(n, m),
+            "p is of one side alone. As one-sided the other way counts too.": tail_of_signs(n, m),
             "p is for exactly so many seeds. At least so many are meant.": min(1.0, 2 * math.comb(n, m) / 2**n),
             "ties are counted as seeds. They say nothing, and are left out.": min(1.0, 2 * tail_of_signs(len(both), m)),
             "ties are counted as if the first were ahead.": min(

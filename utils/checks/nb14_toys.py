@@ -52,7 +52,7 @@ class Writer(Table):
     def __init__(self, table: Any):
         super().__init__(table)
         self.fed: list[list[int]] = []
-        self.part = nn.Identity()  # whose mode is read, too
+        self.part = nn.Identity()  # whose mode is read too
 
     def forward(self, tokens: torch.Tensor, past: Any = None) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """From token numbers (1, T) to logits (1, T, V), and the new past."""

@@ -363,7 +363,7 @@ def output_and_pair(result: Any, shape: tuple[int, int, int], n_kv: int, length:
         if type(one) is torch.Tensor:
             told = f"{what} are kept for every query head. Keep those of the n_kv_heads; repeat them to read."
             assert one.shape != (shape[0], n_heads, length, d_head) or n_heads == n_kv, told
-            told = f"{what} that are returned are those of the new tokens alone. The past belongs to them, too."
+            told = f"{what} that are returned are those of the new tokens alone. The past belongs to them too."
             assert one.shape != (shape[0], n_kv, shape[1], d_head) or length == shape[1], told
         expect.floats(one, (shape[0], n_kv, length, d_head), what)
     return output, pair
@@ -445,8 +445,8 @@ def mistakes(state: State, x: torch.Tensor, n: int, m: int, past: Past | None) -
         },
         "the scores are divided by the root of d_model. A head is d_head wide.": {"scale": x.size(-1) ** -0.5},
         "the scores are not divided by the root of d_head.": {"scale": 1.0},
-        "only the keys are turned. Queries are, too.": {"turn": "k"},
-        "only the queries are turned. Keys are, too.": {"turn": "q"},
+        "only the keys are turned. Queries are too.": {"turn": "k"},
+        "only the queries are turned. Keys are too.": {"turn": "q"},
         "neither queries nor keys are turned.": {"turn": ""},
         "the values are turned. Only queries and keys are: values carry no positions.": {"turn": "qkv"},
     }
@@ -789,7 +789,7 @@ def answers_as_told(model: Remote, state: State, tokens: torch.Tensor, layers: i
     kept = [normal(len(tokens), 1, d, seed=seed + place) for place in range(layers)]
     for past in (None, kept):
         answers_to(model, state, tokens, layers, past)
-    told = "a call without a past is wrong after other calls: something is kept between them. A default list is, too."
+    told = "a call without a past is wrong after other calls: something is kept between them. A default list is too."
     expect.close(model(tokens)[0], logits_of(state, tokens, layers)[0], told, tolerance=1e-3)
 
 
@@ -1281,7 +1281,7 @@ def learned(
     start: int = 256,
     once: bool = False,
 ) -> list[Pair]:
-    """The merges of a text, piece by piece as they stand in it; with mistakes on request.
+    """The merges of a text, piece by piece as they are in it; with mistakes on request.
 
     `order` gives what decides between equally frequent pairs, from a pair and the place where it is met first; `once`
     says whether the pairs are counted at the start alone.

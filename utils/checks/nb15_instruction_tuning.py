@@ -337,7 +337,7 @@ def inserts(add_lora: Remote, lib: Library, count: int, names: list[str], mode: 
     assert sorted(found["original"]) == sorted(wanted), "what `wrap` returns does not replace its layer."
     learns = found["learns"]
     own = [f"{name}.{part}" for name in wanted for part in ("A", "up.weight")]
-    told = "what `wrap` makes is frozen, too: freeze the model first, then put it in."
+    told = "what `wrap` makes is frozen too: freeze the model first, then put it in."
     assert all(name in learns for name in own), told
     others = [name for name in learns if name not in own]
     told = f"`{others[0] if others else ''}` learns. Only what `wrap` made to learn does."
@@ -706,7 +706,7 @@ PACK = Contract(
 
 @check("15.5", points=3, forbids=MODELS)
 def packing(pack, lib):
-    """Tokens in a row, positions anew, nothing seen of other dialogues, no label at a start."""
+    """Tokens in a row, positions again, nothing seen of other dialogues, no label at a start."""
     examples = [([5, 9, 2], [5, 9, 2]), ([7, 8], [-100, 8]), ([4, 8, 6, 3], [-100, -100, 6, 3]), ([1], [1])]
     row = expect.items(pack(examples), 4, "`pack` should return tokens, labels, positions and `seen`")
     wanted = in_a_row(examples)

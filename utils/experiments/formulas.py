@@ -72,6 +72,6 @@ def power_law(x: np.ndarray, values: np.ndarray, place: float) -> tuple[float, f
 
 
 def middle(values: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """The ends of the middle of values that holds so large a share of them."""
+    """The ends of the middle of values that holds such a share of them."""
     low, high = np.quantile(values, ((1 - level) / 2, (1 + level) / 2))
     return float(low), float(high)

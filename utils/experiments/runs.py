@@ -47,7 +47,7 @@ def run_seeds(
     """The runs of `experiment` with these seeds; what lies in `results` already is not run again.
 
     Each notes who ran it, see `utils.experiments.student`. Stop it whenever you like and call it again: only the
-    seed that was running starts anew. A file that is damaged, or holds another configuration, is set aside and
+    seed that was running starts again. A file that is damaged, or holds another configuration, is set aside and
     named, never used.
 
     Args:
@@ -55,7 +55,7 @@ def run_seeds(
         folder: of the data, if not in $COURSE_DATA or on the hub.
         cluster: None runs here, one seed after the other; "local" in a process for each core; an address
             (`tcp://...`) on the workers of a dask cluster. A worker that dies costs its running seed, which
-            another one starts anew.
+            another one starts again.
 
     Raises:
         FileNotFoundError, OSError: data or weights cannot be found; the message says what to do.
@@ -92,7 +92,7 @@ def load_runs(experiment: Experiment, results: Path | str, seeds: Iterable[int] 
             continue
         except BadRun as why:
             aside = _set_aside(path)
-            tqdm.write(f"{path}: {why}. It is kept as {aside.name}, and this seed will be run anew.")
+            tqdm.write(f"{path}: {why}. It is kept as {aside.name}, and this seed will be run again.")
     return found
 
 

@@ -203,7 +203,7 @@ class _Once:
         self.again()
 
     def again(self) -> None:
-        """Begin anew: the first time that a question is asked, it gets its first reply."""
+        """Begin again: the first time that a question is asked, it gets its first reply."""
         self._times: Counter[bytes] = Counter()
 
     def __call__(self, request: bytes) -> bytes:

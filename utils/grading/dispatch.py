@@ -33,7 +33,7 @@ from utils.grading import forbidden, wire
 from utils.grading.protocol import DTYPE, GRADIENTS, NUMPY_STATE, PYTHON_STATE, TORCH_SEED, TORCH_STATE
 
 MAX_MESSAGE = 1000
-ONE_IN = 4  # of so many watched calls in one the functions of torch are watched, too, see `Calls`
+ONE_IN = 4  # of so many watched calls in one the functions of torch are watched too, see `Calls`
 PLAIN = (bool, int, float, str, bytes, type(None))
 
 
@@ -198,7 +198,7 @@ def _numpy_state() -> bytes:
 
 
 def _more_is_watched(asked: dict[str, Any]) -> bool:
-    """Whether the functions of torch are watched in this call, too: in the first of each answer, and now and then."""
+    """Whether the functions of torch are watched in this call too: in the first of each answer, and now and then."""
     name = asked.get("name", "")
     first = name not in called_before
     called_before.add(name)

@@ -35,7 +35,7 @@ MOST_CODES = 20_000  # pieces of code that a watch remembers
 # put back later; another process; a name that a pickle looks up.
 SWITCHES = ("sys.setprofile", "sys.settrace", "sys.monitoring.register_callback")
 PROCESSES = ("os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen")
-THREADS = ("start_new_thread", "start_joinable_thread")  # of `_thread`; `threading` calls them, too, and is watched
+THREADS = ("start_new_thread", "start_joinable_thread")  # of `_thread`; `threading` calls them too, and is watched
 LOOKED_UP = "pickle.find_class"
 GRAPHS = ("/torch/fx/graph_module.py", "/torch/fx/interpreter.py")  # run what was exported, in operators of other names
 GRAPH = "<eval_with_key>"  # what torch calls the files that it writes of them
@@ -54,7 +54,7 @@ def specs() -> list[str]:
 
 
 # Modules of the course that answers may use. The others hold answers, or are for experiments: in grading they are
-# names with nothing behind them, so an answer that needs one is refused at home, too.
+# names with nothing behind them, so an answer that needs one is refused at home too.
 HELPERS = {
     "utils": (
         *("files", "interactive", "plots", "positions", "setup", "tiny_bert", "variants"),
@@ -92,7 +92,7 @@ class Cell:
 
 @lru_cache(maxsize=4096)
 def read_cell(source: str) -> Cell:
-    """The definitions in a cell as IPython would run it: magics and `!commands` are read, too.
+    """The definitions in a cell as IPython would run it: magics and `!commands` are read too.
 
     What does not parse may define every name in it, and counts with all its words; so does what defines more than any
     answer.
@@ -280,7 +280,7 @@ def _module(path: Sequence[str]) -> str:
 
 
 def _bound(targets: Iterable[ast.expr]) -> tuple[set[str], set[str]]:
-    """Names that an assignment binds anew, and names of objects that it changes (`Model.forward = ...`)."""
+    """Names that an assignment binds again, and names of objects that it changes (`Model.forward = ...`)."""
     bound: set[str] = set()
     changed: set[str] = set()
     for target in targets:
@@ -542,7 +542,7 @@ sys.addaudithook(_note_event)
 
 
 def note_in_threads(frame: FrameType, event: str, argument: Any) -> None:
-    """For `threading.setprofile`: a thread that was started before an answer is called is watched meanwhile, too."""
+    """For `threading.setprofile`: a thread that was started before an answer is called is watched meanwhile too."""
     for one in _watching:
         one._note(frame, event, argument)
 

@@ -149,7 +149,7 @@ def _overwrite(value: Any) -> None:
         for one in value.values() if isinstance(value, dict) else value:
             _overwrite(one)
         if isinstance(value, list):
-            value[:] = [None]  # an empty one, too, is not the same afterwards
+            value[:] = [None]  # an empty one too, is not the same afterwards
         elif isinstance(value, dict):
             value.clear()
             value[""] = None

@@ -31,7 +31,7 @@ _calls: ContextVar["Calls | None"] = ContextVar("calls", default=None)
 # How many calls are remembered, of at most how many bytes; characters of a call that is shown; entries of a tensor
 # that is written out.
 REMEMBERED, BYTES, SHOWN, SMALL = 64, 20_000, 160, 12
-# What the course imports. If one of them is missing here, too, no answer can be blamed.
+# What the course imports. If one of them is missing here too, no answer can be blamed.
 UTILS = Path(__file__).resolve().parents[1]
 PACKAGES = (
     *("adapters", "babel", "datasets", "matplotlib", "msgpack", "numpy", "pandas", "safetensors", "scipy"),
@@ -309,7 +309,7 @@ def named(ask: Ask, name: str, forbids: Sequence[str] = ()) -> Remote:
 def library(ask: Ask, module: str, forbids: Sequence[str] = ()) -> Remote:
     """A module of the student's process, imported there: `library(ask, "torch").nn.Linear(3, 4)`.
 
-    Of a module of `utils` the source of what is asked for is sent, and made anew for each request: what the
+    Of a module of `utils` the source of what is asked for is sent, and made again for each request: what the
     student's code has done to a module of that name changes nothing.
     """
     target: dict[str, Any] = {"library": module, "forbids": [*forbids]}
@@ -347,7 +347,7 @@ def _part(module: str, name: str) -> str:
 def _definitions(module: str) -> tuple[dict[str, ast.stmt], list[ast.stmt]]:
     """What a module defines at its top, by name, and its imports.
 
-    What it imports from another module of `utils` counts as its own: that module, too, may be another one there.
+    What it imports from another module of `utils` counts as its own: that module too, may be another one there.
     """
     found: dict[str, ast.stmt] = {}
     imports: list[ast.stmt] = []

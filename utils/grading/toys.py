@@ -570,7 +570,7 @@ def slope_of_table(call: Callable[..., torch.Tensor], x: torch.Tensor, table: nn
 
 
 def flows_back(call: Callable[..., torch.Tensor], x: torch.Tensor, *rest: Any) -> bool:
-    """Whether a gradient can flow back from `call(x, *rest)` to x, and not only to a number that was made anew."""
+    """Whether a gradient can flow back from `call(x, *rest)` to x, and not only to a number that was made again."""
     with torch.enable_grad():
         leaf = x.detach().clone().requires_grad_()
         return flows_to(call(leaf, *rest), [leaf])

@@ -3,7 +3,7 @@
 A choice head (8.5) says which of four sentences comes next in a docstring. A vector of a sentence (8.9) says which
 library it is of. Students get the summaries of the runs, and need not run any.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.choices.train` trains.
+Imports nothing heavy: graders read it too. `utils.experiments.choices.train` trains.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Choice(Experiment):
     """An encoder and a choice head, all of which learn; or the same encoder from random weights.
 
     A question is a sentence and four others, of which one comes after it. The wrong ones come later in docstrings of
-    the same side, too. Endings alone: the first sentence is left out, so that only the endings can tell.
+    the same side too. Endings alone: the first sentence is left out, so that only the endings can tell.
 
     A seed varies which questions are learned from, their order, the new weights and dropout.
     """
@@ -55,8 +55,8 @@ class Choice(Experiment):
 class Vectors(Experiment):
     """A linear map on one vector of a sentence, made of the last states of a frozen encoder.
 
-    The vector is the mean of the states, the state of [CLS], or what a BiLSTM reads from both sides and that learns,
-    too. The control reads the states in an order that is drawn anew each time.
+    The vector is the mean of the states, the state of [CLS], or what a BiLSTM reads from both sides and that learns
+    too. The control reads the states in an order that is drawn again each time.
 
     A seed varies which sentences are learned from, their order, the new weights and dropout.
     """

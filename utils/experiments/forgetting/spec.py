@@ -6,7 +6,7 @@ time. The arms differ in what is done for the libraries that came before: nothin
 that learns all six together is the bound by which they are measured. Two more arms say what was there to lose: the head
 alone learns, on an encoder as it came; and each two libraries have an encoder of their own (single-task training).
 
-Imports nothing heavy: graders read it, too. `utils.experiments.forgetting.train` trains.
+Imports nothing heavy: graders read it too. `utils.experiments.forgetting.train` trains.
 """
 
 from collections.abc import Callable, Mapping, Sequence

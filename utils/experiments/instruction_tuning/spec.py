@@ -5,7 +5,7 @@ on about two hundred such instructions with their answers: all its weights, or L
 control is not tuned: it reads six of them, with their answers, before each question. The loss on other text, before and
 after, says what tuning makes it forget.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.instruction_tuning.train` trains.
+Imports nothing heavy: graders read it too. `utils.experiments.instruction_tuning.train` trains.
 """
 
 import re

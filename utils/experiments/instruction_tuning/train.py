@@ -114,7 +114,7 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """The model of notebook 14 under the same names, for rows that hold several texts, too."""
+    """The model of notebook 14 under the same names, for rows that hold several texts too."""
 
     def __init__(self, c: llama.Sizes):
         super().__init__()

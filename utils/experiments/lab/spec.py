@@ -3,7 +3,7 @@
 A causal language model as notebook 01 builds it was pretrained on documentation. Its head is swapped, and the whole
 model learns to say whether a review of a film is positive, for 15 epochs; so does the same model from random weights.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.lab.train` trains.
+Imports nothing heavy: graders read it too. `utils.experiments.lab.train` trains.
 """
 
 from dataclasses import dataclass, replace

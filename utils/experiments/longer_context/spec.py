@@ -3,7 +3,7 @@
 Four of them read random tokens that come again after a period: nothing but the token one period ago tells what comes.
 Two read source text: there the memory saves the first places of each segment from having nothing before them.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.longer_context.train` trains.
+Imports nothing heavy: graders read it too. `utils.experiments.longer_context.train` trains.
 """
 
 from collections.abc import Mapping, Sequence

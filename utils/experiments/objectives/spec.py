@@ -4,7 +4,7 @@ Two arms each, which differ in nothing else: the same mask of a sentence in all 
 and their translations in one row that attend to each other or not; pairs that are wrong by another document or by their
 order.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.objectives.train` trains.
+Imports nothing heavy: graders read it too. `utils.experiments.objectives.train` trains.
 """
 
 from collections.abc import Mapping, Sequence

@@ -32,7 +32,7 @@ DECIMALS = 4
 HEADS = 4
 MOST, LONGEST = 4, 40  # sentences of a document, pieces of a sentence
 DRAWN_AGAIN = 4  # after so many epochs other pairs are wrong
-TEST_SEED = 999  # of the masks of test sentences; runs have it, too, for their own sentences
+TEST_SEED = 999  # of the masks of test sentences; runs have it too, for their own sentences
 MADE_UP = (120, 4, 12)  # documents, sentences of each, words of a sentence
 TOPICS = 8  # of made-up documents
 Documents = list[list[str]]
@@ -322,7 +322,7 @@ def second_language(row: Sequence[int], size: int) -> list[int]:
 def corrupted(words: torch.Tensor, blanks: torch.Tensor, size: int, generator: torch.Generator) -> torch.Tensor:
     """What is read in the place of words (B, T): of the blanks 80% are masks, 10% random words, 10% as they were.
 
-    So states of words that are read are asked for, too: of such the vectors of sentences are made.
+    So states of words that are read are asked for too: of such the vectors of sentences are made.
     """
     fate, others = (
         torch.rand(words.shape, generator=generator),

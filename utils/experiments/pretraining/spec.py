@@ -4,7 +4,7 @@ Four of them are rows of the paper's table 8 (Devlin et al. 2019): what stands i
 for. A real encoder gets a fresh head and learns to fill in blanks. Two more start from nothing and take equally many
 steps: one masks, one reads from left to right.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.pretraining.train` trains.
+Imports nothing heavy: graders read it too. `utils.experiments.pretraining.train` trains.
 """
 
 import itertools
@@ -123,7 +123,7 @@ class Pretraining(Experiment):
 
 @dataclass(frozen=True)
 class Sized(Pretraining):
-    """A language model from nothing whose number of heads is chosen, too."""
+    """A language model from nothing whose number of heads is chosen too."""
 
     heads: int = 1
     held_out: bool = field(default=False, compare=False)  # tested on the last training sequences, to choose rates

@@ -127,7 +127,7 @@ class PairExperiment(Experiment):
         return {what: 3 * (seed if what in self.varies else 0) + place for place, what in enumerate(VARIES)}
 
     def shown(self, run: Run) -> dict[str, Any]:
-        """How many pairs of RTE are right whose first sentence training has, too, and how many others."""
+        """How many pairs of RTE are right whose first sentence training has too, and how many others."""
         if self.task != "rte" or not run.predictions:
             return {}
         places = {place for place, _ in shared_premises()}
@@ -292,7 +292,7 @@ def searched(arm: str) -> list[dict[str, Any]]:
 
 @cache
 def shared_premises() -> list[tuple[int, list[int]]]:
-    """The validation pairs of RTE whose first sentence is in its training pairs, too: place, and the labels there."""
+    """The validation pairs of RTE whose first sentence is in its training pairs too: place, and the labels there."""
     return [(place, labels) for place, labels in json.loads(SHARED_PREMISES.read_text())]
 
 

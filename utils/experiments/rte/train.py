@@ -221,7 +221,7 @@ def make_optimizer(model: nn.Module, experiment: PairExperiment) -> torch.optim.
 
 
 def learning_rates(experiment: PairExperiment, total: int) -> list[float]:
-    """The rate of each of `total` steps. The student's `schedule` is asked, too: another order of the same products
+    """The rate of each of `total` steps. The student's `schedule` is asked too: another order of the same products
     may give another last digit, and then that of the course's counts.
     """
     warmup = round(experiment.warmup * total)

@@ -7,7 +7,7 @@ size. A straight line through the best sizes of the budgets, in logarithms, pred
 The model is that of notebook 01: causal, two layers and two heads, as wide in its feed-forward part as elsewhere. It
 predicts the next character of the documentation.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.scaling.train` trains.
+Imports nothing heavy: graders read it too. `utils.experiments.scaling.train` trains.
 """
 
 import statistics

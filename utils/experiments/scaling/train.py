@@ -72,7 +72,7 @@ def windows_of(numbers: torch.Tensor, starts: torch.Tensor, length: int) -> tupl
 
 
 def order_of(characters: int, one: Scaling, steps: int, seed: int) -> torch.Tensor:
-    """Where the windows of each step begin, (steps, batch): side by side in the text, shuffled anew in each epoch."""
+    """Where the windows of each step begin, (steps, batch): side by side in the text, shuffled again in each epoch."""
     draw = torch.Generator().manual_seed(seed)
     first = int(torch.randint(one.length, (1,), generator=draw))
     count = (characters - 1 - first) // one.length

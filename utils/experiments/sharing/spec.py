@@ -5,7 +5,7 @@ share all of their parts, the attention alone, the feed-forward part alone, or n
 model, or narrower. Two controls have one layer, and none. ALBERT fills in blanks instead. Models of this size that
 fill in blanks learn little more than how frequent the pieces are.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.sharing.train` trains.
+Imports nothing heavy: graders read it too. `utils.experiments.sharing.train` trains.
 """
 
 import statistics

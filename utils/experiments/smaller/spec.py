@@ -4,7 +4,7 @@ First a lookup: a few keys with a value each, and a question for one of them. A 
 cut, and what is left is trained again: from its old values, from new ones, or at other places. Then sentences of six
 libraries, few of which have a label: a small model learns from these, or from what a large one says of all of them.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.smaller.train` trains.
+Imports nothing heavy: graders read it too. `utils.experiments.smaller.train` trains.
 """
 
 import random

@@ -1,10 +1,10 @@
 """The experiments of notebook 08, in the size of each profile, and their recorded runs: which state finds names.
 
 An encoder is frozen, and a tagger reads one of its states: a linear map, or a BiLSTM (Devlin et al. 2019, table 7). Or
-the encoder learns, too: pretrained, and from random weights. What is looked for are words of documentation that were
+the encoder learns too: pretrained, and from random weights. What is looked for are words of documentation that were
 marked up as code.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.tagging.train` trains.
+Imports nothing heavy: graders read it too. `utils.experiments.tagging.train` trains.
 """
 
 import itertools
@@ -132,7 +132,7 @@ class MixedTagging(Tagging):
 
 @dataclass(frozen=True)
 class ShuffledTagging(Tagging):
-    """A tagger whose head reads the words of each sentence in a random order, drawn anew each time.
+    """A tagger whose head reads the words of each sentence in a random order, drawn again each time.
 
     The states are those of the sentence as it was written, and each word keeps its own tag.
     """
@@ -288,7 +288,7 @@ def ways_compared() -> list[tuple[str, str]]:
 def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
     """The pairs of experiments that are compared, the same for everyone, as far as there are runs of both.
 
-    Of the states that a BiLSTM reads, too: for both heads each state against the one before it, and linear against
+    Of the states that a BiLSTM reads too: for both heads each state against the one before it, and linear against
     BiLSTM. Then fine-tuned against the BiLSTM on the middle one, and against random weights.
     """
     under = [*by_state(some, BILSTM)]

@@ -4,7 +4,7 @@ A small encoder-decoder learns English to French from many sentences, or from fe
 few pairs: as it is, or with an encoder and decoder that also attend to a frozen BERT (Zhu et al. 2020). Every run
 translates the test sentences three times: greedily, and with beams, ranked with and without a length penalty.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.translation.train` trains.
+Imports nothing heavy: graders read it too. `utils.experiments.translation.train` trains.
 """
 
 import itertools
@@ -55,7 +55,7 @@ def _counts(decoding: int, run: Run) -> Any:
 
 
 def _losses(run: Run) -> Any:
-    return [(row[LOSS], row[LENGTH] + 1) for row in run.predictions]  # the end is a token, too
+    return [(row[LOSS], row[LENGTH] + 1) for row in run.predictions]  # the end is a token too
 
 
 METRICS = tuple(
@@ -305,7 +305,7 @@ def questions(
 
     Args:
         arms: which are compared with each other, translated with beams and penalty.
-        ways: whether the ways to translate are compared, too.
+        ways: whether the ways to translate are compared too.
     """
     pairs = [(f"{first}: {PENALISED}", f"{second}: {PENALISED}") for first, second in arms]
     kinds = [(MANY, GREEDY), (PLAIN, GREEDY), (MANY, BEAMS), (PLAIN, BEAMS)] if ways else []

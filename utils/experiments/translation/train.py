@@ -241,7 +241,7 @@ class Layer(nn.Module):
 
 
 class Translator(nn.Module):
-    """Encoder and decoder, each with its own table of words; the decoder's is its output, too."""
+    """Encoder and decoder, each with its own table of words; the decoder's is its output too."""
 
     def __init__(
         self, size: Translation, sources: int, targets: int, bert_width: int, drop: Callable[..., torch.Tensor]
@@ -555,7 +555,7 @@ def attention_maps(seed: int, place: int = 0) -> dict[str, tuple[list[str], list
     """Of a test sentence, for the arms without a BERT: source, translation, and where each of its words looked.
 
     The weights (words, source words), an array, are those of cross-attention in the last layer, the mean over heads;
-    both ends are words, too. A model that was not trained in this session is trained now.
+    both ends are words too. A model that was not trained in this session is trained now.
     """
     arms = experiments()
     return {name: looked(arms[name], seed, place) for name in (MANY, PLAIN)}
