@@ -6,7 +6,8 @@ Private checks are cases that students never see, asked by the judge after the p
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, wraps
 from pathlib import Path
@@ -108,6 +109,20 @@ def private(exercise: str, tells: str, part: str = "") -> Callable[[Callable[...
     no input and no expected value away. With `part`, only the points of that part are lost.
     """
     return lambda asserts: PrivateCheck(exercise, sentence(tells), asserts, part)
+
+
+@contextmanager
+def tells(words: str) -> Iterator[None]:
+    """Within it, a private check that fails tells the student `words` in place of its own sentence.
+
+    For a check that asks several things: `words` names the kind of input and the mistake, and no drawn number.
+    """
+    try:
+        yield
+    except Told:
+        raise
+    except AssertionError as failed:
+        raise Told(str(failed), words) from None
 
 
 def swept(exercise: str, contract: Contract, part: str = "", without: Collection[str] = ()) -> list[PrivateCheck]:

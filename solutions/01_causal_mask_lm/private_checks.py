@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from autograder.author.checks import private, swept
+from autograder.author.checks import private, swept, tells
 from utils.checks import nb01_causal_mask_lm as seen
 from utils.checks import nb01_toys as toys
 from utils.checks.nb01_causal_mask_lm import (
@@ -474,10 +474,14 @@ def other_draws(generate, lib):
     halves = torch.tensor([freedom / 2.0, far / 2.0]).double()
     assert torch.special.gammaincc(*halves) > CHANCE, f"chi squared {far:.0f} at {freedom} degrees of freedom"
     assert torch.special.gammainc(*halves) > CHANCE, f"chi squared {far:.4f} at {freedom} degrees of freedom: by rule"
-    many = shares(generate, lib, [0.0] * 400, 300, rng.randrange(10**6))  # some 211 of 400 are drawn
-    assert sum(share > 0 for share in many) > 160, "without `top_k` only some of many tokens are drawn"
-    tied = shares(generate, lib, [1.0, 1.0, 1.0, 1.0], 60, rng.randrange(10**6), top_k=2)
-    assert sum(share > 0 for share in tied) == 2, "ties: exactly k tokens remain"
+    with tells("without `top_k`, only some of many tokens are ever drawn."):
+        many = shares(generate, lib, [0.0] * 400, 300, rng.randrange(10**6))  # some 211 of 400 are drawn
+        assert sum(share > 0 for share in many) > 160
+    with tells(
+        "where logits are equal, not exactly `top_k` tokens can be drawn. Of tokens that tie, only so many remain."
+    ):
+        tied = shares(generate, lib, [1.0, 1.0, 1.0, 1.0], 60, rng.randrange(10**6), top_k=2)
+        assert sum(share > 0 for share in tied) == 2
 
 
 @private("1.9", tells="what is drawn is not drawn by torch's generator, each token on its own.")

@@ -2827,7 +2827,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     return tokens
 
 
-# %% wrong="1.9" name="without top_k the 50 best" says="wrong for another temperature or top_k" private=true
+# %% wrong="1.9" name="without top_k the 50 best" says="without `top_k`, only some of many tokens" private=true
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
@@ -2846,3 +2846,31 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
         if token == eos_id:
             break
     return tokens
+
+
+# %% wrong="1.5" name="the special words grow" says="a third vocabulary, of three sentences"
+# - counts = Counter(word for sentence in sentences for word in sentence.split())
+# - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
+# + counts = Counter(word for sentence in sentences for word in sentence.split() if word not in SPECIAL)
+# + self.words = SPECIAL
+# + self.words += [word for word, _ in counts.most_common(max_size - 4)]
+
+# %% wrong="1.9" name="ties with the last one remain" says="not exactly `top_k` tokens can be drawn" private=true
+# - best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+# + least = logits.topk(min(top_k or len(logits), len(logits))).values[-1]
+# + best, tokens = logits.masked_fill(logits < least, -torch.inf).sort(descending=True)
+
+# %% wrong="1.10" name="the input decides what is padding" says="the input decides what is padding"
+# - real = targets != pad_id
+# + real = inputs != pad_id
+
+# - shares = unigram(batches, vocab_size, pad_id).exp()
+# + shares = (targets[real].bincount(minlength=vocab_size) + 1) / (real.sum() + vocab_size)
+
+# %% wrong="1.10" name="neighbours in one long row" says="the pairs are neighbours among the targets"
+# - real = targets != pad_id
+# - pairs = (inputs[real] * vocab_size + targets[real]).bincount(minlength=vocab_size**2).unflatten(0, (vocab_size, -1))
+# - shares = unigram(batches, vocab_size, pad_id).exp()
+# + row = targets[targets != pad_id]
+# + pairs = (row[:-1] * vocab_size + row[1:]).bincount(minlength=vocab_size**2).unflatten(0, (vocab_size, -1))
+# + shares = (row[1:].bincount(minlength=vocab_size) + 1) / (len(row) - 1 + vocab_size)

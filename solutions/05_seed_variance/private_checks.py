@@ -7,7 +7,7 @@ import statistics
 import torch
 from torch import nn
 
-from autograder.author.checks import private, swept
+from autograder.author.checks import private, swept, tells
 from utils import tiny_bert
 from utils.checks import nb05_seed_variance as seen
 from utils.checks import nb05_toys as toys
@@ -188,10 +188,13 @@ def not_fractions(mean_and_sd, in_points):
     for stranger in (some.uniform(40, 90), -some.uniform(0.01, 0.5), some.uniform(1.01, 2)):
         values = [some.uniform(0.4, 0.9) for _ in range(some.randint(1, 4))]
         values.insert(some.randint(0, len(values)), stranger)
-        seen.refuses(mean_and_sd, values, says="no error")
+        with tells(f"a list in which one value is {'below 0' if stranger < 0 else 'above 1'} must raise ValueError."):
+            seen.refuses(mean_and_sd, values, says="no error")
     last = [some.uniform(0.4, 0.9), some.uniform(0.4, 0.9), some.uniform(40, 90)]
-    for values in (last, [], [1.0], [some.random()]):
-        seen.refuses(mean_and_sd, values, says="no error")
+    for values, what in ((last, "whose last value is above 1"), ([], "without values"), ([1.0], "of one value")):
+        with tells(f"a list {what} must raise ValueError."):
+            seen.refuses(mean_and_sd, values, says="no error")
+    seen.refuses(mean_and_sd, [some.random()], says="no error")
 
 
 @private("5.5", tells="other numbers are not written as the docstring shows, rounded to one digit.")

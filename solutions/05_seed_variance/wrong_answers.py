@@ -949,7 +949,7 @@ def in_points(mean, sd):
     return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
 
 
-# %% wrong="5.5" name="a single value in points passes" says="any value" private=true
+# %% wrong="5.5" name="a single value in points passes" says="one value is above 1 must raise" private=true
 def mean_and_sd(accuracies):
     if len(accuracies) < 2 or accuracies[0] > 1:
         raise ValueError("no")
@@ -2432,3 +2432,8 @@ def health(predictions, labels):
         "mean": statistics.mean(scores.values()),
         "mean_of_others": statistics.mean(others) if others else None,
     }
+
+
+# %% wrong="5.8" name="means in points" says="`mean` is in points"
+# - return {"runs": len(hits), "degenerate": bad, **means}
+# + return {"runs": len(hits), "degenerate": bad, **{name: mean and 100 * mean for name, mean in means.items()}}

@@ -29,7 +29,7 @@ class BottleneckAdapter(modeling_xmod.XmodAdapter):
         return super().forward(states) + (states if residual is None else residual)
 
 
-# %% wrong="6.1" name="no residual" says="what passes by is missing"
+# %% wrong="6.1" name="no residual" says="the residual connection is missing"
 # - return passing + self.up(self.down(states).relu())
 # + return self.up(self.down(states).relu())
 
@@ -63,7 +63,7 @@ class BottleneckAdapter(modeling_xmod.XmodAdapter):
 # - return passing + self.up(self.down(states).relu())
 # + return passing + self.up(self.down(states)).relu()
 
-# %% wrong="6.1" name="ReLU at the end" says="also acts on what passes by"
+# %% wrong="6.1" name="ReLU at the end" says="also acts on the residual"
 # - return passing + self.up(self.down(states).relu())
 # + return (passing + self.up(self.down(states).relu())).relu()
 
@@ -480,7 +480,7 @@ def train_only(model, parts):
 # - scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
 # + scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs)) / states.size(-1) ** 0.5
 
-# %% wrong="6.3" name="no residual" says="what passes by is missing"
+# %% wrong="6.3" name="no residual" says="the residual is not added to the fused states"
 # - return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
 # + return torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
 
@@ -1855,3 +1855,8 @@ def train_only(model, parts):
             if id(module) not in inside:
                 parameter.grad = None
     return list(chosen.values())
+
+
+# %% wrong="6.6" name="the tokens of both sentences are counted" says="divided by the real tokens of both"
+# - counts = counts + places.sum(dim=(1, 2))
+# + counts = counts + places.sum().expand(2)

@@ -259,7 +259,7 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # + rows = self.word(ids), self.position(places), self.token_type(types)
 # + return self.dropout(sum(map(self.norm, rows)))
 
-# %% wrong="7.2" name="no norm" says="there is no norm"
+# %% wrong="7.2" name="no norm" says="the LayerNorm is missing: the sum"
 # - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
 # + return self.dropout(self.word(ids) + self.position(places) + self.token_type(types))
 
@@ -1229,7 +1229,7 @@ def pretraining_loss(logits, labels, next_logits, next_labels):
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + return F.linear(F.gelu(self.norm(self.dense(states))), self.embedding.weight, self.bias)
 
-# %% wrong="7.7" name="no norm" says="there is no norm"
+# %% wrong="7.7" name="no norm" says="the LayerNorm is missing between"
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + return F.linear(F.gelu(self.dense(states)), self.embedding.weight, self.bias)
 

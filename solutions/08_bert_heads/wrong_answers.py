@@ -2194,3 +2194,11 @@ def best_tau(spans, nulls, f1):
 # %% wrong="8.4" name="a list" says="has the types list[int], not tuple[int, int]"
 # - return tuple(places) if text and len(places) == 2 else (0, 0)
 # + return places if text and len(places) == 2 else [0, 0]
+
+# %% wrong="8.1" name="BERT's own special tokens" says="are always 101 and 102"
+# - rows = [[cls, *a, sep] + ([] if b is None else [*b, sep]) for a, b in pairs]
+# + rows = [[101, *a, 102] + ([] if b is None else [*b, 102]) for a, b in pairs]
+
+# %% wrong="8.3" name="an O ends nothing" says="an entity does not end at an O"
+# - before = tag
+# + before = tag if head != "O" else before

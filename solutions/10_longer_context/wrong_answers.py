@@ -1342,3 +1342,11 @@ def known_from(curves, guess):
 # + both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
 # + if hidden.is_leaf:
 # +     hidden.requires_grad_(False)
+
+# %% wrong="10.9" name="a norm of what attention gives" says="is applied to what attention gives"
+# - x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
+# + x = asking + self.out_proj(self.norm1((weights @ v).transpose(1, 2).flatten(2)))
+
+# %% wrong="10.10" name="half of it as a whole number" says="halved to a whole number"
+# - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
+# + if sum(curve[place] for curve in curves) / len(curves) >= guess // 2:

@@ -681,12 +681,12 @@ class Attention(nn.Module):
 # + return x + self.mlp(self.norm1(x)), past
 
 
-# %% wrong="14.4" name="nothing passes by the mlp" says="nothing passes by the mlp"
+# %% wrong="14.4" name="nothing passes by the mlp" says="the residual connection around the mlp is missing"
 # - return x + self.mlp(self.norm2(x)), past
 # + return self.mlp(self.norm2(x)), past
 
 
-# %% wrong="14.4" name="nothing passes by the attention" says="nothing passes by the attention"
+# %% wrong="14.4" name="nothing passes by the attention" says="the residual connection around the attention is missing"
 # - x = x + attended
 # + x = attended
 

@@ -1,6 +1,7 @@
 """Checks of notebook 01: attention, mask, layer, vocabulary, language model, loss, training, writing, counting."""
 
 import builtins
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -629,9 +630,12 @@ def vocabulary(Vocabulary, make_batch, lib):
             "encode changes the vocabulary. A word that has no number when it is made never gets one."
         )
 
-    assert words_of(Vocabulary(["so so so", "we run", "we sit"], 5))[4] == "so", (
-        "a word's frequency is in how many sentences it occurs. Count how often it occurs."
+    words = words_of(Vocabulary(["so so so", "we run", "we sit"], 5))
+    assert words[:4] == SPECIAL and len(words) == 5, (
+        f"a third vocabulary, of three sentences and with `max_size = 5`, has the `words` `{words}`: SPECIAL and one "
+        "word are wanted. A list that is changed in place, such as SPECIAL, is changed for all vocabularies."
     )
+    assert words[4] == "so", "a word's frequency is in how many sentences it occurs. Count how often it occurs."
     assert words_of(Vocabulary(["we  run", "we  sit", " we\tate\n"], 5))[4] == "we", (
         "words are not counted as `split()` gives them, with any white space between them."
     )
@@ -762,7 +766,9 @@ def language_model(LanguageModel, lib):
             "only the first layer is used.": but(order=(0,)),
             "only the last layer is used.": but(order=(1,)),
             "the layers run in reverse order.": but(order=(1, 0)),
-            "the norm comes before each part of a layer. Here it comes after the sum.": but(norm_first=True),
+            "the norm is applied before each part of a layer. It belongs after the sum with the residual.": but(
+                norm_first=True
+            ),
             "the layers use GELU, not ReLU.": but(activation="gelu"),
             "all heads attend as one: `n_heads` is not passed on.": partial(torch_logits, state, tokens, 1),
             "log-probabilities are returned. The logits are what `head` gives.": wanted.log_softmax(-1),
@@ -1460,6 +1466,7 @@ def table_is_counted(bigram: Remote, V: int, a: float, batches: Sequence[Any], r
         "`bigram` has 0 / 0 after a token that was never an input. There it should say what unigram says."
     )
     wanted, before = log_table(pairs, V, a * shares), Counter(v for v, _ in padded)
+    read = [(v, w) for v, w in padded if v != 1]
     once = [pair for batch in batches for pair in {*pairs_of([batch])}]
     expect.like(
         table,
@@ -1507,6 +1514,12 @@ def table_is_counted(bigram: Remote, V: int, a: float, batches: Sequence[Any], r
             "every row is what unigram says: the token before is ignored.": right.expand(V, V),
             "after a token that was never an input the shares are even. There they are those of unigram.": (
                 torch.where(torch.tensor([[v in dict(pairs)] for v in range(V)]), wanted, -math.log(V))
+            ),
+            "the input decides what is padding. Leave out the pairs whose target is `pad_id`.": log_table(
+                read, V, a * log_shares(read, V).exp()
+            ),
+            "the pairs are neighbours among the targets, also across two texts. The input at the same place is v.": (
+                log_table([*itertools.pairwise(w for _, w in pairs)], V, a * log_shares(pairs[1:], V).exp())
             ),
             "inputs that are `pad_id` are left out. The target alone decides.": log_table(
                 [(v, w) for v, w in pairs if v != 1], V, a * shares

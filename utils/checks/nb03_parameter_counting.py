@@ -1195,7 +1195,11 @@ UNUSUAL_RUNS = {
 @check("3.13", points=2)
 def best_size(best_size, lib):
     """The vertex of a parabola in log N."""
-    sizes = [best_size(N, losses) for N, losses in RUNS_OF_SIZES]
+    told = "for the sizes and losses of {} runs, whose least-squares parabola opens upward, it is an error."
+    sizes = [
+        expect.answers(best_size, N, losses, says=told.format(len(N)), kinds=("ValueError",))
+        for N, losses in RUNS_OF_SIZES
+    ]
     assert not any(type(size) is int for size in sizes), (
         "The best size is not a count. It should be a float, not an int."
     )

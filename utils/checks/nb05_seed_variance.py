@@ -1047,7 +1047,10 @@ def health(health):
     everything, others = (0.6 + 0.7 + 0.4 + 0.6 + 0.0) / 5, (0.7 + 0.6 + 0.0) / 3
     sentence = "`mean` leaves the degenerate runs out. They happened: drop nothing in silence."
     assert abs(report["mean"] - others) > 1e-6, sentence
-    expect.close(report["mean"], everything, "`mean` is not the mean accuracy of all runs.", 1e-6)
+    told = "`mean` is in points. It should be a fraction, from 0 to 1."
+    assert abs(report["mean"] - 100 * everything) > 1e-4, told
+    told = f"`mean` is not the mean accuracy of all runs. It came as {report['mean']:.6g}."
+    expect.close(report["mean"], everything, told, 1e-6)
     found = expect.number(report["mean_of_others"], "`mean_of_others`")
     assert abs(found - everything) > 1e-6, "`mean_of_others` should be the mean without the degenerate runs."
     expect.close(found, others, "`mean_of_others` is not the mean accuracy of the runs that are not degenerate.", 1e-6)

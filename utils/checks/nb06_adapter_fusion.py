@@ -119,7 +119,7 @@ def adapted(module: Remote, state: State, x: torch.Tensor, residual: torch.Tenso
         x + up,
         "the result is not x + up(relu(down(x))).",
         {
-            "what passes by is missing: the result is up(relu(down(x))) alone.": up,
+            "the residual connection is missing: the result is up(relu(down(x))) alone.": up,
             "there is no ReLU between down and up: two linear maps are one.": x + linear,
             "GELU is not what `seq_bn` has between down and up.": x
             + F.linear(F.gelu(h), state["up.weight"], state["up.bias"]),
@@ -127,8 +127,8 @@ def adapted(module: Remote, state: State, x: torch.Tensor, residual: torch.Tenso
             + F.linear(h.tanh(), state["up.weight"], state["up.bias"]),
             "the ReLU comes after up. It belongs between down and up.": x + linear.relu(),
             "there is a ReLU after up. The adapter should be able to subtract.": x + up.relu(),
-            "the ReLU also acts on what passes by.": (x + up).relu(),
-            "what passes by is added twice.": 2 * x + up,
+            "the ReLU also acts on the residual.": (x + up).relu(),
+            "the residual is added twice.": 2 * x + up,
             "the result is normalized. `seq_bn` has no norm of its own.": F.layer_norm(x + up, x.shape[-1:]),
         },
     )
@@ -138,10 +138,10 @@ def adapted(module: Remote, state: State, x: torch.Tensor, residual: torch.Tenso
         "with a residual, the result is not residual + up(relu(down(x))).",
         {
             "the residual is ignored.": x + up,
-            "the states are added too. With a residual, that alone passes by.": x + residual + up,
+            "the states are added too. Where a residual is given, it alone is added.": x + residual + up,
             "down reads the residual. It should read the states.": residual + bottleneck(state, residual),
             "states and residual have changed places.": x + bottleneck(state, residual),
-            "with a residual, what passes by is missing.": up,
+            "with a residual, the residual is not added.": up,
         },
     )
     zero = expect.floats(module(x, torch.zeros_like(x)), tuple(x.shape), "the result with a residual of zeros")
@@ -171,8 +171,8 @@ def chosen(theirs: State, ours: nn.Module, start: State, parts: Sequence[str], b
     assert not all(torch.equal(theirs[name].float(), start[name]) for name in theirs), "nothing learns at all."
     for part in base:
         assert expect.agree(theirs, start, part), (
-            "a part that was not chosen moved after one step of SGD: freeze all parameters, "
-            "then let those of the parts learn."
+            "a part that was not chosen moved after one step of SGD with weight decay. It should not learn, and its "
+            "gradient should be None: a step moves every parameter that has a gradient, also one of 0."
         )
     for part in parts:
         assert not expect.agree(theirs, start, part), (
@@ -430,7 +430,7 @@ def weighed(
         wanted,
         "the fused states are not residual + the weighted sum of value(outputs).",
         {
-            "what passes by is missing: the residual is not added.": mixed,
+            "the residual is not added to the fused states.": mixed,
             "the states are added in place of the residual.": mixed + states,
             "the value matrix is not used.": residual + (right.unsqueeze(-1) * outputs).sum(2),
             "the values are not weighted: they are summed.": residual + value.sum(2),
@@ -952,6 +952,9 @@ def reads_weights(result: Any, state: State, sizes: Sizes, names: list[str], bat
         places = [sum(((b["token_type_ids"] == s) & real(b)).sum() for b in batches) for s in (0, 1)]
         return right * torch.stack(places)[:, None]
 
+    def shared() -> torch.Tensor:
+        return summed() / sum(real(batch).sum() for batch in batches)
+
     right = read_as()
     expect.like(
         expect.floats(result, shape, "the weights"),
@@ -979,6 +982,7 @@ def reads_weights(result: Any, state: State, sizes: Sizes, names: list[str], bat
             ],
             "the token types do not reach the model.": blind,
             "the sums are not divided by the number of tokens.": summed,
+            "the sum over a sentence is divided by the real tokens of both. Divide it by its own.": shared,
         },
     )
 

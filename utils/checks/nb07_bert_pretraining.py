@@ -207,7 +207,9 @@ def embeds(
             "the norm is applied to each row before the sum. It comes after the sum.": lambda: (
                 normed(word) + normed(place) + normed(state["token_type.weight"][kinds])
             ),
-            "there is no norm.": lambda: word + place + state["token_type.weight"][kinds],
+            "the LayerNorm is missing: the sum of the rows is returned as it is.": lambda: (
+                word + place + state["token_type.weight"][kinds]
+            ),
             "the places are missing.": lambda: normed(word + state["token_type.weight"][kinds]),
             (
                 "the types are not used."
@@ -1123,7 +1125,7 @@ def heads_right(head: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor
             "the norm comes before `dense`. It comes after the gelu.": lambda: out(
                 F.gelu(F.linear(normed(x), state["dense.weight"], state["dense.bias"]))
             ),
-            "there is no norm.": lambda: out(F.gelu(h)),
+            "the LayerNorm is missing between the GELU and the scores.": lambda: out(F.gelu(h)),
             "there is no gelu.": lambda: out(normed(h)),
             "this is a ReLU. BERT has a gelu.": lambda: out(normed(h.relu())),
             "this is a tanh, as in the pooler. Here BERT has a gelu.": lambda: out(normed(h.tanh())),

@@ -94,6 +94,8 @@ def is_read(task_input: Remote, kind: str, parts: list[list[int]], most: int, *s
         ],
         "there is only one [SEP]. Each of both texts has one after it.": [[cls, *a, *(b or []), sep] for a, b in pairs],
         "the [CLS] is missing.": [row[1:] for row in wanted[0]],
+        "[CLS] and [SEP] are always 101 and 102. Use `cls` and `sep`.": laid_out(pairs, 101, 102, pad)[0],
+        "[PAD] is always 0. Use `pad`.": laid_out(pairs, cls, sep, 0)[0],
         "a token whose id is that of the pad is dropped. It is a token like any other.": laid_out(
             [([one for one in a if one != pad], None if b is None else [*b]) for a, b in pairs], cls, sep, pad
         )[0],
@@ -133,7 +135,12 @@ def is_read(task_input: Remote, kind: str, parts: list[list[int]], most: int, *s
         guesses |= {sentence: laid_out(guess, cls, sep, pad)[0] for sentence, guess in cuts.items()}
     if kind == "single":
         guesses["a text has two [SEP]. A single one has one."] = [wanted[0][0] + [sep]]
-    expect.explained(rows, wanted[0], f"the ids of the kind {kind!r} are not those of the table.", guesses)
+    expect.explained(
+        rows,
+        wanted[0],
+        f"the ids of the kind {kind!r}, with `cls = {cls}, sep = {sep}, pad = {pad}`, are not those of the table.",
+        guesses,
+    )
     for place, name in ((1, "types"), (2, "mask")):
         item = found[place]
         assert item.shape == (n, T), f"the {name} should have the shape of the ids."
@@ -411,6 +418,17 @@ def beginning_chunks(tags: Sequence[str]) -> list[Entity]:
     return found
 
 
+def open_chunks(tags: Sequence[str]) -> list[Entity]:
+    """The entities where those of one type go on over each O between them."""
+    found: list[Entity] = []
+    for first, last, name in chunks(tags):
+        if found and found[-1][2] == name and tags[first][0] == "I":
+            found[-1] = (found[-1][0], last, name)
+        else:
+            found.append((first, last, name))
+    return found
+
+
 def found_in(entities: Remote, tags: list[str]) -> None:
     """Fail unless the entities of one sentence are conlleval's."""
     value = entities(tags)
@@ -428,8 +446,9 @@ def found_in(entities: Remote, tags: list[str]) -> None:
     expect.explained(
         found,
         wanted,
-        "the entities are not those that the rule gives.",
+        f"the entities of {tags} are not those that the rule gives.",
         {
+            "an entity does not end at an O: an `I-` after it begins another one.": open_chunks(tags),
             "an entity ends one place too late: last is the last tag of it.": [(a, b + 1, c) for a, b, c in wanted],
             "an `I-` of another type is dropped. It begins an entity.": [
                 one for one in wanted if tags[one[0]][0] == "B" or one[0] == 0 or tags[one[0] - 1] == "O"

@@ -1067,11 +1067,12 @@ def stream(
     adds: bool = True,
     weigh: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
     join: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    after: bool = True,
 ) -> torch.Tensor:
     """One stream of the layer, or with a mistake in it.
 
     empty: from all values (B, heads, T, d_head) to what a query gets that may look at nothing. weigh: from the scores
-    and the mask to the weights. join: from (B, heads, T, d_head) to (B, T, d).
+    and the mask to the weights. join: from (B, heads, T, d_head) to (B, T, d). after: whether `norm1` follows the sum.
     """
     read_from, d = h if keys is None else keys, h.size(-1)
 
@@ -1090,7 +1091,7 @@ def stream(
     heads_out = torch.where(looks, weights @ v, empty(v))
     together = joined(heads_out, cut) if join is None else join(heads_out)
     sum1 = (asking if added is None else added) + (together @ state["out_proj.weight"].mT if last else together)
-    x = sum1 if pre_norm else norm("norm1", sum1)
+    x = norm("norm1", sum1) if after and not pre_norm else sum1
     hidden = F.linear(norm("norm2", x) if pre_norm else x, state["linear1.weight"], state["linear1.bias"])
     sum2 = adds * x + F.linear(act(hidden), state["linear2.weight"], state["linear2.bias"])
     return sum2 if pre_norm else norm("norm2", sum2)
@@ -1104,7 +1105,8 @@ def wrong_rows(name: str, found: torch.Tensor, right: torch.Tensor, mask: torch.
     if not wrong[looks].any():
         return f"{name} of {T} tokens is wrong where a token may look at nothing, and right elsewhere."
     if looks.all():
-        return f"{name} of {T} tokens is wrong in rows {wrong.nonzero().flatten().tolist()}."
+        rows = f"rows {wrong.nonzero().flatten().tolist()}" if not wrong.all() else f"all {T} rows"
+        return f"{name} of {T} tokens is wrong in {rows}. {expect.difference(found, right, 1e-4, 1e-4)}"
     if wrong[~looks].any():
         return f"{name} of {T} tokens is wrong both where a token may look at others and where it may not."
     return f"{name} of {T} tokens is wrong where a token may look at others, and right where it may look at nothing."
@@ -1167,6 +1169,12 @@ def streamed(
             "the scores are not divided by the root of d_head.": but(scale=1.0),
             "the scores are divided by the root of d_model. A head is only d_head wide.": but(scale=d**-0.5),
             "the norms come before each part. Here they come after the sums.": but(pre_norm=True),
+            "`norm1` is applied to what attention gives. It should be applied to the sum with what asks.": but(
+                join=lambda heads_out: F.layer_norm(
+                    joined(heads_out, cut), (d,), state["norm1.weight"], state["norm1.bias"]
+                ),
+                after=False,
+            ),
             "the two norms are exchanged.": partial(stream, swapped, asking, h, mask, heads),
             "`out_proj` is never used.": but(last=False),
             "what attention gives is not added to what asks.": but(added=torch.zeros_like(asking)),
@@ -1256,10 +1264,11 @@ def place_of_step(known_from: Remote, curves: list[list[float]], guess: float) -
     expect.explained(
         found,
         wanted,
-        "this is not the first place from which on the mean loss stays below half of the guess.",
+        f"with `guess = {guess:g}`, this is not the first place from which on the mean loss stays below half of it.",
         {
             "the loss is below half of the guess there, and does not stay there.": first(mean, stays=False),
             "the loss is below the guess there, and not below half of it.": first(mean, guess),
+            "the guess is halved to a whole number. Half of 3 is 1.5.": first(mean, guess // 2) if guess % 2 else None,
             "the place is one too early.": wanted - 1,
             "the place is one too late.": wanted + 1,
             "this is the number of places that are known, and not the first of them.": count - wanted,

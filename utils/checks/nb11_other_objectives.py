@@ -582,7 +582,11 @@ def lengths_right(span_lengths: Remote, lib: Library, count: int, p: float | Non
         return
     for sentence, guess in guesses.items():
         assert even(counts, guess, count, {}) != 0, sentence
-    raise AssertionError("the lengths are not drawn as the formula says.")
+    found, right = (sum(length * share for length, share in one.items()) for one in (counts, wanted))
+    size = f"their mean is {found / count:.3g}, which is too {'large' if found / count > right else 'small'}"
+    raise AssertionError(
+        f"with `p = {p}` and `longest = {longest}`, the lengths are not drawn as the formula says: {size}."
+    )
 
 
 def ways(n: int, lengths: Sequence[int], budget: int) -> dict[tuple[bool, ...], float]:

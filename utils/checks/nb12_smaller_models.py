@@ -557,7 +557,7 @@ def stepped(
             value,
             loss.item(),
             "what train_step returns",
-            f"`train_step` should return the mean loss before the step. It returned {value!r:.60}.",
+            "`train_step` should return the mean loss before the step.",
             {
                 "the loss is summed over the batch. Take the mean.": loss.item() * count,
                 "the loss is that of the other mode: train the model in the mode in which it is given.": other_mode,

@@ -433,7 +433,7 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
             decoded, state, x, memory, causal(T)
         )
     rest = (memory,) if allowed is None else (memory, allowed)
-    told = f"for {T} words and a memory of {S} places the output is not that of 13.2."
+    told = f"for {T} words and a memory of {S} places the output is not that of the decoder's layer."
     right = decoded(state, x, memory, allowed)
     nothing_drawn(found, right, lambda: layer(x, *rest))
     expect.like(found, right, told, guesses)
@@ -1355,10 +1355,11 @@ def fused(
     norms: Sequence[str] = ("norm1", "norm2"),
     act: Callable[[torch.Tensor], torch.Tensor] = F.relu,
     free: bool = False,
+    again: bool = False,
 ) -> torch.Tensor:
     """A BERT-fused layer as 13.7 says it, or with a mistake in it.
 
-    queries: of the attention to BERT; free: gradients reach it.
+    queries: of the attention to BERT; free: gradients reach it; again: x itself is the second residual, too.
     """
     bert = bert if free else bert.detach()
     inner = normed(state, norms[0], x) if pre else x
@@ -1367,8 +1368,8 @@ def fused(
     if pre:
         x = x + mix(own, other)
         return x + fed(state, normed(state, norms[1], x), act)
-    x = normed(state, norms[0], x + mix(own, other))
-    return normed(state, norms[1], x + fed(state, x, act))
+    attends = normed(state, norms[0], x + mix(own, other))
+    return normed(state, norms[1], (x if again else attends) + fed(state, attends, act))
 
 
 def fuses(
@@ -1393,7 +1394,7 @@ def fuses(
     expect.like(
         found,
         right,
-        f"for {x.size(1)} words and {L} pieces the output is not that of 13.7.",
+        f"for {x.size(1)} words and {L} pieces the output is not that of the BERT-fused layer.",
         {
             "the two attentions are added, or x is halved too, which is the same under a norm. The mean is of the two "
             "attentions alone.": but(mix=lambda own, other: own + other),
@@ -1412,6 +1413,7 @@ def fuses(
                 queries=lambda x, own: normed(state, "norm1", x + own)
             ),
             "the norm comes before each part (pre-norm). Here it comes after the sum.": but(pre=True),
+            "after the feed-forward part, x is added. Add what `norm1` gave.": but(again=True),
             "one norm is used in two places.": but(norms=("norm1", "norm1")),
             "the two norms are exchanged.": but(norms=("norm2", "norm1")),
             "the feed-forward part has a GELU, not a ReLU.": but(act=F.gelu),
@@ -1534,7 +1536,13 @@ def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int,
         for sentence, guess in wrong.items():
             rest = 1 - guess["own"] - guess["bert"]
             assert expect.even(counts, {"mean": max(0.0, rest)} | guess, draws, {}), sentence
-        raise AssertionError("over many draws, the probabilities of the three outcomes are not p / 2, p / 2 and 1 - p.")
+        told = f"all {draws} calls with `p = {p:g}` gave the same: each call should draw again, and not set a seed."
+        assert max(counts.values()) < draws or p in (0, 1), told
+        seen_ = f"{counts['own']} times the own part alone, {counts['bert']} times the BERT alone"
+        told = (
+            f"of {draws} calls with `p = {p:g}`, {seen_}, and {counts['mean']} times the mean came. The probabilities "
+        )
+        raise AssertionError(f"{told}should be p / 2, p / 2 and 1 - p.")
     alone = [kind for kind in kinds if kind < 2]
     same = sum(one == other for one, other in itertools.pairwise(alone))
     told = "which part is kept alone depends on earlier calls. Each call should draw again."

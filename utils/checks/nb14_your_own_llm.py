@@ -69,7 +69,7 @@ def rms_norm(RMSNorm, lib):
         normed(x, w, eps),
         "the result is not w x / sqrt(mean(x^2) + eps), with the mean over the last dimension.",
         {
-            "the mean is taken off. It should stay: that saves time.": F.layer_norm(x, (8,), w, None, eps),
+            "the mean is subtracted. RMSNorm leaves it as it is: that saves time.": F.layer_norm(x, (8,), w, None, eps),
             "the mean is taken off x, but not where the squares are averaged. It stays in both.": (
                 w * (x - x.mean(-1, keepdim=True)) / (square + eps).sqrt()
             ),
@@ -645,10 +645,10 @@ def block_is_pre_norm(Block: Remote, lib: Library, d: int, seed: int) -> None:
                 + attention(x, past)[0]
                 + mlp(norm2(x + attention(x, past)[0])),
                 "the mlp reads what is not normalised.": h + mlp(h),
-                "nothing passes by the attention: x is not added.": a + mlp(norm2(a)),
-                "nothing passes by the mlp: h is not added.": mlp(norm2(h)),
-                "nothing passes by: neither sum is there.": mlp(norm2(a)),
-                "what passes by is x, not h, at the mlp.": x + mlp(norm2(h)),
+                "the residual connection around the attention is missing: x is not added.": a + mlp(norm2(a)),
+                "the residual connection around the mlp is missing: h is not added.": mlp(norm2(h)),
+                "both residual connections are missing.": mlp(norm2(a)),
+                "the residual connection around the mlp adds x. It should add h.": x + mlp(norm2(h)),
                 "the residual is normalised. It should stay as it is.": norm1(x) + a + mlp(norm2(norm1(x) + a)),
                 "the residual around the mlp is normalised. It should stay as it is.": norm2(h) + mlp(norm2(h)),
                 "attention and mlp both read x. The mlp reads what attention left.": h + mlp(norm2(x)),
@@ -800,7 +800,7 @@ def answers_to(model: Remote, state: State, tokens: torch.Tensor, layers: int, p
     logits, now = logits_and_past(found, (*tokens.shape, V), layers)
     wanted, right = logits_of(state, tokens, layers, past)
     guesses: dict[str, Any] = {
-        "the norm in front of the head is missing: what passes by was never normalised.": {"norm": False},
+        "the norm in front of the head is missing: the sums were never normalised.": {"norm": False},
         "embeddings are multiplied by the root of d_model. Here they are not.": {"factor": d**0.5},
         "the blocks come in the wrong order.": {"order": [*range(layers)][::-1]},
         "the last block is left out.": {"order": range(layers - 1)},
