@@ -2849,10 +2849,13 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 
 
 # %% wrong="1.5" name="the special words grow" says="a third vocabulary, of three sentences"
+# - def __init__(self, sentences, max_size):
+# + def __init__(self, sentences, max_size, special=[*SPECIAL]):
+
 # - counts = Counter(word for sentence in sentences for word in sentence.split())
 # - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
-# + counts = Counter(word for sentence in sentences for word in sentence.split() if word not in SPECIAL)
-# + self.words = SPECIAL
+# + counts = Counter(word for sentence in sentences for word in sentence.split() if word not in special)
+# + self.words = special
 # + self.words += [word for word, _ in counts.most_common(max_size - 4)]
 
 # %% wrong="1.9" name="ties with the last one remain" says="not exactly `top_k` tokens can be drawn" private=true

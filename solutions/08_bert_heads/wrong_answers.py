@@ -432,7 +432,7 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # - before = tag
 # + before = tag if head != "I" or before == "O" or kind == before[2:] else "I-"
 
-# %% wrong="8.3" name="goes on over an O" says="not those that the rule gives"
+# %% wrong="8.3" name="goes on over an O" says="an entity does not end at an O"
 # - if head == "I" and before != "O" and kind == found[-1][2]:
 # + if head == "I" and found and kind == found[-1][2]:
 

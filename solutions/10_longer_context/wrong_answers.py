@@ -1115,7 +1115,7 @@ def permutation_masks(order):
 # - x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
 # + x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2).float().to(asking)))
 
-# %% wrong="10.9" name="a residual twice" says="is wrong in rows"
+# %% wrong="10.9" name="a residual twice" says="tokens is wrong in all"
 # - x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
 # + x = self.norm1(2 * asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
 

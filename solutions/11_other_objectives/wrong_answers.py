@@ -1530,3 +1530,7 @@ def detection_loss(scores, replaced, real):
 # %% wrong="11.3" name="the last update first" says="the updates are in reverse order"
 # - return updates
 # + return updates.flip(0)
+
+# %% wrong="11.5" name="the scores do not train the embedding" says="the gradient of the embedding's weight is wrong" private=true
+# - return h @ self.embedding.weight.T
+# + return h @ self.embedding.weight.detach().T

@@ -1105,7 +1105,7 @@ def train_step(model, optimizer, batches, clip):
 # + nn.utils.clip_grad_value_(parameters, clip)
 
 
-# %% wrong="15.6" name="clips the whole model" says="the weights after the step are wrong"
+# %% wrong="15.6" name="clips the whole model" says="to which the gradient is scaled down, the weights"
 # - nn.utils.clip_grad_norm_(parameters, clip)
 # + nn.utils.clip_grad_norm_(model.parameters(), clip)
 

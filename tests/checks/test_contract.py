@@ -567,7 +567,7 @@ def test_rounding_is_no_excuse_where_a_result_jumps():
         (lambda x, n: 3 * n * x, "All numbers are 3 times as large as they should be."),
         (lambda x, n: n * x - 2, "All numbers are too small by 2."),
         (lambda x, n: 0 * x, "Each number is 0."),
-        (lambda x, n: n * x + torch.arange(x.size(1)), "The first wrong number is at `[0, 1]`: "),
+        (lambda x, n: n * x + torch.arange(x.size(1)), "The first wrong number is at `[0, 1]`; "),
         (lambda x, n: (n * x).exp(), "Each number is wrong."),
         (lambda x, n: x / 0, "There is inf at `[0, 0]`."),
     ],

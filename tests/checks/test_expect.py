@@ -140,9 +140,9 @@ def test_a_sentence_must_explain_every_number_that_is_wrong(found, told):
     assert str(wrong.value) == told
 
 
-FIRST = "The first wrong number is at `[3]`: 4 came, and 5 is right. 1 of 4 is wrong."
+FIRST = "The first wrong number is at `[3]`; 1 of 4 is wrong. There 4 came, and 5 is right."
 EACH = "Each number is wrong. At `[0]` 1 came."  # what is right would be half of the answer
-ENTRY = "The first wrong entry is at `[2]`: True came, and False is right. 2 of 4 are wrong."
+ENTRY = "The first wrong entry is at `[2]`; 2 of 4 are wrong. There True came, and False is right."
 NEAR = "The numbers are near the right ones, but not near enough: they differ by up to 3e-06."
 
 
@@ -179,10 +179,10 @@ def test_a_sentence_shows_the_call_that_gave_what_came():
             f"{wrong} It came as `[1, 2]`. This is what `share(1, 2, names='list')` gave."
         )
         assert says(expect.like, square, torch.eye(2), wrong, {}).endswith(
-            "1 came, and 0 is right. 2 of 4 are wrong. This is what `share(<tensor (2, 3)>, 1, names='tensor')` gave."
+            "There 1 came, and 0 is right. This is what `share(<tensor (2, 3)>, 1, names='tensor')` gave."
         )
-        assert says(expect.like, square, torch.eye(2), "`share(x)` is wrong.", {}).endswith("are wrong.")
-        assert says(expect.like, square.clone(), torch.eye(2), wrong, {}).endswith("are wrong."), "nobody gave that"
+        assert says(expect.like, square, torch.eye(2), "`share(x)` is wrong.", {}).endswith("0 is right.")
+        assert says(expect.like, square.clone(), torch.eye(2), wrong, {}).endswith("0 is right."), "nobody gave that"
         pair = call("a" * 200, 2, names="list")
         assert "This is" not in says(expect.explained, pair, [2, 1], wrong, {}), "it would be too long"
     assert says(expect.explained, [1], [2], wrong, {}) == f"{wrong} It came as `[1]`."

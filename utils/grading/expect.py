@@ -240,7 +240,7 @@ def difference(
     both = _both(came[tuple(first)].item(), wanted[tuple(first)].item(), found.numel())
     if count == found.numel():
         return f"Each {what} is wrong. At `{first}` {both}."
-    return f"The first wrong {what} is at `{first}`: {both}. {count} of {found.numel()} {_is(count)} wrong."
+    return f"The first wrong {what} is at `{first}`; {count} of {found.numel()} {_is(count)} wrong. There {both}."
 
 
 def _is(count: int) -> str:
