@@ -446,7 +446,7 @@ def found_in(entities: Remote, tags: list[str]) -> None:
     expect.explained(
         found,
         wanted,
-        f"the entities of {tags} are not those that the rule gives.",
+        f"the entities of `{tags}` are not those that the rule gives.",
         {
             "an entity does not end at an O: an `I-` after it begins another one.": open_chunks(tags),
             "an entity ends one place too late: last is the last tag of it.": [(a, b + 1, c) for a, b, c in wanted],
