@@ -1359,7 +1359,7 @@ def fused(
 ) -> torch.Tensor:
     """A BERT-fused layer as 13.7 says it, or with a mistake in it.
 
-    queries: of the attention to BERT; free: gradients reach it; again: x itself is the second residual, too.
+    queries: of the attention to BERT; free: gradients reach it; again: the second residual is x as well.
     """
     bert = bert if free else bert.detach()
     inner = normed(state, norms[0], x) if pre else x
