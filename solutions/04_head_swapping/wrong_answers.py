@@ -1819,7 +1819,7 @@ def features(base, pool, batches):
 # %% wrong="4.7" name="features in training mode" says="computed in training mode"
 # - base.eval()
 
-# %% wrong="4.7" name="features with gradients" says="gradients are recorded for features"
+# %% wrong="4.7" name="features with gradients" says="gradients are recorded while the base runs"
 # - @torch.no_grad()
 
 # %% wrong="4.7" name="features in training mode with gradients" says="training mode, and gradients are recorded"
