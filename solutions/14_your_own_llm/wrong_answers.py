@@ -4,7 +4,7 @@
 # %% [markdown]
 # ## 14.1
 
-# %% wrong="14.1" name="takes the mean off" says="the mean is taken off"
+# %% wrong="14.1" name="takes the mean off" says="the mean is subtracted"
 # - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
 # + wide = wide - wide.mean(-1, keepdim=True)
 # + wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
