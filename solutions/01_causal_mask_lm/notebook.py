@@ -30,8 +30,8 @@
 # Functions of libraries that do all the work of an exercise are not allowed in it. The exercise names them; models of
 # libraries such as `transformers` are never allowed.
 #
-# The exercises take about three hours and need no GPU; the experiment at the end takes a
-# few minutes on a processor, less on a GPU.
+# The exercises take about four hours and need no GPU; the experiment at the end takes a few minutes on a processor,
+# less on a GPU.
 
 # %% tags=["setup"]
 
@@ -102,7 +102,7 @@ plots.heatmaps(
 # **Predict first.** Multiply every query by ten. Do the weights become flatter
 # or sharper?
 #
-# **Exercise 1.1** (2 points, about 15 minutes, easy). Write `attention`. Not allowed:
+# **Exercise 1.1** (2 points, about 20 minutes, easy). Write `attention`. Not allowed:
 # `scaled_dot_product_attention`, `MultiheadAttention`, `flex_attention`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -257,7 +257,7 @@ plots.heatmaps(
 #
 # **Predict first.** Which has more parameters, a layer with two heads or one with six?
 #
-# **Exercise 1.3** (3 points, about 20 minutes, medium). Write `MultiHeadAttention`. Not allowed:
+# **Exercise 1.3** (3 points, about 25 minutes, medium). Write `MultiHeadAttention`. Not allowed:
 # `nn.MultiheadAttention`, `F.multi_head_attention_forward`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -348,7 +348,7 @@ block_diagrams.show("layer")
 # **Predict first.** What are the mean and the standard deviation of each output vector
 # of a fresh layer?
 #
-# **Exercise 1.4** (3 points, about 20 minutes, medium). Write `TransformerLayer`. Not allowed: torch's own
+# **Exercise 1.4** (3 points, about 25 minutes, medium). Write `TransformerLayer`. Not allowed: torch's own
 # layers and Transformers.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -434,7 +434,7 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 #
 # **Predict first.** A row is cut. What is its last target: `<eos>`, or a word?
 #
-# **Exercise 1.5** (3 points, about 25 minutes, medium). Write `Vocabulary` and `make_batch`.
+# **Exercise 1.5** (3 points, about 30 minutes, medium). Write `Vocabulary` and `make_batch`.
 # Words are what `sentence.split()` gives, as they are written;
 # `SPECIAL`, `SOS`, `PAD`, `EOS` and `UNK` are defined above.
 #
@@ -527,7 +527,7 @@ for name, rows in zip(("input ", "target"), make_batch(sentences, vocab, max_len
 #
 # **Predict first.** Someone edits the third of six tokens. Which logits change?
 #
-# **Exercise 1.6** (3 points, about 20 minutes, medium). Write `LanguageModel`. Its head has a bias, each
+# **Exercise 1.6** (3 points, about 25 minutes, medium). Write `LanguageModel`. Its head has a bias, each
 # layer weights of its own.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -622,7 +622,7 @@ print(f"{sum(part.numel() for part in lab.parameters()):,} parameters")
 # **Predict first.** A model that gives all $V$ words the same probability: what is its
 # perplexity?
 #
-# **Exercise 1.7** (2 points, about 15 minutes, medium). Write `lm_loss` and `perplexity`. Not allowed:
+# **Exercise 1.7** (2 points, about 20 minutes, medium). Write `lm_loss` and `perplexity`. Not allowed:
 # torch's cross-entropy.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -698,7 +698,7 @@ for bonus in (0, 2, 4, 8):
 # **Predict first.** A model sees one letter and guesses the next in `a b a c a b a c ...`.
 # Will its loss reach zero?
 #
-# **Exercise 1.8** (2 points, about 15 minutes, medium). Write `train_epoch`. It may use its
+# **Exercise 1.8** (2 points, about 20 minutes, medium). Write `train_epoch`. It may use its
 # arguments and nothing else of the notebook.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -785,7 +785,7 @@ plots.curves(
 # **Predict first.** What does a very high temperature do to the choice among the $k$
 # best?
 #
-# **Exercise 1.9** (2 points, about 20 minutes, medium). Write `generate`.
+# **Exercise 1.9** (2 points, about 25 minutes, medium). Write `generate`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -898,7 +898,7 @@ interactive(
 #
 # **Predict first.** What does the bigram model say after a token that it has never seen?
 #
-# **Exercise 1.10** (3 points, about 25 minutes, hard). Write `unigram` and `bigram`.
+# **Exercise 1.10** (3 points, about 30 minutes, hard). Write `unigram` and `bigram`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #

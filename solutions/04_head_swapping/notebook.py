@@ -20,11 +20,11 @@
 # turned states into words, is replaced by one that chooses a class. Then you measure, over several seeds, how much the
 # pretraining helps.
 #
-# Each exercise is checked on the spot and stands on its own. They take about two hours and need no GPU; the experiment
-# takes seconds on a CPU. Grading asks more than the checks here: other sizes, seeds and edge cases that the docstrings
-# name. Your code never changes its arguments, unless the exercise says so. A call leaves the session as it was: torch's
-# default dtype, the recording of gradients and, unless the exercise draws from them, the global random generators. "The
-# original lab" is the university exercise from which this notebook grew.
+# Each exercise is checked on the spot and stands on its own. They take about two and a half hours and need no GPU;
+# the experiment takes seconds on a CPU. Grading asks more than the checks here: other sizes, seeds and edge cases that
+# the docstrings name. Your code never changes its arguments, unless the exercise says so. A call leaves the session as
+# it was: torch's default dtype, the recording of gradients and, unless the exercise draws from them, the global random
+# generators. "The original lab" is the university exercise from which this notebook grew.
 
 # %% tags=["setup"]
 
@@ -153,7 +153,7 @@ interactive(first_opinions, weights_of_size=[0.0, 0.02, 0.1, 0.3, 1.0], seed=ran
 #
 # **Predict first.** Two classifiers share a base. You train one, base and all. Do the other one's predictions change?
 #
-# **Exercise 4.2** (2 points, about 10 minutes, easy). Write `Model`.
+# **Exercise 4.2** (2 points, about 15 minutes, easy). Write `Model`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -230,7 +230,7 @@ for name, model in {"language model": writer, "classifier": judge}.items():
 #
 # **Predict first.** Not one weight was loaded. What does the loss of the first epoch show?
 #
-# **Exercise 4.3** (3 points, about 20 minutes, hard). Write `load_base`.
+# **Exercise 4.3** (3 points, about 30 minutes, hard). Write `load_base`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -309,7 +309,7 @@ print(load_base(toys.Reader(50, 8), renamed, strict=False))
 # **Predict first.** A classifier reads the last position. A text is classified alone, then next to a longer one, then
 # next to a shorter one. Which prediction can differ?
 #
-# **Exercise 4.4** (3 points, about 15 minutes, medium). Write `last_real`.
+# **Exercise 4.4** (3 points, about 20 minutes, medium). Write `last_real`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -386,7 +386,7 @@ plots.curves(drift, x=range(13), xlabel="padding after the text", ylabel="logit"
 #
 # **Predict first.** Texts longer than `max_len` lose their end. Which end of a film review would you rather lose?
 #
-# **Exercise 4.5** (2 points, about 15 minutes, medium). Write `collate`.
+# **Exercise 4.5** (2 points, about 20 minutes, medium). Write `collate`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -458,7 +458,7 @@ plots.heatmaps(
 # **Predict first.** Fifty models toss coins on a hundred test examples. How good does
 # the best of them look?
 #
-# **Exercise 4.6** (3 points, about 20 minutes, medium). Write `accuracy` and `select`.
+# **Exercise 4.6** (3 points, about 25 minutes, medium). Write `accuracy` and `select`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -549,7 +549,7 @@ print(f"chosen on validation, its test accuracy: {test.gather(1, chosen).mean():
 #
 # **Predict first.** What share of a model with 135 million parameters does a probe train?
 #
-# **Exercise 4.7** (3 points, about 15 minutes, medium). Write `freeze`, `unfreeze` and `features`.
+# **Exercise 4.7** (3 points, about 20 minutes, medium). Write `freeze`, `unfreeze` and `features`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #

@@ -24,9 +24,9 @@
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # larger than those here, other numbers and orders of calls. Your functions return new objects, and change their
 # arguments only where the text asks for it. A call leaves the session as it was: torch's default dtype, the recording
-# of gradients and, unless the exercise draws from them, the global random generators. The exercises take about two
-# hours, without the written questions and the runs. They need no GPU, but answers must run on one: create tensors on
-# the device of your arguments.
+# of gradients and, unless the exercise draws from them, the global random generators. The exercises take about two and
+# a half hours, without the written questions and the runs. They need no GPU, but answers must run on one: create
+# tensors on the device of your arguments.
 
 # %% tags=["setup"]
 
@@ -383,7 +383,7 @@ for size in (1e-3, 1e-6, 1e-8):
 #
 # **Predict first.** If longer spans were cut to ten, would the mean be larger or smaller, and by how much?
 #
-# **Exercise 11.4** (3 points, about 20 minutes, hard). Write `span_lengths` and `span_mask`.
+# **Exercise 11.4** (3 points, about 30 minutes, hard). Write `span_lengths` and `span_mask`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -485,7 +485,7 @@ plots.pieces(drawn, kinds=("hidden",), alt=alt)
 #
 # **Predict first.** The states of the hidden tokens themselves change. What happens to $y_i$?
 #
-# **Exercise 11.5** (3 points, about 20 minutes, hard). Write `boundaries` and `BoundaryObjective`, with these parts:
+# **Exercise 11.5** (3 points, about 30 minutes, hard). Write `boundaries` and `BoundaryObjective`, with these parts:
 #
 # | part | what it is |
 # |---|---|

@@ -22,9 +22,9 @@
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
 # here, other numbers, dtypes, memory layouts and orders of calls. Your functions never change their arguments. A call
 # leaves the session as it was: torch's default dtype, the recording of gradients and, unless the exercise draws from
-# them, the global random generators. The exercises take about two and a half hours, without the written questions, and
-# need no GPU; but answers must run on one, and in double precision: create tensors on the device and with the dtype of
-# your arguments.
+# them, the global random generators. The exercises take about three hours, without the written questions, and need no
+# GPU; but answers must run on one, and in double precision: create tensors on the device and with the dtype of your
+# arguments.
 
 # %% tags=["setup"]
 
@@ -489,7 +489,7 @@ print("corpus:", round(bleu(hypotheses, references), 1))
 #
 # **Predict first.** How does the length of translations change with many beams and $\alpha = 0$?
 #
-# **Exercise 13.6** (3 points, about 30 minutes, hard). Write `beam_search`.
+# **Exercise 13.6** (3 points, about 45 minutes, hard). Write `beam_search`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #

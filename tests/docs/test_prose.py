@@ -184,9 +184,11 @@ def test_every_exercise_has_hints_and_a_prediction(entry):
 def test_times_add_up(entry):
     text = " ".join(" ".join(cell.source.split()) for cell in cells(entry) if cell.cell_type == "markdown")
     minutes = sum(map(int, re.findall(rf"\(\d+ points?, about (\d+) minutes, {LEVEL}\)", text)))
-    said = re.search(r"take about (an|two|three)(?: hour)?(?: and (a half|three quarters))?", text)
+    said = re.search(r"take about (an|two|three|four)(?: hour)?(?: and (a half|three quarters))?", text)
     assert said, "no sentence says how long the exercises take"
-    stated = 60 * ("an", "two", "three").index(said[1]) + 60 + {"a half": 30, "three quarters": 45}.get(said[2], 0)
+    stated = (
+        60 * ("an", "two", "three", "four").index(said[1]) + 60 + {"a half": 30, "three quarters": 45}.get(said[2], 0)
+    )
     assert abs(minutes - stated) <= 15, f"the exercises take {minutes} minutes, and the text says {stated}"
 
 
