@@ -21,10 +21,11 @@
 # sentence in the report; only the training loop is given. At the end you train with them: from random weights, from
 # pretrained weights, and from weights that first learned a larger task, with several seeds each.
 #
-# Each exercise is checked on the spot and stands on its own. They take about two and a half hours, without the written
-# questions and the runs, and need no GPU. Your code never changes its arguments. A call leaves the session as it was:
-# torch's default dtype, the recording of gradients and, unless the exercise draws from them, the global random
-# generators.
+# You should know what a mean, a standard deviation and a confidence interval are. The notebook explains the t interval,
+# the bootstrap and Holm's correction where it uses them. Each exercise is checked on the spot and stands on its own.
+# They take about two and a half hours, without the written questions and the runs, and need no GPU. Your code never
+# changes its arguments. A call leaves the session as it was: torch's default dtype, the recording of gradients and,
+# unless the exercise draws from them, the global random generators.
 
 # %% tags=["setup"] needs="adapters"
 

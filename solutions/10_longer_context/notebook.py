@@ -20,11 +20,12 @@
 # XLNet (Yang et al. 2019) is built on it, with another objective: it predicts the words of a text in any order, so that
 # each may see words on both sides.
 #
-# Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
-# here, other numbers and orders of calls. Your functions return new objects, and change their arguments only where the
-# text asks for it. A call leaves the session as it was: torch's default dtype, the recording of gradients and, unless
-# the exercise draws from them, the global random generators. The exercises take about three hours, without the written
-# questions. They need no GPU, but answers must run on one: create tensors on the device of your arguments.
+# You should know attention and the causal mask (notebook 01) and the sinusoidal table (notebook 02). Each exercise is
+# checked on the spot. In grading, private checks ask the same with other sizes, larger than those here, other numbers
+# and orders of calls. Your functions return new objects, and change their arguments only where the text asks for it. A
+# call leaves the session as it was: torch's default dtype, the recording of gradients and, unless the exercise draws
+# from them, the global random generators. The exercises take about three hours, without the written questions. They
+# need no GPU, but answers must run on one: create tensors on the device of your arguments.
 
 # %% tags=["setup"]
 
