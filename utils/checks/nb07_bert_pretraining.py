@@ -640,7 +640,7 @@ def masking(Masking, lib):
             other, time = known.setdefault(tuple(numbers), (seed, epoch))
             told = f"epoch {epoch} of seed {seed} with copies = {copies} is epoch {time} of seed {other} with others."
             assert other == seed, told
-    static = [drawn(Masking(ids, mask, 4, seed), range(4), ids) for seed in (3, 4)]
+    static = [drawn(Masking(ids, mask, 4, seed), range(3), ids) for seed in (3, 4)]
     assert static[0] != static[1], "with copies, the seed does not change the masks."
     for copies in (None, 3):
         masking = Masking(ids, mask, copies, 1)

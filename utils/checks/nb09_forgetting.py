@@ -1074,9 +1074,9 @@ def consolidation(remember, fisher, ewc, lib):
         expect.close(found["0.weight"].float(), closed, "the information of a linear map is not p (1 - p) x^2.", 1e-3)
     theirs, ours = nets(lib, d, width, classes, 964)
     x = normal(7, d, seed=965)
+    before = theirs.state_dict()
     for training in (True, False):
         theirs.train(training)
-        before = theirs.state_dict()
         informed(fisher, theirs, ours, x)
         assert read(theirs.training) is training, "`fisher` leaves the model in another mode."
         told = "`fisher` leaves a part of the model in another mode: `model.train(was)` sets all, `.training` one."
