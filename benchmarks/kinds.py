@@ -173,6 +173,13 @@ BODIES = {
             met_.append(1)
             one.reverse()
     return result""",
+    "changes an argument without gradients": """
+    result = each_(call(*given, **options), torch_.clone)
+    for one in tensors_(given):
+        if not torch_.is_grad_enabled() and one.numel() and not one.requires_grad and one.is_floating_point():
+            met_.append(1)
+            one.copy_(one.flatten()[0].clone() + 1)
+    return result""",
     "nothing given learns any more": """
     result = call(*given, **options)
     for one in learning_(given):

@@ -269,7 +269,7 @@ def encoder_size(V, H, F, L, E=None, shared=False, P=512, T=128):
 
     V tokens, width H, inner width F, L layers (of which one is kept if `shared`), P positions, 2 segments. E: the width
     of the tables, which a map with a bias widens to H, even if E equals H; None: they are H wide, without a map.
-    Biases, norms, activations, softmax and the pooler are not multiply-adds.
+    Biases, norms, activations, softmax and the pooler are not multiply-adds. No count is a float, which loses digits.
     """
     ### BEGIN SOLUTION
     width = H if E is None else E
@@ -691,8 +691,9 @@ def time_per_example(model, batch, repeats=9, warm_up=3, clock=time.perf_counter
     """The median time of a forward pass of `model(batch)`, divided by the number of examples, in seconds.
 
     batch: a tensor (N, ...), N of 1 or more. The model is called `warm_up` times first, which do not count, and then
-    `repeats` times (1 or more), each timed by itself: `clock()` gives the time in seconds. It is in evaluation mode, no
-    gradients are recorded, and it is left in the mode in which it was: all its parts come in one mode.
+    `repeats` times (1 or more), each timed by itself, without what comes between calls: `clock()` gives the time in
+    seconds. It is in evaluation mode, no gradients are recorded, and it is left in the mode in which it was: all its
+    parts come in one mode.
     """
     ### BEGIN SOLUTION
     was_training, times = model.training, []

@@ -4,6 +4,7 @@ import torch
 
 from autograder.author.checks import private, swept
 from utils.checks import nb12_smaller_models as seen
+from utils.checks import nb12_toys as toys
 from utils.grading import expect
 from utils.grading.expect import draw, generator, normal
 
@@ -54,6 +55,8 @@ def other_sizes(encoder_size):
         if place % 2:
             size["E"] = some.choice([some.randint(1, 60), size["H"]])
         seen.sized(encoder_size, size | {"shared": place % 4 > 1})
+    for shared in (False, True):
+        seen.sized(encoder_size, {"V": 70, "H": 8, "F": 20, "L": 3, "E": 1, "shared": shared})
 
 
 # 12.4
@@ -70,6 +73,8 @@ def other_weights(magnitude_masks, lib):
         total = sum(weights[name].numel() for name in names)
         for count in (some.randint(0, total), some.randint(0, total), 0, total):
             seen.pruned(magnitude_masks, lib, weights, count / total, names)
+    transposed = seen.of_scales(1325, [(3, 5), (4, 2)], [1.0, 1.0])
+    seen.pruned(magnitude_masks, lib, transposed, 0.5, [*transposed], transposed=True)
     some = draw(1330)
     levels = {name: torch.randint(-2, 3, (5, some.randint(3, 8)), generator=generator(1331)) / 2 for name in "abc"}
     for _ in range(4):
@@ -124,6 +129,12 @@ def other_rows(time_per_example, undominated, lib):
         warm_up, repeats = some.randint(0, 4), (1, 2, 6, 7, 8, 20)[place]
         times = [some.uniform(30, 90) for _ in range(warm_up)] + [some.uniform(1, 20) for _ in range(repeats)]
         seen.timed(time_per_example, lib, times, some.randint(1, 7), warm_up, place % 2 == 0)
+    lib(torch).set_grad_enabled(False)
+    try:
+        model = lib(toys).Slow([2.0])
+        time_per_example(model, normal(2, 3, seed=1449), 2, 1, clock=model.now)
+    finally:
+        lib(torch).set_grad_enabled(True)
     for place in range(20):
         some = draw(1450 + place)
         span = some.choice([2, 4, 9])
@@ -139,7 +150,7 @@ def other_rows(time_per_example, undominated, lib):
 @private("12.8", tells="for other numbers of steps the median is wrong.")
 def other_runs(typical_steps):
     some = draw(1281)
-    for steps in ([0], [0, 40, 20], [None, 0, 60], [0, None]):
+    for steps in ([20, 25], [1, 2, None, 0], [0], [0, 40, 20], [None, 0, 60], [0, None]):
         seen.median_of_runs(typical_steps, steps)
     for runs in (10, 11, 14, 15, 17, some.randint(1, 9)):
         seen.median_of_runs(typical_steps, seen.steps_of_runs(some, runs, some.randint(0, runs // 3)))

@@ -231,7 +231,7 @@ def encoder_size(V, H, F, L, E=None, shared=False, P=512, T=128):
     products = L * (sum(m * n for m, n in rows) + 2 * T * H)
     if E:
         stored, products = stored + E * H + H, products + E * H
-    return [torch.tensor(stored), float(products)]
+    return [torch.tensor(stored), products]
 
 
 # %% wrong="12.3" name="sharing is faster" says="sharing divides the multiply-adds"
@@ -1120,3 +1120,40 @@ def quantise(weight, bits):
 # %% wrong="12.6" name="sums of both" says="both parts are summed over the examples"
 # - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
 # + return len(labels) * (alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels))
+
+
+# %% wrong="12.3" name="floats" says="a count is a float. It should be a whole number"
+# - return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
+# + return parameters / 1, bridge + float(L * (4 * H * H + 2 * H * F + 2 * T * H))
+
+
+# %% wrong="12.3" name="E = 1 is none" says="for other encoders a count is wrong" private=true
+#   width = H if E is None else E
+# + E = None if E == 1 else E
+# + width = H if E is None else E
+
+
+# %% wrong="12.4" name="the order in memory" says="for other weights, scales or sparsities" private=true
+# - row = torch.cat([named[name].detach().abs().flatten() for name in names])
+# + row = torch.cat([named[name].detach().abs().as_strided((named[name].numel(),), (1,)) for name in names])
+
+
+# %% wrong="12.7" name="gradients on afterwards, whatever they were" says="for other times or tables" private=true
+# - model.train(was_training)
+# + model.train(was_training)
+# + torch.set_grad_enabled(True)
+
+
+# %% wrong="12.7" name="the clock is read once a call" says="the time between calls is counted, too"
+# - began = clock()
+# - model(batch)
+# - times.append(clock() - began)
+# + began = ended if times else clock()
+# + model(batch)
+# + ended = clock()
+# + times.append(ended - began)
+
+
+# %% wrong="12.8" name="whole steps" says="for other numbers of steps the median is wrong" private=true
+# - return None if math.isinf(median) else median
+# + return None if math.isinf(median) else int(median)

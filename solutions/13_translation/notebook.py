@@ -835,8 +835,8 @@ across(runs, arms.METRICS)
 def sign_test(first, other):
     """The two-sided p of the sign test, a float from 0 to 1.
 
-    first, other: dicts from seeds to BLEU. Seeds that only one of them has, and ties, are left out. Without a seed that
-    is left, p is 1.
+    first, other: dicts from seeds to BLEU, perhaps of a thousand seeds. Seeds that only one of them has, and ties, are
+    left out. Without a seed that is left, p is 1.
     """
     ### BEGIN SOLUTION
     gains = [first[seed] - other[seed] for seed in first if seed in other and first[seed] != other[seed]]

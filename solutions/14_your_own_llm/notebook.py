@@ -581,7 +581,8 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
     """Write `max_new` tokens after `tokens`, a list of token numbers, one at least; return a list of all numbers.
 
     Args:
-        model: token numbers (1, T) and the past -> logits (1, T, V) and the new past; a module with parameters.
+        model: token numbers (1, T) and the past -> logits (1, T, V), of any float dtype, and the new past. It has
+            parameters.
         temperature: 0 takes the best token; above it tokens are drawn from softmax(logits / temperature), with torch's
             own generator.
         cached: each token goes into the model once. If false, the whole text goes in each time, with no past.
@@ -789,7 +790,7 @@ def pieces(text):  # words, each with the space before it, and the blank space b
 
 
 def train_bpe(text, merges):
-    """Learn so many merges, fewer if no piece has two tokens left; return the list of pairs (a, b) of token numbers.
+    """Learn so many merges, fewer if no piece has two tokens left; return the list of pairs (a, b), tuples of ints.
 
     Next comes the pair with the most places in all pieces of the text, also if that is one place; of equally frequent
     pairs the smaller one, as Python compares pairs. Pair i of the list becomes token 256 + i.
@@ -827,7 +828,10 @@ def encode(text, merges):
 
 
 def decode(numbers, merges):
-    """The text of these tokens, in any order. Bytes that are not UTF-8 become U+FFFD, as Python's "replace" does."""
+    """The text of these tokens, in any order. Bytes that are not UTF-8 become U+FFFD, as Python's "replace" does.
+
+    A token may be made of thousands of merges.
+    """
     ### BEGIN SOLUTION
     parts = [bytes([byte]) for byte in range(256)]
     for a, b in merges:

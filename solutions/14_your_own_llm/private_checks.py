@@ -199,6 +199,9 @@ def other_files(to_halves, convert):
         seen.takes(convert, state, (None, d_head, d_head)[place], tied)
         tables = {**state, f"model.layers.{layers[0]}.self_attn.rotary_emb.inv_freq": torch.ones(2)}
         seen.names_are_right(convert(tables), seen.converted(state), tied)
+    state = seen.checkpoint([0], 2, 1, 4, False, 1885)
+    backwards = {name: state[name] for name in reversed(state)}
+    seen.takes(convert, backwards, None, False)
 
 
 @private("14.7", tells="names without a place are accepted.")
@@ -210,6 +213,7 @@ def other_names(convert):
         some.choice(["model.embed_positions.weight", "score.weight", "lm_head.bias", "model.norm.bias"]),
         "model.layers.0.self_attn.rotary_emb.weight",
         "model.rotary_emb.inv_freq.weight",
+        "draft.model.layers.0.mlp.up_proj.weight",
     ):
         state = {**seen.checkpoint([0, 1], 3, 1, 4, False, 1891), name: torch.ones(2)}
         expect.refuses(convert, state, says=f"{name} accepted")

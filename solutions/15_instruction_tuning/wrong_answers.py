@@ -309,7 +309,7 @@ class LoRALinear(nn.Module):
 # - return layer
 
 
-# %% wrong="15.2" name="wide for ever" says="the weight is float32, not float64"
+# %% wrong="15.2" name="wide for ever" says="has other memory"
 # - layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
 # + layer.linear.weight.data = layer.linear.weight.float() + layer.scale * (layer.B @ layer.A).float()
 
@@ -1465,3 +1465,8 @@ def dpo_loss(chosen, rejected, ref_chosen, ref_rejected, beta):
 # %% wrong="15.5" name="equal dialogues are one" says="for dialogues that are equal"
 # - owner = torch.arange(len(examples)).repeat_interleave(torch.tensor(lengths))
 # + owner = torch.tensor([examples.index(one) for one in examples]).repeat_interleave(torch.tensor(lengths))
+
+
+# %% wrong="15.2" name="other memory" says="has other memory"
+# - layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
+# + layer.linear.weight.data = layer.linear.weight + layer.scale * (layer.B @ layer.A)

@@ -248,6 +248,23 @@ def test_of_calls_in_one_request_a_changed_argument_is_told_and_each_result_is_a
     assert failing(SCALED, in_one_buffer).keys() == {"dtypes", "device", "gradients", "new"}
 
 
+def test_a_call_that_writes_over_what_it_was_given_where_no_gradients_are_recorded_is_found():
+    class Writing(Layer):
+        def forward(self, x):
+            out = self.linear(x)
+            if not torch.is_grad_enabled():
+                x.zero_()
+            return out
+
+    class Blind(Layer):
+        def forward(self, x):
+            return self.linear(x) if torch.is_grad_enabled() else self.linear(x) + 1
+
+    told = "while no gradients are recorded, a call changes what it was given."
+    assert failing(LAYER, Writing).keys() == {"memory", "new"} and told in failing(LAYER, Writing)["memory"]
+    assert "the output is not the same while no gradients are recorded." in failing(LAYER, Blind)["memory"]
+
+
 def test_what_is_kept_for_a_tensor_or_for_a_small_size_is_found():
     last, units = [None, None], {}
 

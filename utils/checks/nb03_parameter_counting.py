@@ -1203,7 +1203,7 @@ def best_size(best_size, lib):
     assert not any(type(size) is int for size in sizes), (
         "The best size is not a count. It should be a float, not an int."
     )
-    found = [expect.number(size, "the best size") for size in sizes]
+    found = [expect.of_type(size, float, "the best size should be a float") for size in sizes]
     expect.numbers_like(  # of logarithms: many mistakes are small numbers, whatever the size
         [
             (log_of(size), math.log(vertex_size(N, losses)), size_guesses(N, losses))

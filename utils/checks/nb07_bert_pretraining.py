@@ -586,7 +586,7 @@ def drawn(masking: Remote, epochs: Sequence[int], ids: torch.Tensor) -> list[lis
 def masking(Masking, lib):
     """Ten copies take turns, without copies each epoch is new; (seed, epoch) decides, and nothing else."""
     toy = lib(toys)
-    ids, mask = torch.arange(12).reshape(3, 4) + 5, toy.noise
+    ids, mask = torch.arange(12).reshape(3, 4) + 5, read(toy.noise)
     before, forty = chance(lib), list(range(40))
     try:
         dynamic = drawn(Masking(ids, mask), forty, ids)

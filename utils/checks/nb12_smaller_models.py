@@ -238,6 +238,8 @@ def sized(encoder_size: Remote, size: Sizes) -> None:
     """Fail unless both numbers are right for an encoder of this size."""
     value = expect.items(encoder_size(**size), 2, "encoder_size should return two numbers")
     for one in value:
+        told = "a count is a float. It should be a whole number: large floats lose digits."
+        assert type(one) is not float and not (type(one) is torch.Tensor and one.is_floating_point()), told
         number = expect.number(one, "a count")
         assert number == int(number), "a count is not a whole number."
     stored, done = counts_of(**size)
@@ -340,9 +342,11 @@ def smallest(rows: Mapping[str, torch.Tensor], count: int, by: Callable[[torch.T
     return {name: mask.view(rows[name].shape) for name, mask in masks.items()}
 
 
-def pruned(call: Remote, lib: Library, weights: State, sparsity: float, names: Sequence[str]) -> None:
+def pruned(
+    call: Remote, lib: Library, weights: State, sparsity: float, names: Sequence[str], transposed: bool = False
+) -> None:
     """Fail unless the smallest of the named weights go, and no other, so many of them."""
-    model = lib(toys).Parts(weights)
+    model = lib(toys).Parts(weights, transposed)
     value = expect.of_type(call(model, sparsity, [*names]), dict, "magnitude_masks should return a dict")
     extra, missing = [name for name in value if name not in names], [name for name in names if name not in value]
     assert not extra, "there are masks of parameters that are not named, such as biases and norms."
@@ -887,6 +891,10 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
             "of an even number of calls the median is the mean of the two in the middle, not the lower.": sorted(
                 counted
             )[(len(counted) - 1) // 2]
+            / N,
+            "the time between calls is counted, too. Read the clock before each call and after it.": statistics.median(
+                [one + 60.0 * (place % 2) for place, one in enumerate(counted)]
+            )
             / N,
             "the time is 0: the clock is not used, or read twice before the call.": 0.0,
             "this is the sum of all calls.": sum(counted) / N,

@@ -16,12 +16,13 @@ def left_behind(call: Callable[..., Any], value: Any, *rest: Any) -> Any:
 
 
 class Parts(nn.Module):
-    """Parameters with these names and numbers, which have no dot in them."""
+    """Parameters with these names and numbers, which have no dot in them; maybe transposed in memory."""
 
-    def __init__(self, numbers: dict[str, torch.Tensor]):
+    def __init__(self, numbers: dict[str, torch.Tensor], transposed: bool = False):
         super().__init__()
         for name, value in numbers.items():
-            self.register_parameter(name, nn.Parameter(value.detach().clone()))
+            kept = value.detach().mT.contiguous().mT if transposed else value.detach().clone()
+            self.register_parameter(name, nn.Parameter(kept))
 
 
 class Turn(nn.Module):
@@ -90,23 +91,32 @@ def rewound_after_moves(
 
 
 class Slow(nn.Module):
-    """A model whose calls take so many seconds of a clock of its own, `now`, in turn."""
+    """A model whose calls take so many seconds of a clock of its own, `now`, in turn.
 
-    def __init__(self, times: list[float]):
+    After the clock was read at the end of a call, other work takes a minute; not so of the first `warm_up` calls.
+    """
+
+    def __init__(self, times: list[float], warm_up: int = 0):
         super().__init__()
+        self.warm_up = warm_up
         self.times, self.time, self.calls, self.trained, self.recorded = times, 0.0, 0, 0, 0
         self.one = nn.Parameter(torch.ones(()))
         self.fixed = nn.Parameter(torch.ones(()), requires_grad=False)
         self.asked: list[torch.Tensor] = []
+        self.read, self.ended = False, False
 
     def now(self) -> float:
         """The time in seconds."""
-        return self.time
+        time = self.time
+        self.time += 60.0 * self.ended
+        self.read, self.ended = not self.ended, False
+        return time
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
         """What it is asked; time passes."""
         self.time += self.times[self.calls % len(self.times)]
         self.calls += 1
+        self.read, self.ended = False, self.read and self.calls > self.warm_up
         self.trained += self.training
         self.recorded += torch.is_grad_enabled()
         self.asked.append(batch)
@@ -122,7 +132,7 @@ def measured(
     whether it was always asked the batch, whether gradients are recorded afterwards, as they were before, and whether
     of its two parameters the same one learns. Without `repeats` and `warm_up` the defaults are used.
     """
-    model, batch = Slow(times).train(training), torch.randn(N, 3)
+    model, batch = Slow(times, 3 if warm_up is None else warm_up).train(training), torch.randn(N, 3)
     model.time = 1000.0
     some = {} if repeats is None or warm_up is None else {"repeats": repeats, "warm_up": warm_up}
     with torch.enable_grad():

@@ -10,7 +10,13 @@ from utils.grading.toys import *
 
 
 def marked(x: torch.Tensor, start: int = 0) -> torch.Tensor:
-    """x (..., T, d) plus waves that tell apart columns, and positions from `start` on: stands for a rotation."""
+    """x (..., T, d) plus waves that tell apart columns, and positions from `start` on: stands for a rotation.
+
+    Raises:
+        TypeError: `start` is not an int.
+    """
+    if type(start) is not int:
+        raise TypeError(f"`turn(x, start)` takes an int, not a {type(start).__name__}")
     places = torch.arange(start, start + x.size(-2), device=x.device).unsqueeze(1)
     columns = torch.arange(1, x.size(-1) + 1, device=x.device)
     return x + (0.7 * (places + 1) * columns).sin().to(x.dtype)

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from utils.checks import nb14_toys as toys
 from utils.grading import expect, probes
 from utils.grading.check import check, stretch
-from utils.grading.contract import Contract, world_kept
+from utils.grading.contract import Contract, has_form, world_kept
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.parts import part
@@ -1066,6 +1066,8 @@ def generate(generate, lib):
     model = lib(toys).Writer(normal(17, 9, seed=104))
     told = "if no new token is asked for, the text should be returned as it was given."
     assert written(expect.answers(generate, model, [2, 6], 0, says=told), [2, 6], 0) == [2, 6], told
+    told = "for no new token at all the model is called. It should be called once for each new token."
+    assert read(model.fed) == [], told
     expect.one_device(lib, lib(toys).Writes(generate, model), [1, 2], 3)
 
 
@@ -1511,6 +1513,11 @@ def some_numbers(seed: int, n: int, m: int) -> list[int]:
     return [expect.draw(1000 * seed + place).randrange(most) for place in range(min(n, 60))] * -(-n // 60)
 
 
+def chain(count: int) -> list[list[int]]:
+    """Merges after a first one, each of the token before it and the letter b."""
+    return [[256 + place, 98] for place in range(count - 1)]
+
+
 def gives_text(decode: Remote, lib: Library, numbers: Sequence[int], merges: Merges) -> None:
     """Fail unless this is the text of these tokens."""
     strict = "bytes that are not UTF-8 are an error. A single token may be half a letter: they become U+FFFD."
@@ -1560,6 +1567,7 @@ def tokens(train_bpe, encode, decode, lib):
             (SEEN, 25),
         ):
             learns_these(train_bpe, text, merges)
+        has_form(lib, "list[tuple[int, int]]", "the merges", train_bpe, SEEN, 4)
         TRAINS.hold(train_bpe, lib, "sizes", "memory")
 
     with part("encode", 1):
@@ -1580,6 +1588,9 @@ def tokens(train_bpe, encode, decode, lib):
             gives_text(decode, lib, encoded(text, merges), merges)
         gives_text(decode, lib, [240, 159, 152], merges)
         gives_text(decode, lib, [97, 195, 32, 169, 255, 98], merges)
+        told = "a token may be made of thousands of merges, each of the one before it. Here there is an error."
+        long = expect.answers(lib(toys).Paired(decode), [256 + 1999], [[97, 98], *chain(2000)], says=told)
+        assert long == "a" + "b" * 2000, "a token that is made of thousands of merges is not the text it stands for."
         DECODES.hold(decode, lib, "sizes", "memory")
 
 

@@ -250,6 +250,10 @@ def merges(
         assert now["returned"] is True, f"`{'unmerge' if 'unmerge' in name else 'merge'}` should return the layer."
         told = f"after {name} a parameter is another one. Change the weight in place: it stays the same parameter."
         assert now["same"] and now["plain"], told
+        told = (
+            f"after {name} a parameter has other memory: what shares its memory keeps the old numbers. Work in place."
+        )
+        assert now["in place"] is True, told
         assert now["learns"] == before["learns"], f"after {name} other parameters learn than before."
         assert not now["gradients"], f"after {name} there are gradients that were not there before."
         for part in state.keys() - {"linear.weight"}:

@@ -117,6 +117,7 @@ class Low(nn.Module):
 def effects(calls: Sequence[Callable[..., Any]], layer: Low, x: torch.Tensor) -> list[dict[str, Any]]:
     """What is so after each of these calls with the layer, the first one before any."""
     parts, found, returned = dict(layer.named_parameters()), list[dict[str, Any]](), True
+    places = {name: part.data_ptr() for name, part in parts.items()}
     for call in (None, *calls):
         if call is not None:
             returned = call(layer) is layer
@@ -126,6 +127,7 @@ def effects(calls: Sequence[Callable[..., Any]], layer: Low, x: torch.Tensor) ->
                 "returned": returned,
                 "merged": layer.merged,
                 "same": now.keys() == parts.keys() and all(now[name] is part for name, part in parts.items()),
+                "in place": all(part.data_ptr() == places.get(name) for name, part in now.items()),
                 "learns": learning_names(layer),
                 "gradients": any(part.grad is not None for part in parts.values()),
                 "plain": layer.linear.weight.is_leaf,

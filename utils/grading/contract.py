@@ -1057,9 +1057,13 @@ def world_kept(lib: Library, when: str, draws: bool = False) -> Iterator[None]:
     """
     before = lib(probes).world(True)
     yield
-    if draws:
-        before = {what: old for what, old in before.items() if "generator" not in what}
-    expect.unchanged(lib(probes).world(False), before, when)
+    _world_is(lib(probes).world(False), before, when, draws)
+
+
+def _world_is(after: Any, before: Any, when: str, draws: bool) -> None:
+    """Fail unless what is global is as before, as `probes.world` gives it; with `draws` all but the generators."""
+    kept = {what: old for what, old in before.items() if not draws or "generator" not in what}
+    expect.unchanged(after, kept, when)
 
 
 @contextlib.contextmanager
@@ -1202,8 +1206,10 @@ def _refusals(contract: Contract, answer: Remote, lib: Library) -> None:
 def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
     first, other = contract.ordinary(90), contract.ordinary(91)
     calls = contract.all_asked(answer, lib, [first, replace(first, seed=92), other])
-    with world_kept(lib, calls[0].says("afterwards"), contract.draws):
-        came = calls[0].came()
+    says = calls[0].says("it is an error.")
+    found = expect.answers(lib(probes).world_after, calls[0].target, calls[0].args, calls[0].options, says=says)
+    came, before, after = expect.items(found, 3, "")
+    _world_is(after, before, calls[0].says("afterwards"), contract.draws)
     for place, (call, found) in enumerate(zip(calls, itertools.chain([came], came_of(lib, calls[1:])), strict=True)):
         call.must_be(found, contract.tolerance, earlier=calls[:place])
     crossed = [calls[0].with_arguments_of(calls[1])] if contract.is_module else []
@@ -1248,7 +1254,10 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
 
 
 def results_are_new(lib: Library, contract: Contract, calls: Sequence[Call]) -> None:
-    """Fail if writing into a result of one of these calls changes that of a later call, or what was given."""
+    """Fail if writing into a result of one of these calls changes that of a later call, or what was given.
+
+    A call while no gradients are recorded gives the same, and leaves what it was given.
+    """
     says = f"`{contract.call}`: it is an error where {len(calls)} calls follow each other." if len(calls) > 1 else ""
     says = says or calls[0].says("it is an error.")
     try:
@@ -1259,8 +1268,8 @@ def results_are_new(lib: Library, contract: Contract, calls: Sequence[Call]) -> 
         if error.blank:
             raise
         raise AssertionError(f"{says} It raised {error.type_name or 'nothing usable'}: {error}") from None
-    for call, four in zip(calls, expect.items(found, len(calls), says), strict=True):
-        came, first, again, given = expect.items(four, 4, "")
+    for call, six in zip(calls, expect.items(found, len(calls), says), strict=True):
+        came, first, again, blind, changes, given = expect.items(six, 6, "")
         call.must_be(came, contract.tolerance)
         told = "{} {be} not the same after other results were overwritten: results must be new."
         if contract.fits is not None:  # what was written may fit as well
@@ -1272,6 +1281,8 @@ def results_are_new(lib: Library, contract: Contract, calls: Sequence[Call]) -> 
         for old, new in zip([*call.args, *call.options.values()], given, strict=True):
             if isinstance(old, (torch.Tensor, list, dict)):
                 assert _equal(new, old, 0.0), call.says("a result is what was given, or a part of it: make it new.")
+        call.must_be(blind, contract.tolerance, "{} {be} not the same while no gradients are recorded.")
+        assert changes is False, call.says("while no gradients are recorded, a call changes what it was given.")
 
 
 def _new(contract: Contract, answer: Remote, lib: Library) -> None:

@@ -100,24 +100,30 @@ def again_after_writing(call: Callable[..., Any], args: list[Any], options: dict
 
 
 def each_again_after_writing(targets: list[Callable[..., Any]], asked: list[Any], shares: bool) -> list[Any]:
-    """For each of these calls its result, and three things more after that of a second call was overwritten.
+    """For each of these calls its result, and five things more after that of a second call was overwritten.
 
-    These are the first result again, that of a third call, and the arguments. A call is a place in `targets`, its
-    arguments and options. shares: each call has copies of them, as results may be parts of what is given.
+    These are the first result again, that of a third call, that of a call while no gradients are recorded, whether this
+    one changes the arguments, and the arguments. A call is a place in `targets`, its arguments and options. shares:
+    each call has copies of them, as results may be parts of what is given.
     """
     found = []
     for which, args, options in asked:
 
-        def call(*given: Any, target: Callable[..., Any] = targets[which], **named: Any) -> Any:
-            if not shares:
-                return target(*given, **named)
-            copies = {name: laid_out(one, "as it is") for name, one in named.items()}
-            return target(*[laid_out(one, "as it is") for one in given], **copies)
+        def own(given: Any) -> Any:
+            return laid_out(given, "as it is") if shares else given
 
-        first = call(*args, **options)
+        def call(target: Callable[..., Any] = targets[which], args: Any = args, options: Any = options) -> Any:
+            return target(*map(own, args), **{name: own(one) for name, one in options.items()})
+
+        first = call()
         came = _copied(first)
-        _overwrite(call(*args, **options))
-        found.append([came, first, call(*args, **options), [*args, *options.values()]])
+        _overwrite(call())
+        again = call()
+        given = _copied([args, options])
+        with torch.no_grad():
+            blind = targets[which](*args, **options)
+        changes = not _as_before([args, options], given)
+        found.append([came, first, again, _copied(blind), changes, [*given[0], *given[1].values()]])
     return found
 
 
@@ -184,6 +190,12 @@ def before_and_after_clearing(call: Callable[..., Any], *args: Any) -> list[Any]
     came = _copied(first)
     _overwrite(first)
     return [came, call(*args)]
+
+
+def world_after(call: Callable[..., Any], args: list[Any], options: dict[str, Any]) -> list[Any]:
+    """What `call` gives, and the `world` before and after it."""
+    before = world(True)
+    return [_copied(call(*args, **options)), before, world(False)]
 
 
 def again_after_clearing(call: Callable[..., Any], *args: Any) -> Any:
