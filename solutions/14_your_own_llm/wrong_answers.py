@@ -2639,7 +2639,7 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
 # + q, k = self.turn(q, torch.tensor(S)), self.turn(k, torch.tensor(S))
 
 
-# %% wrong="14.4" name="written over x without gradients" says="a call changes something for later" private=true
+# %% wrong="14.4" name="written over x without gradients" says="a call changes what it was given" private=true
 # - return self.down(F.silu(self.gate(x)) * self.up(x))
 # + out = self.down(F.silu(self.gate(x)) * self.up(x))
 # + if not torch.is_grad_enabled():
