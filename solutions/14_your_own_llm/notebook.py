@@ -828,7 +828,7 @@ def encode(text, merges):
 
 
 def decode(numbers, merges):
-    """The text of these tokens, of up to thousands of merges each. Bytes that are not UTF-8 become U+FFFD ("replace")."""
+    """The text of tokens, of up to thousands of merges each. Bytes that are not UTF-8 become U+FFFD ("replace")."""
     ### BEGIN SOLUTION
     parts = [bytes([byte]) for byte in range(256)]
     for a, b in merges:
