@@ -1144,7 +1144,7 @@ def quantise(weight, bits):
 # + torch.set_grad_enabled(True)
 
 
-# %% wrong="12.7" name="the clock is read once a call" says="the time between calls is counted, too"
+# %% wrong="12.7" name="the clock is read once a call" says="the time between calls is counted too"
 # - began = clock()
 # - model(batch)
 # - times.append(clock() - began)

@@ -892,7 +892,7 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
                 counted
             )[(len(counted) - 1) // 2]
             / N,
-            "the time between calls is counted, too. Read the clock before each call and after it.": statistics.median(
+            "the time between calls is counted too. Read the clock before each call and after it.": statistics.median(
                 [one + 60.0 * (place % 2) for place, one in enumerate(counted)]
             )
             / N,
