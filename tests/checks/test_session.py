@@ -62,7 +62,7 @@ def test_no_exercise_accepts_an_answer_that_changes_the_session(entry, exercise,
                 continue
             namespace = answers.at_home(released, kinds.wrapped(solution.source, name, kind, is_class), kind)
             known = namespace["met_"]
-            torch.manual_seed(1)  # where an exercise draws, the public check cannot see the session's own seed set again
+            torch.manual_seed(1)  # where an exercise draws, a seed that is set to what it is does not show
             verdict = asked.verdict(lambda one, all_=namespace: dispatch.answer(all_, one), [])
             if known:
                 messages = [verdict.message, *(part.message for part in verdict.parts)]
