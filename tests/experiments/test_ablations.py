@@ -19,6 +19,7 @@ from utils.experiments import (
     forgetting,
     lab,
     longer_context,
+    objectives,
     papers,
     pretraining,
     recurrence,
@@ -26,6 +27,7 @@ from utils.experiments import (
     scaling,
     sharing,
     smaller,
+    spans,
     tagging,
     transfer,
 )
@@ -49,6 +51,7 @@ RECORDED = {
     "08, order": (tagging.RECORDED, tagging.shuffled),
     "08, heads": (choices.RECORDED, choices.experiments),
     "10": (longer_context.RECORDED, longer_context.crossing),
+    "11": (spans.RECORDED, spans.arms),
     "12": (sharing.RECORDED, sharing.ablations),
 }
 WITH_STUDENTS_ARMS = ("05", "05, SICK", "08", "08, order", "10")  # in the same folder
@@ -60,12 +63,13 @@ def test_each_has_five_seeds_of_one_text(group):
     folder, made = RECORDED[group]
     for one in made().values():
         runs = load_runs(one, folder)
-        assert sorted(runs) == SEEDS, one.name
+        seeds = [*spans.SEEDS] if group == "11" else SEEDS
+        assert sorted(runs) == seeds, one.name
         for run in runs.values():
             one.check(run, whole=False)
             assert run.device == ("cpu, 1 threads" if group in ON_A_CORE else "NVIDIA H200")
         assert len({run.versions.get("text") for run in runs.values()}) == 1
-        assert len({run.digest() for run in runs.values()}) == len(SEEDS)
+        assert len({run.digest() for run in runs.values()}) == len(seeds)
 
 
 def test_no_folder_has_other_runs():
@@ -220,6 +224,18 @@ def test_each_size_of_07_has_the_best_rate_of_its_recorded_search():
     assert all(line in (ROOT / "data" / "README.md").read_text() for line in lines)
 
 
+def test_the_recorded_answers_show_what_notebook_11_says_of_them():
+    text, runs = read("solutions/11_other_objectives/notebook.py"), spans.recorded()
+    known, new = (SeedTable(runs, metric).compared(spans.compared()) for metric in spans.METRICS)
+    assert [one.shown for one in known] == [False, False, True] and [one.shown for one in new] == [False, True, True]
+    assert all(one.difference < 0 for one in (*known, *new)) and "Here blanks do harm" in text
+    assert "**Spans against pieces.** No difference is shown" in text
+    assert known[0].crossed[0] < 0 < known[0].crossed[1] and "The paper's gain of 1.3 points lies in it" in text
+    page = read("docs/results.md").partition("What was not measured")[2]
+    assert np.ptp(known[0].crossed) > 2 * 10 and "by less than ten points" in page
+    assert f"their interval is {np.ptp(known[0].crossed):.0f} points wide" in page
+
+
 def test_the_recorded_ablations_show_what_notebook_12_says_of_them():
     text, runs = read("solutions/12_smaller_models/notebook.py"), sharing.recorded()
     (loss,) = sharing.METRICS
@@ -361,7 +377,7 @@ def test_the_page_of_results_has_their_tables(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
     importlib.import_module("result_tables").write(tmp_path)
     page = (tmp_path / "results.md").read_text()
-    for module in (scaling, transfer, rte, pretraining, tagging, longer_context, smaller, forgetting):
+    for module in (scaling, transfer, rte, pretraining, tagging, longer_context, smaller, forgetting, objectives):
         for title, runs, metrics, asked in module.also_shown():
             part = page.split(f"#### {title}\n")[1].split("\n### ")[0]
             for metric in metrics:
@@ -371,7 +387,7 @@ def test_the_page_of_results_has_their_tables(tmp_path, monkeypatch):
                     for name, row in rows.iterrows()
                 )
                 assert all(f"- {one}" in part for one in SeedTable(runs, metric).compared(asked))
-    assert page.count("#### ") == 12 + 3  # and the controls of 09 (two tables) and of 13
+    assert page.count("#### ") == 13 + 3  # and the controls of 09 (two tables) and of 13
 
 
 # What trains them

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import formulas, profiles
-from utils.experiments.experiment import BadRun, Experiment, Metric, Run
+from utils.experiments import formulas, profiles, spans
+from utils.experiments.experiment import BadRun, Experiment, Metric, Run, Shown
 from utils.experiments.runs import five_seeds, recorded_examples
 from utils.experiments.summaries import load_recorded
 
@@ -351,3 +351,11 @@ def crossed(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 def recorded() -> dict[str, list[Run]]:
     """Summaries of the recorded runs, profile cpu, by name; data/README.md says how they were made."""
     return load_recorded(experiments(profile="cpu"), RECORDED)
+
+
+ALSO_RECORDED = {spans.RECORDED: spans.arms}
+
+
+def also_shown() -> list[Shown]:
+    """What the page of results shows of the runs that students do not make."""
+    return spans.also_shown()

@@ -1,0 +1,3 @@
+"""Hidden spans against hidden tokens, tested on questions: `spec` says what the arms are, `train` trains them."""
+
+from utils.experiments.spans.spec import *
