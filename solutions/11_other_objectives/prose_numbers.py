@@ -94,7 +94,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "19.5": lambda: f"{-answered(spans.PIECES, spans.SPANS).crossed[0]:.1f}",
     "1.6": lambda: f"{answered(spans.PIECES, spans.SPANS).crossed[1]:.1f}",
     "21": lambda: f"{np.ptp(answered(spans.PIECES, spans.SPANS).crossed):.0f}",
-    "43": lambda: f"{max(np.ptp(f1s(arm)) for arm in spans.HIDDEN):.0f}",
+    "42": lambda: f"{max(np.ptp(f1s(arm)) for arm in spans.HIDDEN):.0f}",
     "54%": lambda: f"{max(value for arm in spans.HIDDEN for value in f1s(arm) if value < 60):.0f}%",
     "9": lambda: str(beyond()[0]),
     "3": lambda: str(beyond()[1]),

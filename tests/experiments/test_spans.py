@@ -40,7 +40,7 @@ def test_a_span_is_replaced_as_a_unit_and_pieces_one_by_one():
         rows = []
         for seed in range(40):
             mine = ids.clone()
-            train._replace(mine, there, whole, 7, random.Random(seed), ids)
+            train.write_over(mine, there, whole, 7, random.Random(seed), ids)
             assert torch.equal(mine[:10], ids[:10]) and torch.equal(mine[40:], ids[40:])
             rows.append(int((mine[10:40] == 7).sum()))
         kinds[whole] = rows
@@ -53,7 +53,7 @@ def test_rows_hold_every_piece_of_a_page_and_the_whole_answer():
     text = next(iter(known.train))
     start = text.index(" ", 20) + 1
     ask = Asked("w2", text, start, text[start : text.index(" ", start)], "made up")
-    page, one = train._page(text, known.tokenizer), SMOKE[spans.SPANS]
+    page, one = train.cut(text, known.tokenizer), SMOKE[spans.SPANS]
     rows = train.rows_of(one, ask, page, known.tokenizer)
     assert {*range(len(page.ids))} == {
         place + number * (12 // 2) for number, row in enumerate(rows) for place in range(len(row.part))
@@ -73,7 +73,7 @@ def test_the_best_span_is_the_one_that_a_loop_finds(long):
     torch.manual_seed(int(long))
     text = " ".join([*known.train][:3]) if long else next(iter(known.train))
     ask = Asked("w1 w2", text, 0, "w1", "made up")
-    page = train._page(text, known.tokenizer)
+    page = train.cut(text, known.tokenizer)
     encoder = train.encoders.ready_model("tiny").eval()
     out = torch.nn.Linear(encoder.config.hidden_size, 2)
     (found,) = train.answers(one, encoder, out, [(ask, page)], CPU, torch.float32)

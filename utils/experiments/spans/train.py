@@ -70,10 +70,11 @@ def pages(task: str, encoder: str) -> Pages:
     else:
         draw = random.Random(0)
         sides = [[questions.made_up(draw).page for _ in range(count)] for count in (400, 50)]
-    return Pages(*({text: _page(text, tokenizer) for text in side} for side in sides), tokenizer)
+    return Pages(*({text: cut(text, tokenizer) for text in side} for side in sides), tokenizer)
 
 
-def _page(text: str, tokenizer: Any) -> Page:
+def cut(text: str, tokenizer: Any) -> Page:
+    """Return a page as the tokenizer cuts it."""
     read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
     return Page(text, read["input_ids"], read["offset_mapping"], read.word_ids())
 
@@ -84,7 +85,7 @@ def asked(experiment: Spans, seed: int, wording: int | None) -> list[tuple[Asked
     learning = wording is None
     if one.task != "documentation":
         some = questions.load(one.task, "train", one.questions if learning else one.test, seed if learning else 10**6)
-        return [(ask, _page(ask.page, known.tokenizer)) for ask in some]
+        return [(ask, cut(ask.page, known.tokenizer)) for ask in some]
     if not one.held_out:
         split, count = ("train", one.questions) if learning else ("test", one.test)
         some = questions.load(one.task, split, count, seed if learning else 0, unseen=bool(wording))
@@ -167,7 +168,7 @@ def filled_in(experiment: Spans, encoder: Any, seed: int, device: torch.device, 
             start = draw.randrange(len(ids) - room)
             mine, part = ids[start : start + room].clone(), words[start : start + room]
             there = hide(part, one.share, draw)
-            _replace(mine, there, one.hidden == SPANS, special.mask_token_id, draw, ids)
+            write_over(mine, there, one.hidden == SPANS, special.mask_token_id, draw, ids)
             read.append(torch.cat([torch.tensor([special.cls_token_id]), mine, torch.tensor([special.sep_token_id])]))
             places += [(row, 1 + place, int(number[ids[start + place]])) for place in there]
         rows, columns, wanted = torch.tensor(places, device=device).T
@@ -185,7 +186,7 @@ def filled_in(experiment: Spans, encoder: Any, seed: int, device: torch.device, 
     return losses.tolist()
 
 
-def _replace(
+def write_over(
     mine: torch.Tensor,
     there: Sequence[int],
     whole: bool,
