@@ -966,14 +966,14 @@ for metric in spans.METRICS:
 # %% [markdown]
 # **Spans against pieces.** No difference is shown. With known wordings spans are 8.9 points behind, and the interval is
 # from 19.5 behind to 1.6 ahead. The paper's gain of 1.3 points lies in it, and so does none. These runs could not show
-# so small a gain: with 12 seeds an interval is 21 points wide, because the seeds of one arm differ by up to 42 points.
+# such a small gain: with 12 seeds an interval is 21 points wide, because the seeds of one arm differ by up to 42 points.
 # Some never get beyond 54% and some do: 9 of 12 without blanks, 3 after pieces, 1 after spans.
 #
 # **Blanks against none.** Here blanks do harm: whole spans cost 20 points with known wordings, which is shown, and 22
 # with new ones. So the runs do not show what hidden spans are good for. Two reasons are possible, and no run here
 # separates them. The encoder was tuned to compare sentences, and filling in blanks may have overwritten what helps to
-# find the part of a page that a question is about. Or the rate for the blanks was too high. Three things differ from
-# the paper, too. Its models start from nothing and read thousands of times as much text; it also predicts from the
+# find the part of a page that a question is about. Or the rate for the blanks was too high. Three more things differ
+# from the paper. Its models start from nothing and read thousands of times as much text; it also predicts from the
 # boundaries (11.5); and spans of more than ten words were cut here, not drawn again.
 
 # %% [markdown]

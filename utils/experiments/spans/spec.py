@@ -4,7 +4,7 @@ An encoder goes on learning to fill in blanks in pages of documentation. In one 
 spans of whole words, as many pieces as in the first. Then each learns to answer questions about such pages, as in the
 last section of notebook 08. A control learns to answer at once.
 
-Imports nothing heavy: graders read it, too. `utils.experiments.spans.train` trains.
+Imports nothing heavy: graders also read it. `utils.experiments.spans.train` trains.
 """
 
 from collections.abc import Mapping, Sequence

@@ -70,7 +70,8 @@ def pages(task: str, encoder: str) -> Pages:
     else:
         draw = random.Random(0)
         sides = [[questions.made_up(draw).page for _ in range(count)] for count in (400, 50)]
-    return Pages(*({text: cut(text, tokenizer) for text in side} for side in sides), tokenizer)
+    train, test = ({text: cut(text, tokenizer) for text in side} for side in sides)
+    return Pages(train, test, tokenizer)
 
 
 def cut(text: str, tokenizer: Any) -> Page:
@@ -125,7 +126,8 @@ def hidden_spans(words: torch.Tensor, share: float, draw: random.Random) -> list
     row = words.tolist()
     starts = [place for place, word in enumerate(row) if word >= 0 and (not place or row[place - 1] != word)]
     ends = [*starts[1:], len(row)]
-    wanted, found = max(1, round(share * sum(word >= 0 for word in row))), set()
+    wanted = max(1, round(share * sum(word >= 0 for word in row)))
+    found: set[int] = set()
     while len(found) < wanted:
         first, length = draw.randrange(len(starts)), 1
         while length < LONGEST and draw.random() > 1 / MEAN:
@@ -152,8 +154,9 @@ def filled_in(experiment: Spans, encoder: Any, seed: int, device: torch.device, 
     number[known] = torch.arange(len(known))
     shares = ids.unique(return_counts=True)[1].float()
     width, room = encoder.config.hidden_size, one.length - 2
-    head = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width)).to(device)
-    nn.init.normal_(head[0].weight, std=0.02)
+    dense = nn.Linear(width, width)
+    head = nn.Sequential(dense, nn.GELU(), nn.LayerNorm(width)).to(device)
+    nn.init.normal_(dense.weight, std=0.02)
     bias = nn.Parameter((shares / shares.sum()).log().to(device))
     table, known = encoder.embeddings.word_embeddings, known.to(device)
     learning = [*encoder.parameters(), *head.parameters(), bias]
@@ -294,10 +297,10 @@ def answers(
     encoder.eval()
     for start in range(0, len(flat), ROWS):
         chunk = flat[start : start + ROWS]
-        read, page = batch_of([row for _, _, row in chunk], tokenizer, device)
+        read, inside = batch_of([row for _, _, row in chunk], tokenizer, device)
         logits = out(last_states(encoder, read, device, products))
-        first, last = (part.masked_fill(~page, -torch.inf) for part in logits.unbind(-1))
-        width = page.size(1)
+        first, last = (part.masked_fill(~inside, -torch.inf) for part in logits.unbind(-1))
+        width = inside.size(1)
         allowed = torch.ones(width, width, dtype=torch.bool, device=device).triu().tril(LONGEST_ANSWER - 1)
         scores = (first[:, :, None] + last[:, None]).masked_fill(~allowed, -torch.inf).flatten(1)
         top = scores.max(1)
