@@ -966,7 +966,7 @@ for metric in spans.METRICS:
 # %% [markdown]
 # **Spans against pieces.** No difference is shown. With known wordings spans are 8.9 points behind, and the interval is
 # from 19.5 behind to 1.6 ahead. The paper's gain of 1.3 points lies in it, and so does none. These runs could not show
-# such a small gain: with 12 seeds an interval is 21 points wide, because the seeds of one arm differ by up to 42 points.
+# such a small gain: with 12 seeds an interval is 21 points wide, because seeds of one arm differ by up to 42 points.
 # Some never get beyond 54% and some do: 9 of 12 without blanks, 3 after pieces, 1 after spans.
 #
 # **Blanks against none.** Here blanks do harm: whole spans cost 20 points with known wordings, which is shown, and 22
