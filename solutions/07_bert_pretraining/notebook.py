@@ -1073,11 +1073,12 @@ pretraining.picture(
 
 # %% [markdown]
 # In the recorded runs the four rows differ by a tenth of a nat at `[MASK]`: that the two rows that keep no tokens are
-# slightly worse than BERT's is shown. Elsewhere they are far apart, by one nat at random tokens and by nearly five at
-# kept ones. A model that was asked at `[MASK]` alone loses even more at a token that it can read than at one that is
-# hidden. So does the one that was also asked at random tokens: what is there never was the answer. A model that keeps
-# tokens but never replaces any learns to copy: it is best on kept tokens and worst of all on random ones. Only BERT's
-# mixture reads the token but does not trust it blindly.
+# slightly worse than BERT's is shown. All rows have the same rate, which was set by hand, and so few steps that they
+# read a tenth of the text: this is how learning begins. Elsewhere they are far apart, by one nat at random tokens and
+# by nearly five at kept ones. A model that was asked at `[MASK]` alone loses even more at a token that it can read than
+# at one that is hidden. So does the one that was also asked at random tokens: what is there never was the answer. A
+# model that keeps tokens but never replaces any learns to copy: it is best on kept tokens and worst of all on random
+# ones. Only BERT's mixture reads the token but does not trust it blindly.
 #
 # From nothing, the model that reads from left to right is ahead by 0.9 nats at the same tokens: it was asked at each
 # token, and the masked model at one in seven. At `[MASK]` the masked model has hardly learned more than how frequent
@@ -1171,16 +1172,16 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 # tokens if that part is left out.
 
 # %% [markdown] written="7.W1" points=2
-# ### BEGIN SOLUTION
-# At [MASK] the rows differ least (in the recorded runs by a tenth of a nat, shown for the two that keep nothing). At
-# kept tokens the row that keeps and never replaces is best, at random ones it is worst; the two rows that keep nothing
-# lose more at kept tokens than at [MASK]. (The numbers are those of the student's table.) If all chosen tokens became
-# [MASK], only the states at [MASK] would ever be trained. At visible tokens no loss is computed, so nothing says that
-# the state there should tell which token this is or fit its surroundings; fine-tuning then meets only such tokens.
-# Keeping some chosen tokens trains the states at visible tokens too. If some were kept but none replaced, every visible
-# token that has to be predicted would already be right. The model would learn to copy, without using the context. If a
-# token is sometimes random, copying is unsafe, so the state must weigh the token itself against its context. Random
-# tokens are rare (1.5% of all), so they do not spoil the text.
+# ### BEGIN SOLUTION At [MASK] the rows differ least (in the recorded runs by a tenth of a nat, shown for the two that
+# keep nothing). That is so at one rate, which was not searched, and after few steps. At kept tokens the row that keeps
+# and never replaces is best, at random ones it is worst; the two rows that keep nothing lose more at kept tokens than
+# at [MASK]. (The numbers are those of the student's table.) If all chosen tokens became [MASK], only the states at
+# [MASK] would ever be trained. At visible tokens no loss is computed, so nothing says that the state there should tell
+# which token this is or fit its surroundings; fine-tuning then meets only such tokens. Keeping some chosen tokens
+# trains the states at visible tokens too. If some were kept but none replaced, every visible token that has to be
+# predicted would already be right. The model would learn to copy, without using the context. If a token is sometimes
+# random, copying is unsafe, so the state must weigh the token itself against its context. Random tokens are rare (1.5%
+# of all), so they do not spoil the text.
 # === BEGIN MARK SCHEME ===
 # One point: the table is read correctly, with its numbers, and a difference at [MASK] is claimed only if it is shown;
 # without kept tokens there is no loss at visible tokens, so the model loses there at least as much as at [MASK] (the

@@ -66,6 +66,7 @@ SIZES = pretraining.recorded_sizes()
 SHORT, LONG = pretraining.LENGTHS
 AT_MASK_OF = pretraining.METRICS[0]
 SEQUENCES = 12_812  # to train on, by the data card
+ROWS = [pretraining.experiments(profile="cpu")[name] for name in pretraining.ROWS]
 
 
 def times_read(steps: int) -> str:
@@ -112,6 +113,12 @@ CLAIMS: dict[str, Callable[[], bool]] = {
     "the four rows differ by a tenth of a nat at `[MASK]`": lambda: round(apart(AT_MASK), 1) == 0.1,
     "that the two rows that keep no tokens are slightly worse than BERT's is shown": lambda: (
         shown_behind() == [MASKED, REPLACES]
+    ),
+    "All rows have the same rate, which was set by hand, and so few steps that they read a tenth of the text": (
+        lambda: (
+            len({(row.lr, row.steps, row.batch) for row in ROWS}) == 1
+            and round(ROWS[0].steps * ROWS[0].batch / SEQUENCES, 1) == 0.1
+        )
     ),
     "they are far apart, by one nat at random tokens and by nearly five at kept ones.": lambda: (
         round(apart(RANDOM)) == 1 and 4.7 < apart(KEPT) < 5

@@ -1127,16 +1127,18 @@ listed(SeedTable(recorded, tagging.METRICS[0]).compared(tagging.questions(record
 # words in their order, or because it has many more weights? The control below separates the two. But it does not make
 # up for a bad choice of state: the BiLSTM, too, is far better on the middle state.
 #
-# There it comes near the encoder that was fine-tuned as a whole, which is still a few points ahead. From random weights
-# the same encoder stays below every head on the middle state: so two epochs here are not enough to learn what the
-# frozen encoder knows. Only the rate of the linear map was searched; the other heads may do better with another one.
+# There it comes near the encoder that was fine-tuned as a whole, which is still a few points ahead. Its rate was not
+# searched: in a trial with one more seed it was a point behind the BiLSTM. From random weights the same encoder stays
+# below every head on the middle state: so two epochs here are not enough to learn what the frozen encoder knows. Only
+# the rate of the linear map was searched; the other heads may do better with another one.
 
 # %% [markdown]
 # ### Words in a random order
 #
-# The course trained the BiLSTM once more, on sentences whose words are in a random order, drawn again each time. Each
-# word keeps its tag, and the state that it has in its sentence. Weights, rate and steps are as before. Below are five
-# seeds each, on the embeddings, which know nothing of their neighbours, and on the middle state.
+# The course trained the BiLSTM once more, on sentences whose words are in a random order, drawn again each time that a
+# sentence is read, in training and in the test. Each word keeps its tag, and the state that it has in its sentence.
+# Weights, rate and steps are as before. Below are five seeds each, on the embeddings, which know nothing of their
+# neighbours, and on the middle state.
 
 # %% tags=["experiment"]
 names = dict.fromkeys(name for pair in tagging.shuffled_compared() for name in pair)
@@ -1187,11 +1189,12 @@ listed(SeedTable(ways, tagging.METRICS[0]).compared(tagging.ways_compared()))
 #
 # ### Two heads without a task
 #
-# Your choice head of 8.5 and your `sentence_vector` of 8.9 have not learned anything yet. The course trained both once.
-# **Choice:** which of four sentences comes next in a docstring? The wrong ones come from other docstrings. A model that
-# sees the endings alone should be at chance: it is the control for clues in the wrong endings. **Vector:** which of six
-# libraries does a sentence come from? A linear map reads the mean of the frozen last states, or the state of `[CLS]`,
-# or the two last states of a BiLSTM that learns. Its control is a BiLSTM that reads the same states in a random order.
+# Your choice head of 8.5 and your `sentence_vector` of 8.9 have not learned anything yet. The course trained both, with
+# five seeds. **Choice:** which of four sentences comes next in a docstring? The wrong ones come from other docstrings.
+# A model that sees the endings alone should be at chance: it is the control for clues in the wrong endings. **Vector:**
+# which of six libraries does a sentence come from? A linear map reads the mean of the frozen last states, or the state
+# of `[CLS]`, or the two last states of a BiLSTM that learns. Its control is a BiLSTM that reads the same states in a
+# random order.
 
 # %% tags=["experiment"]
 from utils.experiments import choices
@@ -1204,15 +1207,17 @@ SeedTable(heads)
 print(*SeedTable(heads).compared(choices.questions()), sep="\n\n")
 
 # %% [markdown]
-# The choice head finds the next sentence in about three of four questions, where chance is one in four. With endings
-# alone it is at chance, so it compares the sentences. From random weights it learns next to nothing in so few steps: it
-# does not fit its training questions either. SWAG is harder: its wrong endings were chosen because models mistook them
-# for right ones. Ours come from other docstrings, and it may be enough to notice another topic. So the two accuracies
-# cannot be compared.
+# The choice head finds the next sentence in 78% of the questions, where chance is one in four. With endings alone it is
+# at chance, so it compares the sentences. From random weights it learns next to nothing in so few steps: it does not
+# fit its training questions either. SWAG is harder: its wrong endings were chosen because models mistook them for right
+# ones. Ours come from other docstrings, and it may be enough to notice another topic. So the two accuracies cannot be
+# compared.
 #
-# No difference between the four vectors is shown. For this task a BiLSTM is not shown to read more than the mean of the
-# frozen states, by the interval a point at most; nor is the order in which it reads them shown to matter. For tags, a
-# BiLSTM added much, and by the control most of that came from the order of the words.
+# For none of these heads was anything searched: rates, epochs and sizes are the first that were tried, and the linear
+# maps and the BiLSTMs have different rates. No difference between the four vectors is shown. For this task and at these
+# rates a BiLSTM is not shown to read more than the mean of the frozen states, by the interval a point at most; nor is
+# the order in which it reads them shown to matter. For tags, a BiLSTM added much, and by the control most of that came
+# from the order of the words.
 
 # %% [markdown]
 # Last, let the fine-tuned tagger read a sentence of your own. It is trained once more, with your first seed, and your
@@ -1315,9 +1320,10 @@ for unseen in (False, True):
 # %% [markdown]
 # In the size `cpu` this was measured with three seeds (`data/README.md`). Between 30 and 64% of the answers were
 # exactly right in known wordings, and 28 to 52% in new ones. The sizes were chosen with one of these seeds, 1, which is
-# the best of the three and the one that you train. The encoder must discover that it has to look up the question's name
-# on the page. Perhaps such a short training does not always achieve that: try another seed. The best sentence is hardly
-# ever the answer, and holds a part of it in one of six questions or fewer.
+# the best of the three and the one that you train. In one run of this whole notebook it gave less in new wordings than
+# any of the three did. The encoder must discover that it has to look up the question's name on the page. Perhaps such a
+# short training does not always achieve that: try another seed. The best sentence is hardly ever the answer, and holds
+# a part of it in one of six questions or fewer.
 #
 # It answers best if you ask as its training did: what type a parameter has, or what it is for. It rarely answers
 # questions that only describe a parameter, if their wording is new. And it also answers questions that it was never

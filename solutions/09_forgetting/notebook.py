@@ -1168,9 +1168,10 @@ print(*own_heads.compared(phases.CONTROL_PAIRS), sep="\n\n")
 own_heads.frame() if alone else None
 
 # %% [markdown]
-# All rates and strengths above were chosen for **own heads**. One head is right most often at other rates. So "in
-# sequence" and "head alone" were run again, each at the best rate for one head of its own search. Replay and adapters
-# have the best rate for one head already.
+# All rates and strengths above were chosen for **own heads**. Arms that train the same layers share one rate, the best
+# for their mean. All arms learn the libraries in one and the same order. One head is right most often at other rates.
+# So "in sequence" and "head alone" were run again, each at the best rate for one head of its own search. Replay and
+# adapters have the best rate for one head already.
 
 # %% tags=["experiment"]
 one_head = recorded | phases.recorded_for_one_head()
@@ -1195,8 +1196,9 @@ print(*SeedTable(one_head, phases.METRICS[0]).compared(phases.ONE_HEAD_PAIRS), s
 # **Fitted again.** A head that is fitted again gets 52% of the earlier phases' sentences right. On the encoder that
 # stayed as it was given, it gets 49%: that is the baseline, and only what is above it was learned and kept. No
 # difference is shown. But models that learned one phase alone, and had nothing to forget, have 52%: one phase alone
-# teaches this encoder little that lasts. An encoder that learned all six together leaves more, so it can learn more
-# than that. Whether training in sequence learned it and lost it again, these runs cannot tell.
+# teaches this encoder little that lasts. The mean of an encoder that learned all six together is higher, 56%. It is
+# compared with replay alone, and that difference is not shown. So whether this encoder could have learned more is open.
+# Whether training in sequence learned more and lost it again, these runs cannot tell either.
 
 # %% [markdown]
 # **Remedies.** For one head, replay is worth 27 points and adapters 23. Against training in sequence at its best rate
@@ -1221,21 +1223,21 @@ print(*SeedTable(one_head, phases.METRICS[0]).compared(phases.ONE_HEAD_PAIRS), s
 # cost, and which of these differences are shown?
 
 # %% [markdown] written="9.W1" points=2
-# ### BEGIN SOLUTION
-# One head gives no sentence of an earlier phase its library: the loss pushed the rows of old classes down, and the
-# encoder moved. "Head alone" is the row to compare with: it learns in sequence too, and its encoder does not move. With
-# own heads, the model does not have to choose between phases. They are compared with "each alone", which had nothing to
-# forget. What they lose was lost in the encoder or in rows that no longer fit it. A head fitted again shows which
-# libraries the encoder can still tell apart. It must be compared with the untouched encoder ("head alone"), which can
-# tell some apart without having learned anything here: only what exceeds that was learned and kept. In the recorded
-# runs no such excess is shown, and models that each learned one phase have hardly more. "All together" has more, so an
-# encoder can learn more. The runs do not show whether that was learned in sequence and then lost. (A student's own runs
-# may differ.) Replay and adapters help one head. Replay costs stored sentences and longer steps; adapters cost
-# parameters for each phase and, for own heads, somebody who says which phase it is. L2-SP and EWC help own heads at
-# best. They need a strength that must be tuned, a copy of the weights and, for EWC, the Fisher information; they also
-# slow the learning of new tasks. "Shown" means that the comparison says so: in the recorded runs it does only for
-# replay and adapters. At the rate that is best for one head, they are worth about half as much. Neither is shown to be
-# better than a head alone at its best rate, on the encoder as it was given.
+# ### BEGIN SOLUTION One head gives no sentence of an earlier phase its library: the loss pushed the rows of old classes
+# down, and the encoder moved. "Head alone" is the row to compare with: it learns in sequence too, and its encoder does
+# not move. With own heads, the model does not have to choose between phases. They are compared with "each alone", which
+# had nothing to forget. What they lose was lost in the encoder or in rows that no longer fit it. A head fitted again
+# shows which libraries the encoder can still tell apart. It must be compared with the untouched encoder ("head alone"),
+# which can tell some apart without having learned anything here: only what exceeds that was learned and kept. In the
+# recorded runs no such excess is shown, and models that each learned one phase have hardly more. "All together" has a
+# higher mean, but it is compared with replay alone, and that difference is not shown. So the runs show neither that the
+# encoder can learn more, nor whether more was learned in sequence and then lost. (A student's own runs may differ.)
+# Replay and adapters help one head. Replay costs stored sentences and longer steps; adapters cost parameters for each
+# phase and, for own heads, somebody who says which phase it is. L2-SP and EWC help own heads at best. They need a
+# strength that must be tuned, a copy of the weights and, for EWC, the Fisher information; they also slow the learning
+# of new tasks. "Shown" means that the comparison says so: in the recorded runs it does only for replay and adapters. At
+# the rate that is best for one head, they are worth about half as much. Neither is shown to be better than a head alone
+# at its best rate, on the encoder as it was given.
 # === BEGIN MARK SCHEME ===
 # One point: the three numbers are told apart (choice between phases and pushed rows; rows that no longer fit; what the
 # encoder tells apart), and the head fitted again is read against the untouched encoder. Any reading that follows from
@@ -1258,18 +1260,17 @@ print(*SeedTable(one_head, phases.METRICS[0]).compared(phases.ONE_HEAD_PAIRS), s
 # whether the recorded runs of "own heads together" and "each alone" show one.
 
 # %% [markdown] written="9.W2" points=2
-# ### BEGIN SOLUTION
-# Right: tasks that share weights can harm each other, and each can be worse than alone. Wrong: nothing is forgotten.
-# Forgetting is a loss over time: a task was learned, its examples no longer come, and later training overwrites it. In
-# multi-task training the examples of all tasks come all the time; their gradients disagree in the same step (9.8), or
-# tasks compete for capacity and for their share of the batches (9.4). That is interference, or negative transfer. To
-# tell them apart, follow each task's accuracy over training. With forgetting, it rises first and falls when the task's
-# examples stop coming (R of 9.2: best minus end). With interference, it never gets as high as for the task alone, and
-# it does not fall. Compare with a model of that task alone, of the same size and with as many steps, over seeds ("each
-# alone"). Benefits: the encoder learns from the data of all tasks, which helps most where a task has few examples; it
-# must serve all of them, which makes it harder to fit the peculiarities of one training set (regularisation); and one
-# model is stored and run instead of several. The recorded runs show none of these benefits: with many sentences
-# "together" is behind, with few it is ahead, and neither difference is shown.
+# ### BEGIN SOLUTION Right: tasks that share weights can harm each other, and each can be worse than alone. Wrong:
+# nothing is forgotten. Forgetting is a loss over time: a task was learned, its examples no longer come, and later
+# training overwrites it. In multi-task training the examples of all tasks come all the time; their gradients disagree
+# in the same step (9.8), or tasks compete for capacity and for their share of the batches (9.4). That is interference,
+# or negative transfer. To tell them apart, follow each task's accuracy over training. With forgetting, it rises first
+# and falls when the task's examples stop coming (R of 9.2: best minus end). With interference, it never gets as high as
+# for the task alone, and it does not fall. Compare with a model of that task alone, of the same size and with as many
+# steps, over seeds ("each alone"). Benefits: the encoder learns from the data of all tasks, which helps most where a
+# task has few examples; it must serve all of them, which makes it harder to fit the peculiarities of one training set
+# (regularisation); and one model is stored and run instead of several. The recorded runs show neither of the first two
+# benefits: with many sentences "together" is behind, with few it is ahead, and neither difference is shown.
 # === BEGIN MARK SCHEME ===
 # One point: forgetting needs a sequence (examples that no longer come); the right word is interference or negative
 # transfer; and a measurement that separates them: a curve or matrix over time against one task alone. Half a point if

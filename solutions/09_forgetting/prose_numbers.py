@@ -9,6 +9,7 @@ from autograder.author import papers
 from utils.experiments import forgetting
 from utils.experiments.forgetting import (
     ADAPTERS,
+    ALL,
     ALONE,
     EWC,
     HEAD,
@@ -90,6 +91,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "3.8": lambda: f"{against(SEQUENCE, ALONE, OWN).crossed[0]:.1f}",
     "14.0": lambda: f"{against(SEQUENCE, ALONE, OWN).crossed[1]:.1f}",
     "52%": lambda: same(f"{mean(SEQUENCE, KEPT):.0f}%", f"{mean(ALONE, KEPT):.0f}%"),
+    "56%": lambda: f"{mean(ALL, KEPT):.0f}%",
     "49%": lambda: same(f"{mean(HEAD, KEPT):.0f}%", f"{mean(ADAPTERS, ONE):.0f}%"),
     "27": lambda: f"{against(SEQUENCE, REPLAY, ONE).difference:.0f}",
     "23": lambda: f"{against(SEQUENCE, ADAPTERS, ONE).difference:.0f}",

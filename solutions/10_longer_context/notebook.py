@@ -1049,8 +1049,10 @@ reading.picture(gradients, reading.COPY, alt)
 # The curves can: with period 48 both arms learn the places within one look equally early, and only the arm in which
 # gradients cross falls further.
 #
-# So detaching is why reach was not used here. The path through two layers can be learned, but not always in this many
-# steps. Its price is memory: the states of four segments are kept for the backward pass, where one was enough.
+# So detaching is why reach was not used in these arms. They read eight times as many segments as yours. In a trial with
+# twice as many as yours and one seed, period 48 was learned where gradients crossed, and period 80 only in part. So in
+# your arms, too few segments may be a second reason. The path through two layers can be learned, but not always in this
+# many steps. Its price is memory: the states of four segments are kept for the backward pass, where one was enough.
 
 # %% [markdown]
 # Last, your two ways to evaluate, on a trained model. One more run of the last arm is trained. It reads a piece of text
@@ -1088,15 +1090,15 @@ plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), 
 # the reason, and what it keeps equal. Would more layers of the same kind help? What would?
 
 # %% [markdown] written="10.W1" points=2
-# ### BEGIN SOLUTION
-# The token after place i is the one P - 1 places before i. A single look goes back mem_len + i, so that the step comes
-# at i = P - 1 - mem_len: 15 for period 48 with memory 32, and for period 80 with memory 64; none without memory, as 31
-# < 47. Period 80, memory 32: two layers reach 2 * 32 + i, so from place 15 on layer 2 could read, in its memory, a
-# state of the segment before, which had looked back when it was computed. But the memory is detached. The loss of this
-# segment sends no gradient to the computation of the old states, and the old segment's own loss gives no reason to keep
-# a token from that far back. So nothing teaches layer 1 to pass it on. The two recorded arms show it: with as many
-# segments, as many steps and the same rate, period 80 stays at guessing where the memory is detached, and falls from
-# place 15 on where gradients cross segments. More layers have more reach and the same gap: no gradient crosses. What
+# ### BEGIN SOLUTION The token after place i is the one P - 1 places before i. A single look goes back mem_len + i, so
+# that the step comes at i = P - 1 - mem_len: 15 for period 48 with memory 32, and for period 80 with memory 64; none
+# without memory, as 31 < 47. Period 80, memory 32: two layers reach 2 * 32 + i, so from place 15 on layer 2 could read,
+# in its memory, a state of the segment before, which had looked back when it was computed. But the memory is detached.
+# The loss of this segment sends no gradient to the computation of the old states, and the old segment's own loss gives
+# no reason to keep a token from that far back. So nothing teaches layer 1 to pass it on. The two recorded arms show it:
+# with as many segments, as many steps and the same rate, period 80 stays at guessing where the memory is detached, and
+# falls from place 15 on where gradients cross segments. These arms read eight times as many segments as mine, so in my
+# runs too few segments may be a second reason. More layers have more reach and the same gap: no gradient crosses. What
 # would help: a longer memory (one look is enough), longer segments, or training through some segments without detaching
 # (truncated further back), at its price in memory; or a loss that rewards carrying.
 # === BEGIN MARK SCHEME ===
@@ -1104,7 +1106,8 @@ plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), 
 # One point: the reach is sufficient, but gradients do not cross segments, so the lower layer is not taught to pass the
 # token on (half a point); the arm in which they cross, all else equal, is named as the evidence, or a remedy is named,
 # and it is said that more layers are not one (half a point). Half a point off for "the model is too small" or "too few
-# steps" without the gradient.
+# steps" without the gradient. Also right, beside the gradient: too few segments may be a second reason, since the
+# recorded arms read eight times as many.
 # === END MARK SCHEME ===
 # ### END SOLUTION
 

@@ -931,18 +931,22 @@ print(*objectives.compared(recorded), sep="\n\n")
 # %% [markdown]
 # In the recorded runs all four differences are shown. With one mask a sentence, the training loss falls further and
 # further, and the loss on other text rises from the third point on: the model learns the blanks by heart. In the end it
-# is a nat above that of dynamic masks. RoBERTa's own gain is far smaller. Its text is not a thousand sentences, and its
-# static masks were ten: either may be the reason. In the end it read 160 GB: BooksCorpus and Wikipedia (16), CC-News
-# (76), OpenWebText (38) and Stories (31; section 3.2).
+# is a nat above that of dynamic masks. The number of steps is the first that was tried, and the distance depends on it.
+# RoBERTa's own gain is far smaller. Its text is not a thousand sentences, and its static masks were ten: either may be
+# the reason. In the end it read 160 GB: BooksCorpus and Wikipedia (16), CC-News (76), OpenWebText (38) and Stories (31;
+# section 3.2).
 #
 # After training on sentences side by side with their translations, more than a quarter of the translations are nearest
 # to their sentences. After training on each alone, one in a hundred is, where chance gives one of 400. The two arms see
-# the same words. What differs is who may look at whom, in every second batch. The rate was chosen with one of these
-# seeds, on these sentences, so that more than a quarter may be a little too many.
+# the same words. What differs is who may look at whom, in every second batch. Both arms fill their blanks as BERT does:
+# most with a mask, some with another word, and some with the word itself. In a trial in which all blanks were masks,
+# hardly any translation was found. The rate was chosen with one of these seeds, on these sentences, so that more than a
+# quarter may be a little too many.
 #
 # A head that learned NSP is not shown to be better at order than a coin, as in ALBERT's table 5. A head that learned
-# SOP is a little better than a coin at NSP; in the paper it is far better. Ours reads frozen vectors of single
-# sentences, while the paper trains a whole model.
+# SOP is a little better than a coin at NSP; in the paper it is far better. Both follow from intervals over seeds alone,
+# and neither is among the four comparisons. Ours reads frozen vectors of single sentences, while the paper trains a
+# whole model.
 
 # %% [markdown]
 # ### Do hidden spans help a task whose answers are spans?
@@ -983,15 +987,15 @@ for metric in spans.METRICS:
 # simply learned nothing?
 
 # %% [markdown] written="11.W1" points=2
-# ### BEGIN SOLUTION
-# The row trained on NSP: good at NSP, and at SOP no better than a coin. The pairs of SOP are of one document, right and
-# wrong ones alike, so topic says nothing about them; a head that fails there and is good at NSP used the one thing that
-# only NSP's wrong pairs have, another topic. That it learned something is shown by its NSP accuracy, well above one
-# half. The row trained on SOP: above one half at SOP, so order can be read from these vectors, though not well; at NSP
-# only a little above a coin. If SOP contained NSP (a model that knows the order must know that two sentences belong
-# together), it would be good at both; in ALBERT's table it is far above a coin at NSP too. Here the head never saw
-# sentences of two topics in training, so it never had to compare topics, and frozen vectors let it learn nothing else.
-# A diagonal entry at one half would mean that nothing was learned; then the other entry of its row says nothing.
+# ### BEGIN SOLUTION The row trained on NSP: good at NSP, and at SOP not shown to be better than a coin. The pairs of
+# SOP are of one document, right and wrong ones alike, so topic says nothing about them; a head that fails there and is
+# good at NSP used the one thing that only NSP's wrong pairs have, another topic. That it learned something is shown by
+# its NSP accuracy, well above one half. The row trained on SOP: above one half at SOP, so order can be read from these
+# vectors, though not well; at NSP only a little above a coin. If SOP contained NSP (a model that knows the order must
+# know that two sentences belong together), it would be good at both; in ALBERT's table it is far above a coin at NSP
+# too. Here the head never saw sentences of two topics in training, so it never had to compare topics, and frozen
+# vectors let it learn nothing else. A diagonal entry at one half would mean that nothing was learned; then the other
+# entry of its row says nothing.
 # === BEGIN MARK SCHEME ===
 # One point: the NSP row, high at NSP and at chance at SOP, because SOP's pairs have the same topic on both sides.
 # One point: the SOP row with its numbers; the answer says that the paper finds something else, with a reason (frozen

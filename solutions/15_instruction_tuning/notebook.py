@@ -766,7 +766,8 @@ runs = {name: run_seeds(one, seeds, results_folder()) for name, one in experimen
 across(runs, tuning.METRICS)
 
 # %% [markdown]
-# Below are the runs that came with the course: profile `cpu`.
+# Below are the runs that came with the course: profile `cpu`, with the same seeds as yours. So both tables come from
+# the same draws of questions, and one is not a second measurement of the other.
 
 # %% tags=["experiment"]
 recorded = tuning.recorded()
@@ -792,8 +793,8 @@ tuning.picture(recorded, "anywhere", alt) if recorded else None
 # with all weights. Right answers in brackets go from none to 52% with LoRA and to 44% with all weights. Both gains are
 # shown, and the difference between LoRA and all weights is not. Sums and sorting gain in every run, also if brackets
 # are not required. But an answer ends after sixteen tokens, and before tuning eight of twenty sums were cut there. Even
-# if all of these had become right, LoRA would be ahead in every run; three runs with all weights would not. Of the
-# French names no run has more than four of twenty right.
+# if all of these had become right, in sums LoRA would be ahead in every run; three runs with all weights would not. Of
+# the French names no run has more than four of twenty right.
 #
 # **The control.** With six examples in the prompt and no tuning, 99% of the answers are in brackets, but 5% are right.
 # In every run most answers are wrong and only repeat words of the question, such as `[12, 23]` for `12 + 23`. Both ways
@@ -831,9 +832,9 @@ tuning.picture(recorded, "anywhere", alt) if recorded else None
 # anywhere" beside "in brackets", or the kinds in the figure, and the control tell form from knowledge, with own
 # numbers: examples in the prompt give the form without right answers (half). One point: which arm has the larger loss
 # on other text, with numbers and whether it is shown (half); the search with one seed or for one goal, the rank, the
-# layers, the steps or the single model as a reason (half). "Sums were cut before tuning, so what was learned is open
-# for them" is right, and no reason to take points. Half a point off for "the model has learned French", or for calling
-# a difference one that is not shown.
+# layers, the steps or the single model as a reason (half). "Sums were cut before tuning, so whether all weights learned
+# to add is open" is right, and no reason to take points. Half a point off for "the model has learned French", or for
+# calling a difference one that is not shown.
 # === END MARK SCHEME ===
 # ### END SOLUTION
 
