@@ -1104,8 +1104,8 @@ print(*SeedTable(every).compared(longer + halved), sep="\n\n")
 
 # %% [markdown]
 # Every arm learns its training pairs, also from random weights: after fifteen epochs it has memorised them. On the
-# validation pairs that helps neither start: no difference is shown, and by the interval more steps at this rate are
-# worth 6 points at most from random weights, and 3 from pretrained ones. Twice the pairs are not shown to help either;
+# validation pairs that helps neither start: no difference is shown, and by the interval more steps are worth 6 points
+# at most from random weights, and 3 from pretrained ones, at these rates. Twice the pairs are not shown to help either;
 # the interval reaches to 8 points, and leaves out what another half would change. What is shown to help is what was
 # learned elsewhere: in pretraining, from text and pairs together, and from the pairs of MNLI once more.
 #
