@@ -164,7 +164,7 @@ def filled_in(experiment: Spans, encoder: Any, seed: int, device: torch.device, 
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, one.steps // 10, one.steps)
     draw, losses = random.Random(f"blanks {seed}"), torch.zeros(one.steps, device=device)
     hide = hidden_spans if one.hidden == SPANS else hidden_pieces
-    encoder.train()
+    encoder.train(mode=True)
     for step in range(one.steps):
         read, places = [], []
         for row in range(one.batch):
@@ -263,7 +263,7 @@ def answering(
     batches = [rows[start : start + one.questions_batch] for start in range(0, len(rows), one.questions_batch)]
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, one.questions_lr, len(batches), pct_start=0.1)
     losses = torch.zeros(len(batches), device=device)
-    encoder.train()
+    encoder.train(mode=True)
     for step, some in enumerate(batches):
         read, _ = batch_of(some, tokenizer, device)
         with in_precision(device, products):
