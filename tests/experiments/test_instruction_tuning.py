@@ -241,6 +241,13 @@ def test_the_recorded_runs_are_whole():
     runs = load_table(experiments, tuning.RECORDED)
     assert [*runs] == [*tuning.METHODS]
     assert all([run.seed for run in some] == [1, 2, 3, 4, 5] for some in runs.values())
+    notebook = (course.ROOT / "solutions/15_instruction_tuning/notebook.py").read_text()
+    assert 'seeds = range(1, 3 if profile == "smoke" else 6)' in notebook  # a student's seeds: the same
+    assert "with the same seeds as yours" in notebook
+    card = (
+        (course.ROOT / "data/README.md").read_text().partition("## `results/instruction_tuning`")[2].partition("## ")[0]
+    )
+    assert "seeds 1 to 5, which every student has too" in card
     every = [run for some in runs.values() for run in some]
     assert len({run.versions["text"] for run in every}) == 1 and len({str(run.labels) for run in every}) == 1
     assert len({run.digest() for run in runs[tuning.BEFORE]}) == 1

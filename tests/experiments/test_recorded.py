@@ -351,6 +351,14 @@ def test_the_results_page_ends_with_every_recorded_table(tmp_path, monkeypatch):
                 assert f"| {name} | {len(table.runs[name])} | {mean:.{digits}f} ± {sd:.{digits}f} |" in part
                 rows += 1
     assert rows > 100 and page.count("difference is shown") > 40
+    masked = page.split("### 07 ")[1].split("### ")[0]
+    bert, all_masked, _, replaced = pretraining.ROWS
+    assert masked.count(f" against {bert}: ") == 9
+    lines = [
+        line for line in masked.splitlines() if line.startswith("- loss at [MASK]: ") and " a difference is" in line
+    ]
+    names = [line.partition(" against ")[0].removeprefix("- loss at [MASK]: ") for line in lines]
+    assert names == [all_masked, replaced, "left to right, from nothing"]
     assert "{include} generated/results.md" in (ROOT / "docs" / "results.md").read_text()
 
 

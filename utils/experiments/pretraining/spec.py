@@ -10,7 +10,7 @@ Imports nothing heavy: graders read it too. `utils.experiments.pretraining.train
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,6 +24,7 @@ from utils.experiments.runs import seeds as seeds
 from utils.experiments.summaries import load_recorded
 
 if TYPE_CHECKING:
+    from utils.experiments.seed_table import Comparison
     from utils.plots import Picture
 
 NOTEBOOK = "07_bert_pretraining"
@@ -282,6 +283,25 @@ def recorded_sizes() -> dict[str, list[Run]]:
 
 
 ALSO_RECORDED = {RECORDED_LONGER: longer, RECORDED_SIZES: sizes}
+
+
+def compared(some: Mapping[str, Sequence[Run]]) -> "list[Comparison]":
+    """The comparisons of the notebook: each row with BERT's by each metric, and the two from nothing by the first.
+
+    Those of one metric, and that of the two from nothing, are each corrected by themselves, as in the notebook. The
+    metric is named with the second experiment.
+    """
+    from utils.experiments.seed_table import SeedTable
+
+    bert, *others = ROWS
+    asked = [(metric, [(bert, other) for other in others]) for metric in METRICS]
+    masked, reads_on = FROM_NOTHING
+    asked.append((METRICS[0], [(masked, reads_on)]))
+    return [
+        replace(one, second=f"{metric.name}: {one.second}")
+        for metric, pairs in asked
+        for one in SeedTable(some, metric).compared(pairs)
+    ]
 
 
 def shares_compared() -> list[tuple[str, str]]:
