@@ -167,6 +167,8 @@ def test_the_recorded_gradients_show_what_notebook_10_says_of_them():
         one = longer_context.crossing()[f"period {period}, memory 32, crossing"]
         other = longer_context.crossing()[f"period {period}, memory 32, detached"]
         assert {**one.plain(), "name": "", "cross": False} == {**other.plain(), "name": ""} and one.every == 4
+        usual = longer_context.experiments(profile="cpu")[f"period {period}, memory 32"]
+        assert one.steps == 8 * usual.steps and "They read eight times as many segments as yours." in text
     late = places["period 80, memory 32, crossing"][:, 15:].mean(1)
     assert late.max() < 2 and sum(late < 0.1) == 3
     assert "from place 15 on with every seed: with three of five to nearly nothing, with two in part" in text

@@ -206,6 +206,14 @@ def test_the_recorded_runs_show_what_notebook_05_says_of_them():
     assert told in text
     epochs = {name: some[0].experiment["epochs"] for name, some in (runs | controls).items()}
     assert epochs["random"] == 5 and epochs["random, 15 epochs"] == 15
+    made = {name: {**some[0].experiment} for name, some in (runs | controls).items()}
+    varied = {name: name.partition(", ")[0] for name in dict.fromkeys(name for pair in LONGER for name in pair)}
+    assert all(made[name]["lr"] == made[usual]["lr"] for name, usual in varied.items())
+    assert made["pretrained, half of the pairs"]["train_examples"] == 2_490 // 2
+    assert "the first half of the pairs, the same half with every seed" in text
+    assert "All three have the rate that was chosen for five epochs on all pairs; none was searched for them." in text
+    first = made["pretrained, then MNLI"]["after"][0]
+    assert (first["task"], first["epochs"]) == ("mnli", 1) and "one epoch on a twentieth of MNLI's pairs" in text
     assert {some[0].experiment["train_examples"] for some in runs.values()} == {None}
 
 
@@ -264,6 +272,11 @@ def test_the_recorded_runs_show_what_notebook_06_says_of_them():
     adapter, other = (np.std([run.accuracy for run in runs[name]], ddof=1) for name in ("adapter", "pretrained"))
     assert abs(adapter - other) < 0.5 and "one adapter in a frozen encoder spreads as much as full fine-tuning" in text
     assert {len(some) for some in runs.values()} == {10} and spread[0] / spread[1] > least
+    epochs = {name: some[0].experiment["epochs"] for name, some in runs.items()}
+    assert epochs == {"pretrained": 5, "adapter": 10, "fusion": 5}
+    assert "The adapter had ten epochs and the two others five" in text
+    assert {some[0].experiment["epochs"] for some in on_sick.values()} == {20}
+    assert "On SICK all arms have twenty epochs." in text
     assert "The recorded ratio passes too" in text and "The recorded runs are ten of each" in text
 
 

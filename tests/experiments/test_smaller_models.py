@@ -162,6 +162,15 @@ def test_the_recorded_runs_show_what_notebook_12_says_of_them():
     for name in ("dense", "rewound, fewest", "rewound, few", "new values, few", "shuffled mask, few"):
         assert min(values[name]) == 100, name
     assert max(values["new values, fewest"]) < 100
+    pairs = smaller.questions(runs)
+    text = " ".join((course.ROOT / "solutions/12_smaller_models/notebook.py").read_text().replace("\n#", " ").split())
+    assert not any({*pair} == {"shuffled mask, fewest", "new values, fewest"} for pair in pairs)
+    assert "New values at the right places were not compared with shuffled places." in text
+    assert not any({*pair} == {"hard labels", "own labels"} for pair in pairs)
+    assert '"hard labels" were not compared with "own labels".' in text
+    rates = {one.lr for one in experiments.values()} | {one.teacher_lr for one in experiments.values()} - {0.0}
+    assert rates == {2e-3, 5e-3} and {one.lr for one in experiments.values() if one.name != "teacher"} == {2e-3}
+    assert "All arms have one rate, for which no search is recorded" in text
     steps = {name: [smaller.steps_until(run) for run in some] for name, some in runs.items()}
     assert {*steps["rewound, few"]} == {75, 100}
     assert min(steps["new values, few"] + steps["shuffled mask, few"]) == 150
