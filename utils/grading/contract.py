@@ -935,7 +935,7 @@ class Call:
             if text.startswith("There is "):
                 public = f"{said.public.rstrip('.')}, with NaN or an infinite number in it."
             elif self.case.dtype == torch.float64 and float(apart.abs().max()) < SINGLE * scale:
-                text = f"It differs by up to {float(apart.abs().max()):.2g}. float32 would do that: compute in float64."
+                text = f"It differs by up to {float(apart.abs().max()):.2g}, as float32 would. Compute in float64."
                 public = f"{said.public.rstrip('.')}, only as exact as float32."
             return said.more(text, public)
 
