@@ -96,15 +96,16 @@ def on_gpu(found: dict[str, Any]) -> str:
     answers, notebooks = (parts[name].values() for name in ("answers", "notebooks"))
     count = sum(int(row["note"].split()[0]) for row in answers)
     # A note: how many answers, then each whose sentence or verdict was not the known one. Some were asked on a CPU too.
-    surprises = [told for row in answers for told in re.split(r"; (?=\d+\.\w+ )", row["note"])[1:]]
-    alike = {told.split(":")[0] for row in answers for told in re.split(r"; (?=\d+\.\w+ )", row.get("cpu note", ""))[1:]}
+    each = re.compile(r"; (?=\d+\.\w+ )")
+    surprises = [told for row in answers for told in each.split(row["note"])[1:]]
+    alike = {told.split(":")[0] for row in answers for told in each.split(row.get("cpu note", ""))[1:]}
     differing = [told for told in surprises if told.split(":")[0] not in alike]
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     passed = sum(row["state"] == "passed" for row in notebooks)
     lines = [
         f"Run on {found['date']} on one {found['device']} ({versions}):\n",
         f"- {count} right and wrong answers: the known verdict and sentence for all but {len(surprises)}."
-        + f" {len(alike)} of these get the same sentence on a CPU: it had been reworded when this was run." * bool(alike),
+        f" {len(alike)} of these get the same sentence on a CPU: they had just been reworded when this was run.",
         *(f"  - `{told.split(':')[0]}`: {told.split(': ', 1)[1]}" for told in differing),
         f"- {passed} of {len(notebooks)} notebooks ran whole at size smoke, with every check passed.",
     ]

@@ -580,8 +580,9 @@ def _calls(text: str) -> tuple[ast.Call, ast.Call | None, str]:
 def _filled(node: ast.expr, names: Mapping[str, Any]) -> ast.expr:
     """An argument as an author wrote it, or its value where that is a number, a text, or a short list of them."""
     value = _evaluated(ast.unparse(node), names)
-    text = repr(value)
-    return ast.parse(text, mode="eval").body if len(text) < 60 and _is_plain(value) else node
+    # Asked first: most values are tensors, and torch writes one slowly.
+    text = repr(value) if _is_plain(value) else ""
+    return ast.parse(text, mode="eval").body if 0 < len(text) < 60 else node
 
 
 def _is_plain(value: Any) -> bool:
