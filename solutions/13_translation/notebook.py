@@ -763,7 +763,7 @@ plots.bars(seen, labels=list(names.values()), ylabel="% of calls", alt=alt)
 # | few, random BERT | few pairs | frozen, random weights | $p = 0$ |
 #
 # Every model translates the test sentences three times: greedily, with beams and $\alpha = 0$, and with beams and a
-# length penalty.
+# length penalty. The number of beams and the penalty are not in the search of rates.
 #
 # `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` reads image captions (Multi30k, English to German), and
 # `smoke` is tiny, with a made-up language. Smoke runs show that everything works, but earn no points.
