@@ -4,7 +4,7 @@ import contextlib
 import shutil
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -20,7 +20,7 @@ from autograder.grading import grade
 from autograder.grading.grading_record import GRADED, Options, Record
 from autograder.intake import collect as collecting
 from autograder.reports import feedback, report
-from autograder.synthetic import Made, made_up_class, zipped
+from autograder.synthetic import Made, made_up_class, part_of_the_class, zipped
 
 TREE = FOLDER / ".demo"
 # Of the class: these eight are shown.
@@ -37,7 +37,7 @@ SHOWN = (
 # Of the class: these five are in the download that the tutorial grades.
 IN_DOWNLOAD = ("Ada Perfect", "Bo Blank", "Di Mistaken", "Ed Otherwise", "Flo Crash")
 BEGINS = (
-    "Builds the notebooks, makes a class up, collects and grades it: two to three minutes on two free cores. "
+    "Builds the notebooks, makes a class up, collects and grades it: a minute or two on two free cores. "
     f"Everything goes to {TREE}, in the place of an earlier demonstration."
 )
 CELL_SECONDS = 3.0  # so that the endless loop does not keep you waiting
@@ -51,16 +51,11 @@ def course_in(root: Path) -> Course:
     return course.model_copy(update={"limits": limits, "grading": grading})
 
 
-def run(
-    workers: int,
-    console: Console,
-    root: Path = TREE,
-    class_of: Callable[[Course, NotebookEntry], list[Made]] = made_up_class,
-) -> bool:
+def run(workers: int, console: Console, root: Path = TREE, whole: bool = False) -> bool:
     """Build, collect, grade, write feedback and report; print what came out; whether every result is the right one.
 
-    `results.txt` in `root` gets a row for each submission, `log.txt` what the commands print beside it. `class_of`
-    makes the submissions of a notebook.
+    `results.txt` in `root` gets a row for each submission, `log.txt` what the commands print beside it. With `whole`
+    the class is whole in every notebook, otherwise see `part_of_the_class`.
     """
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
@@ -73,7 +68,7 @@ def run(
         wanted: dict[tuple[str, str], Made] = {}
         with _timed(console, "collecting", "collected the submissions of a made-up class"):
             for entry in entries:
-                made = class_of(course, entry)
+                made = (made_up_class if whole else part_of_the_class)(course, entry)
                 path = root / f"downloaded-{entry.name}.zip"
                 path.write_bytes(zipped(entry, made))
                 collecting.collect(course, path)

@@ -29,6 +29,7 @@ from utils.grading.results_check import ResultsCheck
 SEED = 0
 SAME = 0.01  # a curve states a metric rounded
 RUNS = FOLDER / "tests" / "made_up_runs"  # trained once, by `runs_of`, and kept: a minute for each demonstration
+ALWAYS = ("Ada Perfect", "Di Mistaken", "Ed Otherwise")  # a solution, mistakes, right answers written otherwise
 LOOP = "while True:\n    pass\n"
 DEEP = "def again():\n    again()\n\n\nagain()\n"  # without end too, and Python stops it at once
 DEAF = "import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"  # to the interrupt that ends a loop
@@ -68,6 +69,22 @@ def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
     # The time limit is met in two notebooks. In each it would be most of a demonstration's time.
     endless = [DEAF + LOOP, LOOP, DEEP][min(course.notebooks.index(entry), 2)]
     return [*_with_answers(maker, numbers, ada), *_in_trouble(maker, numbers, endless, renamed(ada, "Jo Cheater"))]
+
+
+def part_of_the_class(course: Course, entry: NotebookEntry) -> list[Made]:
+    """The made-up class whole in the first notebook and the first with runs; in others ALWAYS and one of the rest.
+
+    Whom a sandbox or a tool gives trouble meets the same code in every notebook, so each of them is in some notebooks.
+    """
+    made = made_up_class(course, entry)
+    with_runs = (
+        one for one in course.notebooks if any(isinstance(check, ResultsCheck) for check in public_checks(one).values())
+    )
+    if entry in (course.notebooks[0], next(with_runs, None)):
+        return made
+    rest = [one.student for one in made if one.student not in ALWAYS]
+    here = {*ALWAYS, rest[course.notebooks.index(entry) % len(rest)]}
+    return [one for one in made if one.student in here]
 
 
 def _with_answers(maker: "Maker", numbers: list[str], ada: dict[str, str]) -> list[Made]:

@@ -19,7 +19,7 @@ from helpers import built_tree, copied, process_stderr
 from rich.console import Console
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-from autograder import course, demo, synthetic
+from autograder import course, demo
 from autograder.sandbox import preload
 
 # Fixtures with a course tree, a kernel or a browser: tests that ask for one are marked so.
@@ -132,32 +132,16 @@ def one_cache(tmp_path_factory):
         yield
 
 
-# Who is in the class of every notebook: a solution, mistakes, and right answers that are written otherwise.
-EVERYWHERE = ("Ada Perfect", "Di Mistaken", "Ed Otherwise")
-WHOLE = ("01", "05")  # notebooks with the whole class: the first, and one with runs
-
-
-def part_of_the_class(known, entry):
-    """The demonstration's class in the suite: whole in two notebooks, else those of EVERYWHERE and one of the others.
-
-    Whom a sandbox or a tool gives trouble meets the same code in every notebook, so each is in three or four of them.
-    With COURSE_LONG_TESTS=1 and in `make demo` the class is whole everywhere.
-    """
-    made = synthetic.made_up_class(known, entry)
-    others = [one.student for one in made if one.student not in EVERYWHERE]
-    if os.environ.get("COURSE_LONG_TESTS") or entry.number in WHOLE:
-        return made
-    here = {*EVERYWHERE, others[known.notebooks.index(entry) % len(others)]}
-    return [one for one in made if one.student in here]
-
-
 @pytest.fixture(scope="session")
 def demo_run(tmp_path_factory):
-    """The demonstration, run in a folder of its own: its tree, what it printed, and its verdict on itself."""
+    """The demonstration, run in a folder of its own: its tree, what it printed, and its verdict on itself.
+
+    With COURSE_LONG_TESTS=1 the class is whole in every notebook.
+    """
     root = tmp_path_factory.mktemp("class")
     printed = io.StringIO()
     with process_stderr() as noise:
-        right = demo.run(2, Console(file=printed, width=200), root, part_of_the_class)
+        right = demo.run(2, Console(file=printed, width=200), root, bool(os.environ.get("COURSE_LONG_TESTS")))
     return demo.course_in(root), printed.getvalue() + noise.getvalue(), right
 
 

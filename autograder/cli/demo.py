@@ -10,6 +10,7 @@ from autograder.cli import context
 
 def demo(
     workers: Annotated[int, typer.Option(min=1, help="How many submissions are graded at a time.")] = 2,
+    whole: Annotated[bool, typer.Option("--whole", help="All thirteen students in every notebook.")] = False,
     download: Annotated[
         Path | None, typer.Option(help="Grade nothing: write five submissions here, as Canvas packs them.")
     ] = None,
@@ -30,7 +31,7 @@ def demo(
         return
     context.console.print(demonstration.BEGINS, soft_wrap=True, highlight=False)
     try:
-        right = demonstration.run(workers, context.console)
+        right = demonstration.run(workers, context.console, whole=whole)
     except KeyboardInterrupt:
         raise context.Interrupted("interrupted; the next demonstration begins anew") from None
     if not right:

@@ -49,7 +49,7 @@ def test_the_demonstration_prints_what_fits_on_a_screen(demo_run):
 
 
 def test_a_demonstration_says_first_what_it_does_and_when_interrupted_that_nothing_is_kept(monkeypatch):
-    def interrupted(workers, console):
+    def interrupted(workers, console, whole):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(demo, "run", interrupted)
