@@ -27,6 +27,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder.author import boxes, predictions
+from autograder.author.edits import MARKS
 from autograder.cells import NOT_RUN, CellRole, cell_id, exercise_of, is_stretch, role_of
 from autograder.course import CHECKS, FOLDER, Course, CourseError, NotebookEntry, folder_of
 from utils import block_diagrams, files
@@ -330,6 +331,9 @@ def _must_fit(
         answered = role_of(cell.id) is CellRole.STRETCH or cell.metadata.get("nbgrader", {}).get("solution")
         if "BEGIN SOLUTION" in cell.source and not answered:
             raise CourseError(f"{source}: there is a solution in cell {cell.id}, which is not an exercise")
+        for line in cell.source.splitlines():
+            if any(mark in line and mark != line.strip() for mark in MARKS):
+                raise CourseError(f"{source}: in cell {cell.id} the mark of `{line.strip()[:60]}` needs its own line")
         if role_of(cell.id) in (CellRole.STRETCH, CellRole.STRETCH_CHECK) and cell.id not in wanted:
             raise CourseError(f"{source}: there is no check of {exercise_of(cell.id)} in utils/checks/")
     twice = {name for name in ids if ids.count(name) > 1}

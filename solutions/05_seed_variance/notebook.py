@@ -1208,7 +1208,8 @@ if epochs:
 # right.
 
 # %% [markdown] written="5.W2" points=2
-# ### BEGIN SOLUTION My guess is the number of examples, compared with what has to be learned from them. The runs do not
+# ### BEGIN SOLUTION
+# My guess is the number of examples, compared with what has to be learned from them. The runs do not
 # show that, since none has more pairs. They show what else it is not, or not alone. More steps, at a rate chosen for
 # fewer, are not shown to help: in the recorded runs the random start reaches a training loss of 0.23 in five epochs and
 # of 0.02 in fifteen, where guessing costs 0.69, and its validation accuracy stays at 50 and 51%, not shown to be above

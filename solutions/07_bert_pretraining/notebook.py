@@ -1172,7 +1172,8 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 # tokens if that part is left out.
 
 # %% [markdown] written="7.W1" points=2
-# ### BEGIN SOLUTION At [MASK] the rows differ least (in the recorded runs by a tenth of a nat, shown for the two that
+# ### BEGIN SOLUTION
+# At [MASK] the rows differ least (in the recorded runs by a tenth of a nat, shown for the two that
 # keep nothing). That is so at one rate, which was not searched, and after few steps. At kept tokens the row that keeps
 # and never replaces is best, at random ones it is worst; the two rows that keep nothing lose more at kept tokens than
 # at [MASK]. (The numbers are those of the student's table.) If all chosen tokens became [MASK], only the states at

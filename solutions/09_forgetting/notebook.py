@@ -1223,7 +1223,8 @@ print(*SeedTable(one_head, phases.METRICS[0]).compared(phases.ONE_HEAD_PAIRS), s
 # cost, and which of these differences are shown?
 
 # %% [markdown] written="9.W1" points=2
-# ### BEGIN SOLUTION One head gives no sentence of an earlier phase its library: the loss pushed the rows of old classes
+# ### BEGIN SOLUTION
+# One head gives no sentence of an earlier phase its library: the loss pushed the rows of old classes
 # down, and the encoder moved. "Head alone" is the row to compare with: it learns in sequence too, and its encoder does
 # not move. With own heads, the model does not have to choose between phases. They are compared with "each alone", which
 # had nothing to forget. What they lose was lost in the encoder or in rows that no longer fit it. A head fitted again
@@ -1260,7 +1261,8 @@ print(*SeedTable(one_head, phases.METRICS[0]).compared(phases.ONE_HEAD_PAIRS), s
 # whether the recorded runs of "own heads together" and "each alone" show one.
 
 # %% [markdown] written="9.W2" points=2
-# ### BEGIN SOLUTION Right: tasks that share weights can harm each other, and each can be worse than alone. Wrong:
+# ### BEGIN SOLUTION
+# Right: tasks that share weights can harm each other, and each can be worse than alone. Wrong:
 # nothing is forgotten. Forgetting is a loss over time: a task was learned, its examples no longer come, and later
 # training overwrites it. In multi-task training the examples of all tasks come all the time; their gradients disagree
 # in the same step (9.8), or tasks compete for capacity and for their share of the batches (9.4). That is interference,

@@ -1090,7 +1090,8 @@ plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), 
 # the reason, and what it keeps equal. Would more layers of the same kind help? What would?
 
 # %% [markdown] written="10.W1" points=2
-# ### BEGIN SOLUTION The token after place i is the one P - 1 places before i. A single look goes back mem_len + i, so
+# ### BEGIN SOLUTION
+# The token after place i is the one P - 1 places before i. A single look goes back mem_len + i, so
 # that the step comes at i = P - 1 - mem_len: 15 for period 48 with memory 32, and for period 80 with memory 64; none
 # without memory, as 31 < 47. Period 80, memory 32: two layers reach 2 * 32 + i, so from place 15 on layer 2 could read,
 # in its memory, a state of the segment before, which had looked back when it was computed. But the memory is detached.

@@ -987,7 +987,8 @@ for metric in spans.METRICS:
 # simply learned nothing?
 
 # %% [markdown] written="11.W1" points=2
-# ### BEGIN SOLUTION The row trained on NSP: good at NSP, and at SOP not shown to be better than a coin. The pairs of
+# ### BEGIN SOLUTION
+# The row trained on NSP: good at NSP, and at SOP not shown to be better than a coin. The pairs of
 # SOP are of one document, right and wrong ones alike, so topic says nothing about them; a head that fails there and is
 # good at NSP used the one thing that only NSP's wrong pairs have, another topic. That it learned something is shown by
 # its NSP accuracy, well above one half. The row trained on SOP: above one half at SOP, so order can be read from these

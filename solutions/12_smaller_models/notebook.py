@@ -976,7 +976,8 @@ print(*SeedTable(recorded, arms.METRICS[0]).compared(arms.questions(recorded)), 
 # When would you expect no difference between soft and hard labels?
 
 # %% [markdown] written="12.W2" points=2
-# ### BEGIN SOLUTION A hard label names one class. A soft label also says how sure the teacher is, and which other
+# ### BEGIN SOLUTION
+# A hard label names one class. A soft label also says how sure the teacher is, and which other
 # classes are similar. An ambiguous sentence changes the student less. A wrong guess of the teacher mostly has a low
 # probability, so it does less harm than the same guess as a hard label. The table shows it between "hard labels" and
 # "soft labels": the same teacher, sentences, steps and student; only the kind of label differs. Between "own labels"

@@ -151,3 +151,12 @@ def test_a_marker_that_does_not_fit_is_named(tmp_path, monkeypatch, old, new, sa
     monkeypatch.setattr(build, "folder_of", lambda entry: tmp_path)
     with pytest.raises(CourseError, match=says):
         build.solution_notebook(COURSE, ENTRY)
+
+
+def test_a_mark_with_text_behind_it_is_refused(tmp_path, monkeypatch):
+    """What stands behind the mark would be left out of the model answer."""
+    source = (folder_of(ENTRY) / "notebook.py").read_text()
+    (tmp_path / "notebook.py").write_text(source.replace("### BEGIN SOLUTION\n", "### BEGIN SOLUTION x = 1\n", 1))
+    monkeypatch.setattr(build, "folder_of", lambda entry: tmp_path)
+    with pytest.raises(CourseError, match="the mark of `### BEGIN SOLUTION x = 1` needs its own line"):
+        build.solution_notebook(COURSE, ENTRY)
