@@ -418,7 +418,7 @@ def load(path: Path = FOLDER / "course.toml", tree: Path | None = None, database
             f"  {_key(error['loc'], stated)}: {_told(error['loc'], error['type'], error['msg'])}"
             for error in bad.errors()
         )
-        raise CourseError(f"{wrong} is not a course:\n" + "\n".join(lines)) from None
+        raise CourseError(f"{wrong} has a mistake:\n" + "\n".join(lines)) from None
     for entry in course.notebooks:
         if not folder_of(entry).is_dir():
             known = ", ".join(

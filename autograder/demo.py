@@ -166,7 +166,7 @@ def _table(rows: list[tuple[Record, Made]], remarks: bool = False) -> Table:
     if remarks:
         table.add_column("remarks", overflow="fold")
     for record, made in rows:
-        said = record.reason or " ".join(record.remarks)
+        said = record.reason or "; ".join(dict.fromkeys(record.remarks))
         table.add_row(
             *(made.student, *([record.notebook] if remarks else []), made.content),
             *(_said(_result(record)), _said(made.score)),

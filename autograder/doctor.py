@@ -92,7 +92,7 @@ def examine(load: Callable[[], Course]) -> list[Finding]:
 
 
 def examine_other(folder: Path) -> list[Finding]:
-    """The same for a course of stock nbgrader in `folder`: the machine, and what would cost marks there."""
+    """The same for a stock nbgrader course in `folder`: the machine, and what would cost marks there."""
     from autograder.any_course import check, directory
 
     findings = [python(), versions(), environment(), user_namespaces(), bubblewrap(), system_calls(), sandbox()]

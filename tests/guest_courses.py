@@ -1,4 +1,4 @@
-"""Small courses of stock nbgrader, and what was made of them."""
+"""Small stock nbgrader courses, and what was made of them."""
 
 import nbformat
 from nbformat.v4 import new_code_cell, new_notebook

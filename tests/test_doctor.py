@@ -285,9 +285,9 @@ def test_no_filter_of_system_calls(monkeypatch):
 
 
 def test_a_course_that_cannot_be_read():
-    found = doctor.examine(raising(CourseError("course.toml is not a course:\n  title: Field required")))
+    found = doctor.examine(raising(CourseError("course.toml has a mistake:\n  title: Field required")))
     (told,) = [one for one in found if one.what == "course.toml"]
-    is_told(told, "course.toml", "not a course:   title: Field required", "as the message says", stops=True)
+    is_told(told, "course.toml", "has a mistake:   title: Field required", "as the message says", stops=True)
     assert not doctor.can_grade(found) and found[-1].what == "browser"
 
 

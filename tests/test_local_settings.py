@@ -108,7 +108,7 @@ def test_a_mistake_in_own_settings_names_the_file_and_the_key(own, text, told):
 def test_a_mistake_in_the_course_file_is_not_blamed_on_own_settings(own, tmp_path):
     stated = (tmp_path / "course.toml").read_text()
     (tmp_path / "course.toml").write_text(stated.replace("cell_seconds = 30", "cell_seconds = 0"))
-    with pytest.raises(CourseError, match=r"course\.toml is not a course:\n  limits.cell_seconds"):
+    with pytest.raises(CourseError, match=r"course\.toml has a mistake:\n  limits.cell_seconds"):
         own("[limits]\nmemory_mb = 2048")
 
 

@@ -1,4 +1,4 @@
-"""What would cost marks in a course of stock nbgrader, found by reading it: nothing of it runs."""
+"""What would cost marks in a stock nbgrader course, found by reading it: nothing of it runs."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""Whether a directory is a course of stock nbgrader. Imports nothing heavy: every command asks."""
+"""Whether a directory is a stock nbgrader course. Imports nothing heavy: every command asks."""
 
 import os
 import tomllib
@@ -8,7 +8,7 @@ OURS = "autograder.gradebook.stock"  # named by the configuration of our own cou
 
 
 def is_course(folder: Path) -> bool:
-    """Whether `folder` is a course of stock nbgrader, and neither one of ours nor the tree of one."""
+    """Whether `folder` is a stock nbgrader course, and neither one of ours nor the tree of one."""
     try:
         settings = folder / "nbgrader_config.py"
         if settings.is_file():
@@ -19,7 +19,7 @@ def is_course(folder: Path) -> bool:
 
 
 def here() -> Path | None:
-    """The course of stock nbgrader in which the command was given; None if it was given elsewhere."""
+    """The stock nbgrader course in which the command was given; None if it was given elsewhere."""
     try:
         folder = Path.cwd()
     except OSError:  # it was removed

@@ -18,7 +18,7 @@ def build(
     Run it after every change in solutions/, utils/checks/ or course.toml.
     """
     from autograder.author import answers, overview
-    from autograder.author.build import build_notebooks
+    from autograder.author.build import build_notebooks, notebook_path
     from autograder.gradebook import course_tree
 
     course = context.load()
@@ -35,4 +35,7 @@ def build(
         context.console.print(f"{len(course.notebooks)} notebooks are up to date")
         return
     wrote = f"wrote {', '.join(stale)}" if stale else "the notebooks were up to date"
+    if course.local:
+        folder = notebook_path(course.notebooks[0], local=True).parent
+        wrote += f", in {folder.name}/, since {course.local.name} has settings of your own"
     context.console.print(f"{wrote}; the course tree is {course.tree}", soft_wrap=True)

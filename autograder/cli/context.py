@@ -42,7 +42,7 @@ class Interrupted(Exception):
     """A command was interrupted that keeps nothing; the message says what that means."""
 
 
-# What a course of stock nbgrader has in the place of a command; `status`, `doctor` and `nbgrader` work on it.
+# What a stock nbgrader course has in the place of a command; `status`, `doctor` and `nbgrader` work on it.
 INSTEAD = {
     "build": "`nbgrader generate_assignment` makes what students get",
     "release": "`nbgrader generate_assignment` makes what students get",
@@ -60,7 +60,7 @@ INSTEAD = {
 
 
 def other_course() -> Path | None:
-    """The directory of a course of stock nbgrader, if the command was given in one and states no tree."""
+    """The directory of a stock nbgrader course, if the command was given in one and states no tree."""
     return None if "tree" in chosen else place.here()
 
 
@@ -68,11 +68,11 @@ def load() -> Course:
     """The course, in the tree that was chosen.
 
     Raises:
-        CourseError: the command was given in a course of stock nbgrader; the message says what to use there.
+        CourseError: the command was given in a stock nbgrader course; the message says what to use there.
     """
     if other := other_course():
         instead = INSTEAD.get(command, "`autograder nbgrader` grades it")
-        raise CourseError(f"{other} is a course of stock nbgrader, on which {command} does not work: {instead}")
+        raise CourseError(f"{other} is a stock nbgrader course, on which {command} does not work: {instead}")
     return courses.load(**chosen)
 
 

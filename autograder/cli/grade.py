@@ -53,8 +53,11 @@ def grade(
         records = grade_as_json(course, entries, student, options)
     else:
         previews: list[list[tuple[Record, Record]]] = []
-        records = grading.grade(course, entries, student, options, meanwhile=import_report, on_preview=previews.append)
+        new: list[Record] = []
+        records = grading.grade(course, entries, student, options, new.append, import_report, previews.append)
         print_graded(course, entries, records, previews)
+        if records and not new:
+            context.console.print("No verdict is new: all of these submissions were graded before.")
     if any(record.status != GRADED for record in records):
         raise typer.Exit(1)
 

@@ -29,7 +29,7 @@ def nbgrader(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Grade an existing course of stock nbgrader, its tests in the cells, in sandboxes. Not the course in course.toml.
+    """Grade an existing stock nbgrader course, its tests in the cells, in sandboxes. Not the course in course.toml.
 
     Its configuration, gradebook and folders are used as nbgrader does; only the cells run elsewhere. Grades what is new
     or changed; interrupt it at any time and give the same command again. Ends with status 1 if something could not

@@ -33,7 +33,10 @@ def release(
         raise CourseError("say where to: --to DIR for the student repository, --wheel DIR for a hub's package")
     if to is not None:
         files = releasing.release(course, to)
-        context.console.print(f"{len(files)} files in {to}: push them to {course.student_repository}", soft_wrap=True)
+        change = "" if course.local else "; your own address is `student_repository` in course.local.toml"
+        context.console.print(
+            f"{len(files)} files in {to}: push them to {course.student_repository}{change}", soft_wrap=True
+        )
     if wheel is not None:
         made = releasing.wheel(course, wheel)
         context.console.print(

@@ -112,7 +112,7 @@ def print_advice(course: Course, statuses: dict) -> None:
 
 
 def of_other_course(folder: Path, assignments: list[str] | None, json: bool) -> None:
-    """The same of a course of stock nbgrader."""
+    """The same of a stock nbgrader course."""
     import json as encoder
 
     from autograder.any_course import directory

@@ -540,7 +540,10 @@ class DownloadReader:
                 else:
                     yield from self._download_zip(archive, both, when, called=stem)
         except UNREADABLE:
-            self._refuse(called, "cannot be read as a zip: it is damaged, or none")
+            self._refuse(
+                f"{stem}.zip" if stem and not own else called,
+                "cannot be read as a zip: it is damaged or not a zip; download it again, or ask for it again",
+            )
 
     def _download_zip(
         self,

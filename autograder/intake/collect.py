@@ -55,7 +55,7 @@ def require_hand_ins(course: Course, source: Path) -> None:
         CourseError: it is missing, or holds the course itself: solutions and releases would be a student's submissions.
     """
     if not source.exists():
-        raise CourseError(f"{source} does not exist")
+        raise CourseError(f"{source} does not exist: give the path of a download, a zip or a folder")
     if exchange.is_exchange(course, source):
         raise CourseError(
             f"{source} is in an exchange of nbgrader, whose folders name students in a way of their own: use "
@@ -278,7 +278,7 @@ class _Taking:
                 f"`autograder remove {student} {entry.number} --latest --yes` goes back to the other. If one is "
                 f"another student's, put each into a folder {own}, and collect again"
             )
-        if unlike := reading.why_no_notebook(file.text):
+        if unlike := reading.why_no_notebook(file.text) or reading.why_not_whole(file.text):
             self.result.notes.append(
                 f"{path}: {unlike} ({len(file.text)} bytes); if it is the latest of {student} it counts, and "
                 f"`autograder remove {student} {entry.number} --latest --yes` goes back to the one before, if any"

@@ -77,7 +77,7 @@ class Owners:
         if row and (row.times == "none" or (row.times == "differing" and download not in self.differing)):
             marks = any("late" in pattern.groupindex for pattern in (*row.files, *row.folders))
             self.notes.append(
-                f"this download of {row.name} does not say when files were handed in: nobody is late by it"
+                f"this download of {row.name} does not say when files were handed in, so nobody is counted as late"
                 + (
                     f"; `autograder status` lists those whom {row.name} marks LATE, for you to decide. `--times` takes "
                     f"a table of times. {row.name} may have a late policy of its own, which takes points off as well: "

@@ -203,6 +203,12 @@ def why_no_notebook(text: bytes) -> str:
     return f"it is {kind}, not a notebook: the .ipynb file is needed" if kind else "it is not a notebook"
 
 
+def why_not_whole(text: bytes) -> str:
+    """Says that a notebook breaks off, as an upload does; "" if it ends as a notebook must. Nothing is parsed."""
+    ends = text[-1000:].rstrip(b" \t\r\n").endswith(b"}")
+    return "" if ends else "it breaks off before its end: the whole .ipynb file is needed"
+
+
 def equals_release(text: bytes, release: str) -> bool:
     """Whether a notebook holds nothing but what was released, besides a name in STUDENT or KEY."""
     try:

@@ -91,7 +91,7 @@ def read_times(course: Course, path: Path) -> Times:
         CourseError: it is missing or is not such a table; the message names the line.
     """
     if not path.exists():
-        raise CourseError(f"{path} does not exist")
+        raise CourseError(f"{path} does not exist: `--times` takes the path of a CSV file")
     for column in WHEN:
         try:
             rows = roster.rows(path, (column, *WHO, "notebook"))

@@ -23,9 +23,9 @@
 # Work from top to bottom. Each exercise is checked on the spot and stands on its own: if you get stuck, continue with
 # the next one and come back later. Grading asks a little more than the check that you see: other sizes and numbers, and
 # the edge cases that the text and the docstrings mention. Tensors that your code makes belong on the device of those
-# that it is given, so that it runs on a GPU too. Your code never changes its arguments. Its results are new objects:
-# writing into one changes no later result. A call leaves the session as it was: torch's default dtype, the recording of
-# gradients and, unless the exercise draws from them, the global random generators.
+# that it is given, so that it runs on a GPU too. Your code must never change its arguments. Its results must be new
+# objects: writing into one changes no later result. A call must not change torch's default dtype, whether gradients are
+# recorded or, unless the exercise draws from them, the global random generators.
 #
 # Functions of libraries that do all the work of an exercise are not allowed in it. The exercise names them; models of
 # libraries such as `transformers` are never allowed.
@@ -1156,8 +1156,8 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# The loss is just as low on sentences that the model has never seen, so it did not memorise them. Look at where the
-# bright cells are.
+# The loss is just as low on sentences that the model has never seen, so it has not simply memorised the training
+# sentences. Look at where the bright cells are.
 #
 # **Question 1.W1** (2 points). In four to eight sentences: why does a language model need the mask
 # in training? What did the model without it learn, and what in your curves, maps and

@@ -21,10 +21,10 @@
 #
 # Each exercise is checked on the spot and stands on its own: if you get stuck, continue with the next one and come back
 # later. In grading, private checks ask the same with other sizes, positions, dtypes and modules, and try the limits
-# that a docstring names. Your code never changes its arguments, and its results are new objects: writing into one
-# changes no later result. A call leaves the session as it was: torch's default dtype, the recording of gradients and,
-# unless the exercise draws from them, the global random generators. The exercises take about an hour and three quarters
-# and need no GPU, but answers must run on one: a tensor that you make beside an input belongs on the input's device.
+# that a docstring names. Your code must never change its arguments, and its results must be new objects: writing into
+# one changes no later result. A call must not change torch's default dtype, whether gradients are recorded or, unless
+# the exercise draws from them, the global random generators. The exercises take about an hour and three quarters and
+# need no GPU, but answers must run on one: a tensor that you make beside an input belongs on the input's device.
 
 # %% tags=["setup"]
 

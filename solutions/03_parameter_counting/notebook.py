@@ -24,9 +24,9 @@
 # other cells you may test yourself with both. Every count is a whole number: an int, or a tensor or a NumPy number that
 # holds one, and never a float. Each exercise stands on its own, and most are one line. In grading, private checks ask
 # for other sizes, down to 1, and for the limits that a docstring names. Your functions never change their arguments,
-# and their results are new objects, even where nothing is left to compute. A call leaves the session as it was: torch's
-# default dtype, the recording of gradients and, unless the exercise draws from them, the global random generators.
-# Together the exercises take about three hours and need no GPU; the measurements at the end take a minute.
+# and their results are new objects, even where nothing is left to compute. A call must not change torch's default
+# dtype, whether gradients are recorded or, unless the exercise draws from them, the global random generators. Together
+# the exercises take about three hours and need no GPU; the measurements at the end take a minute.
 
 # %% tags=["setup"] needs="adapters"
 
@@ -1150,7 +1150,7 @@ plots.bars(
 # %% [markdown]
 # The lab's language model is two tables with a thin Transformer between them; swap its head and one table is gone. With
 # a small vocabulary the same layers are nearly everything. BERT is mostly layers, and a deeper BERT even more so.
-# ALBERT looks like BERT here, but it has a ninth of its parameters, because its layers share one set.
+# ALBERT looks like BERT here but has only a ninth of BERT's parameters, because its layers share one set.
 
 # %% tags=["experiment"]
 device = profiles.device()
@@ -1207,9 +1207,9 @@ plots.curves(
 )
 
 # %% [markdown]
-# The estimate leaves out what enters no product: the inputs of the norms, the results of the softmax. Where the
-# attention weights are stored, its shape is right. The fused attention never stores them: it computes them again, and
-# its line is straight.
+# The estimate leaves out everything that is not an operand of a matrix product: the inputs of the norms, the results of
+# the softmax. Where the attention weights are stored, its shape is right. The fused attention never stores them: it
+# computes them again, and its line is straight.
 #
 # You can do that with whole layers. Keep only the input of each layer, and let the backward pass compute the layer
 # again (`torch.utils.checkpoint`). Then $L$ layers keep $4BTLD$ bytes until the backward pass, and that pass holds the

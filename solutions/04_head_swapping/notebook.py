@@ -22,8 +22,8 @@
 #
 # Each exercise is checked on the spot and stands on its own. They take about two and a half hours and need no GPU;
 # the experiment takes seconds on a CPU. Grading asks more than the checks here: other sizes, seeds and edge cases that
-# the docstrings name. Your code never changes its arguments, unless the exercise says so. A call leaves the session as
-# it was: torch's default dtype, the recording of gradients and, unless the exercise draws from them, the global random
+# the docstrings name. Your code must never change its arguments, unless the exercise says so. A call must not change
+# torch's default dtype, whether gradients are recorded or, unless the exercise draws from them, the global random
 # generators. "The original lab" is the university exercise from which this notebook grew.
 
 # %% tags=["setup"]
@@ -207,6 +207,7 @@ class Model(nn.Module):
 checks.model(Model)
 
 # %%
+# `toys` has tiny modules for trying things out: this base turns tokens into states.
 base = toys.Reader(vocab_size=1000, d_model=16)
 tokens, mask = torch.randint(1000, (2, 5)), torch.ones(2, 5, dtype=torch.bool)
 writer, judge = Model(base, nn.Linear(16, 1000)), Model(base, nn.Linear(16, 2), pool=toys.total)

@@ -23,9 +23,9 @@
 #
 # You should know what a mean, a standard deviation and a confidence interval are. The notebook explains the t interval,
 # the bootstrap and Holm's correction where it uses them. Each exercise is checked on the spot and stands on its own.
-# They take about two and a half hours, without the written questions and the runs, and need no GPU. Your code never
-# changes its arguments. A call leaves the session as it was: torch's default dtype, the recording of gradients and,
-# unless the exercise draws from them, the global random generators.
+# They take about two and a half hours, not counting the written questions and the runs, and need no GPU. Your code must
+# never change its arguments. A call must not change torch's default dtype, whether gradients are recorded or, unless
+# the exercise draws from them, the global random generators.
 
 # %% tags=["setup"] needs="adapters"
 
@@ -304,9 +304,9 @@ alt = "Three schedules: all fall to zero at the last step, two rise from zero fi
 plots.curves(rates, x=steps, xlabel="step", ylabel="learning rate", alt=alt)
 
 # %% [markdown]
-# Half of the steps, for any warm-up: the schedule is two triangles of the same height. BERT's own rate rose for ten
-# thousand steps, to one in ten thousand. Its fine-tuning code left out Adam's bias correction. Without it the first
-# steps are about three times as large, and more runs fail.
+# Half of the steps, for any warm-up: the schedule is two triangles of the same height. BERT's own learning rate rose
+# for ten thousand steps, to `1e-4`. Its fine-tuning code left out Adam's bias correction. Without it the first steps
+# are about three times as large, and more runs fail.
 
 # %% [markdown]
 # ## 5.4 Accuracy, and what it is worth
@@ -980,16 +980,17 @@ picture.mark(f"the {have} runs there are", have)
 # ## Experiment: three starts
 #
 # Random weights; pretrained ones; pretrained ones that first learned MNLI. `COURSE_PROFILE` decides the size: `cpu` is
-# a small pretrained encoder, `gpu` is BERT, and `smoke` a tiny one that was pretrained on made-up words, whose pairs it
-# compares within seconds. Smoke runs show everything that follows, but earn no points.
+# a small pretrained encoder, `gpu` is BERT, and `smoke` is a tiny one pretrained on made-up words; it learns to compare
+# pairs of them within seconds. Smoke runs show everything that follows, but earn no points.
 #
 # <!-- box: size gpu -->
 #
 # <!-- box: packaged encoder -->
 #
 # The runs use your `encode_pair`, `streams`, `schedule` and `make_optimizer` where you have passed their checks in this
-# session, and the course's otherwise. If one of yours gives a different result, even an equally valid one such as other
-# random numbers, the run uses the course's function instead: the grader must be able to repeat a run without your code.
+# session, and the course's otherwise. If one of your functions gives a different result, even one that is just as good
+# (with different random numbers, say), the runs use the course's version: the grader must be able to repeat a run
+# without your code.
 
 # %% tags=["experiment"]
 experiments = rte.experiments("05_seed_variance")
@@ -1126,9 +1127,9 @@ print("second sentence alone, and the majority class (Gururangan et al. 2018, ta
 # On RTE neither sentence is shown to be better than the majority class. On SICK the second one is ahead of it with each
 # of five seeds, by two points; that this would hold for other pairs is not shown. In SNLI and MNLI people were asked to
 # write a second sentence for each label, and a model that reads only these is far above the majority. So nothing here
-# shows that "pretrained" owes its accuracy on RTE to such clues. Three things limit that. The interval allows for clues
-# that are worth a few points. Rate and epochs are those of "pretrained" on RTE: for one sentence, none were searched.
-# And the third start, which may know such clues from MNLI, was not tried with one sentence.
+# shows that "pretrained" owes its accuracy on RTE to such clues. Three things limit that. The interval does not rule
+# out clues that are worth a few points. Rate and epochs are those of "pretrained" on RTE: for one sentence, none were
+# searched. And the third start, which may know such clues from MNLI, was not tried with one sentence.
 #
 # **The same sentence twice.** Some first sentences of RTE's validation pairs are first sentences of training pairs
 # too. Does that help?

@@ -23,9 +23,9 @@
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # numbers, dtypes and models. Your functions return new objects, and change their arguments only where the exercise asks
-# for it. A call leaves the session as it was: torch's default dtype, the recording of gradients and, unless the
-# exercise draws from them, the global random generators. The exercises take about two hours, without the written
-# questions and the runs, and need no GPU.
+# for it. A call must not change torch's default dtype, whether gradients are recorded or, unless the exercise draws
+# from them, the global random generators. The exercises take about two hours, not counting the written questions and
+# the runs, and need no GPU.
 
 # %% tags=["setup"] needs="adapters"
 
@@ -197,7 +197,7 @@ def train_only(model, parts):
     is in the model.
 
     Returns:
-        a list of the parameters that learn, each once: what an optimizer wants.
+        a list of the parameters that learn, each once: what an optimizer expects.
 
     Raises:
         ValueError: a part has a parameter that the model does not have. It would never be used.
@@ -614,8 +614,8 @@ plots.tables(
 # with the course. Each of these adapters was trained on the pairs of its task that the authors had, of MNLI a
 # twentieth; of four rates and two lengths of training, the best by the accuracy on the task's own validation pairs was
 # kept. The QNLI pairs are not those of GLUE: the course made them in the same way, of a question and a sentence from
-# SQuAD. `smoke` takes a tiny encoder that was pretrained on made-up words, whose pairs it compares within seconds, and
-# trains the adapters first. Smoke runs show everything that follows, but earn no points.
+# SQuAD. `smoke` trains the adapters first, on a tiny encoder pretrained on made-up words; it learns to compare pairs of
+# them within seconds. Smoke runs show everything that follows, but earn no points.
 #
 # <!-- box: size gpu -->
 #

@@ -21,11 +21,10 @@
 # trained with your functions fill in blanks, and you measure what each part of the design contributes.
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
-# numbers, texts and models. Your functions return new objects and do not change their arguments. A call leaves the
-# session as it was: torch's default dtype, the recording of gradients and, unless the exercise draws from them, the
-# global random generators. The exercises take about two and a half hours, without the written questions and the runs,
-# and need no GPU. "The paper" is always Devlin et al. (2019), BERT: Bidirectional Encoder Representations from
-# Transformers.
+# numbers, texts and models. Your functions return new objects and do not change their arguments. A call must not change
+# torch's default dtype, whether gradients are recorded or, unless the exercise draws from them, the global random
+# generators. The exercises take about two and a half hours, not counting the written questions and the runs, and need
+# no GPU. "The paper" is always Devlin et al. (2019), BERT: Bidirectional Encoder Representations from Transformers.
 
 # %% tags=["setup"]
 
@@ -553,7 +552,7 @@ for a, b, label in nsp_pairs(documents, 6, random.Random(3)):
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `F.cross_entropy` takes `ignore_index` and `reduction="sum"`. It wants the classes last of two dimensions:
+# `F.cross_entropy` takes `ignore_index` and `reduction="sum"`. It expects two dimensions, with the classes last:
 # `logits.flatten(0, -2)`.
 # </details>
 #
@@ -955,8 +954,9 @@ plots.bars(rows, labels=["one step"], xlabel="BERT's pretraining", ylabel="token
 # <!-- box: packaged encoder -->
 #
 # The runs use your `mask_tokens`, `masked_nll` and `MLMHead` if you have passed their checks in this session; otherwise
-# they use the course's. If one of yours gives a different result from the course's, even an equally good one such as
-# other random numbers, the run uses the course's. The grader must be able to repeat a run without your code.
+# they use the course's. If one of your functions gives a different result, even one that is just as good (with
+# different random numbers, say), the runs use the course's version. The grader must be able to repeat a run without
+# your code.
 
 # %% tags=["experiment"]
 experiments = pretraining.experiments("07_bert_pretraining")
@@ -992,7 +992,7 @@ across(rows, pretraining.METRICS)
 #
 # The loss at a visible token has two sides. A model that **copies** what it sees is sure where the token was kept, and
 # wrong where it was replaced by a random one. So its loss at random tokens is far above its loss at kept ones. A model
-# that doubts what it sees has a smaller gap. Let the table say which row copies most, in the mean over its seeds.
+# that doubts what it sees has a smaller gap. Let the table tell you which row copies most, averaged over its seeds.
 #
 # **Exercise 7.10** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `copier`.

@@ -21,10 +21,10 @@
 # span ends, what was averaged. Here you write that part, and the checks try the cases that break each function.
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other
-# lengths, numbers, texts and encoders. Your functions return new objects and do not change their arguments. A call
-# leaves the session as it was: torch's default dtype, the recording of gradients and, unless the exercise draws from
-# them, the global random generators. The exercises take about three hours, without the written questions, and need no
-# GPU. "The paper" is always Devlin et al. (2019), BERT.
+# lengths, numbers, texts and encoders. Your functions return new objects and do not change their arguments. A call must
+# not change torch's default dtype, whether gradients are recorded or, unless the exercise draws from them, the global
+# random generators. The exercises take about three hours, not counting the written questions, and need no GPU. "The
+# paper" is always Devlin et al. (2019), BERT.
 #
 # Tokens and words are always numbered from 0. A span is (first, last), and **both belong to it**.
 
@@ -81,7 +81,7 @@ student.sign(STUDENT, KEY)
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `list.pop()` drops the last item, `torch.nn.utils.rnn.pad_sequence` pads, but a list comprehension does too.
+# `list.pop()` drops the last item and `torch.nn.utils.rnn.pad_sequence` pads; a list comprehension will do as well.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -201,8 +201,8 @@ block_diagrams.show("bert")
 # easily missed: a word can have **no** piece at all, because it is an invisible character or was cut off. So look words
 # up by number; never count them.
 #
-# **Predict first.** There are three words, and the second is invisible. What happens to the third one's label if you
-# count?
+# **Predict first.** There are three words, and the second is invisible. What happens to the third word's label if you
+# count words instead of using their numbers?
 #
 # **Exercise 8.2** (2 points, about 15 minutes, medium). Write `align_labels` and `word_predictions`.
 #
@@ -1005,8 +1005,8 @@ plots.curves(moved, x=range(31), xlabel="pads", ylabel="distance to the same wit
 # <!-- box: packaged encoder -->
 #
 # The runs use your `align_labels`, `word_predictions`, `entities`, `layer_features` and `BiLSTMTagger` if you have
-# passed their checks in this session; otherwise they use the course's. If one of yours gives a different result from
-# the course's, the run uses the course's: the grader must be able to repeat a run without your code.
+# passed their checks in this session; otherwise they use the course's. If one of your functions gives a different
+# result, the runs use the course's version: the grader must be able to repeat a run without your code.
 
 # %% tags=["experiment"]
 experiments = tagging.experiments("08_bert_heads")
@@ -1321,9 +1321,9 @@ for unseen in (False, True):
 # In the size `cpu` this was measured with three seeds (`data/README.md`). Between 30 and 64% of the answers were
 # exactly right in known wordings, and 28 to 52% in new ones. The sizes were chosen with one of these seeds, 1, which is
 # the best of the three and the one that you train. In one run of this whole notebook it gave less in new wordings than
-# any of the three did. The encoder must discover that it has to look up the question's name on the page. Perhaps such a
-# short training does not always achieve that: try another seed. The best sentence is hardly ever the answer, and holds
-# a part of it in one of six questions or fewer.
+# any of the three did. The encoder must discover that it has to look up the question's name on the page. Perhaps
+# training this short does not always achieve that: try another seed. The best sentence is hardly ever the answer, and
+# holds a part of it in one of six questions or fewer.
 #
 # It answers best if you ask as its training did: what type a parameter has, or what it is for. It rarely answers
 # questions that only describe a parameter, if their wording is new. And it also answers questions that it was never

@@ -21,8 +21,8 @@
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # numbers, models and orders of calls. Your functions return new objects and change their arguments only where the text
-# asks for it. A call leaves the session as it was: torch's default dtype, the recording of gradients and, unless the
-# exercise draws from them, the global random generators. The exercises take about three hours, without the written
+# asks for it. A call must not change torch's default dtype, whether gradients are recorded or, unless the exercise
+# draws from them, the global random generators. The exercises take about three hours, not counting the written
 # questions, and need no GPU.
 
 # %% tags=["setup"] needs="adapters"
@@ -1011,8 +1011,9 @@ for library, (sentence,) in trainer.sentences(experiments["in sequence"]).items(
 
 # %% [markdown]
 # The runs use your `Replay`, `remember`, `fisher`, `ewc` and `l2_sp` if you have passed their checks in this session;
-# otherwise they use the course's. If one of yours gives a different result from the course's, even an equally good one
-# such as a sum in another order, the run uses the course's. The grader must be able to repeat a run without your code.
+# otherwise they use the course's. If one of your functions gives a different result, even one that is just as good (a
+# sum taken in another order, say), the runs use the course's version. The grader must be able to repeat a run without
+# your code.
 
 # %% [markdown]
 # ## All runs
@@ -1220,7 +1221,7 @@ print(*SeedTable(one_head, phases.METRICS[0]).compared(phases.ONE_HEAD_PAIRS), s
 # **Question 9.W1** (2 points). Read your own table and matrices (in the profile `smoke`: the recorded ones, if there
 # are any). For training in sequence there are three numbers: one head, own heads, fitted again. What does each of them
 # tell you about forgetting, and with which row must you compare it? Which remedies help with which part, what do they
-# cost, and which of these differences are shown?
+# cost, and which of these differences do the intervals support?
 
 # %% [markdown] written="9.W1" points=2
 # ### BEGIN SOLUTION

@@ -23,9 +23,9 @@
 # You should know attention and the causal mask (notebook 01) and the sinusoidal table (notebook 02). Each exercise is
 # checked on the spot. In grading, private checks ask the same with other sizes, larger than those here, other numbers
 # and orders of calls. Your functions return new objects, and change their arguments only where the text asks for it. A
-# call leaves the session as it was: torch's default dtype, the recording of gradients and, unless the exercise draws
-# from them, the global random generators. The exercises take about three hours, without the written questions. They
-# need no GPU, but answers must run on one: create tensors on the device of your arguments.
+# call must not change torch's default dtype, whether gradients are recorded or, unless the exercise draws from them,
+# the global random generators. The exercises take about three hours, not counting the written questions. They need no
+# GPU, but answers must run on one: create tensors on the device of your arguments.
 
 # %% tags=["setup"]
 
@@ -907,8 +907,9 @@ results = results_folder(say=True)
 
 # %% [markdown]
 # The runs use your `RelativeAttention` and `SegmentModel` if you have passed their checks in this session; otherwise
-# they use the course's. If one of yours gives a different result from the course's, even an equally good one such as a
-# product in another order, the runs use the course's. The grader must be able to repeat a run without your code.
+# they use the course's. If one of your functions gives a different result, even one that is just as good (a product
+# taken in another order, say), the runs use the course's version. The grader must be able to repeat a run without your
+# code.
 
 # %% [markdown]
 # ## All runs
@@ -917,8 +918,8 @@ results = results_folder(say=True)
 # computed from it: the loss at all places, in the first eighth, and in the second half. An edited or copied file is
 # refused, and so is a seed that is not yours.
 #
-# **Predict first.** From which place on does each arm with a period know the next token? Your `reach` says from which
-# place on it **could** know. And where in a segment of source text does a memory help most?
+# **Predict first.** From which position onwards does each arm with a period know the next token? Your `reach` says from
+# which position onwards it **could** know. And where in a segment of source text does a memory help most?
 #
 # The runs take minutes. Interrupt them whenever you like: finished seeds are kept.
 

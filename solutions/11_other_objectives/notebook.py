@@ -23,9 +23,9 @@
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # larger than those here, other numbers and orders of calls. Your functions return new objects, and change their
-# arguments only where the text asks for it. A call leaves the session as it was: torch's default dtype, the recording
-# of gradients and, unless the exercise draws from them, the global random generators. The exercises take about two and
-# a half hours, without the written questions and the runs. They need no GPU, but answers must run on one: create
+# arguments only where the text asks for it. A call must not change torch's default dtype, whether gradients are
+# recorded or, unless the exercise draws from them, the global random generators. The exercises take about two and a
+# half hours, not counting the written questions and the runs. They need no GPU, but answers must run on one: create
 # tensors on the device of your arguments.
 
 # %% tags=["setup"]
@@ -265,7 +265,7 @@ plots.heatmaps(panels, limits=(0, 24), xlabel="place", ylabel="row", alt=alt)
 # RoBERTa $0.98$ with its large batches (section 3.1).
 #
 # **Predict first.** One gradient is a hundred times too large. Are the steps after it larger or smaller than usual, and
-# for how long, with either $\beta_2$?
+# for how long, with each of the two $\beta_2$?
 #
 # **Exercise 11.3** (2 points, about 15 minutes, easy). Write `adam`, without an optimizer.
 #
@@ -712,7 +712,7 @@ plots.heatmaps(panels, alt=alt)
 # <details><summary>Hint 3: pseudocode</summary>
 #
 # refuse other tasks, and "nsp" without a second document; for each document, each pair of neighbours: draw the label;
-# if it is 1, swap the two, or draw b from all sentences of the other documents.
+# if it is 1, swap the two (SOP) or draw b from all sentences of the other documents (NSP).
 # </details>
 
 
@@ -818,9 +818,9 @@ results = results_folder(say=True)
 
 # %% [markdown]
 # The runs use your `masked_places`, `tlm_batch`, `allowed` and `pair_task` if you have passed their checks in this
-# session; otherwise they use the course's. If one of yours gives a different result from the course's, even an equally
-# good one such as other random numbers, the run uses the course's. The grader must be able to repeat a run without your
-# code.
+# session; otherwise they use the course's. If one of your functions gives a different result, even one that is just as
+# good (with different random numbers, say), the runs use the course's version. The grader must be able to repeat a run
+# without your code.
 
 # %% [markdown]
 # ## All runs

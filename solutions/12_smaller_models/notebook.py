@@ -22,9 +22,9 @@
 #
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
 # here, other numbers, dtypes, memory layouts and orders of calls. Your functions change their arguments only where the
-# text asks for it. A call leaves the session as it was: torch's default dtype, the recording of gradients and, unless
-# the exercise draws from them, the global random generators. The exercises take about two and a half hours, without the
-# written questions, and need no GPU; but answers must run on one: create tensors on the device of your arguments.
+# text asks for it. A call must not change torch's default dtype, whether gradients are recorded or, unless the exercise
+# draws from them, the global random generators. The exercises take about two and a half hours, not counting the written
+# questions, and need no GPU; but answers must run on one: create tensors on the device of your arguments.
 
 # %% tags=["setup"]
 
@@ -809,8 +809,8 @@ results = results_folder(say=True)
 
 # %% [markdown]
 # The runs use your functions of 12.4 to 12.6 if you have passed their checks in this session; otherwise they use the
-# course's. If one of yours gives a different result from the course's, even an equally good one such as a sum in
-# another order, the runs use the course's. The grader must be able to repeat a run without your code.
+# course's. If one of your functions gives a different result, even one that is just as good (a sum taken in another
+# order, say), the runs use the course's version. The grader must be able to repeat a run without your code.
 
 # %% [markdown]
 # ## All runs
@@ -1019,7 +1019,7 @@ scoreboard(checks)
 #
 # $$m = 2^{b - 1} - 1, \qquad s_i = \max_j |W_{ij}| / m, \qquad c_{ij} = \text{round}(W_{ij} / s_i).$$
 #
-# With 8 bits a file of 32-bit numbers becomes a quarter as large. No weight moves by more than half a scale.
+# With 8 bits, a file of 32-bit numbers shrinks to a quarter of its size. No weight moves by more than half a scale.
 #
 # **Predict first.** One weight of a row is a hundred times as large as each of the others. What is left of the others
 # with 4 bits?

@@ -21,9 +21,9 @@
 #
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
 # here, other numbers, dtypes, memory layouts and orders of calls. Your functions never change their arguments. A call
-# leaves the session as it was: torch's default dtype, the recording of gradients and, unless the exercise draws from
-# them, the global random generators. The exercises take about three hours, without the written questions, and need no
-# GPU; but answers must run on one, and in double precision: create tensors on the device and with the dtype of your
+# must not change torch's default dtype, whether gradients are recorded or, unless the exercise draws from them, the
+# global random generators. The exercises take about three hours, not counting the written questions, and need no GPU;
+# but answers must run on one, and in double precision: create tensors on the device and with the dtype of your
 # arguments.
 
 # %% tags=["setup"]
@@ -790,8 +790,8 @@ results = results_folder(say=True)
 
 # %% [markdown]
 # The runs use your functions of 13.3, 13.6 and 13.8 if you have passed their checks in this session; otherwise they use
-# the course's. If one of yours gives a different result from the course's, even an equally good one such as a sum in
-# another order, the runs use the course's. The grader must be able to repeat a run without your code.
+# the course's. If one of your functions gives a different result, even one that is just as good (a sum taken in another
+# order, say), the runs use the course's version. The grader must be able to repeat a run without your code.
 
 # %% [markdown]
 # ## All runs

@@ -22,9 +22,9 @@
 #
 # Each exercise is checked on the spot and stands on its own: if you get stuck, continue with the next one and come back
 # later. In grading, private checks ask the same with other sizes, larger than those here, other numbers, dtypes, memory
-# layouts and orders of calls. Your functions never change their arguments. A call leaves the session as it was: torch's
-# default dtype, the recording of gradients and, unless the exercise draws from them, the global random generators. The
-# exercises take about three hours, without the written questions. They need no GPU, but answers must run on one.
+# layouts and orders of calls. Your functions never change their arguments. A call must not change torch's default
+# dtype, whether gradients are recorded or, unless the exercise draws from them, the global random generators. The
+# exercises take about three hours, not counting the written questions. They need no GPU, but answers must run on one.
 
 # %% tags=["setup"]
 

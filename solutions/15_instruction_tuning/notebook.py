@@ -728,7 +728,7 @@ for k in (1, 5, 10):
 # | French | `What is Austria in French?` | `[Autriche]` |
 #
 # The French names are those of CLDR. No question of the test, and no place name in it, is used for training. The model
-# is tested **before** any tuning, after LoRA at queries and values, and after tuning all weights. Both are tuned for
+# is tested **before** any tuning, after LoRA on queries and values, and after tuning all weights. Both are tuned for
 # equally many steps, with dialogues packed as in 15.5. Each has the best of five learning rates on instructions that
 # are held out from training (`data/README.md`). A rise of the loss on Python's documentation shows that the model
 # forgets.

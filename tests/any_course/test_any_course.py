@@ -606,7 +606,7 @@ def test_the_command_says_that_tests_in_cells_can_be_fooled(lone, monkeypatch):
     cli.app(["nbgrader", "one"], standalone_mode=False)
     assert "1 of 2" in printed.getvalue() and "can still fool them" in printed.getvalue()
     page = course.ROOT / "docs/any_course.md"
-    assert "docs/any_course.md" in directory.FOOLED and "# A course of stock nbgrader" in page.read_text()
+    assert "docs/any_course.md" in directory.FOOLED and "# A stock nbgrader course" in page.read_text()
     with pytest.raises(CourseError, match="no assignment two; it holds one"):
         cli.app(["nbgrader", "two"], standalone_mode=False)
     with pytest.raises(CourseError, match="there is no gradebook"):

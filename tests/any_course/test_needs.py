@@ -1,4 +1,4 @@
-"""What a course of stock nbgrader needs of this machine: `[nbgrader]` in its course.toml, and `--check`."""
+"""What a stock nbgrader course needs of this machine: `[nbgrader]` in its course.toml, and `--check`."""
 
 import importlib.util
 import io
@@ -367,7 +367,7 @@ def test_commands_in_such_a_directory_speak_of_that_course(lone, monkeypatch):
         (["grade"], "`autograder nbgrader` grades it"),
         (["collect", "x"], "nbgrader zip_collect"),
     ):
-        with pytest.raises(CourseError, match="is a course of stock nbgrader, on which") as told:
+        with pytest.raises(CourseError, match="is a stock nbgrader course, on which") as told:
             cli.app(command, standalone_mode=False)
         assert words in str(told.value), command
     monkeypatch.setattr(doctor, "examine", None)

@@ -35,7 +35,7 @@ GENERATED = ("docs/generated/", "docs/api/")  # by the build of the pages, which
 TESTS = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests").rglob("*")) if path.is_dir()]
 PLACES = ("", "tests", *TESTS, "solutions/02_positional_encoding")  # where a file's name alone is looked for
 NOT_HERE = {"tutorial/", ".course/", ".autograder/", ".demo/", "results/", "docs/_build/"}  # what commands leave
-# In a course tree; Hugging Face's; in a course of stock nbgrader.
+# In a course tree; Hugging Face's; in a stock nbgrader course.
 OTHERS = {"students.csv", "jupyter_server_config.py", "run_glue.py", "nbgrader_config.py", "timestamp.txt"}
 OTHERS |= {"../helpers.py", "../../helpers.py", "../../../helpers.py"}  # of another course
 # An instructor's own, which git ignores, and what `autograder build` makes of it.
@@ -82,7 +82,7 @@ ALL = [(name, line) for name in BY_NAME for line in commands(name)]
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory):
-    """A class of one in a tree of its own, with a download as the pages name it, and a course of stock nbgrader."""
+    """A class of one in a tree of its own, with a download as the pages name it, and a stock nbgrader course."""
     folder = tmp_path_factory.mktemp("docs")
     known = built_tree(folder, 1)
     (entry,) = known.notebooks
@@ -375,7 +375,9 @@ def test_the_exercise_of_the_authors_page_works(tmp_path, monkeypatch):
     entry = course.load().notebook("02")
     defined = dict(vars(nb02_positional_encoding))
     exec((tmp_path / "public.py").read_text(), defined)
+    exec(next(text for text in blocks if text.startswith("FROM_END = Contract(")), defined)
     check, (hidden,) = defined["from_end"], authors_checks.private_checks(entry)["2.8"]
+    swept = authors_checks.swept("2.8", defined["FROM_END"])
     (solution,) = [one for one in build.parts(tmp_path / "notebook.py") if "exercise" in one.metadata]
     cases = [answers.AnswerCase("2.8", "the solution", solution.source), *answers.answer_cases(entry)]
     assert [case.right for case in cases] == [True, *[False] * 5, True, True]
@@ -387,3 +389,5 @@ def test_the_exercise_of_the_authors_page_works(tmp_path, monkeypatch):
         assert case.right or case.is_told(hidden.tells if case.private else verdict.message), case.name
         if case.right or case.private:
             assert bool(hidden.failure(ask)) == case.private, case.name
+        failures = [failure for one in swept if (failure := one.failure(ask))]
+        assert bool(failures) == (not case.right), f"{case.name}: {failures}"

@@ -1,10 +1,13 @@
 """The demonstration's class: every score is the expected one, and all of its results fit together."""
 
+import io
 import re
 from collections import Counter
+from types import SimpleNamespace
 
 import nbformat
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from autograder import cli, course, demo, synthetic
@@ -56,6 +59,15 @@ def test_a_demonstration_says_first_what_it_does_and_when_interrupted_that_nothi
     ended = CliRunner().invoke(cli.app, ["demo"])
     assert "in the place of an earlier demonstration" in " ".join(ended.output.split())
     assert isinstance(ended.exception, cli.context.Interrupted) and "begins anew" in str(ended.exception)
+
+
+def test_remarks_of_a_demonstration_are_told_apart():
+    remarks = ["cell a is twice", "b was deleted", "b was deleted"]
+    record = SimpleNamespace(notebook="01", status=GRADED, score=2.0, reason="", remarks=remarks)
+    made = SimpleNamespace(student="Kit Killer", content="two remarks", score=2.0)
+    out = io.StringIO()
+    Console(file=out, width=150).print(demo._table([(record, made)], remarks=True))
+    assert out.getvalue().split("\n")[1].rstrip().endswith("2  cell a is twice; b was deleted")
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

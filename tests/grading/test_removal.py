@@ -168,7 +168,8 @@ def test_status_says_what_to_do_with_what_waits(known):
 
 
 def test_release_says_at_its_end_what_to_do(known, tmp_path):
-    assert f"push them to {known.student_repository}" in autograder(known, "release", "--to", str(tmp_path / "out"))[0]
+    said = " ".join(autograder(known, "release", "--to", str(tmp_path / "out"))[0].split())
+    assert f"push them to {known.student_repository}; your own address is `student_repository`" in said
 
 
 def test_a_wrong_name_in_the_course_file_says_what_there_is(tmp_path):

@@ -81,7 +81,11 @@ def test_an_upgrade_changes_no_published_verdict_before_it_is_asked(upgraded, mo
     assert page == course_tree.place(upgraded, "feedback", entry, "ada").with_suffix(".html").read_bytes()
     begun = []
     monkeypatch.setattr(grade.GradingRun, "begin", lambda run, some: begun.extend(some))
-    assert f"ada {FIRST} 2 0" in command(upgraded, monkeypatch, "grade", "01") and not begun, "judged twice"
+    again = command(upgraded, monkeypatch, "grade", "01")
+    assert f"ada {FIRST} 2 0" in again and not begun, "judged twice"
+    assert (
+        "No verdict is new" not in shown and "No verdict is new: all of these submissions were graded before." in again
+    )
     monkeypatch.undo()
 
 

@@ -225,6 +225,23 @@ def encrypted(text):
     return bytes(data)
 
 
+def test_what_breaks_off_is_collected_with_a_note(mine, tmp_path, text):
+    """A notebook cut off in its middle, and one that is whole."""
+    for whose, content in (("ada", text[: len(text) // 2]), ("bo", text + b"\n")):
+        (tmp_path / "in" / whose).mkdir(parents=True)
+        (tmp_path / "in" / whose / f"{NAME}.ipynb").write_bytes(content)
+    found = collect.collect(mine, tmp_path / "in")
+    assert len(found.taken) == 2
+    (note,) = [note for note in found.notes if "breaks off before its end" in note]
+    assert note.startswith("ada") and "the whole .ipynb file is needed" in note
+
+
+def test_a_download_that_is_not_a_zip_is_named(mine, tmp_path):
+    (tmp_path / "lab.zip").write_bytes(b"PK\x03\x04 and no more")
+    found = collect.collect(mine, tmp_path / "lab.zip")
+    assert "lab.zip: cannot be read as a zip: it is damaged or not a zip; download it again" in "".join(found.refused)
+
+
 @pytest.mark.parametrize(
     "content, told",
     [

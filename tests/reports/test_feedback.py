@@ -19,6 +19,7 @@ from autograder.course import CourseError
 from autograder.gradebook import course_tree, gradebook_writer, marks
 from autograder.grading.grading_record import load_record, verdict_path
 from autograder.reports import feedback, page
+from utils.grading.check import Outcome
 
 COURSE = course.load()
 
@@ -165,6 +166,8 @@ def test_the_sentences_come_first_and_what_was_done_is_folded(written):
     for one, item in zip(record.verdicts, listed, strict=False):
         words = one.message.replace("`", "") if one.score == 0 else "passed"
         assert words in item.text and f"{one.score:g} of {one.points:g} points" in item.text
+        outcome = "wrong, " if one.outcome in (Outcome.WRONG, Outcome.ERROR) and one.score == 0 else ""
+        assert item.find(class_="mark").text.startswith(outcome or ("passed" if one.score else "0 of")), item.text
     assert not soup("details", open=True) and len(soup("details")) >= len(record.verdicts)
     assert not listed[-1].find_next("ol", class_="exercises") and listed[-1].find_next("details")
     assert not [part for part in listed if part.find("pre") or part.find_previous("details")]
@@ -333,5 +336,5 @@ def test_points_of_checks_and_of_a_person_are_told_apart(fresh):
     keep(fresh, *canned(fresh, "ada"))
     feedback.write_feedback(fresh, list(fresh.notebooks))
     page = " ".join(next(fresh.tree.glob("feedback/ada/*/*.html")).read_text().split())
-    assert "Score: 25 of 27 points" in page
+    assert "Score: 25 of 27 points so far" in page
     assert "Checks: 25 of 25 points, as in your notebook. Written answers: 0 of 2 points so far." in page

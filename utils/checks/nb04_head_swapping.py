@@ -64,7 +64,7 @@ def classification_head(ClassificationHead, lib):
         wanted,
         "the logits are not those of the linear layer.",
         {
-            "probabilities are returned. The loss wants logits.": wanted.softmax(-1),
+            "probabilities are returned. The loss expects logits.": wanted.softmax(-1),
             "log-probabilities are returned. The head should give the logits themselves.": wanted.log_softmax(-1),
             "the logits pass through ReLU: a class could never be argued against.": wanted.relu(),
             "the logits pass through tanh.": wanted.tanh(),

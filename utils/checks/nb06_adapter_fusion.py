@@ -244,7 +244,7 @@ def parameters(sizes: Any) -> None:
 def returned(sizes: Any, wanted: list[int], everything: int) -> None:
     """Fail unless the list that train_only returned has the parameters of these sizes."""
     parameters(sizes)
-    assert sum(sizes) != everything, "all parameters are returned. The optimizer wants those that learn."
+    assert sum(sizes) != everything, "all parameters are returned. The optimizer expects those that learn."
     assert sorted(sizes) == wanted, "the list that is returned does not hold each parameter that learns, once."
 
 
@@ -833,8 +833,8 @@ def typed(logits: Any, state: State, sizes: Sizes, names: list[str], batch: Mapp
             "the token types arrive as the mask, and no types arrive.": other(
                 attention_mask=batch["token_type_ids"], token_type_ids=zeros
             ),
-            "probabilities are returned. The loss wants logits.": right.softmax(-1),
-            "log-probabilities are returned. The loss wants logits.": right.log_softmax(-1),
+            "probabilities are returned. The loss expects logits.": right.softmax(-1),
+            "log-probabilities are returned. The loss expects logits.": right.log_softmax(-1),
         },
     )
 

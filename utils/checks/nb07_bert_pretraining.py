@@ -1604,7 +1604,7 @@ def copies_most(copier: Remote, losses: dict[str, list[list[float]]]) -> None:
         gap,
         mean,
         "the gap",
-        "the row is right, and this is not its gap in the mean over seeds.",
+        "the row is right, and this is not its gap averaged over the seeds.",
         {"the row is right, and its gap has the wrong sign.": -mean},
     )
 

@@ -8,7 +8,8 @@ shown if
 
 - the crossed interval leaves 0 out: seeds *and* examples are drawn again, both with replacement (Owen 2007, "The
   pigeonhole bootstrap"), so it answers for both at once;
-- and so does the t interval over seeds: the bootstrap of five runs alone is too short (notebook 05 measures it);
+- and so does the t interval over seeds: a bootstrap interval from only five runs is too narrow (notebook 05 measures
+  it);
 - still, when Holm's correction (1979) has paid for all comparisons that are made together.
 
 Of runs whose predictions were not kept, seeds alone are drawn again, and the sentence says so. Summaries of recorded
