@@ -120,16 +120,16 @@ def _print_results(
     """Print some results, or those that are not the expected ones; whether all are. `results.txt` gets all."""
     wrong = [(record, made) for record, made in rows if _result(record) != made.score]
     with (root / "results.txt").open("w") as file:
-        Console(file=file, width=200).print(_table(rows, remarks=True))
+        Console(file=file, width=200).print(results_table(rows, remarks=True))
     if wrong:
-        console.print(_table(wrong, remarks=True))
+        console.print(results_table(wrong, remarks=True))
     else:
         names = {record.notebook: None for record, _ in rows}
         first = min(names, default="")
         submissions = [(record, made) for record, made in rows if record.notebook == first]
         shown = [(record, made) for record, made in submissions if made.student in SHOWN]
         console.print(f"\n[bold]{first}[/bold], {len(shown)} of its {len(submissions)} submissions")
-        console.print(_table(shown))
+        console.print(results_table(shown))
     right = len(rows) - len(wrong)
     console.print(
         f"\n{right} of {len(rows) + len(missing)} results are the expected ones.",
@@ -156,7 +156,7 @@ def _result(record: Record) -> float | None:
     return record.score if record.status == GRADED else None
 
 
-def _table(rows: list[tuple[Record, Made]], remarks: bool = False) -> Table:
+def results_table(rows: list[tuple[Record, Made]], remarks: bool = False) -> Table:
     """Results beside the expected ones; with `remarks` the notebook as well, and what the grader remarked."""
     table = Table(box=None, header_style="bold")
     for heading in ("student", *(["notebook"] if remarks else []), "submitted"):

@@ -138,7 +138,7 @@ def test_points_and_title_reach_text_gradebook_checks_and_score(own, tmp_path):
     released = nbformat.read(tmp_path / "notebooks.local" / f"{entry.name}.ipynb", as_version=4)
     assert source_of(released, "# 1. ").startswith("# 1. Masks\n")
     assert "**Exercise 1.2** (1 point, about 10 minutes, easy)" in source_of(released, "**Exercise 1.2**")
-    assert "**Exercise 1.5** (6 points, about 25 minutes, medium)" in source_of(released, "**Exercise 1.5**")
+    assert "**Exercise 1.5** (6 points, about 30 minutes, medium)" in source_of(released, "**Exercise 1.5**")
     assert "**Question 1.W1** (5 points)" in source_of(released, "**Question 1.W1**")
     worth = {cell.id: cell.metadata.get("nbgrader", {}).get("points") for cell in released.cells}
     assert (worth["check_1_2"], worth["check_1_5"], worth["written_1_W1"], worth["check_1_3"]) == (1, 6, 5, 3)

@@ -41,6 +41,7 @@ from utils.grading.verdict import legible
 MAX_MEMBERS = 50_000
 MAX_DIRECTORY = 2**26  # bytes of the list of a zip's members, which zipfile reads at once
 MAX_PATH, MAX_FOLDERS = 1000, 40  # of a member's name: its folders are looked at one by one, in each of the others
+NOT_A_ZIP = "cannot be read as a zip: it is damaged or not a zip; download it again, or ask for it again"
 MAX_OWN_MEMBERS = 1000  # in a student's own zip, which may lie in the platform's; deeper ones are refused
 MAX_OWN_NOTEBOOKS = 4  # how often the size of one notebook a student's zip may unpack to
 MAX_OWN_ZIP = 2**30  # bytes of a student's own zip in a folder, which may be mostly holes
@@ -540,10 +541,7 @@ class DownloadReader:
                 else:
                     yield from self._download_zip(archive, both, when, called=stem)
         except UNREADABLE:
-            self._refuse(
-                f"{stem}.zip" if stem and not own else called,
-                "cannot be read as a zip: it is damaged or not a zip; download it again, or ask for it again",
-            )
+            self._refuse(called if own or not stem else f"{stem}.zip", NOT_A_ZIP)
 
     def _download_zip(
         self,

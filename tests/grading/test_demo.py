@@ -66,7 +66,7 @@ def test_remarks_of_a_demonstration_are_told_apart():
     record = SimpleNamespace(notebook="01", status=GRADED, score=2.0, reason="", remarks=remarks)
     made = SimpleNamespace(student="Kit Killer", content="two remarks", score=2.0)
     out = io.StringIO()
-    Console(file=out, width=150).print(demo._table([(record, made)], remarks=True))
+    Console(file=out, width=150).print(demo.results_table([(record, made)], remarks=True))
     assert out.getvalue().split("\n")[1].rstrip().endswith("2  cell a is twice; b was deleted")
 
 
