@@ -166,8 +166,8 @@ def test_the_sentences_come_first_and_what_was_done_is_folded(written):
     for one, item in zip(record.verdicts, listed, strict=False):
         words = one.message.replace("`", "") if one.score == 0 else "passed"
         assert words in item.text and f"{one.score:g} of {one.points:g} points" in item.text
-        outcome = "wrong, " if one.outcome in (Outcome.WRONG, Outcome.ERROR) and one.score == 0 else ""
-        assert item.find(class_="mark").text.startswith(outcome or ("passed" if one.score else "0 of")), item.text
+        is_wrong = one.outcome in (Outcome.WRONG, Outcome.ERROR) and one.score == 0
+        assert item.find(class_="mark").text.startswith("wrong, 0 of ") == is_wrong, item.text
     assert not soup("details", open=True) and len(soup("details")) >= len(record.verdicts)
     assert not listed[-1].find_next("ol", class_="exercises") and listed[-1].find_next("details")
     assert not [part for part in listed if part.find("pre") or part.find_previous("details")]
