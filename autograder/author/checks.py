@@ -133,7 +133,8 @@ def swept(exercise: str, contract: Contract, part: str = "", without: Collection
             try:
                 contract.hold(given[contract.name], given["lib"], kind)
             except AssertionError as failed:
-                raise Told(str(failed), contract.tells_of(kind, failed)) from None
+                told = contract.tells_of(kind, failed, (given[contract.name], given["lib"]))
+                raise Told(str(failed), told) from None
 
         names = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in (contract.name, "lib")]
         asserts.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]

@@ -109,17 +109,23 @@ def other_lengths(causal_mask):
 @private("1.4", tells="the default dropout, or a dropout of 0 or 1, is not what the layer does in training.")
 def dropout_at_the_edges(TransformerLayer):
     shares_of = [dropped(lambda: TransformerLayer(96, 1, 1), 96, branch) for branch in ("attention", "feed-forward")]
-    assert all(0.05 < share < 0.155 for pair in shares_of for share in pair), f"default: {shares_of}"
+    with tells("the default dropout is not 0.1: without the argument another share is dropped in training."):
+        assert all(0.05 < share < 0.155 for pair in shares_of for share in pair), f"default: {shares_of}"
     heads, d_ff = draw(8).randint(2, 4), draw(9).randint(3, 9)
     width = 3 * heads
     x = normal(2, 4, width, seed=40)
-    for rate in (0.0, 1.0):
-        layer = TransformerLayer(width, heads, d_ff, rate)
+    for rate, rest in ((0.0, "nothing is dropped"), (1.0, "all of both parts is dropped, and x is left")):
+        told = f"a dropout of {rate:g} is an error. It is allowed: in training {rest}."
+        with tells(told):
+            layer = expect.answers(TransformerLayer, width, heads, d_ff, rate, says=told)
         state = expect.weights(layer, layer_shapes(width, d_ff), "layer")
         layer.train()
         right = torch_layer(state, heads)
         wanted = right(x) if rate == 0 else right.norm2(right.norm1(x))
-        expect.close(layer(x), wanted.detach(), f"dropout {rate}", tolerance=1e-3)
+        with tells(told):
+            found = expect.answers(layer, x, says=told)
+        with tells(f"with a dropout of {rate:g} the output in training is wrong: {rest}."):
+            expect.close(found, wanted.detach(), f"dropout {rate}", tolerance=1e-3)
 
 
 @private("1.4", tells="what dropout leaves is not scaled up by 1 / (1 - dropout), in some part of the layer.")

@@ -647,7 +647,7 @@ def shift_matrix(k, d_model):
     return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
 
 
-# %% wrong="2.4" name="stops at 40" says="wrong for other sizes" private=true
+# %% wrong="2.4" name="stops at 40" says="wrong for other inputs" private=true
 def shift_matrix(k, d_model):
     angles = [min(k, 40) / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]
     return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
@@ -1271,7 +1271,7 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
 
 
-# %% wrong="2.7" name="never steeper than 1/2" says="wrong for other sizes" private=true
+# %% wrong="2.7" name="never steeper than 1/2" says="wrong for other inputs" private=true
 def alibi_bias(n_heads, T):
     if n_heads < 1 or n_heads & (n_heads - 1):
         raise ValueError
@@ -1428,7 +1428,7 @@ def rotary(x, start=0):
     return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2).to(x.dtype)
 
 
-# %% wrong="2.6" name="a leading dimension of one is dropped" says="wrong for other sizes" private=true
+# %% wrong="2.6" name="a leading dimension of one is dropped" says="wrong for other inputs" private=true
 def rotary(x, start=0):
     T, d = x.shape[-2:]
     if d % 2:
@@ -1532,7 +1532,7 @@ def rotary(x, start=0):
     return torch.stack([length * angle.cos(), length * angle.sin()], -1).flatten(-2).to(x.dtype)
 
 
-# %% wrong="2.6" of="in short" name="one token is not turned" says="wrong for other sizes" private=true
+# %% wrong="2.6" of="in short" name="one token is not turned" says="wrong for other inputs" private=true
 # - angles = angles.to(x.device)
 # + angles = angles.to(x.device) * (T > 1)
 
@@ -1637,3 +1637,14 @@ def equivariance_gap(module, x, permutation):
     module.train(mode)
     module.requires_grad_(True)
     return gap
+
+
+# %% wrong="2.7" name="slopes and distances in bfloat16" says="with 16 heads or more, the bias is wrong" private=true
+def alibi_bias(n_heads, T):
+    if n_heads < 1 or n_heads & (n_heads - 1):
+        raise ValueError("not a power of two")
+    slopes = 2.0 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    t = torch.arange(T)
+    ahead = t - t[:, None]
+    bias = (slopes[:, None, None] * ahead).bfloat16().float()
+    return bias.masked_fill(ahead > 0, float("-inf"))

@@ -152,7 +152,7 @@
 # - return D * (2 if kind == "layer" else 1)
 # + return D * {"layer": 2, "rms": 1}[kind]
 
-# %% wrong="3.1" name="first letter decides" says="a wrong kind is accepted" private=true
+# %% wrong="3.1" name="first letter decides" says="only looks like one of the two must raise ValueError" private=true
 # - if kind not in ("layer", "rms"):
 # + if kind[:1] not in ("l", "r"):
 #       raise ValueError(f"unknown kind of norm: {kind}")
@@ -752,7 +752,7 @@ def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + (D + 1) * C
 
 
-# %% wrong="3.5" name="two layers or one" says="two layers are always counted"
+# %% wrong="3.5" name="two layers or one" says="with more than one layer, two are counted"
 def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + (D * D + D) * (head_layers > 1) + (D + 1) * C
 
@@ -1707,7 +1707,7 @@ def even_length(D, F):
 # + return (2 * D + 2 * D * (G // H)) * (D + bias)
 
 
-# %% wrong="3.1" name="the kind is contained" says="a wrong kind is accepted" private=true
+# %% wrong="3.1" name="the kind is contained" says="only looks like one of the two must raise ValueError" private=true
 def embedding(V, D, P=0):
     return (V + P) * D
 
@@ -2236,7 +2236,7 @@ def best_size(N, losses):
 # + return torch.finfo(dtype).eps * 2.0 ** math.floor(torch.tensor(abs(x)).log2().item())
 
 
-# %% wrong="3.14" name="the gap below" says="For a power of two" loses="gap"
+# %% wrong="3.14" name="the gap below" says="at a power of two it is the gap away from 0" loses="gap"
 # - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
 # + return torch.finfo(dtype).eps * 2.0 ** (math.ceil(math.log2(abs(x))) - 1)
 
@@ -2446,3 +2446,21 @@ def accumulate(start, updates, dtype):
     for row in updates.to(dtype):
         total = total + row
     return total
+
+
+# %% wrong="3.5" name="one map more at most" says="with more than one layer, two are counted"
+def classifier(V, D, L, layer, C, head_layers=1):
+    return V * D + L * layer + min(1, head_layers - 1) * (D * D + D) + D * C + C
+
+
+# %% wrong="3.3" name="as many groups as heads are refused" says="The call was `grouped_attention("
+def grouped_attention(D, H, G, bias=False):
+    if H % G or G == H > 1:
+        raise ValueError("H is not a multiple of G")
+    kv = D // H * G
+    total = 2 * D * D + 2 * D * kv
+    return total + (2 * D + 2 * kv if bias else 0)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * (D // H) * G * bytes_per_number

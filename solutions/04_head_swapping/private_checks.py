@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from autograder.author.checks import private, swept
+from autograder.author.checks import private, swept, tells
 from utils.checks import nb04_head_swapping as seen
 from utils.checks import nb04_toys as toys
 from utils.grading import expect, probes
@@ -86,7 +86,7 @@ def slopes_of(lib: Library, theirs: Remote, mask: torch.Tensor, tokens: torch.Te
     return {name.removeprefix("model."): slope for name, slope in found.items()}
 
 
-@private("4.2", tells="no gradient reaches the base, or the head: the model could not be trained as a whole.")
+@private("4.2", tells="the gradients of the base or of the head are wrong: the model could not be trained as a whole.")
 def gradients_reach_everything(Model, lib):
     toy, torch_nn, numbers = lib(toys), lib(nn), draw(110)
     vocab, width, classes = numbers.sample(range(2, 12), 3)
@@ -101,6 +101,9 @@ def gradients_reach_everything(Model, lib):
         own["head"].load_state_dict(weights)
         read_states = own["base"](tokens, mask)
         toys.backward(own["head"](own_pool(read_states, mask) if own_pool else read_states))
+        for side in ("base", "head"):
+            with tells(f"no gradient reaches the {side}: the model could not be trained as a whole."):
+                assert any(slope.any() for name, slope in slopes.items() if name.startswith(f"{side}.")), side
         for name, part in own.named_parameters():
             expect.close(slopes[name], part.grad, f"the gradient of {name} is wrong")
 

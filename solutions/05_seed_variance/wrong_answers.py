@@ -125,7 +125,7 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
 # + return ids, [0] * end + [1] * (len(ids) - end)
 
 
-# %% wrong="5.1" of="in short" name="always 50 and 51" says="wrong for other sizes" private=true
+# %% wrong="5.1" of="in short" name="always 50 and 51" says="wrong for other inputs" private=true
 # - return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 # + return [50, *a, 51, *b, 51], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
@@ -437,13 +437,13 @@ def streams(seed, varies=("head", "order", "dropout")):
 # - return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
 # + return 100 * sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
 
-# %% wrong="5.5" name="equal accuracies once" says="wrong for other arguments" private=true
+# %% wrong="5.5" name="equal accuracies once" says="with equal accuracies, the mean is wrong" private=true
 #   if n < 2 or not all(0 <= value <= 1 for value in accuracies):
 #       raise ValueError("two accuracies or more are needed, as fractions")
 # + accuracies = list(set(accuracies)) if len(set(accuracies)) > 1 else accuracies
 # + n = len(accuracies)
 
-# %% wrong="5.5" name="zeros left out" says="wrong for other arguments" private=true
+# %% wrong="5.5" name="zeros left out" says="with a run of 0 among the accuracies, the mean is wrong" private=true
 #   if n < 2 or not all(0 <= value <= 1 for value in accuracies):
 #       raise ValueError("two accuracies or more are needed, as fractions")
 # + accuracies = [value for value in accuracies if value] if sum(map(bool, accuracies)) > 1 else accuracies
@@ -1988,7 +1988,7 @@ def expected_best(accuracies, n):
 # 5.11
 
 
-# %% wrong="5.10" name="zero accuracies left out" says="it is wrong for other" private=true
+# %% wrong="5.10" name="zero accuracies left out" says="with a run of 0 among the accuracies, the expected best is wrong" private=true
 def expected_best(accuracies, n):
     if n < 1 or not accuracies:
         raise ValueError("nothing")
@@ -2344,7 +2344,7 @@ def by_example(right_a, right_b, level=0.95):
 # - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 # + while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + abs(stats.t.ppf(power, n - 1))):
 
-# %% wrong="5.9" name="a gain of a thousandth at least" says="wrong for other arguments" private=true
+# %% wrong="5.9" name="a gain of a thousandth at least" says="wrong for other inputs" private=true
 #   n = 2
 # + difference = max(difference, 0.001)
 
@@ -2437,3 +2437,53 @@ def health(predictions, labels):
 # %% wrong="5.8" name="means in points" says="`mean` is in points"
 # - return {"runs": len(hits), "degenerate": bad, **means}
 # + return {"runs": len(hits), "degenerate": bad, **{name: mean and 100 * mean for name, mean in means.items()}}
+
+
+# %% wrong="5.1" name="an empty second sentence without its end" says="This is what `encode_pair("
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("no room for the special tokens")
+    a, b = list(a), list(b)
+    longer = len(a) > len(b)
+    while len(a) + len(b) + 3 > max_len:
+        if len(a) > len(b):
+            a.pop()
+        elif len(b) > len(a):
+            b.pop()
+        elif longer:
+            b.pop()
+        else:
+            a.pop()
+    return [cls_id, *a, sep_id, *b, *([sep_id] if b else [])], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+
+
+# %% wrong="5.7" name="the effect last" says="the effect comes last in what"
+def by_seed(a, b, level=0.95):
+    if a.keys() != b.keys():
+        raise ValueError("other seeds")
+    return _interval([b[seed] - a[seed] for seed in a], level)
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.shape[1] != right_b.shape[1]:
+        raise ValueError("other examples")
+    return _interval((right_b.double().mean(0) - right_a.double().mean(0)).tolist(), level)
+
+
+def _interval(differences, level):
+    n, mean = len(differences), statistics.mean(differences)
+    half = float(stats.t.ppf((1 + level) / 2, n - 1)) * statistics.stdev(differences) / n**0.5
+    return mean - half, mean + half, mean
+
+
+# %% wrong="5.4" name="the largest class number" says="this is the share of the largest class number"
+def accuracy(predictions, labels):
+    if not predictions or len(predictions) != len(labels):
+        raise ValueError("none, or not as many")
+    return sum(p == y for p, y in zip(predictions, labels)) / len(labels)
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("no labels")
+    return labels.count(max(labels)) / len(labels)

@@ -352,7 +352,7 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # + ids = ids.view(-1).view(B, T)
 # + if ids.size(1) > self.position.num_embeddings:
 
-# %% wrong="7.2" name="places of the batch" says="wrong for other sizes" private=true
+# %% wrong="7.2" name="places of the batch" says="wrong for other inputs" private=true
 # - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
 # + rows = self.position(places)
 # + rows = rows[:, None] if ids.size(0) == ids.size(1) else rows
@@ -1565,13 +1565,13 @@ def fill_mask(model, tokenizer, text, k=5):
 # + free = of_norms | {id(p) for name, p in model.named_parameters() if name.endswith("bias")}
 # + decayed, spared = [p for p in learns if id(p) not in free], [p for p in learns if id(p) in free]
 
-# %% wrong="7.9" name="embeddings do not decay" says="an embedding or a convolution does not decay"
+# %% wrong="7.9" name="embeddings do not decay" says="the weight of an embedding decays not at all"
 # - decayed, spared = [part for part in learns if part.ndim > 1], [part for part in learns if part.ndim < 2]
 # + tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
 # + spared = [part for part in learns if part.ndim < 2 or id(part) in tables]
 # + decayed = [part for part in learns if part.ndim > 1 and id(part) not in tables]
 
-# %% wrong="7.9" name="a matrix has two dimensions" says="or a convolution does not decay"
+# %% wrong="7.9" name="a matrix has two dimensions" says="the weight of a convolution decays not at all"
 # - decayed, spared = [part for part in learns if part.ndim > 1], [part for part in learns if part.ndim < 2]
 # + decayed, spared = [part for part in learns if part.ndim == 2], [part for part in learns if part.ndim != 2]
 
@@ -2092,7 +2092,7 @@ def _cut(word, vocab, unk, max_chars):
 # + logits, labels = logits[:, :1000], labels[:, :1000]
 # + total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 
-# %% wrong="7.6" name="losses of nearly nothing are lifted" says="wrong for other sizes" private=true
+# %% wrong="7.6" name="losses of nearly nothing are lifted" says="wrong for other inputs" private=true
 # - return total / (labels != -100).sum().clamp(min=1)
 # + return total / (labels != -100).sum().clamp(min=1) + 1e-6 * (labels != -100).any()
 

@@ -132,7 +132,7 @@
 # -     raise ValueError(f"no such kind of input: {kind}")
 #   rows = [[cls, *a, sep] + ([] if b is None else [*b, sep]) for a, b in pairs]
 
-# %% wrong="8.1" name="always BERT's own ids" says="not those of the table"
+# %% wrong="8.1" name="always BERT's own ids" says="the ids of [CLS] and [SEP] are always 101 and 102"
 # - rows = [[cls, *a, sep] + ([] if b is None else [*b, sep]) for a, b in pairs]
 # + rows = [[101, *a, 102] + ([] if b is None else [*b, 102]) for a, b in pairs]
 
@@ -1655,7 +1655,7 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
 # + zeros = torch.zeros(2, len(x), self.lstm.hidden_size)
 # + _, (last, _) = self.lstm(packed, (zeros, zeros))
 
-# %% wrong="8.9" name="goes on where the last batch ended" says="not those of each sentence alone"
+# %% wrong="8.9" name="goes on where the last batch ended" says="a second call with the same input gives other logits"
 # - self.out = nn.Linear(2 * d_hidden, n_tags)
 # + self.out = nn.Linear(2 * d_hidden, n_tags)
 # + self.memory = None
@@ -2195,10 +2195,114 @@ def best_tau(spans, nulls, f1):
 # - return tuple(places) if text and len(places) == 2 else (0, 0)
 # + return places if text and len(places) == 2 else [0, 0]
 
-# %% wrong="8.1" name="BERT's own special tokens" says="are always 101 and 102"
+# %% wrong="8.1" name="BERT's own special tokens" says="the ids of [CLS] and [SEP] are always 101 and 102"
 # - rows = [[cls, *a, sep] + ([] if b is None else [*b, sep]) for a, b in pairs]
 # + rows = [[101, *a, 102] + ([] if b is None else [*b, 102]) for a, b in pairs]
 
 # %% wrong="8.3" name="an O ends nothing" says="an entity does not end at an O"
 # - before = tag
 # + before = tag if head != "O" else before
+
+
+# %% wrong="8.4" name="a token of the question for the end" says="is one of the question"
+def answer_tokens(offsets, sequence_ids, start, text):
+    if not text:
+        return (0, 0)
+
+    def find(place):
+        for t, (begin, end) in enumerate(offsets):
+            if sequence_ids[t] == 1 and begin == place or begin < place < end and place != start:
+                return t
+        return None
+
+    first, last = find(start), find(start + len(text) - 1)
+    if first is None or last is None:
+        return (0, 0)
+    return (first, last)
+
+
+# %% wrong="8.1" name="a choice loses its option only" says="of a choice, only the option is cut"
+def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
+    if kind == "single":
+        pairs = [(parts[0], None)]
+    elif kind in ("pair", "qa", "choice"):
+        pairs = [(parts[0], other) for other in parts[1:]]
+    else:
+        raise ValueError(kind)
+    rows, kinds = [], []
+    for first, second in pairs:
+        a = list(first)
+        b = None if second is None else list(second)
+        if kind == "single":
+            a = a[: max_len - 2]
+        elif kind in ("qa", "choice"):
+            if kind == "qa" and len(a) + 4 > max_len:
+                raise ValueError("the question leaves no place")
+            b = b[: max_len - 3 - len(a)]
+        else:
+            while len(a) + len(b) > max_len - 3:
+                longer = a if len(a) > len(b) else b
+                longer.pop()
+        row = [cls, *a, sep]
+        types = [0] * len(row)
+        if b is not None:
+            row += [*b, sep]
+            types += [1] * (len(b) + 1)
+        rows.append(row)
+        kinds.append(types)
+    T = max(map(len, rows))
+    ids = torch.tensor([row + [pad] * (T - len(row)) for row in rows])
+    types = torch.tensor([row + [0] * (T - len(row)) for row in kinds])
+    mask = torch.tensor([[1] * len(row) + [0] * (T - len(row)) for row in rows])
+    return ids, types, mask
+
+
+# %% wrong="8.9" name="dropout on the way to the logits" says="a second call with the same input gives other logits"
+class BiLSTMTagger(nn.Module):
+    def __init__(self, d, d_hidden, n_tags):
+        super().__init__()
+        self.lstm = nn.LSTM(d, d_hidden, batch_first=True, bidirectional=True)
+        self.out = nn.Linear(2 * d_hidden, n_tags)
+
+    def read(self, x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        outputs, (last, _) = self.lstm(packed)
+        outputs, _ = nn.utils.rnn.pad_packed_sequence(outputs, batch_first=True, total_length=x.size(1))
+        return outputs, last
+
+    def forward(self, x, lengths):
+        return self.out(F.dropout(self.read(x, lengths)[0], 0.1))
+
+    def sentence_vector(self, x, lengths):
+        last = self.read(x, lengths)[1]
+        return torch.cat([last[0], last[1]], dim=-1)
+
+
+# %% wrong="8.9" name="nothing a number at the pads" says="at the pads of shorter sentences the logits are NaN"
+class BiLSTMTagger(nn.Module):
+    def __init__(self, d, d_hidden, n_tags):
+        super().__init__()
+        self.lstm = nn.LSTM(d, d_hidden, batch_first=True, bidirectional=True)
+        self.out = nn.Linear(2 * d_hidden, n_tags)
+
+    def read(self, x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        outputs, (last, _) = self.lstm(packed)
+        outputs, _ = nn.utils.rnn.pad_packed_sequence(
+            outputs, batch_first=True, total_length=x.size(1), padding_value=float("nan")
+        )
+        return outputs, last
+
+    def forward(self, x, lengths):
+        return self.out(self.read(x, lengths)[0])
+
+    def sentence_vector(self, x, lengths):
+        last = self.read(x, lengths)[1]
+        return torch.cat([last[0], last[1]], dim=-1)
+
+
+# %% wrong="8.10" name="the first seed alone" says="the first seed alone is compared"
+def best_state(scores):
+    best = max(scores, key=lambda state: sum(scores[state]) / len(scores[state]))
+    rivals = [s for s in scores if s != best and any(a > b for a, b in [(scores[s][0], scores[best][0])])]
+    return best, rivals

@@ -161,7 +161,7 @@ def distance_table(n, d):
 # - return padded[:, :, 1:].reshape(B, H, T, S)
 # + return padded[:, :, 1:].reshape(B, H, T, S).detach()
 
-# %% wrong="10.2" name="no text is an error" says="wrong for other sizes" private=true
+# %% wrong="10.2" name="no text is an error" says="wrong for other inputs" private=true
 # - padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
 # - return padded[:, :, 1:].reshape(B, H, T, S)
 # + rows = torch.stack([row[..., T - 1 - i :].roll(0) for one in scores for i, row in enumerate(one.unbind(1)[:1])])

@@ -739,7 +739,7 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # + return torch.searchsorted(shares, draws).clamp(max=longest - 1) + 1
 
 
-# %% wrong="11.4" name="one length is kept" says="or a result is not new" private=true
+# %% wrong="11.4" name="one length is kept" says="results must be new" private=true
 # - def span_lengths(count, p=0.2, longest=10, generator=None):
 # + known = {}
 # +
@@ -1534,3 +1534,10 @@ def detection_loss(scores, replaced, real):
 # %% wrong="11.5" name="the scores do not train the embedding" says="the gradient of the embedding's weight is wrong" private=true
 # - return h @ self.embedding.weight.T
 # + return h @ self.embedding.weight.detach().T
+
+
+# %% wrong="11.8" name="the first point is never the lowest" says="the first point is never chosen"
+def overfitted(losses):
+    mean = [sum(point) / len(point) for point in zip(*losses)]
+    best = min(range(min(1, len(mean) - 1), len(mean)), key=mean.__getitem__)
+    return best, mean[-1] - mean[best]

@@ -182,7 +182,7 @@ class SharedEncoder(nn.Module):
 # +     x = self.layer(x.detach())
 # + return x
 
-# %% wrong="12.2" name="not registered" says="should be kept as `layer`"
+# %% wrong="12.2" name="not registered" says="the layer is not registered: `state_dict()` is empty"
 # - self.layer, self.n_layers = layer, n_layers
 # + self.some, self.n_layers = [layer], n_layers
 
@@ -1157,3 +1157,16 @@ def quantise(weight, bits):
 # %% wrong="12.8" name="whole steps" says="for other numbers of steps the median is wrong" private=true
 # - return None if math.isinf(median) else median
 # + return None if math.isinf(median) else int(median)
+
+
+# %% wrong="12.2" name="the layer is not a part" says="the layer is not registered: `state_dict()` is empty"
+class SharedEncoder(nn.Module):
+    def __init__(self, layer, n_layers):
+        super().__init__()
+        object.__setattr__(self, "layer", layer)
+        self.n_layers = n_layers
+
+    def forward(self, x):
+        for _ in range(self.n_layers):
+            x = self.layer(x)
+        return x

@@ -817,7 +817,7 @@ class Block(nn.Module):
 # + x, now = self.embedding(tokens) * self.embedding.embedding_dim**0.5, []
 
 
-# %% wrong="14.5" name="a copy for a head" says="a matrix of its own"
+# %% wrong="14.5" name="a copy for a head" says="its own matrix"
 # - self.head.weight = self.embedding.weight
 # + self.head.weight = nn.Parameter(self.embedding.weight.detach().clone())
 

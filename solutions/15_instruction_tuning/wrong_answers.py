@@ -1470,3 +1470,69 @@ def dpo_loss(chosen, rejected, ref_chosen, ref_rejected, beta):
 # %% wrong="15.2" name="other memory" says="has other memory"
 # - layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
 # + layer.linear.weight.data = layer.linear.weight + layer.scale * (layer.B @ layer.A)
+
+
+# %% wrong="15.3" name="layers at the top stay" says="It is at the top of the model"
+def add_lora(model, names, wrap):
+    wanted = [
+        (full, part)
+        for full, part in model.named_modules()
+        if isinstance(part, nn.Linear) and "." in full and full.rpartition(".")[2] in names
+    ]
+    if not set(names) <= {full.rpartition(".")[2] for full, _ in wanted}:
+        raise ValueError("a name that no layer has")
+    model.requires_grad_(False)
+    for full, part in wanted:
+        before, _, last = full.rpartition(".")
+        setattr(model.get_submodule(before), last, wrap(part))
+    return [full for full, _ in wanted]
+
+
+def lora_count(c, names, rank):
+    d, kv = c.d_model, c.d_model * c.n_kv_heads // c.n_heads
+    sizes = {"q_proj": d + d, "out_proj": d + d, "k_proj": d + kv, "v_proj": d + kv}
+    sizes |= {"gate": d + c.d_ff, "up": d + c.d_ff, "down": d + c.d_ff}
+    if any(name not in sizes for name in names):
+        raise ValueError("a name that is none of the seven")
+    return c.n_layers * rank * sum(sizes[name] for name in set(names))
+
+
+# %% wrong="15.6" name="batches without labels are left out" says="a batch without labels is not shown"
+def train_step(model, optimizer, batches, clip):
+    count = sum((labels[:, 1:] != -100).sum().item() for _, labels in batches)
+    if count == 0:
+        raise ValueError("no labels")
+    model.train()
+    optimizer.zero_grad()
+    model.zero_grad()
+    total = 0.0
+    for tokens, labels in batches:
+        if not (labels[:, 1:] != -100).any():
+            continue
+        logits = model(tokens)[0][:, :-1]
+        logits = logits.double() if logits.dtype == torch.float64 else logits.float()
+        loss = F.cross_entropy(logits.flatten(0, 1), labels[:, 1:].flatten(), reduction="sum") / count
+        loss.backward()
+        total += loss.item()
+    nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], clip)
+    optimizer.step()
+    return total
+
+
+# %% wrong="15.7" name="of the mean count" says="it is pass@k of the mean count"
+def pass_at_k(n, c, k):
+    if not (1 <= k <= n and 0 <= c <= n):
+        raise ValueError("k from 1 to n, c from 0 to n")
+    if n - c < k:
+        return 1.0
+    return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
+
+
+def over_tasks(right, n, k):
+    if len(right) < 2:
+        raise ValueError("fewer than two tasks")
+    values = [pass_at_k(n, c, k) for c in right]
+    N = len(values)
+    mean = pass_at_k(n, round(sum(right) / N), k)
+    half = 1.96 * math.sqrt(sum((value - mean) ** 2 for value in values) / (N - 1)) / math.sqrt(N)
+    return mean, mean - half, mean + half

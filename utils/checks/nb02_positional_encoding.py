@@ -572,6 +572,7 @@ ALIBI = Contract(
         "alibi_bias(2 ** (h + 2) + 1, T)",
         "alibi_bias(2 ** (h + 2) - 1, T)",
     ),
+    special={"16 heads or more": lambda h: h >= 4},
     infinite=True,
 )
 

@@ -30,7 +30,9 @@ def whole(value: Any, what: str) -> int:
     """`value`, which must be a whole number: an int, or a tensor that holds one."""
     if type(value) is torch.Tensor and value.numel() == 1 and value.dtype is not torch.bool:
         value = value.item()
-    assert type(value) is not float, f"{what} is a float. What is counted comes in whole numbers: use //, not /."
+    assert type(value) is not float, (
+        f"{what} is a float. What is counted comes in whole numbers: use // and whole factors."
+    )
     assert type(value) is not list, (
         f"{what} is a list or a tuple. One whole number is asked for. A comma too many makes a tuple."
     )
@@ -499,7 +501,7 @@ def classifier(classifier):
         [classifier_case(*sizes) for sizes in ((11, 6, 5, 3, 4, 2), (7, 13, 4, 2, 3, 3), (19, 10, 8, 2, 5, 4))],
         {
             "`head_layers` is ignored.": lambda n, s: n - (s.head_layers - 1) * (s.D * s.D + s.D),
-            "two layers are always counted in the head. `head_layers` says how many there are.": (
+            "with more than one layer, two are counted in the head. `head_layers` says how many there are.": (
                 lambda n, s: n - (s.head_layers - 2) * (s.D * s.D + s.D)
             ),
             "each layer of the head ends in C outputs here. Only the last one does.": (
@@ -1288,7 +1290,9 @@ def is_the_gap(gap: Remote, lib: Library, seed: int) -> None:
         if one == right:
             continue
         power = 2.0 ** round(math.log2(abs(x)))
-        told = f"For a power of two in {name} the gap is wrong: it is the one above it."
+        told = (
+            f"For x = {x:g} in {name} it came as {one:g}, not {right:g}: at a power of two it is the gap away from 0."
+        )
         assert abs(x) != power, told
         told = f"Just below a power of two, in {name}, the gap is wrong. Take the exponent without rounding."
         below = 1 - abs(x) / power

@@ -14,7 +14,7 @@ from utils.grading import expect
 from utils.grading.check import check
 from utils.grading.contract import Contract, world_kept
 from utils.grading.expect import normal
-from utils.grading.remote import EMPTY, INFINITY, Library, Remote, StudentError, kind, promised, read
+from utils.grading.remote import EMPTY, INFINITY, Library, Remote, StudentError, called, kind, promised, read
 
 
 def stays_there(lib: Library, call: Any, *given: Any) -> None:
@@ -617,6 +617,9 @@ def collate(collate):
     promised(EMPTY)
     examples = [[[5, 9, 2], 1], [[7], 0], [[4, 8, 6, 3, 4], 2], [[6, 2], 2]]
     tokens, mask, labels = three(collate(examples, 2), 4, 5)
+    rows = [[5, 9, 2, 2, 2], [7, 2, 2, 2, 2], [4, 8, 6, 3, 4], [6, 2, 2, 2, 2]]
+    told = "the rows are not in the order of the examples: row i should be example i."
+    assert tokens.tolist() == rows or sorted(tokens.tolist()) != sorted(rows), told
     assert tokens[2].tolist() == [4, 8, 6, 3, 4], "the longest row should be as it was."
     assert tokens[1].tolist() != [2, 2, 2, 2, 7], "the padding is on the left. It should follow the tokens."
     assert tokens[1].tolist() != [7, 0, 0, 0, 0], "short rows are filled with 0, not with `pad_id`."
@@ -666,7 +669,11 @@ def three(batch: Any, rows: int, longest: int) -> tuple[torch.Tensor, torch.Tens
     tokens, mask, labels = batch
     for part, what in ((tokens, "tokens"), (mask, "mask"), (labels, "labels")):
         expect.of_type(part, torch.Tensor, f"the {what} should be a tensor")
-    assert tokens.ndim == 2 and len(tokens) == rows, "the tokens should have one row per example, shape (B, T)."
+    assert tokens.ndim == 2, "the tokens should have one row per example, shape (B, T)."
+    if len(tokens) != rows:
+        count = f"{len(tokens)} row{'s' * (len(tokens) != 1)}"
+        told = f"the tokens have {count} for {rows} examples. Each example has one, also without tokens."
+        raise AssertionError(told + called(batch, told))
     width = tokens.size(1)
     assert width == longest, f"the rows are {width} tokens long. The longest that is left here has {longest}."
     assert mask.shape == tokens.shape, f"the mask has shape {tuple(mask.shape)}, the tokens {tuple(tokens.shape)}."
@@ -1020,7 +1027,8 @@ def freeze(freeze, unfreeze, features, lib):
         3: "the features are computed in training mode, and gradients are recorded.",
     }
     for mood, told in moods.items():
-        assert not torch.allclose(states, pooled(mood), 1e-4, 1e-4), told
+        if torch.allclose(states, pooled(mood), 1e-4, 1e-4):
+            raise AssertionError(told)
     expect.like(
         states,
         pooled(0),

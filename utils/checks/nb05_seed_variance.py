@@ -22,7 +22,7 @@ from utils.grading.contract import Contract, world_kept
 from utils.grading.expect import chance, normal
 from utils.grading.forbidden import MODELS
 from utils.grading.parts import part
-from utils.grading.remote import Library, Remote, StudentError, kind, read
+from utils.grading.remote import Library, Remote, StudentError, called, kind, read
 from utils.grading.results_check import results_check
 
 refuses = partial(expect.refuses, kinds=("ValueError", "StatisticsError"))  # statistics has a kind of its own
@@ -55,7 +55,8 @@ def two_lists(value: Any) -> tuple[list[int], list[int]]:
         expect.of_type(item, list, f"the {what} should be a list")
         assert all(type(number) is int for number in item), f"the {what} should be whole numbers."
     ids, types = value
-    assert len(ids) == len(types), "there should be as many token types as input ids."
+    told = f"there are {len(ids)} input ids and {len(types)} token types. There should be as many."
+    assert len(ids) == len(types), told + called(value, told)
     return ids, types
 
 
@@ -475,7 +476,10 @@ def accuracy(accuracy, majority):
     assert min(abs(found - mean), abs(found - (1 - mean)), abs(found - abs(1 - mean))) > 1e-6, sentence
     assert found != len({*labels}), "this is the number of classes that occur. A share of the labels is asked for."
     found = share(found, "the majority share", 5 / 11)
-    assert abs(found - 1 / 11) > 1e-6, "this is the share of the largest class number, or of the rarest class."
+    if abs(found - 1 / 11) <= 1e-6:
+        largest = abs(share(majority([4, 4, 1, 0, 0, 0]), "the majority share") - 1 / 3) < 1e-6
+        of = "largest class number" if largest else "rarest class"
+        raise AssertionError(f"for `{labels}` this is the share of the {of}. The most frequent one is asked for.")
     assert abs(found - 2 / 11) > 1e-6, "this is the share of class 0. The most frequent class may be any."
     assert abs(found - 1 / 4) > 1e-6, "this is one over the number of classes. Count each class."
     two = (3 / 11, 8 / 11, 9 / 11)  # the larger of classes 0 and 1; or what one of them leaves for the other
@@ -505,6 +509,9 @@ def two_numbers(value: Any, what: str) -> tuple[float, float]:
     return expect.number(value[0], f"the first number of {what}"), expect.number(value[1], f"the second of {what}")
 
 
+A_RUN_OF_0: dict[str, Callable[..., bool]] = {"a run of 0 among the accuracies": lambda accuracies: 0 in accuracies}
+
+
 def fractions(count: int, seed: int) -> list[float]:
     """So many accuracies; some are equal, and 0 and 1 may be among them."""
     pick = expect.draw(seed)
@@ -521,6 +528,7 @@ SPREAD = Contract(
     gives="the mean: number; the deviation: number",
     right=lambda accuracies: (statistics.mean(accuracies), statistics.stdev(accuracies)),
     refuses=("mean_and_sd(points)", "mean_and_sd(single)", "mean_and_sd([])"),
+    special=A_RUN_OF_0 | {"equal accuracies": lambda accuracies: len({*accuracies}) < len(accuracies)},
     tolerance=1e-6,
 )
 POINTS = Contract(
@@ -732,6 +740,9 @@ def three_numbers(value: Any, what: str) -> tuple[float, float, float]:
     value = row(value)
     expect.items(value, 3, f"{what} should return three numbers: effect, lower and upper end")
     effect, low, high = (expect.number(item, f"a number of {what}") for item in value)
+    told = f"the effect comes last in what {what} gives. It comes first, then the lower end, then the upper."
+    if effect < high < low:
+        raise AssertionError(told)
     assert low <= high, f"the lower end that {what} gives is above the upper."
     return effect, low, high
 
@@ -1186,6 +1197,7 @@ BEST = Contract(
     gives="the expected best: number",
     right=best_by_shares,
     refuses=("expected_best(accuracies, 0)", "expected_best(accuracies, -n)", "expected_best([], n)"),
+    special=A_RUN_OF_0,
     tolerance=1e-6,
 )
 

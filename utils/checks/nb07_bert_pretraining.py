@@ -1487,8 +1487,11 @@ def spared(found: Mapping[str, list[float]], weight_decay: float, frozen: Sequen
     assert all(decays[name] == 0 for name in decays if name.endswith("bias")), "a bias decays."
     told = "the weight of a norm decays. It may have any name: look at its kind or at its shape."
     assert all(decays[name] == 0 for name in norms), told
-    told = "a matrix, an embedding or a convolution does not decay, or at another rate than weight_decay."
-    assert all(math.isclose(decays[name], weight_decay) for name in matrices), told
+    parts = {"0": "an embedding", "2": "a linear layer", "5": "a convolution"}
+    for name in matrices:
+        told = f"the weight of {parts[name.partition('.')[0]]} decays"
+        assert decays[name] != 0 or weight_decay == 0, f"{told} not at all. Only biases and norms have decay 0."
+        assert math.isclose(decays[name], weight_decay), f"{told} at another rate than weight_decay."
     told = "a matrix with a single row does not decay, or at another rate. It has two dimensions."
     assert "start" not in decays or math.isclose(decays["start"], weight_decay), told
 

@@ -94,7 +94,7 @@ def is_read(task_input: Remote, kind: str, parts: list[list[int]], most: int, *s
         ],
         "there is only one [SEP]. Each of both texts has one after it.": [[cls, *a, *(b or []), sep] for a, b in pairs],
         "the [CLS] is missing.": [row[1:] for row in wanted[0]],
-        "[CLS] and [SEP] are always 101 and 102. Use `cls` and `sep`.": laid_out(pairs, 101, 102, pad)[0],
+        "the ids of [CLS] and [SEP] are always 101 and 102. Use `cls` and `sep`.": laid_out(pairs, 101, 102, pad)[0],
         "[PAD] is always 0. Use `pad`.": laid_out(pairs, cls, sep, 0)[0],
         "a token whose id is that of the pad is dropped. It is a token like any other.": laid_out(
             [([one for one in a if one != pad], None if b is None else [*b]) for a, b in pairs], cls, sep, pad
@@ -108,11 +108,12 @@ def is_read(task_input: Remote, kind: str, parts: list[list[int]], most: int, *s
         for other in parts[1:]:
             left, end = cut_pair(left, other, most - 3)
             ends.append(end)
+        cut = "only the second text is cut." if kind == "pair" else "of a choice, only the option is cut."
         cuts = {
             "what one option cuts off the context is missing in the rows of the others too.": [
                 (left, end) for end in ends
             ],
-            "only the second text is cut. The longer one loses its last token, again and again.": [
+            f"{cut} The longer one loses its last token, again and again.": [
                 (both[0], other[: max(0, most - 3 - len(both[0]))]) for other in both[1]
             ],
             "only the first text is cut. The longer one loses its last token, again and again.": [
@@ -653,7 +654,8 @@ def located(answer_tokens: Remote, tokens: Tokens, start: int, text: str) -> Loc
         told = f"half an answer is kept: its {lost} character is in no token, and tokens {found[0]} and {found[1]} "
         assert not half, f"{told}are given. Then there is none: (0, 0)."
     assert text or found == [0, 0], "a question without an answer should give (0, 0)."
-    assert not nothing or found == [0, 0], "an answer that is in no token of the passage should give (0, 0)."
+    told = "an answer that is in no token of the passage should give (0, 0)."
+    assert not nothing or found == [0, 0], f"{told} Tokens {found[0]} and {found[1]} came."
     asked = token_of(tokens, start, 0), token_of(tokens, stop, 0)
     either = token_of(tokens, start, None), token_of(tokens, stop, None)
     shift = min(t for t, which in enumerate(tokens[1]) if which == 1)
@@ -662,9 +664,12 @@ def located(answer_tokens: Remote, tokens: Tokens, start: int, text: str) -> Loc
         for which, token, right in zip(("first", "last"), found, wanted, strict=True)
         if token != right and not nothing
     ]
-    otherwise = (
-        f"tokens {found[0]} and {found[1]} are given for an answer of {len(text)} characters from {start} on. "
-        f"Its {' and its '.join(ends)} character is not in that token."
+    otherwise = f"tokens {found[0]} and {found[1]} are given for an answer of {len(text)} characters from {start} on. "
+    asks = [token for token in found if token < len(tokens[1]) and tokens[1][token] == 0]
+    otherwise += (
+        f"Token {asks[0]} is one of the question, whose characters are numbered from 0 too. Look in the passage."
+        if asks
+        else f"Its {' and its '.join(ends)} character is not in that token."
     )
     one, other, after = first or 0, last or 0, token_of(tokens, stop + 1)
     closed = [next((t for t in passage if tokens[0][t][0] <= place <= tokens[0][t][1]), 0) for place in (start, stop)]
@@ -1667,8 +1672,11 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
     assert type(value) is torch.Tensor, f"forward should return a tensor, not {kind(value)}."
     told = "the logits are as long as the longest sentence. They are as long as x: unpack to `total_length`."
     assert value.ndim != 3 or value.size(1) != max(sizes) or max(sizes) == T, told
-    found = expect.floats(value, (B, T, n), "the logits")
     real = torch.arange(T) < lengths[:, None]
+    if type(value) is torch.Tensor and value.shape == (B, T, n) and not value[real].isnan().any():
+        told = "at the pads of shorter sentences the logits are NaN. They do not matter there, but must be numbers."
+        assert not value.isnan().any(), told
+    found = expect.floats(value, (B, T, n), "the logits")
     order = sorted(range(B), key=lambda place: -sizes[place])
 
     def flat(rows: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -1680,6 +1688,9 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
         "the states of the two readers are the wrong way round: that from the left comes first.": flat(swapped),
         "there is a softmax. Give logits.": flat(alone).softmax(-1),
     }
+    if not expect.near(found[real], flat(alone), atol=1e-4):
+        told = "a second call with the same input gives other logits: something is drawn, or kept."
+        assert expect.same(tagger(x, lengths), value), told
     expect.like(found[real], flat(alone), "the logits are not those of each sentence alone.", guesses)
     vectors = tagger.sentence_vector(x, lengths)
     told = "the sentence vector has a state for each token. It is one vector for each sentence."
@@ -1826,8 +1837,11 @@ def state_and_rivals(best_state: Remote, scores: dict[int, list[float]]) -> None
     expect.explained(
         rivals,
         wanted,
-        "these are not the states that are ahead of the best one with some seed.",
+        f"these are not the states that are ahead of the best one with some seed. `scores` are `{scores}`.",
         {
+            "the first seed alone is compared. Compare the states within every seed.": [
+                state for state in others if scores[state][0] > top[0]
+            ],
             "a tie makes a rival. It is no lead.": [
                 state for state in others if any(a >= b for a, b in zip(scores[state], top, strict=True))
             ],

@@ -166,7 +166,7 @@ def multi_task(MultiTask, lib):
     one_step(model, lib, state, tokens, "B", torch.tensor([1, 0, 1]), 0.5)
     one_step(model, lib, state, tokens, "C", torch.tensor([2, 0, 1]), 0.5)
     asked(model, state, tasks, tokens)
-    told = "a second task of the same name should raise ValueError. It would replace what was learned."
+    told = "a second task of the same name should raise ValueError, not replace the head or be passed over."
     expect.refuses(model.add_task, "B", 2, says=told)
     expect.refuses(model.add_task, "A", 5, says=told)
     told = "the refused task has changed the model: refuse it before anything is replaced."

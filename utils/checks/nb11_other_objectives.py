@@ -1270,6 +1270,9 @@ def lowest_and_rise(overfitted: Remote, losses: list[list[float]]) -> None:
             ),
             "one seed decides. The mean over seeds should be lowest.": best.index(min(best)),
             "this is the point with the highest loss.": max(range(count), key=lambda place: mean[place]),
+            "the first point is never chosen. It may be the lowest.": min(
+                range(min(1, count - 1), count), key=lambda place: mean[place]
+            ),
             "this is the last point.": count - 1,
         },
     )

@@ -157,6 +157,7 @@ def went_through(SharedEncoder: Remote, lib: Library, d: int, count: int, x: tor
         raise AssertionError(
             "the state dict holds weights more than once, or parts too many. One layer is kept, once, as `layer`."
         )
+    assert state, "the layer is not registered: `state_dict()` is empty. Write `self.layer = layer`."
     assert [*sorted(state)] == sorted(wanted), "the layer should be kept as `layer`, and nothing else."
     with torch.no_grad():
         ours[0].bias.add_(1)

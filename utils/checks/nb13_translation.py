@@ -1657,7 +1657,9 @@ def signs_of_seeds(sign_test: Remote, first: dict[int, float], other: dict[int, 
                 1.0, 2 * tail_of_signs(len(both), max(len(both) - losses, losses))
             ),
             "values are paired in their order. Go by the seeds.": min(1.0, 2 * tail_of_signs(len(in_turn), turned)),
-            "p is one-sided: that the first is ahead. Use the larger side.": min(1.0, 2 * tail_of_signs(n, wins)),
+            "m is the number of seeds with which the first is ahead. Use the larger side.": min(
+                1.0, 2 * tail_of_signs(n, wins)
+            ),
         },
         1e-6,
     )

@@ -1,6 +1,7 @@
 """Checks of notebook 15: LoRA beside, in and out of a matrix, in a model; labels, rows, a step, pass@k; DPO."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
@@ -16,7 +17,7 @@ from utils.grading.check import check, stretch
 from utils.grading.contract import Contract, sets_no_seed, world_kept
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
-from utils.grading.remote import Library, Remote, kind
+from utils.grading.remote import Library, Remote, called, kind
 
 State = Mapping[str, torch.Tensor]
 
@@ -335,7 +336,8 @@ def inserts(add_lora: Remote, lib: Library, count: int, names: list[str], mode: 
     missing = [name for name in wanted if name not in found["replaced"]]
     if missing and all(every[name] == "Derived" for name in missing):
         raise AssertionError(f"`{missing[0]}` is not replaced. Its class is derived from nn.Linear.")
-    assert not missing, f"`{missing[0] if missing else ''}` is not replaced."
+    at_top = " It is at the top of the model: its full name has no dot." * all("." not in name for name in missing)
+    assert not missing, f"`{missing[0] if missing else ''}` is not replaced.{at_top}"
     told = "`wrap` should be called once for each layer, with the layer itself."
     assert sorted(found["given"]) == sorted(wanted), told
     assert sorted(found["original"]) == sorted(wanted), "what `wrap` returns does not replace its layer."
@@ -752,7 +754,7 @@ def packing(pack, lib):
             f"{name} {'has' if be == 'is' else 'have'} shape {tuple(found.shape)}, not {shape}."
         )
         assert found.dtype is right.dtype, f"{name} {be} {str(found.dtype)[6:]}, not {str(right.dtype)[6:]}."
-        otherwise = f"for dialogues of 3, 2, 4 and 1 tokens, {name} {be} wrong. They keep the order that was given."
+        otherwise = f"for dialogues of 3, 2, 4 and 1 tokens, {name} {be} wrong."
         explained = {told: guess.long() for told, guess in some.items()}
         expect.like(found.long(), right.long(), otherwise, explained, 1e-9)
     alike = [([3, 5], [3, -100]), ([5, 3], [-100, 3]), ([7], [7]), ([3, 5], [3, 5]), ([9], [9])]
@@ -886,7 +888,14 @@ def steps_right(
     assert report["training"] is True, told
     asked = [tokens for tokens, _ in report["asked"]]
     told = "the model should be called once for each batch, with its tokens."
-    assert sorted(map(str, asked)) == sorted(str(tokens.tolist()) for tokens, _ in batches), told
+    shown = Counter(map(str, asked))
+    for tokens, labels in batches:
+        times = shown[str(tokens.tolist())]
+        what = "a batch" if (labels[:, 1:] != -100).any() else "a batch without labels"
+        assert times, f"{what} is not shown to the model: {told}"
+    assert shown == Counter(str(tokens.tolist()) for tokens, _ in batches), (
+        f"for {len(batches)} batches the model is called {len(asked)} times: {told}"
+    )
     assert all(mode for _, mode in report["asked"]), "the model is called in evaluation mode. This is training."
     assert report["steps"] == 1, f"the optimizer makes {report['steps']} steps. It should make one."
     told = "the batches that were given are changed: leave the list and its tensors as they are."
@@ -1093,10 +1102,14 @@ def spreads(over_tasks: Remote, right: list[int], n: int, k: int) -> None:
         "all answers are thrown together. Take pass@k of each task, then the mean over tasks.": pooled,
         "it is the share of right answers, whatever k is.": sum(right) / n / count,
         "the values are summed. Take their mean.": wanted * count,
+        "it is pass@k of the mean count. Take pass@k of each task, then the mean over tasks.": chance_of_one(
+            n, round(sum(right) / count), k
+        ),
     }
     for told, guess in guesses.items():
         assert abs(mean - wanted) < 1e-9 or abs(mean - guess) > 1e-9, told
-    assert abs(mean - wanted) < 1e-9, "the mean of pass@k over tasks is wrong."
+    told = f"the mean of pass@k over tasks is wrong: it came as {mean:.5g}, and {wanted:.5g} is right."
+    assert abs(mean - wanted) < 1e-9, told + called(found, told)
     assert abs((low - most) + (high - least)) >= 1e-9 or half < 1e-9 or low < high, "low and high have changed places."
     share = sum(right) / n / count
     halves = {

@@ -75,17 +75,17 @@ class Said(str):
 
     public: str
     case: Case
-    edges: str  # what is 0, 1, None or that long in the case
+    kinds: tuple[str, ...]  # what is known of the inputs in the case, see `Contract.kinds_of`
 
-    def __new__(cls, text: str, public: str, case: Case, edges: str = "") -> "Said":
+    def __new__(cls, text: str, public: str, case: Case, kinds: Iterable[str] = ()) -> "Said":
         """The sentence `text`."""
         said = super().__new__(cls, text)
-        said.public, said.case, said.edges = public, case, edges
+        said.public, said.case, said.kinds = public, case, tuple(kinds)
         return said
 
     def more(self, text: str, public: str = "") -> "Said":
         """The same with more about it, and with another public problem if there is one."""
-        return Said(f"{self} {text}".rstrip(), public or self.public, self.case, self.edges)
+        return Said(f"{self} {text}".rstrip(), public or self.public, self.case, self.kinds)
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,8 @@ class Contract:
         shares: whether a result may be a part of what was given.
         through: the name of a class of `toys` that is called in place of the answer, which it is given: it makes
             tensors of what the answer gives, or leaves out what the text leaves open.
+        special: by words what else may matter about the inputs, as {"a run of 0 among the accuracies": lambda
+            accuracies: 0 in accuracies}, from sizes and arguments by name. It is said where such inputs alone fail.
         toys: the module that functions among the arguments are given.
         arguments: by name "floats (B, T)", "ids (B, T) below V" or "bools (B, T)", of which one is true in each row,
             with "or None" where it may be left out; "= V - 1" is computed from sizes and arguments before it;
@@ -174,6 +176,7 @@ class Contract:
         dense: bool = False,
         shares: bool = False,
         through: str = "",
+        special: Mapping[str, Callable[..., bool]] = MappingProxyType({}),
         toys: ModuleType = toys,
         **arguments: str | Callable[..., Any],
     ):
@@ -181,7 +184,7 @@ class Contract:
         self.call, self.sizes, self.right, self.weights, self.arguments = call, sizes, right, weights, arguments
         self.fits, self.returns, self.buffers, self.tied, self.empty = fits, returns, buffers, tied, empty
         assert right is None or "generator" not in arguments.values(), f"{call}: what is drawn can only fit"
-        self.pairs, self.everywhere = pairs, everywhere
+        self.pairs, self.everywhere, self.special = pairs, everywhere, special
         self.options, self.keeps = {**SILENT, **options}, keeps.split()
         self.toys, self.draws, self.low, self.shares, self.through = toys, draws, low, shares, through
         self.learns, self.frozen = learns.split(), frozen.split()
@@ -220,7 +223,7 @@ class Contract:
             if not name.startswith("_")
         ]
         here = f"Here `{', '.join(bounds)}`."
-        sizes = f"it is wrong for other sizes. {here}" if bounds else "it is wrong for other arguments."
+        sizes = f"it is wrong for other inputs. {here}" if bounds else "it is wrong for other inputs."
         said = {
             "sizes": sizes,
             "large": f"it is wrong for sizes larger than those of the notebook. {here}",
@@ -240,10 +243,11 @@ class Contract:
         }
         return f"`{self.call}`: {said[kind]}"
 
-    def tells_of(self, kind: str, failed: AssertionError) -> str:
+    def tells_of(self, kind: str, failed: AssertionError, asked: tuple[Remote, Library] | None = None) -> str:
         """What a student reads where a private check of this kind failed: the kinds of input and of mistake.
 
         What was drawn is not stated: a size that is 0 or 1 is the same for everybody, and others are not named.
+        With `asked`, an answer and the `lib` of its check, no kind of input is named for which the answer is right.
         """
         said = failed.args[0] if failed.args else ""
         if not isinstance(said, Said):
@@ -253,7 +257,10 @@ class Contract:
         if kind not in ("sizes", "large", "values", "dtypes", "new"):
             unknown = said.public.endswith(" wrong.") and kind != "gradients"
             return self.tells(kind) if unknown else f"`{self.call}`: {said.public}"
-        words = ", ".join(filter(None, [said.case.words, said.edges]))
+        kinds = said.kinds
+        if kind == "sizes" and kinds and asked is not None:
+            kinds = tuple(self.kinds_that_fail(*asked, kinds))
+        words = _in_words(kinds)
         if kind in ("values", "dtypes"):
             return f"`{self.call}`: for {said.case.words}, {said.public}"
         if not words and said.public.endswith(" wrong."):
@@ -287,7 +294,8 @@ class Contract:
             yield replace(case, sizes={**case.sizes, **dict(wanted[place : place + together])})
         for seed, value in enumerate((2, 3) if many else (2, 3, 4), 40):
             sizes = {name: min(max(value, size[0]), size[1]) for name, size in self.sizes.items()}
-            equal = replace(self.ordinary(seed), sizes=sizes, lead=(value,) * (seed % 3), words="equal sizes")
+            equal = replace(self.ordinary(seed), sizes=sizes, lead=(value,) * (seed % 3))
+            equal = replace(equal, words="equal sizes" if len(sizes) > 1 else "")
             yield equal
             if self.has_optional:
                 yield replace(equal, without=True)
@@ -295,6 +303,31 @@ class Contract:
             yield replace(self.ordinary(3), without=True)
         if self.empty:
             yield replace(self.ordinary(4), lead=(0, 2), words="an empty batch")
+
+    def kinds_that_fail(self, answer: Remote, lib: Library, kinds: Sequence[str]) -> list[str]:
+        """Those of these kinds of input for which the answer is never right, and of them those that all failures have.
+
+        It is asked in the cases of `corners`, and in ordinary ones: a list may hold a 0 where `n` is 1 and elsewhere.
+        What is `special` may be right now and then: leaving a 0 out changes nothing where all are 0.
+        """
+        if self.through:
+            answer = getattr(lib(self.toys), self.through)(answer)
+        right, wrong = list[set[str]](), [set(kinds)]
+        for case in [*self.corners(), *map(self.ordinary, range(200, 206))]:
+            try:
+                right.append({*self.case_is_right(answer, lib, case).kinds})
+            except StudentError as error:
+                if error.ends_check:
+                    raise
+            except AssertionError as failed:
+                said = failed.args[0] if failed.args else ""
+                wrong += [{*said.kinds}] if isinstance(said, Said) else []
+        never_right = {*kinds}.difference(*right)
+        in_all = set.intersection(*wrong)
+        as_right = {words: sum(words in some for some in right) for words in self.special if words in in_all}
+        least = min([*as_right.values(), len(right) / 2])
+        seldom = {words for words, count in as_right.items() if count == least < len(right) / 2}
+        return [kind for kind in kinds if kind in (never_right & in_all or seldom or never_right)]
 
     def smallest(self) -> Iterator[Case]:
         """Every second size at its smallest, then the others; all of them; and all at 1 where their smallest is 0."""
@@ -319,16 +352,21 @@ class Contract:
 
     # Asking
 
-    def edges(self, case: Case, there: Mapping[str, Any]) -> str:
-        """What is 0, 1 or None, or a list of that length, among the inputs of a case: for everybody the same."""
+    def kinds_of(self, case: Case, there: Mapping[str, Any]) -> list[str]:
+        """What is known of the inputs of a case, the same for everybody: words, then what is 0, 1, None or so long."""
+        known = {**there, **case.sizes}
+        found = [case.words] if case.words else []
+        for words, holds in self.special.items():
+            if holds(**{name: known[name] for name in inspect.signature(holds).parameters}):
+                found.append(words)
         ranges = {name: size for name, size in self.sizes.items() if not name.startswith("_")}
-        found = [f"{name} = {case.sizes[name]}" for name, size in ranges.items() if case.sizes[name] < 2 < size[1]]
+        found += [f"`{name} = {case.sizes[name]}`" for name, size in ranges.items() if case.sizes[name] < 2 < size[1]]
         for name in self._shown:
             if name in self.arguments and type(there[name]) is list and len(there[name]) < 2:
-                found.append(f"len({name}) = {len(there[name])}")
+                found.append(f"`len({name}) = {len(there[name])}`")
             if name in self.arguments and there[name] is None:
-                found.append(f"{name} = None")
-        return f"`{', '.join(found)}`" if found else ""
+                found.append(f"`{name} = None`")
+        return found
 
     def shown(self, case: Case, there: Mapping[str, Any]) -> tuple[str, str]:
         """The call in a case with its plain arguments as they are, and the other inputs in words."""
@@ -667,6 +705,12 @@ def _code(words: Iterable[str]) -> str:
     return f"`{known}`" if known else ""
 
 
+def _in_words(kinds: Iterable[str]) -> str:
+    """Kinds of input in a row: first words, then what is code, as one piece."""
+    words = [kind for kind in kinds if not kind.startswith("`")]
+    return ", ".join(filter(None, [*words, _code(kind.strip("`") for kind in kinds if kind.startswith("`"))]))
+
+
 def _words(name: str, value: Any) -> str:
     """An argument in words: its shape if it is a tensor, its value if it is a number."""
     if isinstance(value, torch.Tensor):
@@ -795,8 +839,13 @@ class Call:
         """A sentence about this call; `public` is the problem without its numbers, if it has some."""
         call, inputs = self.contract.shown(self.case, self.there)
         inputs = ", ".join(filter(None, [inputs, self.then]))
-        edges = self.contract.edges(self.case, self.there)
-        return Said(f"`{call}`{f' with {inputs}' if inputs else ''}: {problem}", public or problem, self.case, edges)
+        text = f"`{call}`{f' with {inputs}' if inputs else ''}: {problem}"
+        return Said(text, public or problem, self.case, self.kinds)
+
+    @property
+    def kinds(self) -> list[str]:
+        """What is known of the inputs, see `Contract.kinds_of`."""
+        return self.contract.kinds_of(self.case, self.there)
 
     def is_error(self, error: StudentError) -> "Said":
         """The sentence about this call where it raised an error."""
@@ -938,6 +987,11 @@ class Call:
             elif self.case.dtype == torch.float64 and float(apart.abs().max()) < SINGLE * scale:
                 text = f"It differs by up to {float(apart.abs().max()):.2g}, as float32 would. Compute in float64."
                 public = f"{said.public.rstrip('.')}, only as exact as float32."
+            elif self.case.dtype == torch.float64 and torch.allclose(
+                found.double(), wanted.double(), self.contract.tolerance, self.contract.tolerance * scale
+            ):
+                text = f"{text} In float32 it is near enough: look at constants, such as `eps`, and at approximations."
+                public = f"{said.public.rstrip('.')}: near enough for float32. Look at constants, such as `eps`."
             return said.more(text, public)
 
         expect.like(found, wanted, otherwise, guesses, near, scale, once=True)
@@ -1176,7 +1230,7 @@ def _device(contract: Contract, answer: Remote, lib: Library) -> None:
 def _gradients(contract: Contract, answer: Remote, lib: Library) -> None:
     if not contract.learns and not contract.frozen and not contract.is_module:
         call = contract.asked(answer, lib, contract.ordinary(80))
-        says = call.says("the result is a parameter, or made of some. Here nothing is learned: return a plain tensor.")
+        says = call.says("the result requires gradients. Here nothing is learned: return a plain tensor.")
         assert lib(probes).needs_gradient(call.target, call.args, call.options) is False, says
         return
     left_out = [(83, "normal", True)] if contract.has_optional else []

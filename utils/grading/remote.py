@@ -175,9 +175,11 @@ class StudentError(Exception):
         number: int = 0,
         blank: bool = False,
         kinds: Sequence[str] = (),
+        call: str = "",
     ):
         super().__init__(message)
         self.type_name, self.line, self.number, self.blank = type_name, line, number, blank
+        self.call = call  # of the student's object, as it is written in Python; "" if it is not known, or long
         self.kinds = {type_name, *kinds}  # the exception's class, and Python's own classes that it inherits from
 
     @property
@@ -186,9 +188,10 @@ class StudentError(Exception):
         return False
 
     def sentence(self) -> str:
-        """One sentence for the student, with their own line where it is known."""
+        """What went wrong for the student, with their own line and the call where they are known."""
         text = f"your code raised {self.type_name}: {self}" if self.type_name else str(self)
-        return f"{text}  (line {self.number}: `{self.line}`)" if self.line else text
+        text = f"{text}  (line {self.number}: `{self.line}`)" if self.line else text
+        return f"{text} The call was `{self.call}`." if self.call else text
 
 
 class ForbiddenUsed(Exception):
@@ -266,9 +269,12 @@ class Remote:
                     raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
                 if error.get("course") is True:
                     raise StudentError(f"This cannot be checked here: {text[:1000]}")
-                raise StudentError(
-                    text[:1000], name[:100], line[:200], number if type(number) is int else 0, blank is True, kinds
-                )
+                line_number = number if type(number) is int else 0
+                # Only what the student wrote is called in words they know; a call of `probes` means nothing to them.
+                own = bool(call) and len(request) < BYTES and "library" not in target
+                shown = self._in_words(call) if own else ""
+                shown = shown if len(shown) <= SHOWN else ""
+                raise StudentError(text[:1000], name[:100], line[:200], line_number, blank is True, kinds, shown)
         raise StudentError("what your code returned is not plain data")
 
     def _in_words(self, call: dict[str, Any]) -> str:
