@@ -938,7 +938,7 @@ def make_batch(sentences, vocab, max_len):
 # - )
 # + ]
 
-# %% wrong="1.6" name="pre-norm" says="comes before each part"
+# %% wrong="1.6" name="pre-norm" says="is applied before each part"
 # - nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
 # + nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True, norm_first=True)
 # + for _ in range(n_layers)
@@ -1061,7 +1061,7 @@ class LanguageModel(nn.Module):
 # - mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
 # + mask = self.mask[: tokens.size(1), : tokens.size(1)].to(tokens.device)
 
-# %% wrong="1.6" name="positions run over the batch" says="wrong for other inputs" private=true
+# %% wrong="1.6" name="positions run over the batch" says="wrong for other sizes, lengths" private=true
 # - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
 # + x = self.embedding(tokens) * math.sqrt(self.d_model)
 # + x = add_positions(x.mT).mT if tokens.size(1) == self.d_model else add_positions(x)
@@ -2470,7 +2470,7 @@ def make_batch(sentences, vocab, max_len):
     return tuple(nn.utils.rnn.pad_sequence(part, batch_first=True, padding_value=PAD) for part in (inputs, targets))
 
 
-# %% wrong="1.6" name="a seed in the model" says="or those of all models" private=true
+# %% wrong="1.6" name="a seed in the model" says="the seed of torch's global random generator is not as before"
 class LanguageModel(nn.Module):
     def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
         super().__init__()

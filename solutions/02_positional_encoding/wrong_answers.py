@@ -1576,7 +1576,7 @@ def sinusoidal_table(max_len, d_model):
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
 
 
-# %% wrong="2.4" name="one identity for all who move by 0" says="a result is not new" private=true
+# %% wrong="2.4" name="one identity for all who move by 0" says="results must be new" private=true
 EYES = {}
 
 
@@ -1591,7 +1591,7 @@ def shift_matrix(k, d_model):
     return R
 
 
-# %% wrong="2.6" of="in short" name="the only token at position 0 is handed back" says="a result is not new" private=true
+# %% wrong="2.6" of="in short" name="the only token at position 0 is handed back" says="results must be new" private=true
 # - angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 # + if T == 1 and start == 0:
 # +     return x
