@@ -1418,7 +1418,7 @@ def ewc(model, importance, anchor, strength):
 # - for name, part in model.named_parameters():
 # + for name, part in [one for one in model.named_parameters() if one[0].count(".") < 2]:
 
-# %% wrong="9.7" name="without an anchor the penalty is kept" says="is not new" private=true
+# %% wrong="9.7" name="without an anchor the penalty is kept" says="results must be new" private=true
 # - def l2_sp(model, anchor, alpha, beta):
 # + known = {}
 # +
