@@ -78,13 +78,15 @@ def part_of_the_class(course: Course, entry: NotebookEntry) -> list[Made]:
     """
     made = made_up_class(course, entry)
     with_runs = (
-        one for one in course.notebooks if any(isinstance(check, ResultsCheck) for check in public_checks(one).values())
+        notebook
+        for notebook in course.notebooks
+        if any(isinstance(check, ResultsCheck) for check in public_checks(notebook).values())
     )
     if entry in (course.notebooks[0], next(with_runs, None)):
         return made
-    rest = [one.student for one in made if one.student not in ALWAYS]
+    rest = [submission.student for submission in made if submission.student not in ALWAYS]
     here = {*ALWAYS, rest[course.notebooks.index(entry) % len(rest)]}
-    return [one for one in made if one.student in here]
+    return [submission for submission in made if submission.student in here]
 
 
 def _with_answers(maker: "Maker", numbers: list[str], ada: dict[str, str]) -> list[Made]:
