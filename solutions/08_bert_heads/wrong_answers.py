@@ -2206,7 +2206,7 @@ def best_tau(spans, nulls, f1):
 
 # %% wrong="8.4" name="a token of the question for the end" says="is one of the question"
 def answer_tokens(offsets, sequence_ids, start, text):
-    if not text:
+    if len(text) == 0:
         return (0, 0)
 
     def find(place):

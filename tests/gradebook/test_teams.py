@@ -176,6 +176,7 @@ def test_the_groups_of_a_download_become_teams_on_demand(mine, tmp_path):
 
 def test_a_table_of_times_that_cannot_be_read_is_refused_before_teams_are_written(mine, tmp_path, monkeypatch):
     (mine.tree / "teams.csv").unlink()
+    course_tree.write_settings(mine)  # as in a tree that was built
     names = [f"G 1-{who}_3{at}_assignsubmission_file_/{NAME}.ipynb" for at, who in enumerate(("Bo Berg", "Cy Dahl"))]
     table = tmp_path / "times.csv"
     table.write_text("no,such,table\n1,2,3\n")
