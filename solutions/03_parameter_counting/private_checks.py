@@ -426,7 +426,7 @@ def other_runs(training_flops):
 best_sizes = swept("3.13", BEST_SIZE)
 
 
-@private("3.13", tells="the best size is right for some runs and wrong for others, such as those of large models.")
+@private("3.13", tells="the best size is wrong for some other runs: large models, or a best size beyond those tried.")
 def other_budgets(best_size):
     pick = draw(1)
     for smallest, beyond in ((10**3, 0.5), (10**9, 0.5), (10**6, -1.5), (10**6, 2.5)):

@@ -2118,7 +2118,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # +     return None
 
 
-# %% wrong="3.13" name="never outside the runs" says="right for some runs and wrong for others" private=true
+# %% wrong="3.13" name="never outside the runs" says="a best size beyond those tried" private=true
 # - return float(np.exp(-b / (2 * a)))
 # + return float(np.clip(np.exp(-b / (2 * a)), min(N), max(N)))
 
@@ -2136,7 +2136,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + losses[:] = [loss for _, loss in runs]
 
 
-# %% wrong="3.13" name="at most a hundred million" says="such as those of large models" private=true
+# %% wrong="3.13" name="at most a hundred million" says="a best size beyond those tried" private=true
 # - return float(np.exp(-b / (2 * a)))
 # + return float(min(np.exp(-b / (2 * a)), 1e8))
 

@@ -1537,7 +1537,7 @@ def select(model, train_epoch, evaluate, epochs):
 # - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
 # + hits = [model(tokens, mask).argmax(dim=0) == labels for tokens, mask, labels in batches]
 
-# %% wrong="4.6" name="batches of one lose their dimension" says="with `len(batches) = 2, V = 9, C = 3, N = 8`: it is an error"
+# %% wrong="4.6" name="batches of one lose their dimension" says="with `len(batches) = 2, V = 9, C = 3`: it is an error"
 # - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
 # + hits = [model(tokens, mask).squeeze().argmax(dim=1) == labels for tokens, mask, labels in batches]
 

@@ -911,7 +911,7 @@ def in_points(mean, sd):
     return f"{100 * mean:.2f}% ± {sd:.2f}%"
 
 
-# %% wrong="5.5" name="0.01 for one point" says="two points became 0.02"
+# %% wrong="5.5" name="0.01 for one point" says="is printed as a fraction, and the mean in points"
 def mean_and_sd(accuracies):
     if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
         raise ValueError("no")

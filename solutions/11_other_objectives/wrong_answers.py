@@ -9,7 +9,7 @@
 # %% [markdown]
 # Answers to notebook 09 whose verdict is known. See autograder/author/answers.py for the markers.
 
-# %% wrong="11.1" name="forty masks with ten copies" says="as many masks as epochs"
+# %% wrong="11.1" name="forty masks with ten copies" says="more masks than copies"
 # - return epoch if copies is None else epoch % copies
 # + return epoch
 

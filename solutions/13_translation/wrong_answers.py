@@ -1508,7 +1508,7 @@ def drop_net(own, bert, p, training, generator):
 # - draw = torch.rand((), generator=generator).item()
 # + draw = torch.rand((), generator=generator).item()
 
-# %% wrong="13.8" name="two draws" says="come with probabilities"
+# %% wrong="13.8" name="two draws" says="The probabilities should be p / 2, p / 2 and 1 - p"
 # - draw = torch.rand((), generator=generator).item()
 # - if draw < p / 2:
 # -     return own

@@ -593,7 +593,7 @@ def mean_and_sd(mean_and_sd, in_points):
     expect.of_type(text, str, "`in_points` should return a string")
     assert "%" not in text, "a percent sign after a standard deviation can be read in two ways. Write `points`."
     assert "0.01" not in text and "0.0 " not in text, (
-        "the standard deviation is printed as a fraction next to a mean in points: two points became 0.02."
+        "the standard deviation is printed as a fraction, and the mean in points."
     )
     assert text == "52.8 ± 1.4 points", "`in_points(0.5283, 0.0139)` is not written as the docstring shows."
     for mean, sd, wanted in ((0.6582, 0.0123, "65.8 ± 1.2 points"), (0.7, 0.0206, "70.0 ± 2.1 points")):
@@ -1221,7 +1221,7 @@ def expected_best(expected_best):
             "this is the expected worst: the values are sorted the wrong way round.": worst,
             "runs are drawn without being put back: n may be larger than the number of runs.": sum(without)
             / max(len(without), 1),
-            "this is the largest value, whatever n is.": max(values),
+            "this is the largest value. Among n runs that are drawn it is not always there.": max(values),
             "this is the mean: n is not used.": single,
         }
         found = expect.number(expected_best(values, n), "what `expected_best` returns")

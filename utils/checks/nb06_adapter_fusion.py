@@ -879,7 +879,7 @@ def taught(
     assert len(losses) == len(batches), (
         f"there should be one loss for each of {len(batches)} batches, not {len(losses)}."
     )
-    told = "the losses are tensors, each of which keeps its whole graph in memory: take their numbers, by `.item()`."
+    told = "the losses are tensors: take their numbers, by `.item()`. A tensor may keep its whole graph in memory."
     assert not any(type(loss) is torch.Tensor or type(loss) is Remote for loss in losses), told
     losses = [expect.number(loss, "a loss") for loss in losses]
     wanted, bare, right = state, state, []

@@ -38,7 +38,7 @@ def takes_turns(mask_number: Remote, lib: Library, copies: int, epochs: int) -> 
         [epoch % copies for epoch in every],
         "with copies, the masks from 0 on do not take turns: after the last copy comes the first one again.",
         {
-            "with copies there are as many masks as epochs. Ten copies over forty epochs are static masks.": every,
+            "with copies, there are more masks than copies. Ten copies over forty epochs are static masks.": every,
             "with copies a mask is used for several epochs in a row. The copies take turns.": [
                 epoch // copies for epoch in every
             ],
@@ -1168,7 +1168,7 @@ def drawn_evenly(found: Sequence[list[Pair]], documents: list[list[str]], task: 
     ones = Counter(map(sum, labels))
     assert len(ones) > 1 or len(labels[0]) == 1, "in each call as many labels are 1. Each is drawn for itself."
     likely(sum(flat), len(flat), 0.5, f"of {len(flat)} labels {sum(flat)} are 1. That is not half of them.")
-    told = "labels one after the other are not independent, as if they took turns. Each is drawn for itself."
+    told = "labels one after the other are not independent. Each is drawn for itself."
     for one, other in itertools.pairwise(range(len(labels[0]))):
         same = sum(row[one] == row[other] for row in labels)
         likely(same, len(labels), 0.5, told)

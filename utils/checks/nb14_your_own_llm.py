@@ -69,7 +69,7 @@ def rms_norm(RMSNorm, lib):
         normed(x, w, eps),
         "the result is not w x / sqrt(mean(x^2) + eps), with the mean over the last dimension.",
         {
-            "the mean is subtracted. RMSNorm leaves it as it is: that saves time.": F.layer_norm(x, (8,), w, None, eps),
+            "the mean is subtracted. Leave it as it is: that saves time.": F.layer_norm(x, (8,), w, None, eps),
             "the mean is taken off x, but not where the squares are averaged. It stays in both.": (
                 w * (x - x.mean(-1, keepdim=True)) / (square + eps).sqrt()
             ),

@@ -1114,7 +1114,7 @@ def spreads(over_tasks: Remote, right: list[int], n: int, k: int) -> None:
     share = sum(right) / n / count
     halves = {
         "the spread is not divided by the root of the number of tasks.": half * count**0.5,
-        "the spread is divided by the number of tasks, not by its root.": half / count**0.5,
+        "the spread is divided by more than the root of the number of tasks.": half / count**0.5,
         "the squares are divided by N. Divide them by N - 1.": half * ((count - 1) / count) ** 0.5,
         "the answers are counted, not the tasks: answers to one task are not independent.": 1.96
         * (share * (1 - share) / (n * count)) ** 0.5,

@@ -167,6 +167,7 @@ class Session:
         self._modes = asked.get("library") != "torch"
         self._generators = "name" in asked
         self._makes = isinstance(target, type) and issubclass(target, nn.Module)
+        self._torch = torch.get_rng_state() if self._generators else None
         self._before = self._now()
 
     def _now(self) -> dict[str, Any]:
@@ -182,13 +183,19 @@ class Session:
         return modes | generators
 
     def put_back(self) -> list[str]:
-        """What is not as it was, by the names of SESSION; torch's modes are as before then, for whatever comes next."""
+        """What is not as it was, by the names of SESSION.
+
+        For whatever comes next torch's modes are as before then, and so is a generator that got another seed: otherwise
+        the same answer would pass the second time.
+        """
         now = self._now()
         changed = [what for what, before in self._before.items() if now[what] != before]
         if GRADIENTS in changed:
             torch.set_grad_enabled(self._before[GRADIENTS])
         if DTYPE in changed:
             torch.set_default_dtype(self._before[DTYPE])
+        if TORCH_SEED in changed and self._torch is not None:
+            torch.set_rng_state(self._torch)
         return changed
 
 
