@@ -2104,7 +2104,7 @@ def features(base, pool, batches):
 # + return torch.cat(states), torch.cat(labels).float()
 
 
-# %% wrong="4.3" name="sets a seed" says="after `load_base` the state of the global random generator of torch"
+# %% wrong="4.3" name="sets a seed" says="the seed of torch's global random generator is not as before"
 # - own, prefix = base.state_dict(), "base."
 # + torch.manual_seed(1)
 # + own, prefix = base.state_dict(), "base."

@@ -267,7 +267,7 @@ def streams(seed, varies=("head", "order", "dropout")):
     return dict.fromkeys(parts, torch.Generator().manual_seed(seed))
 
 
-# %% wrong="5.2" name="the global generator is seeded" says="global generator is seeded or used"
+# %% wrong="5.2" name="the global generator is seeded" says="the seed of torch's global random generator is not as before"
 def streams(seed, varies=("head", "order", "dropout")):
     parts = ("head", "order", "dropout")
     if set(varies) - set(parts):
@@ -1226,7 +1226,7 @@ def binomial_error(p, examples):
 # + np.random.seed(seed)
 # + means = np.random.choice(values, (resamples, len(values))).mean(axis=1)
 
-# %% wrong="5.6" name="torch's global generator" says="a global generator" loses="bootstrap_interval"
+# %% wrong="5.6" name="torch's global generator" says="global" loses="bootstrap_interval"
 # - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
 # - return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
 # + torch.manual_seed(seed)

@@ -2167,7 +2167,7 @@ def _cut(word, vocab, unk, max_chars):
 # - return [list(zip(row, chances.tolist())) for row, chances in zip(pieces, best.values)]
 # + return [list(map(list, zip(row, chances.tolist()))) for row, chances in zip(pieces, best.values)]
 
-# %% wrong="7.8" name="a seed is set" says="the global random generator of torch is not as before"
+# %% wrong="7.8" name="a seed is set" says="the seed of torch's global random generator is not as before"
 # - model.eval()
 # + model.eval()
 # + torch.manual_seed(0)

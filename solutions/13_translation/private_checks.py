@@ -156,6 +156,6 @@ def other_signs(sign_test):
     some = draw(1391)
     for seeds, ahead in ((30, 0.85), (34, 0.1), (2, 0.5), (7, 0.5), (some.randint(3, 25), some.random())):
         seen.signs_of_seeds(sign_test, *seen.two_arms(some, seeds, ahead))
-    seen.signs_of_seeds(sign_test, *seen.two_arms(some, 1300, 0.5))
+    seen.signs_of_seeds(sign_test, *seen.two_arms(some, 1000, 0.5))
     near = dict.fromkeys(range(5), 30.0)
     seen.signs_of_seeds(sign_test, {seed: score + 0.003 * (seed + 1) for seed, score in near.items()}, near)

@@ -2089,7 +2089,3 @@ def sign_test(first, other):
 # %% wrong="13.8" name="a seed in each call" says="gave the same: each call should draw again"
 # - draw = torch.rand((), generator=generator).item()
 # + draw = torch.rand((), generator=generator.manual_seed(0)).item()
-
-# %% wrong="13.9" name="floats that overflow" says="for other seeds or scores p is wrong" private=true
-# - return min(1.0, 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n)
-# + return min(1.0, 2 * 2.0**-n * sum(math.comb(n, k) for k in range(m, n + 1)))
