@@ -1,4 +1,4 @@
-"""The page of results: a table for each metric of each experiment, and its comparisons, read from the recorded runs."""
+"""The tables of the page of results: one for each metric of each experiment, with comparisons of recorded runs."""
 
 import json
 import re
@@ -11,11 +11,11 @@ from autograder.reports.report import recorded_tables
 from utils.experiments.seed_table import Comparison, SeedTable
 
 GPU = courses.ROOT / "benchmarks" / "gpu.json"  # what `make gpu` wrote on a machine with a GPU
-FEW = 3  # experiments of which each is compared with each
+FEW = 3  # up to so many experiments, each is compared with each
 
 
 def write(folder: Path) -> None:
-    """Write the tables of all notebooks with experiments into `folder`."""
+    """Write the tables of all notebooks with experiments, and the GPU table, into `folder`."""
     folder.mkdir(exist_ok=True)
     pages = [page(entry) for entry in courses.load().notebooks if entry.experiments]
     (folder / "results.md").write_text("\n".join(pages))
@@ -23,7 +23,7 @@ def write(folder: Path) -> None:
 
 
 def page(entry: NotebookEntry) -> str:
-    """Markdown: what the recorded runs of a notebook show."""
+    """Return the tables and comparisons of a notebook's recorded runs, as Markdown."""
     found, module = recorded_tables(entry), entry.experiment_module()
     lines = [f"### {entry.number} {entry.title}\n", f"{entry.measures[0].upper()}{entry.measures[1:]}.\n"]
     for table in found:
@@ -34,9 +34,9 @@ def page(entry: NotebookEntry) -> str:
 
 
 def also_shown(entry: NotebookEntry, module: Any) -> list[list[str]]:
-    """Markdown: of each group of runs that students do not make, tables and comparisons.
+    """Return tables and comparisons of each group of runs that students do not make, as lines of Markdown.
 
-    A module that serves several notebooks has them shown by the first of these.
+    If several notebooks use the same module, only the first of them shows these groups.
     """
     first = next(one for one in courses.load().notebooks if one.experiments == entry.experiments)
     if first.name != entry.name:
@@ -52,7 +52,7 @@ def also_shown(entry: NotebookEntry, module: Any) -> list[list[str]]:
 
 
 def _rows(table: SeedTable) -> str:
-    """A row for each experiment: what its runs scored, and the rate, device and minutes they had."""
+    """Return a table with a row for each experiment: the scores of its runs, their rate, device and minutes."""
     metric, frame = table.metric, table.frame()
     baseline = f"{metric.baseline_name}, {metric.unit}"
     last = [f"{metric.baseline_name}, {metric.unit}"] if baseline in frame else []
@@ -78,7 +78,7 @@ def _rows(table: SeedTable) -> str:
 
 
 def _within(table: SeedTable, module: Any) -> list[Comparison]:
-    """The comparisons that the notebook makes in this table; of a few experiments, all."""
+    """Return the comparisons that the notebook makes in this table, or all if it has few experiments and names none."""
     if hasattr(module, "compared"):
         return []
     if hasattr(module, "questions"):
@@ -91,33 +91,33 @@ def _bullets(some: list[Comparison]) -> list[str]:
 
 
 def on_gpu(found: dict[str, Any]) -> str:
-    """Markdown: what ran on a GPU, and which experiments of size gpu were never run."""
+    """Return what ran on a GPU, and which experiments of size gpu were never run, as Markdown."""
     parts = found["parts"]
     answers, notebooks = (parts[name].values() for name in ("answers", "notebooks"))
     count = sum(int(row["note"].split()[0]) for row in answers)
-    # A note: how many answers, then each whose sentence or verdict was not the known one. Some were asked on a CPU too.
+    # A note has the number of answers, then each answer with another message or verdict than expected.
     each = re.compile(r"; (?=\d+\.\w+ )")
-    surprises = [told for row in answers for told in each.split(row["note"])[1:]]
-    alike = {told.split(":")[0] for row in answers for told in each.split(row.get("cpu note", ""))[1:]}
-    differing = [told for told in surprises if told.split(":")[0] not in alike]
+    surprises = [line for row in answers for line in each.split(row["note"])[1:]]
+    alike = {line.split(":")[0] for row in answers for line in each.split(row.get("cpu note", ""))[1:]}
+    differing = [line for line in surprises if line.split(":")[0] not in alike]
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     passed = sum(row["state"] == "passed" for row in notebooks)
     lines = [
         f"Run on {found['date']} on one {found['device']} ({versions}):\n",
-        f"- {count} right and wrong answers: the known verdict and sentence for all but {len(surprises)}."
-        f" {len(alike)} of these get the same sentence on a CPU: they had just been reworded when this was run.",
-        *(f"  - `{told.split(':')[0]}`: {told.split(': ', 1)[1]}" for told in differing),
-        f"- {passed} of {len(notebooks)} notebooks ran whole at size smoke, with every check passed.",
+        f"- Of {count} right and wrong answers, all but {len(surprises)} got the expected verdict and message."
+        f" {len(alike)} of these get the same message on a CPU: the messages had just been reworded when this was run.",
+        *(f"  - `{line.split(':')[0]}`: {line.split(': ', 1)[1]}" for line in differing),
+        f"- {passed} of {len(notebooks)} notebooks ran completely at size smoke, and every check passed.",
     ]
     small = parts["experiments, size smoke"].values()
-    apart = {}  # the experiments of which the two values differ, by metric
+    apart = {}  # the differences between the two values, by metric
     for row in small:
         if (far := abs(row["value"] - row["cpu value"])) >= 5e-4:
             apart.setdefault(row["metric"], []).append(far)
     widest = "; ".join(f"{name}: {len(far)}, by at most {max(far):.2f}" for name, far in apart.items())
     lines += [
-        f"- {len(small)} experiments at size smoke, in float32, with one seed, on the GPU and on that machine's CPU."
-        f" Values that differ in the third decimal, by metric: {widest}.\n",
+        f"- {len(small)} experiments ran at size smoke, in float32, with one seed, on the GPU and on the same machine's"
+        f" CPU. Some values differ in the third decimal. For each metric, how many and by how much: {widest}.\n",
         "| experiment, size gpu, seed 1 | metric | value | seconds | |",
         "|---|---|---|---|---|",
     ]

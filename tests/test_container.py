@@ -66,6 +66,13 @@ def test_the_image_holds_what_is_committed_and_nothing_else():
         assert ended.stdout and not name.startswith("."), name
 
 
+def test_the_image_watches_the_folder_that_the_page_mounts():
+    (watched,) = re.findall(r'^CMD \["watch", "(.*)"\]$', FILE.read_text(), re.M)
+    assert f" {watched} " in re.search(r"install --directory .*", FILE.read_text())[0]
+    mounts = re.findall(r"--volume /srv/submissions:(\S+):ro", PAGE.read_text())
+    assert mounts == [watched, watched]  # podman's and docker's
+
+
 def engine():
     """A container engine that works here."""
     for name in ("podman", "docker"):
