@@ -4,7 +4,7 @@ import difflib
 import hashlib
 import hmac
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,10 @@ class GradedVerdict(Verdict):
     seconds: float = 0.0  # that its check took
     instructor_only: str = ""  # what a private check found
     grader: str = ""  # the fingerprint of what reached it
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "instructor_only", legible(self.instructor_only))
 
 
 @dataclass
@@ -395,11 +399,7 @@ def key_of(course: Course, entry: NotebookEntry, student: str, text: bytes) -> b
 
 
 def make_plain(done: Record) -> None:
-    """Make a record's texts plain lines of bounded length: nothing else gets into a record."""
+    """Make a record's reason and remarks plain lines of bounded length, as the texts of verdicts are from the start."""
     done.reason = html_cleaning.line(done.reason)
     remarks = [html_cleaning.line(remark) for remark in done.remarks]
     done.remarks = remarks[:MAX_REMARKS] + [f"and {len(remarks) - MAX_REMARKS} more"] * (len(remarks) > MAX_REMARKS)
-    done.verdicts = [
-        replace(verdict, message=legible(verdict.message), instructor_only=legible(verdict.instructor_only))
-        for verdict in done.verdicts
-    ]

@@ -1,7 +1,7 @@
 """A contract asks for every kind of promise: wrong answers are refused in its words, and right ones pass."""
 
 import importlib.util
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from autograder import course
 from autograder.author.checks import swept
 from utils.checks import nb10_longer_context, nb10_toys
 from utils.grading import dispatch
-from utils.grading.contract import KINDS, Contract, has_form, is_new, model_kept
+from utils.grading.contract import EXTRA_SECONDS, KINDS, Contract, has_form, is_new, model_kept
 from utils.grading.remote import StudentError, libraries, named
 
 COURSE = course.load()
@@ -734,6 +734,27 @@ def test_a_private_check_says_what_is_wrong_and_nothing_that_was_drawn():
         assert words in reasons[0].tells, f"{kind}: {reasons[0].tells}"
         assert reasons[0].tells == reasons[1].tells, "the keys show"
         assert reasons[0].startswith(f"scaled_{kind}: ") and hidden.tells != reasons[0].tells
+
+
+def test_a_slow_wrong_answer_is_not_asked_longer_to_say_more_about_it(monkeypatch):
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr("utils.grading.contract.time", clock)
+    (hidden,) = [one for one in swept("9.9", SCALED) if one.asserts.__name__ == "scaled_sizes"]
+    found = {}
+    for seconds in (0.01, EXTRA_SECONDS / 4):
+        calls = []
+
+        def wrong(x, n, calls=calls, seconds=seconds):
+            calls.append(n)
+            clock.now += seconds
+            return [][0] if x.size(1) == 1 else scaled(x, n)
+
+        why = hidden.failure(lambda request, wrong=wrong: dispatch.answer({"scaled": wrong}, request), b"key")
+        found[seconds] = len(calls), why.tells
+    (many, exact), (few, short) = found.values()
+    assert few <= many - 8
+    assert exact.endswith(" With `T = 1`, it raises IndexError.")
+    assert short.endswith(" Here `0 <= B <= 5, T >= 1, 1 <= n <= 9`. It raises IndexError.")
 
 
 @pytest.mark.parametrize("exercise", ["2.4", "2.5", "2.6"])

@@ -19,13 +19,14 @@ from autograder.cells import CellRole, cell_id
 from autograder.course import CourseError
 from autograder.gradebook import course_tree, gradebook_writer
 from autograder.grading import grade
-from autograder.grading.grading_record import RECORD, load_record, verdict_path
+from autograder.grading.grading_record import RECORD, GradedVerdict, load_record, verdict_path
 from autograder.reports import feedback, report
 from utils.grading import dispatch, forbidden, parts
 from utils.grading.check import CheckFailed, Scoreboard, check
+from utils.grading.contract import Contract
 from utils.grading.parts import part
 from utils.grading.remote import StudentError
-from utils.grading.verdict import Outcome, Part, Verdict
+from utils.grading.verdict import CONTROL, Outcome, Part, Verdict
 
 COURSE = course.load()
 WITH_PARTS = [
@@ -103,6 +104,30 @@ def test_a_part_costs_its_points_and_all_else_the_exercise(f, g, score, outcome,
     found = verdict(f, g)
     assert (found.score, found.outcome) == (score, outcome)
     assert says in found.sentence() and found.in_parts == (0 < score < 4)
+
+
+@pytest.mark.parametrize("part_name", ["", "halves"])
+def test_the_name_of_a_students_type_does_not_reach_a_terminal_or_a_page_as_it_is(part_name):
+    """A private check says it of the exercise or of a part: in the record, in the graded notebook, in feedback."""
+    halves = Contract(
+        "halves(x)",
+        sizes={"B": (1, 5)},
+        x="floats (B)",
+        gives="half: as x (B); a third: as x (B)",
+        returns="tuple",
+        right=lambda x: (x / 2, x / 3),
+    )
+    own_type = type("\x1b[31mred\u202e" + "x" * 5000, (tuple,), {})
+
+    def ask(request):
+        return dispatch.answer({"halves": lambda x: own_type((x / 2, x / 3))}, request)
+
+    passed = Verdict("9.9", 1, Outcome.PASSED, parts=(Part("halves", 1, Outcome.PASSED),) if part_name else ())
+    hidden = [one for one in checks.swept("9.9", halves, part_name) if one.asserts.__name__ == "halves_sizes"]
+    lost, why = checks.whole_verdict(passed, hidden, lambda one: one.failure(ask))
+    kept = GradedVerdict(**vars(lost), instructor_only=why)
+    texts = [kept.sentence(), kept.message, kept.instructor_only, *(one.message for one in kept.parts)]
+    assert all("red" in text and len(text) < 2100 and not CONTROL.search(text) for text in texts)
 
 
 def test_what_is_blank_outside_of_all_parts_ends_the_check():

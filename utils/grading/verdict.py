@@ -33,12 +33,15 @@ class Outcome(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Part:
-    """What a check says of one of its parts; `message` is written for the student."""
+    """What a check says of one of its parts; `message` is written for the student, and always legible."""
 
     name: str
     points: float
     outcome: Outcome
     message: str = ""
+
+    def __post_init__(self):
+        object.__setattr__(self, "message", legible(self.message))
 
     @property
     def score(self) -> float:
@@ -48,7 +51,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check says of one exercise; `message` is written for the student."""
+    """What a check says of one exercise; `message` is written for the student, and always legible."""
 
     exercise: str
     points: float
@@ -56,6 +59,9 @@ class Verdict:
     message: str = ""
     parts: tuple[Part, ...] = ()  # of a check that has parts, unless the whole exercise is lost
     another: str = ""  # numbers of another id, for which the answer is right, see `utils.variants`
+
+    def __post_init__(self):
+        object.__setattr__(self, "message", legible(self.message))
 
     @property
     def score(self) -> float:
@@ -110,7 +116,7 @@ def summed(parts: Iterable[Part], points: float) -> dict[str, Any]:
     else:
         attempted = [one.outcome for one in failed if one.outcome is not Outcome.BLANK]
         outcome = attempted[0] if attempted else Outcome.WRONG if failed else Outcome.PASSED
-    message = legible("\n".join(f"{one.name}: {one.message or f'{one.outcome}.'}" for one in failed))
+    message = "\n".join(f"{one.name}: {one.message or f'{one.outcome}.'}" for one in failed)
     return {"outcome": outcome, "message": message, "parts": parts}
 
 
