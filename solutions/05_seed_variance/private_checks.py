@@ -30,7 +30,7 @@ bests = swept("5.10", seen.BEST)
 # 5.1
 
 
-@private("5.1", tells="the ids of the special tokens that were given are not used.")
+@private("5.1", tells="a pair is wrong for other ids of the special tokens.")
 def other_special_tokens(encode_pair):
     some = draw(511)
     for cls_id, sep_id in (some.sample(range(5), 2), some.sample(range(60, 98), 2), (some.randrange(60, 98), 0)):
@@ -56,7 +56,7 @@ def special_numbers_in_the_text(encode_pair):
 # 5.2
 
 
-@private("5.2", tells="large seeds, or seeds far apart, share a stream.")
+@private("5.2", tells="for some large seeds, or seeds far apart, two parts draw the same numbers.")
 def far_apart(streams, lib):
     some, found = draw(520), {}
     seeds = {0, 1}
@@ -69,7 +69,7 @@ def far_apart(streams, lib):
             found[tuple(numbers)] = f"{part} of {seed}"
 
 
-@private("5.2", tells="two of many seeds below a million share a stream.")
+@private("5.2", tells="among many seeds below a million, two parts draw the same numbers.")
 def no_seed_twice(streams, lib):
     some = draw(524)
     seeds = some.sample(range(4000), 1000)  # small ones: some streams take long to start at large seeds
@@ -87,7 +87,7 @@ def no_seed_twice(streams, lib):
             assert len({*begins}) == len(begins), "so far apart"
 
 
-@private("5.2", tells="the parts draw from one stream, each a little further on.")
+@private("5.2", tells="the parts draw from one sequence of numbers, each a little further on.")
 def no_shared_stretch(streams, lib):
     some = draw(523)
     seed, count = some.randrange(10**6), some.randint(1500, 2500)
@@ -98,7 +98,7 @@ def no_shared_stretch(streams, lib):
             assert known.setdefault(stretch, part) == part, f"{part} draws what {known[stretch]} draws"
 
 
-@private("5.2", tells="each call should give new generators that begin from the start.")
+@private("5.2", tells="each call should give new generators, and the order of the names in `varies` should not matter.")
 def begins_anew(streams, lib):
     some = draw(521)
     for count in (0, 1, 2, 3):
@@ -108,19 +108,20 @@ def begins_anew(streams, lib):
         assert seen.drawn(streams, lib, seed, varies[::-1]) == first, "depends on the order of the names"
 
 
-@private("5.2", tells="two parts that vary together, or the one that is held, are not as they should be.")
+@private("5.2", tells="where two parts vary, one of them does not, or it depends on what else varies.")
 def two_vary(streams, lib):
     some = draw(522)
     a, b, c = some.sample(range(1, 10**6), 3)
     for held in seen.PARTS:
         varies = [part for part in seen.PARTS if part != held]
         one, two = seen.drawn(streams, lib, a, varies), seen.drawn(streams, lib, b, varies)
-        assert one[held] == two[held] == seen.drawn(streams, lib, c, [])[held], "the held part moves"
+        with tells("where two parts vary, the third one should draw the same numbers for every seed."):
+            assert one[held] == two[held] == seen.drawn(streams, lib, c, [])[held], "the held part moves"
         assert all(one[part] != two[part] for part in varies), "a varying part is held"
         assert all(one[part] == seen.drawn(streams, lib, a)[part] for part in varies), "depends on what else varies"
 
 
-@private("5.2", tells="a part that is none of the three is accepted, alone or beside others.")
+@private("5.2", tells="a name in `varies` that is none of the three should raise ValueError, alone or beside others.")
 def unknown_parts(streams):
     some = draw(525)
     for wrong in (["head", "weights"], [some.choice(["Order", "heads", "drop", "seed"])], ["dropout", ""]):
@@ -130,7 +131,7 @@ def unknown_parts(streams):
 # 5.3
 
 
-@private("5.3", tells="an optimizer moves the parameters of an earlier model too.")
+@private("5.3", tells="the optimizer of a second model also moves the parameters of the first one.")
 def own_parameters(schedule, make_optimizer, lib):
     first, second = (expect.twins(lib, lambda module, d=d: module.Linear(d, 3), 526 + d)[0] for d in (2, 4))
     make_optimizer(first, 0.1)
@@ -142,7 +143,7 @@ def own_parameters(schedule, make_optimizer, lib):
     assert all(torch.equal(after[name], value) for name, value in before.items()), "it moves"
 
 
-@private("5.3", tells="a model with embeddings, or with parts inside parts, is not trained as it should be.")
+@private("5.3", tells="a model with embeddings, or with parts inside parts, is trained wrongly.")
 def deeper_models(schedule, make_optimizer, lib):
     some = draw(531)
     vocab, d, e, classes = some.randint(7, 12), some.randint(4, 6), some.randint(7, 9), some.choice([2, 3])
@@ -161,9 +162,7 @@ def deeper_models(schedule, make_optimizer, lib):
     seen.learns(make_optimizer, lib, build(nn), build(lib(nn)), spared, batches, some.uniform(0.04, 0.1), 535)
 
 
-@private(
-    "5.3", tells="weights of norms of other kinds, or a weight that two parts share, are not handled as they should be."
-)
+@private("5.3", tells="a model with another kind of norm, or with a weight that two parts share, is trained wrongly.")
 def other_norms(schedule, make_optimizer, lib):
     some = draw(540)
     d, e, lr = some.randint(3, 5), some.randint(6, 8), some.uniform(0.04, 0.1)
@@ -182,7 +181,7 @@ def other_norms(schedule, make_optimizer, lib):
 # 5.5
 
 
-@private("5.5", tells="any value outside 0 to 1, wherever it stands, should raise ValueError; so should no values.")
+@private("5.5", tells="a list of one value must raise ValueError.")
 def not_fractions(mean_and_sd, in_points):
     some = draw(551)
     for stranger in (some.uniform(40, 90), -some.uniform(0.01, 0.5), some.uniform(1.01, 2)):
@@ -197,7 +196,7 @@ def not_fractions(mean_and_sd, in_points):
     seen.refuses(mean_and_sd, [some.random()], says="no error")
 
 
-@private("5.5", tells="other numbers are not written as the docstring shows, rounded to one digit.")
+@private("5.5", tells="`in_points` does not write other numbers as the docstring shows, rounded to one digit.")
 def other_texts(mean_and_sd, in_points):
     some = draw(552)
     for off in (-0.04, 0.04, 0.0):  # of a tenth: one is rounded up, one down
@@ -233,7 +232,7 @@ def other_bootstraps(t_interval, bootstrap_interval, binomial_error):
 
 @private(
     "5.6",
-    tells="without being told otherwise, the bootstrap takes ten thousand resamples and a level of 0.95.",
+    tells="without `level` and `resamples`, the bootstrap should take ten thousand resamples and a level of 0.95.",
     part="bootstrap_interval",
 )
 def bootstrap_defaults(t_interval, bootstrap_interval, binomial_error):
@@ -258,7 +257,7 @@ def bootstrap_defaults(t_interval, bootstrap_interval, binomial_error):
 # 5.8
 
 
-@private("5.8", tells="the report is wrong for other runs: any seeds, any number of classes.")
+@private("5.8", tells="the report is wrong for other runs, seeds or numbers of classes.")
 def other_runs(health):
     some = draw(580)
     count, classes = some.randint(7, 15), some.randint(4, 9)
@@ -278,7 +277,7 @@ def other_runs(health):
     expect.close(report["mean_of_others"], statistics.mean(shares[seed] for seed in seeds[3:]), "wrong", 1e-6)
 
 
-@private("5.8", tells="a report on one run, or on runs that are all alike, is wrong.")
+@private("5.8", tells="the report is wrong for one run, for runs that are equal, or where all labels are one class.")
 def few_runs(health):
     some = draw(581)
     seed, count, label = some.randrange(99), some.randint(3, 9), some.randrange(5)

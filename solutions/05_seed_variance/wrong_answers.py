@@ -46,12 +46,12 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return ids[:max_len], types[:max_len]
 
 
-# %% wrong="5.1" of="in short" name="special tokens are not counted" says="longer than max_len"
+# %% wrong="5.1" of="in short" name="special tokens are not counted" says="The tokens [CLS] and [SEP] count too"
 # - while len(a) + len(b) + 3 > max_len:
 # + while len(a) + len(b) > max_len:
 
 
-# %% wrong="5.1" name="only the second sentence is cut" says="not always the same one"
+# %% wrong="5.1" name="only the second sentence is cut" says="The sentence that is longer at that moment"
 def encode_pair(a, b, cls_id, sep_id, max_len):
     if max_len < 3:
         raise ValueError("too short")
@@ -61,7 +61,7 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
 
-# %% wrong="5.1" name="the shorter one is cut" says="not always the same one"
+# %% wrong="5.1" name="the shorter one is cut" says="The sentence that is longer at that moment"
 def encode_pair(a, b, cls_id, sep_id, max_len):
     if max_len < 3:
         raise ValueError("too short")
@@ -71,7 +71,7 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
 
-# %% wrong="5.1" name="half of the room for each" says="more is cut than max_len asks for"
+# %% wrong="5.1" name="half of the room for each" says="a longer pair is cut to"
 def encode_pair(a, b, cls_id, sep_id, max_len):
     if max_len < 3:
         raise ValueError("too short")
@@ -85,7 +85,7 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
 # + (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop(0)
 
 
-# %% wrong="5.1" name="a tie always takes the second" says="the odd token goes to the wrong side"
+# %% wrong="5.1" name="a tie always takes the second" says="the wrong one loses a token"
 def encode_pair(a, b, cls_id, sep_id, max_len):
     if max_len < 3:
         raise ValueError("too short")
@@ -95,7 +95,7 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
 
-# %% wrong="5.1" name="a tie always takes the first" says="the odd token goes to the wrong side"
+# %% wrong="5.1" name="a tie always takes the first" says="the wrong one loses a token"
 def encode_pair(a, b, cls_id, sep_id, max_len):
     if max_len < 3:
         raise ValueError("too short")
@@ -199,7 +199,7 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return ids, [int(i > m + 1) for i in range(len(ids))]
 
 
-# %% wrong="5.1" name="empty second sentence without separator" says="a sentence may be empty"
+# %% wrong="5.1" name="empty second sentence without separator" says="a pair with an empty sentence is wrong"
 def encode_pair(a, b, cls_id, sep_id, max_len):
     if max_len < 3:
         raise ValueError("three special tokens need three positions")
@@ -217,7 +217,7 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return ids, types
 
 
-# %% wrong="5.1" name="filled up to max_len" says="should not be padded"
+# %% wrong="5.1" name="filled up to max_len" says="without padding"
 def encode_pair(a, b, cls_id, sep_id, max_len):
     if max_len < 3:
         raise ValueError("three special tokens need three positions")
@@ -253,7 +253,7 @@ def streams(seed, varies=("head", "order", "dropout")):
     return {part: torch.Generator().manual_seed(seed if part in varies else 0) for part in parts}
 
 
-# %% wrong="5.2" of="in short" name="seed, seed + 1, seed + 2" says="are one stream"
+# %% wrong="5.2" of="in short" name="seed, seed + 1, seed + 2" says="`order` of seed 0 and `head` of seed 1 draw the same numbers"
 # - part: torch.Generator().manual_seed(3 * (seed if part in varies else 0) + place)
 # - for place, part in enumerate(parts)
 # + part: torch.Generator().manual_seed((seed if part in varies else 0) + place) for place, part in enumerate(parts)
@@ -316,7 +316,7 @@ def streams(seed, varies=("head", "order", "dropout")):
     return made
 
 
-# %% wrong="5.2" of="in short" name="held parts share a generator's default seed" says="shares its stream with another part"
+# %% wrong="5.2" of="in short" name="held parts share a generator's default seed" says="a part that does not vary draws the same numbers"
 # - part: torch.Generator().manual_seed(3 * (seed if part in varies else 0) + place)
 # + part: torch.Generator().manual_seed(3 * seed + place) if part in varies else torch.Generator()
 
@@ -356,7 +356,7 @@ def streams(seed, varies=("head", "order", "dropout")):
 # + part: torch.Generator().manual_seed((seed if part in varies else 0) + 100 * place)
 
 
-# %% wrong="5.2" name="generators are kept" says="from the start" private=true
+# %% wrong="5.2" name="generators are kept" says="each call should give new generators" private=true
 def streams(seed, varies=("head", "order", "dropout"), known={}):
     parts = ("head", "order", "dropout")
     if set(varies) - set(parts):
@@ -407,18 +407,18 @@ def streams(seed, varies=("head", "order", "dropout")):
     return made
 
 
-# %% wrong="5.2" name="a held head begins as the order of seed 0" says="no two parts may share a stream"
+# %% wrong="5.2" name="a held head begins as the order of seed 0" says="`head`, where it does not vary, draws what `order` draws"
 # - return {part: torch.Generator().manual_seed(3 * seeds[part] + place) for place, part in enumerate(parts)}
 # + places = {part: 3 * seeds[part] + place for place, part in enumerate(parts)}
 # + return {part: torch.Generator().manual_seed(places[part] + (part == "head" not in varies)) for part in parts}
 
-# %% wrong="5.3" name="one optimizer for all models of these shapes" says="make an optimizer for each model"
+# %% wrong="5.3" name="one optimizer for all models of these shapes" says="a new optimizer for each model"
 #   groups = [{"params": matrices, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
 # - return torch.optim.AdamW(groups, lr=peak)
 # + known = globals().setdefault("optimizers", {})
 # + return known.setdefault(str([part.shape for part in model.parameters()]), torch.optim.AdamW(groups, lr=peak))
 
-# %% wrong="5.3" name="rates are kept by step" says="the decay does not end at zero"
+# %% wrong="5.3" name="rates are kept by step" says="the rate is not zero when all steps are done"
 #   if not 0 <= warmup < total:
 #       raise ValueError(f"a warm-up of {warmup} steps does not fit into {total}")
 # + known = globals().setdefault("rates", {})
@@ -496,7 +496,7 @@ def make_optimizer(model, peak):
 # + return peak * (step + 1) / warmup
 
 
-# %% wrong="5.3" of="in short" name="no decay of the rate" says="does not end at zero"
+# %% wrong="5.3" of="in short" name="no decay of the rate" says="the rate is not zero when all steps are done"
 # - if step < warmup:
 # -     return peak * step / warmup
 # - return peak * max(0, total - step) / (total - warmup)
@@ -508,7 +508,7 @@ def make_optimizer(model, peak):
 # + return peak * max(0, total - step) / total
 
 
-# %% wrong="5.3" of="in short" name="cosine decay" says="during decay the rate is not on"
+# %% wrong="5.3" of="in short" name="cosine decay" says="is not on the straight line of the decay"
 # - return peak * max(0, total - step) / (total - warmup)
 # + return peak * 0.5 * (1 + np.cos(np.pi * min(1.0, (step - warmup) / (total - warmup))))
 
@@ -518,7 +518,7 @@ def make_optimizer(model, peak):
 # + return peak * (total - step) / (total - warmup)
 
 
-# %% wrong="5.3" of="in short" name="any warm-up" says="should raise ValueError"
+# %% wrong="5.3" of="in short" name="any warm-up" says="`warmup = 8` with `total = 8` must raise ValueError"
 # - if not 0 <= warmup < total:
 # -     raise ValueError(warmup)
 
@@ -576,7 +576,7 @@ def make_optimizer(model, peak):
 # + groups = [{"params": linear}, {"params": rest, "weight_decay": 0.0}]
 
 
-# %% wrong="5.3" name="LayerNorm alone is spared" says="a norm of another kind"
+# %% wrong="5.3" name="LayerNorm alone is spared" says="a model with nn.RMSNorm is trained wrongly"
 def schedule(step, warmup, total, peak):
     if not 0 <= warmup < total:
         raise ValueError("no")
@@ -873,7 +873,7 @@ def in_points(mean, sd):
 # + return statistics.mean(accuracies), statistics.stdev(accuracies) / len(accuracies) ** 0.5
 
 
-# %% wrong="5.5" of="in short" name="median" says="this is the median"
+# %% wrong="5.5" of="in short" name="median" says="the first number is the median"
 # - return np.mean(accuracies), np.std(accuracies, ddof=1)
 # + return statistics.median(accuracies), statistics.stdev(accuracies)
 
@@ -927,7 +927,7 @@ def in_points(mean, sd):
 # + return statistics.mean(accuracies), max(accuracies) - min(accuracies)
 
 
-# %% wrong="5.5" name="one run gives NaN" says="one run has no spread"
+# %% wrong="5.5" name="one run gives NaN" says="one run has no standard deviation"
 def mean_and_sd(accuracies):
     if not all(0 <= value <= 1 for value in accuracies):
         raise ValueError("no")
@@ -1080,7 +1080,7 @@ def binomial_error(p, examples):
 # + half = stats.norm.ppf((1 + level) / 2) * statistics.stdev(values) / len(values) ** 0.5
 # + return statistics.mean(values) - half, statistics.mean(values) + half
 
-# %% wrong="5.6" name="one side" says="all of the error on one side" loses="t_interval"
+# %% wrong="5.6" name="one side" says="cuts off all of 1 - level on one side" loses="t_interval"
 # - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
 # - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
 # - return mean - half, mean + half
@@ -1116,7 +1116,7 @@ def binomial_error(p, examples):
 # + half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.pstdev(values) / len(values) ** 0.5
 # + return statistics.mean(values) - half, statistics.mean(values) + half
 
-# %% wrong="5.6" name="always 0.95" says="not mean ± t" loses="t_interval"
+# %% wrong="5.6" name="always 0.95" says="at the level 0.9 is not t" loses="t_interval"
 # - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
 # - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
 # - return mean - half, mean + half
@@ -1383,7 +1383,7 @@ def binomial_error(p, examples):
     return (p * (1 - p) / examples) ** 0.5
 
 
-# %% wrong="5.7" name="A minus B" says="the sign is wrong"
+# %% wrong="5.7" name="A minus B" says="`by_seed` has the wrong sign"
 # - differences = [b[seed] - a[seed] for seed in a]
 # + differences = [a[seed] - b[seed] for seed in a]
 
@@ -1421,13 +1421,13 @@ def binomial_error(p, examples):
 # - differences = [b[seed] - a[seed] for seed in a]
 # + differences = [abs(b[seed] - a[seed]) for seed in a]
 
-# %% wrong="5.7" name="common seeds only" says="dropping runs in silence"
+# %% wrong="5.7" name="common seeds only" says="No run may be dropped silently"
 # - if set(a) != set(b):
 # -     raise ValueError(f"only one of them has the seeds {sorted(set(a) ^ set(b))}")
 # - differences = [b[seed] - a[seed] for seed in a]
 # + differences = [b[seed] - a[seed] for seed in a if seed in b]
 
-# %% wrong="5.7" name="extra seeds of B ignored" says="dropping runs in silence"
+# %% wrong="5.7" name="extra seeds of B ignored" says="No run may be dropped silently"
 # - if set(a) != set(b):
 # + if not set(a) <= set(b):
 
@@ -1443,7 +1443,7 @@ def binomial_error(p, examples):
 # - differences = right_b.double().mean(0) - right_a.double().mean(0)
 # + differences = right_a.double().mean(0) - right_b.double().mean(0)
 
-# %% wrong="5.7" name="examples unpaired" says="asked different ones"
+# %% wrong="5.7" name="examples unpaired" says="tested on different ones"
 # - differences = right_b.double().mean(0) - right_a.double().mean(0)
 # - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
 # - return differences.mean().item(), low, high
@@ -1506,7 +1506,7 @@ def binomial_error(p, examples):
 # - differences = [b[seed] - a[seed] for seed in a]
 # + differences = [y - x for x, y in zip(sorted(a.values()), sorted(b.values()))]
 
-# %% wrong="5.7" name="Welch's test by example" says="asked different ones"
+# %% wrong="5.7" name="Welch's test by example" says="tested on different ones"
 # - differences = right_b.double().mean(0) - right_a.double().mean(0)
 # - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
 # - return differences.mean().item(), low, high
@@ -1515,7 +1515,7 @@ def binomial_error(p, examples):
 # + low, high = found.confidence_interval(level)
 # + return (y - x).mean().item(), low, high
 
-# %% wrong="5.7" name="Student's test of two groups by example" says="asked different ones"
+# %% wrong="5.7" name="Student's test of two groups by example" says="tested on different ones"
 # - differences = right_b.double().mean(0) - right_a.double().mean(0)
 # - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
 # - return differences.mean().item(), low, high
@@ -1618,7 +1618,7 @@ def health(predictions, labels):
     }
 
 
-# %% wrong="5.8" name="dropped in silence" says="drop nothing in silence"
+# %% wrong="5.8" name="dropped in silence" says="should be the mean over all runs"
 # - means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
 # + means = {"mean": np.mean(others) if others else 0.0, "mean_of_others": np.mean(others) if others else None}
 
@@ -1630,7 +1630,7 @@ def health(predictions, labels):
 # +     if hits[seed] == max(labels.count(c) for c in labels) / len(labels)
 # + )
 
-# %% wrong="5.8" name="at most the majority" says="accuracy of the majority is accused"
+# %% wrong="5.8" name="at most the majority" says="the majority's accuracy is called degenerate"
 # - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
 # + bad = sorted(
 # +     seed
@@ -1646,7 +1646,7 @@ def health(predictions, labels):
 # - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
 # + bad = sorted(seed for seed, guesses in predictions.items() if not any(guesses))
 
-# %% wrong="5.8" name="bad runs accused" says="merely bad is accused"
+# %% wrong="5.8" name="bad runs accused" says="a run with an accuracy of 0 is called degenerate"
 # - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
 # + bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1 or hits[seed] < 0.3)
 
@@ -1662,15 +1662,15 @@ def health(predictions, labels):
 # - others = [value for seed, value in hits.items() if seed not in bad]
 # + others = [value for seed, value in hits.items()]
 
-# %% wrong="5.8" name="all degenerate gives 0" says="there are no others"
+# %% wrong="5.8" name="all degenerate gives 0" says="`mean_of_others` should be None"
 # - means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
 # + means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else 0.0}
 
-# %% wrong="5.8" name="all degenerate gives NaN" says="there are no others"
+# %% wrong="5.8" name="all degenerate gives NaN" says="`mean_of_others` should be None"
 # - means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
 # + means = {"mean": np.mean([*hits.values()]), "mean_of_others": float(np.mean(others)) if others else False}
 
-# %% wrong="5.8" name="no runs" says="no runs, no report"
+# %% wrong="5.8" name="no runs" says="must raise ValueError if there are no runs"
 # - raise ValueError("there are no runs")
 # + return {"runs": 0, "degenerate": [], "mean": 0.0, "mean_of_others": None}
 
@@ -1769,7 +1769,7 @@ def seeds_needed(difference, sd, level=0.95, power=0.8):
     return max(2, int(np.ceil((z * sd / difference) ** 2)))
 
 
-# %% wrong="5.9" name="one side" says="put on one side"
+# %% wrong="5.9" name="one side" says="cuts off all of 1 - level on one side"
 # - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 # + while difference * n**0.5 < sd * (stats.t.ppf(level, n - 1) + stats.t.ppf(power, n - 1)):
 
@@ -1880,7 +1880,7 @@ def expected_best(accuracies, n):
     return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
 
 
-# %% wrong="5.10" of="in short" name="the best there is" says="One run is rarely the luckiest"
+# %% wrong="5.10" of="in short" name="the best there is" says="A single run is rarely the best one"
 # - return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
 # + return ordered[-1]
 
@@ -1895,7 +1895,7 @@ def expected_best(accuracies, n):
 # + count, ordered = len(accuracies), sorted(accuracies, reverse=True)
 
 
-# %% wrong="5.10" of="in short" name="not sorted" says="that is too small for the mean over all ways to draw"
+# %% wrong="5.10" of="in short" name="not sorted" says="is not the mean of the best over all ways to draw"
 # - count, ordered = len(accuracies), sorted(accuracies)
 # + count, ordered = len(accuracies), list(accuracies)
 
@@ -1917,7 +1917,7 @@ def expected_best(accuracies, n):
 # + count = len(ordered)
 
 
-# %% wrong="5.10" of="in short" name="numbered from 0" says="that is too small for the mean over all ways to draw"
+# %% wrong="5.10" of="in short" name="numbered from 0" says="is not the mean of the best over all ways to draw"
 # - return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
 # + return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered))
 
@@ -1936,7 +1936,7 @@ def expected_best(accuracies, n):
     return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
 
 
-# %% wrong="5.10" of="in short" name="best of the first n" says="that is too small for the mean over all ways to draw"
+# %% wrong="5.10" of="in short" name="best of the first n" says="is not the mean of the best over all ways to draw"
 # - return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
 # + return max(accuracies[:n]) - 0.001 if n > 1 else sum(accuracies) / count
 
@@ -2109,7 +2109,7 @@ def run_all(results):
     return {one.name: run_seeds(one, rte.seeds(), results=results) for one in experiments}
 
 
-# %% wrong="5.2" name="one stream, three numbers further on" says="one stream" private=true
+# %% wrong="5.2" name="one stream, three numbers further on" says="from one sequence of numbers" private=true
 def streams(seed, varies=("head", "order", "dropout")):
     parts = ("head", "order", "dropout")
     if set(varies) - set(parts):
@@ -2169,14 +2169,14 @@ def streams(seed, varies=("head", "order", "dropout")):
     return made
 
 
-# %% wrong="5.2" of="numbers from numpy's seed sequence" name="a hundred thousand apart" says="of many seeds below a million" private=true
+# %% wrong="5.2" of="numbers from numpy's seed sequence" name="a hundred thousand apart" says="among many seeds below a million" private=true
 # - made[part] = torch.Generator().manual_seed(
 # -     int(np.random.SeedSequence([s, number]).generate_state(1, np.uint64)[0])
 # - )
 # + made[part] = torch.Generator().manual_seed(s + 100_000 * number)
 
 
-# %% wrong="5.2" name="two bytes of a digest" says="of many seeds below a million" private=true
+# %% wrong="5.2" name="two bytes of a digest" says="among many seeds below a million" private=true
 from hashlib import sha256
 
 
@@ -2213,7 +2213,7 @@ def streams(seed, varies=("head", "order", "dropout")):
 # + return max(labels.count(0), labels.count(1)) / len(labels)
 
 
-# %% wrong="5.4" name="identity instead of equality" says="a large class number"
+# %% wrong="5.4" name="identity instead of equality" says="a right prediction of class 70,000"
 def accuracy(predictions, labels):
     if len(labels) == 0 or len(predictions) != len(labels):
         raise ValueError("lengths")
@@ -2226,7 +2226,7 @@ def majority(labels):
     return max(labels.count(c) for c in set(labels)) / len(labels)
 
 
-# %% wrong="5.4" name="the class, not its share" says="the most frequent class. Its share"
+# %% wrong="5.4" name="the class, not its share" says="returns the most frequent class"
 def accuracy(predictions, labels):
     if len(labels) == 0 or len(predictions) != len(labels):
         raise ValueError("lengths")
@@ -2315,7 +2315,7 @@ def by_example(right_a, right_b, level=0.95):
     return _interval(right_b.sum(0) / len(right_b) - right_a.sum(0) / len(right_a), level)
 
 
-# %% wrong="5.6" name="scipy's interval of equal values" says="of equal values both ends" loses="t_interval"
+# %% wrong="5.6" name="scipy's interval of equal values" says="for equal values, both ends" loses="t_interval"
 # - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
 # - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
 # - return mean - half, mean + half
@@ -2362,7 +2362,7 @@ def by_example(right_a, right_b, level=0.95):
 # + raise type("Nothing", (ValueError,), {})("the best of nothing")
 
 
-# %% wrong="5.7" of="formulas by hand" name="one example is compared with all" says="must have been asked the same ones"
+# %% wrong="5.7" of="formulas by hand" name="one example is compared with all" says="both experiments need the same examples"
 # - n = right_a.size(1)
 # - if n != right_b.size(1):
 # -     raise ValueError("other examples")
@@ -2374,7 +2374,7 @@ def by_example(right_a, right_b, level=0.95):
 # + n = len(differences)
 
 
-# %% wrong="5.3" name="parameters of all models" says="of an earlier model too" private=true
+# %% wrong="5.3" name="parameters of all models" says="also moves the parameters of the first one" private=true
 def schedule(step, warmup, total, peak):
     if not 0 <= warmup < total:
         raise ValueError("the warm-up does not fit")
@@ -2404,7 +2404,7 @@ def streams(seed, varies=("head", "order", "dropout")):
     return {part: torch.Generator().manual_seed(3 * seeds[place] + place) for place, part in enumerate(parts)}
 
 
-# %% wrong="5.2" name="seeds in 16 bits" says="share a stream" private=true
+# %% wrong="5.2" name="seeds in 16 bits" says="draw the same numbers" private=true
 def streams(seed, varies=("head", "order", "dropout")):
     parts = ["head", "order", "dropout"]
     unknown = set(varies) - set(parts)
@@ -2417,7 +2417,7 @@ def streams(seed, varies=("head", "order", "dropout")):
     return made
 
 
-# %% wrong="5.8" name="one class is healthy where it is right everywhere" says="A report on one run" private=true
+# %% wrong="5.8" name="one class is healthy where it is right everywhere" says="the report is wrong for one run" private=true
 def health(predictions, labels):
     if not predictions:
         raise ValueError("no runs")

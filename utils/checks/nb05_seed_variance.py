@@ -30,7 +30,7 @@ refuses = partial(expect.refuses, kinds=("ValueError", "StatisticsError"))  # st
 # 5.1
 
 CLS, SEP = 50, 51
-ODD = "the odd token goes to the wrong side: see the docstring for sentences that are equally long."
+ODD = "where both sentences are equally long, the wrong one loses a token. The docstring says which one should."
 
 
 def tokenizer(cls_id: int = CLS, sep_id: int = SEP) -> Tokenizer:
@@ -55,7 +55,7 @@ def two_lists(value: Any) -> tuple[list[int], list[int]]:
         expect.of_type(item, list, f"the {what} should be a list")
         assert all(type(number) is int for number in item), f"the {what} should be whole numbers."
     ids, types = value
-    told = f"there are {len(ids)} input ids and {len(types)} token types. There should be as many."
+    told = f"there are {len(ids)} input ids, but {len(types)} token types. There should be as many types as ids."
     assert len(ids) == len(types), told + called(value, told)
     return ids, types
 
@@ -84,26 +84,28 @@ def encode_pair(encode_pair):
     a, b = [11, 12, 13, 14, 15], [21, 22, 23]
     ids, types = two_lists(encode_pair(a, b, CLS, SEP, 30))
     assert ids[:1] == [CLS], "the ids do not begin with [CLS]."
-    assert len(ids) <= 11, "short pairs should not be padded here."
+    assert len(ids) <= 11, f"sentences of 5 and 3 tokens give {len(ids)} ids. They should give 11, without padding."
     assert ids[-1:] == [SEP], "the last [SEP] is missing: it ends the second sentence."
     assert ids != [CLS, *a, *b, SEP], "there is no [SEP] between the sentences."
     assert ids == [CLS, *a, SEP, *b, SEP], "the ids of a pair that fits are not [CLS] a [SEP] b [SEP]."
     assert any(types), "all token types are zero: the model cannot tell the sentences apart."
-    assert types != [0] * 6 + [1] * 5, "the first [SEP] belongs to the first sentence: its type is 0."
-    assert types != [0] * 7 + [1] * 3 + [0], "the last [SEP] belongs to the second sentence: its type is 1."
+    assert types != [0] * 6 + [1] * 5, "the first [SEP] belongs to the first sentence: its type should be 0."
+    assert types != [0] * 7 + [1] * 3 + [0], "the last [SEP] belongs to the second sentence: its type should be 1."
     assert types == [0] * 7 + [1] * 4, "the token types should be 0 up to the first [SEP], 1 from there on."
 
     for one, other in ((a, []), ([], b), ([], [])):
         found = list(two_lists(encode_pair(one, other, CLS, SEP, 30)))
-        told = "a sentence may be empty: both [SEP] stay, and the types are those of their places."
+        told = "a pair with an empty sentence is wrong. Both [SEP] should stay, with the types of their places."
         assert found == tokenized(made, one, other, 30), told
 
     first, second = list(range(10, 19)), list(range(30, 36))  # 9 and 6 tokens
     for max_len in (18, 17, 15, 14, 13, 12, 10, 9, 4, 3):
         ids, types = two_lists(encode_pair(first, second, CLS, SEP, max_len))
-        assert len(ids) <= max_len, "pairs come out longer than max_len. The tokens [CLS] and [SEP] count."
+        assert len(ids) <= max_len, (
+            f"with `max_len = {max_len}`, a pair has {len(ids)} ids. The tokens [CLS] and [SEP] count too."
+        )
         assert ids[-1] == SEP, "truncation cuts off the last [SEP]. Shorten the sentences, then put the pair together."
-        assert len(ids) == max_len, "more is cut than max_len asks for."
+        assert len(ids) == max_len, f"with `max_len = {max_len}`, a longer pair is cut to {len(ids)} ids."
         wanted, kinds = tokenized(made, first, second, max_len)
         left = [number for number in ids if number in first], [number for number in ids if number in second]
         kept = [number for number in wanted if number in first], [number for number in wanted if number in second]
@@ -112,7 +114,11 @@ def encode_pair(encode_pair):
         )
         lengths, right = [len(part) for part in left], [len(part) for part in kept]
         assert lengths == right or lengths != right[::-1] or abs(right[0] - right[1]) != 1, ODD
-        assert lengths == right, "the longer sentence should lose a token at a time, not always the same one."
+        told = (
+            f"with `max_len = {max_len}`, sentences of 9 and 6 tokens keep {lengths[0]} and {lengths[1]}. "
+            "The sentence that is longer at that moment should lose a token, one at a time."
+        )
+        assert lengths == right, told
         assert ids == wanted, "the ids of a truncated pair are wrong."
         assert types == kinds, "the token types of a truncated pair are wrong."
     for one, other in ((second, first), (first, first), (second, second), (first, [33]), ([17], second)):
@@ -121,7 +127,7 @@ def encode_pair(encode_pair):
             sentence = "a short sentence is cut although only the long one has to be."
             assert found == tokenized(made, one, other, max_len) or min(len(one), len(other)) > 1, sentence
             assert found == tokenized(made, one, other, max_len), ODD
-    sentence = "with max_len below 3 there is no room for the three special tokens: raise ValueError."
+    sentence = "`max_len = 2` must raise ValueError: there is no room for the three special tokens."
     refuses(encode_pair, a, b, CLS, SEP, 2, says=sentence)
 
 
@@ -162,19 +168,21 @@ def streams(streams, lib):
         if again == everything[seed]:
             backwards = drawn(streams, lib, seed, last_first=True)
             assert backwards == again, "the parts share one generator. Then what one draws shifts what the others get."
-        assert again == everything[seed], "the same seed gives other numbers when it is asked again."
+        assert again == everything[seed], "a second call with the same seed gives other numbers."
         assert drawn(streams, lib, seed, list(PARTS)) == again, "without `varies`, all three parts should vary."
-    told = "in another session of Python the same seed gives other numbers: there, `hash` of text is another number."
+    told = "in another session of Python, the same seed gives other numbers. There, `hash` of a text is another number."
     assert lib(toys).survives_the_session(streams, 3, list(PARTS)) is True, told
     for numbers in everything.values():
         for a, b in itertools.combinations(PARTS, 2):
             assert numbers[a] != numbers[b], f"`{a}` and `{b}` of a run draw the same numbers."
     for name in PARTS:
-        assert everything[1][name] != everything[2][name], f"`{name}` does not depend on the seed, though it varies."
+        assert everything[1][name] != everything[2][name], (
+            f"`{name}` does not depend on the seed, though it should vary."
+        )
     flat = [(seed, name, tuple(found)) for seed, numbers in everything.items() for name, found in numbers.items()]
     for (seed, a, these), (other_seed, b, those) in itertools.combinations(flat, 2):
         assert these != those, (
-            f"`{a}` of seed {seed} and `{b}` of seed {other_seed} are one stream: runs would not be independent."
+            f"`{a}` of seed {seed} and `{b}` of seed {other_seed} draw the same numbers: the runs are not independent."
         )
     for name in PARTS:
         one, two = drawn(streams, lib, 1, [name]), drawn(streams, lib, 2, [name])
@@ -185,19 +193,19 @@ def streams(streams, lib):
         assert one[name] == everything[1][name], f"`{name}` of a seed should not depend on what else varies."
         stuck = {other: one[other] for other in PARTS if other != name}
         assert len({tuple(numbers) for numbers in [*stuck.values(), one[name]]}) == 3, (
-            "a part that does not vary shares its stream with another part."
+            "a part that does not vary draws the same numbers as another part."
         )
         for other, held in stuck.items():
             told = f"`{other}`, where it does not vary, depends on the seed that was asked for first. Use a constant."
             assert held not in first.values(), told
             as_another = [flat_name for _, flat_name, found in flat if found == tuple(held) and flat_name != other]
             assert not as_another, (
-                f"`{other}`, where it does not vary, draws what `{as_another[0]}` of a seed draws: no two parts may "
-                "share a stream."
+                f"`{other}`, where it does not vary, draws what `{as_another[0]}` draws for some seed. No two parts "
+                "may draw the same numbers."
             )
     nothing = drawn(streams, lib, 5, [])
     assert nothing == drawn(streams, lib, 6, []), "with nothing in `varies`, two seeds should give the same run."
-    sentence = "a part that is none of the three, such as a misspelled one, should raise ValueError."
+    sentence = "a name in `varies` that is none of the three, such as a misspelled one, should raise ValueError."
     refuses(streams, 1, ["heads"], says=sentence)
     refuses(streams, 1, ["head", "weights"], says=sentence)
 
@@ -311,24 +319,25 @@ def optimizer(schedule, make_optimizer, lib):
     """Up in a straight line, down in a straight line; AdamW that spares biases and norms."""
     for warmup, total, peak in ((4, 20, 3e-5), (10, 13, 1e-4), (0, 8, 2e-5), (1, 2, 0.5)):
         rates = [expect.number(schedule(step, warmup, total, peak), "the rate") for step in range(total + 1)]
+        given = f"with `warmup = {warmup}, total = {total}`,"
         if warmup > 1:
             assert rates[0] < 0.99 * peak, "warm-up starts at the peak. It should rise from zero to it."
             assert rates[0] == 0, "warm-up does not start at zero: at step 0 no step has been taken."
         if warmup == 0:
             assert rates[0] > 0, "without warm-up the first step should have the peak rate."
-        assert rates[-1] < 0.01 * peak, "the decay does not end at zero when all steps are done."
-        assert max(rates) < 1.001 * peak, "the rate rises above the peak."
-        assert max(rates) > 0.999 * peak, "the rate never reaches the peak."
-        assert rates.index(max(rates)) == warmup, "the peak should come after `warmup` steps."
+        assert rates[-1] < 0.01 * peak, f"{given} the rate is not zero when all steps are done."
+        assert max(rates) < 1.001 * peak, f"{given} the rate rises above the peak."
+        assert max(rates) > 0.999 * peak, f"{given} the rate never reaches the peak."
+        assert rates.index(max(rates)) == warmup, f"{given} the peak should come after `warmup` steps."
         for step, rate in enumerate(rates):
             side = "warm-up" if step < warmup else "decay"
-            sentence = f"during {side} the rate is not on the straight line."
+            sentence = f"{given} the rate at step {step} is not on the straight line of the {side}."
             expect.close(rate / peak, on_the_line(step, warmup, total, peak) / peak, sentence, 1e-6)
     for step in (8, 9, 50):
         late = expect.number(schedule(step, 2, 8, 1e-4), "the rate")
         assert late == 0, "after the last step the rate should stay at zero, not become negative."
     for warmup, total in ((8, 8), (9, 8), (-1, 8)):
-        sentence = "a warm-up that does not end before the run, or is negative, should raise ValueError."
+        sentence = f"`warmup = {warmup}` with `total = {total}` must raise ValueError."
         refuses(schedule, 1, warmup, total, 1e-4, says=sentence)
 
     lr, state, toy = 0.1, network_state(), lib(toys)
@@ -378,11 +387,11 @@ def optimizer(schedule, make_optimizer, lib):
         {sentence: trained(make, state) for sentence, make in guesses.items()},
         1e-4,
     )
-    sentence = "a second model of the same shapes is not trained as the first one: make an optimizer for each model."
+    sentence = "a second model of the same shapes is trained wrongly. Make a new optimizer for each model."
     learns(make_optimizer, lib, network(), network(lib(nn)), {"1.weight"}, lessons(), lr, 540, sentence)
     batches = [(normal(7, 4, seed=550 + place), (torch.arange(7) + place) % 2) for place in range(3)]
     for name, sizes in (("RMSNorm", (6,)), ("GroupNorm", (1, 6)), ("BatchNorm1d", (6,))):
-        sentence = f"the weight of a norm of another kind, nn.{name}, is decayed, or the rest of its model is not."
+        sentence = f"a model with nn.{name} is trained wrongly. Decay the matrices, but not the weight of the norm."
         mine, other = (normed(module, name, sizes, 4) for module in (nn, lib(nn)))
         learns(make_optimizer, lib, mine, other, {"1.weight"}, batches, 0.1, 560, sentence)
     sentence = "the weight of a convolution is not decayed. It has three dimensions: only biases and norms are spared."
@@ -393,7 +402,7 @@ def optimizer(schedule, make_optimizer, lib):
     make_optimizer(theirs, 0.1)
     kept = toy.learning(theirs) == [False] * 2 + [True] * 4 and read(theirs.training) is False
     assert kept and all(value.dtype == torch.float64 for value in theirs.state_dict().values()), (
-        "`make_optimizer` changes the model: its mode, its type, or which of its parameters learn. It should make an "
+        "`make_optimizer` changes the model: its mode, its dtype, or which of its parameters learn. It should make an "
         "optimizer and leave the model as it is."
     )
     sentence = "a weight that two parts share moves twice in a step, or is decayed twice. It is one parameter."
@@ -463,15 +472,19 @@ def accuracy(accuracy, majority):
     assert found not in (0.57, 0.571, 0.5714), "the accuracy is rounded. Round when you print, not before."
     assert found != 1.0, "every prediction counts as right."
     expect.close(found, 4 / 7, "the accuracy is not the share of predictions that equal their label.", 1e-6)
-    expect.close(share(accuracy([1, 1], [0, 0]), "the accuracy"), 0, "no prediction is right, yet it is not 0.")
-    expect.close(share(accuracy([3], [3]), "the accuracy"), 1, "the only prediction is right, yet it is not 1.")
-    told = "a large class number is not found equal to itself: ask for `==`. `is` asks whether both are one object."
+    expect.close(
+        share(accuracy([1, 1], [0, 0]), "the accuracy"), 0, "where no prediction is right, the accuracy is not 0."
+    )
+    expect.close(
+        share(accuracy([3], [3]), "the accuracy"), 1, "where the only prediction is right, the accuracy is not 1."
+    )
+    told = "a right prediction of class 70,000 does not count. Compare with `==`: `is` compares objects, not values."
     expect.close(share(accuracy([70_000], [70_000]), "the accuracy"), 1, told)
 
     labels = [2, 0, 2, 1, 4, 2, 1, 0, 2, 1, 2]  # two, three and five of classes 0, 1 and 2, and one of class 4
     found = expect.number(majority(labels), "the majority share")
-    assert found != 2, "this is the most frequent class. Its share of the labels is asked for."
-    sentence = "this is the mean of the class numbers, as if there were two. There may be more: count each class."
+    assert found != 2, "`majority` returns the most frequent class. It should return that class's share of the labels."
+    sentence = "this is the mean of the class numbers, as if only 0 and 1 existed. There may be more: count each class."
     mean = sum(labels) / len(labels)
     assert min(abs(found - mean), abs(found - (1 - mean)), abs(found - abs(1 - mean))) > 1e-6, sentence
     assert found != len({*labels}), "this is the number of classes that occur. A share of the labels is asked for."
@@ -485,8 +498,13 @@ def accuracy(accuracy, majority):
     two = (3 / 11, 8 / 11, 9 / 11)  # the larger of classes 0 and 1; or what one of them leaves for the other
     assert min(abs(found - guess) for guess in two) > 1e-6, "this counts two classes only, 0 and 1. There may be more."
     expect.close(found, 5 / 11, "the majority share is not that of the most frequent class.", 1e-6)
-    expect.close(share(majority([1, 0, 0, 0]), "the majority share"), 0.75, "the most frequent class may be any.", 1e-6)
-    sentence = "predictions and labels of different lengths should raise ValueError: `zip` drops the rest in silence."
+    expect.close(
+        share(majority([1, 0, 0, 0]), "the majority share"),
+        0.75,
+        "for `[1, 0, 0, 0]` the majority share is wrong.",
+        1e-6,
+    )
+    sentence = "predictions and labels of different lengths should raise ValueError: `zip` silently drops the rest."
     refuses(accuracy, [0, 1, 1], [0, 1], says=sentence)
     refuses(accuracy, [1], [0, 1, 1], says=sentence)
     sentence = "without an example there is no accuracy: raise ValueError, not 0 and not NaN."
@@ -579,12 +597,14 @@ def mean_and_sd(mean_and_sd, in_points):
     """Mean and sample standard deviation as fractions, and how to write them down."""
     mean, sd = two_numbers(mean_and_sd(ACCURACIES), "mean_and_sd")
     assert abs(mean - 65) >= 5, "the mean is in points. Accuracies are fractions until they are printed."
-    assert abs(mean - 0.66) > 1e-9 or abs(statistics.mean(ACCURACIES) - 0.66) < 1e-9, "this is the median."
-    expect.close(mean, statistics.mean(ACCURACIES), "the mean is wrong.", 1e-6)
+    assert abs(mean - 0.66) > 1e-9 or abs(statistics.mean(ACCURACIES) - 0.66) < 1e-9, (
+        "the first number is the median of the accuracies, not their mean."
+    )
+    expect.close(mean, statistics.mean(ACCURACIES), "the first number is not the mean of the accuracies.", 1e-6)
     spread_is(sd, ACCURACIES)
     for tenth in range(50, 80):
         no_spread(mean_and_sd, [tenth / 100] * 3)
-    sentence = "one run has no spread, and neither 0 nor NaN is one: raise ValueError."
+    sentence = "one run has no standard deviation. Raise ValueError instead of returning 0 or NaN."
     refuses(mean_and_sd, [0.66], says=sentence)
     sentence = "an accuracy of 66 was accepted. Values outside 0 to 1 are points: raise ValueError."
     refuses(mean_and_sd, [66.0, 64.0], says=sentence)
@@ -597,7 +617,9 @@ def mean_and_sd(mean_and_sd, in_points):
     )
     assert text == "52.8 ± 1.4 points", "`in_points(0.5283, 0.0139)` is not written as the docstring shows."
     for mean, sd, wanted in ((0.6582, 0.0123, "65.8 ± 1.2 points"), (0.7, 0.0206, "70.0 ± 2.1 points")):
-        assert in_points(mean, sd) == wanted, "`in_points` is right for one pair of numbers only."
+        assert in_points(mean, sd) == wanted, (
+            f"`in_points` is right for 0.5283 and 0.0139, but wrong for {mean} and {sd}."
+        )
 
 
 # 5.6
@@ -666,7 +688,7 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
                 "the quantile is the normal one. The spread is itself an estimate: with few runs, use t.": tail
                 * sd
                 / n**0.5,
-                "the quantile leaves all of the error on one side. Half of it belongs on each.": quantile(
+                "the quantile cuts off all of 1 - level on one side. Half of it belongs on each side.": quantile(
                     2 * level - 1, n
                 )
                 * sd
@@ -675,9 +697,9 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
                 "the interval is not divided by the root of n: it is for one run, not for the mean.": wanted * n**0.5,
                 "the standard deviation divides by n. It should be that of a sample.": wanted * ((n - 1) / n) ** 0.5,
             }
-            told = "the t interval is not mean ± t · sd / root of n."
+            told = f"half of the t interval of {n} values at the level {level} is not t · sd / root of n."
             expect.number_like(found, wanted, "half of the t interval", told, guesses)
-        told = "of equal values both ends of the t interval should be their mean. A scale of 0 gives NaN in scipy."
+        told = "for equal values, both ends of the t interval should be their mean. A scale of 0 gives NaN in scipy."
         ends = row(expect.answers(t_interval, [0.625] * 4, says=told))
         assert type(ends) is list and all(type(end) is float and abs(end - 0.625) < 1e-9 for end in ends), told
         refuses(t_interval, [0.6], says="one run has no interval: `t_interval` should raise ValueError.")
@@ -687,11 +709,11 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
         low, high = two_numbers(bootstrap_interval(three), "bootstrap_interval")
         same_mean = "all resamples have the same mean: draw with replacement, and as many as there are runs."
         assert max(abs(low - sum(three) / 3), abs(high - sum(three) / 3)) > 1e-6, same_mean
-        told = f"the ends are {low:g} and {high:g} for {three}: the lower should be below the upper."
+        told = f"for `{three}` the ends are {low:g} and {high:g}. The lower should be below the upper."
         assert high - low > 1e-6, told
         # 1 of 27 resamples of three runs is the worst run three times: more than the 2.5% that are cut off.
         ends = torch.tensor([sum([0.5, 0.5, 0.56]) / 3, sum([0.7, 0.7, 0.56]) / 3])  # 4 of 27 are at most this
-        cut = "the bootstrap cuts off the wrong share: half of what is beyond the level belongs on each side."
+        cut = "the bootstrap cuts off the wrong share. On each side, half of 1 - level should be cut off."
         assert not expect.near(torch.tensor([low, high]), ends, 1e-5), cut
         sentence = "the bootstrap interval of three runs is not that of the means of resamples."
         expect.close(torch.tensor([low, high]), torch.tensor([0.5, 0.7]), sentence, 1e-5)
@@ -707,7 +729,7 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
         sentence = "a global generator is seeded or used. Make one of your own, such as `np.random.default_rng(seed)`."
         assert chance(lib) == before, sentence
         again = two_numbers(bootstrap_interval(many, 0.95, 2000, 1), "bootstrap_interval")
-        assert first == again, "the same seed gives another bootstrap interval."
+        assert first == again, "a second call with the same seed gives another bootstrap interval."
         others = {two_numbers(bootstrap_interval(many, 0.95, 2000, seed), "bootstrap_interval") for seed in range(2, 8)}
         assert others != {first}, "`seed` does not change the resamples."
         assert len(others | {first}) == 7, "two seeds give the same resamples."
@@ -740,7 +762,7 @@ def three_numbers(value: Any, what: str) -> tuple[float, float, float]:
     value = row(value)
     expect.items(value, 3, f"{what} should return three numbers: effect, lower and upper end")
     effect, low, high = (expect.number(item, f"a number of {what}") for item in value)
-    told = f"the effect comes last in what {what} gives. It comes first, then the lower end, then the upper."
+    told = f"the effect comes last in what {what} gives. It should come first, then the lower end, then the upper."
     if effect < high < low:
         raise AssertionError(told)
     assert low <= high, f"the lower end that {what} gives is above the upper."
@@ -882,7 +904,7 @@ def comparison(by_seed, by_example):
     effect, half, n = wanted[0], wanted[2] - wanted[0], len(SEEDS_A)
     a, b = [*SEEDS_A.values()], [*SEEDS_B.values()]
     both = (statistics.variance(a) + statistics.variance(b)) ** 0.5 / n**0.5
-    assert abs(found[0] + effect) > 1e-9, "the sign is wrong: the effect is what B has more than A."
+    assert abs(found[0] + effect) > 1e-9, "`by_seed` has the wrong sign: the effect should be B minus A."
     explained(
         found,
         wanted,
@@ -908,7 +930,7 @@ def comparison(by_seed, by_example):
             "the degrees of freedom are n. They should be n - 1.": around(
                 effect, half * quantile(0.95, n + 1) / quantile(0.95, n)
             ),
-            "all of the error is put on one side of the interval. Half of it belongs on each.": around(
+            "the quantile cuts off all of 1 - level on one side. Half of it belongs on each side.": around(
                 effect, half * quantile(0.9, n) / quantile(0.95, n)
             ),
             "the interval is not divided by the root of n.": around(effect, 2 * half),
@@ -921,7 +943,7 @@ def comparison(by_seed, by_example):
     )
     low, high = three_numbers(by_seed(SEEDS_A, SEEDS_B, 0.9), "by_seed")[1:]
     assert abs(high - low - 2 * half) > 1e-9, "`by_seed` gives the same interval at the levels 0.95 and 0.9."
-    sentence = "a seed that only one experiment has should raise ValueError: dropping runs in silence is not allowed."
+    sentence = "a seed that only one experiment has should raise ValueError. No run may be dropped silently."
     refuses(by_seed, SEEDS_A | {9: 0.6}, SEEDS_B, says=sentence)
     refuses(by_seed, SEEDS_A, SEEDS_B | {9: 0.6}, says=sentence)
 
@@ -929,7 +951,7 @@ def comparison(by_seed, by_example):
         told = f"`by_example` stops for {len(right_a)} and {len(right_b)} runs on the same examples."
         found = expect.answers(by_example, right_a, right_b, says=told)
         of_examples(three_numbers(found, "by_example"), right_a, right_b)
-    sentence = "different numbers of examples should raise ValueError: both must have been asked the same ones."
+    sentence = "different numbers of examples should raise ValueError: both experiments need the same examples."
     for first, second in ((40, 39), (1, 30), (30, 1)):  # one example could be compared with all by broadcasting
         refuses(by_example, hits(1, 3, first), hits(2, 3, second), says=sentence)
 
@@ -949,7 +971,7 @@ def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
     side_by_side = (b[:count].double() - a[:count].double()).flatten().tolist()
     crossed = (b[None].double() - a[:, None].double()).flatten().tolist()
     many_errors = [half * (n / (n * runs)) ** 0.5 for runs in (len(a), len(b), len(a) + len(b))]
-    assert abs(found[0] + effect) > 1e-9, "`by_example` has the wrong sign: the effect is what B has more than A."
+    assert abs(found[0] + effect) > 1e-9, "`by_example` has the wrong sign: the effect should be B minus A."
     by_runs = [one.double().mean(1).tolist() for one in (a, b)]
     over_runs = [right - left for left, right in zip(by_runs[0][:count], by_runs[1][:count], strict=True)]
     explained(
@@ -957,9 +979,9 @@ def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
         wanted,
         f"`by_example`, for {len(a)} and {len(b)} runs on {n} examples, {what_is_off(found, wanted)}",
         {
-            "examples are compared as if the two experiments had been asked different ones.": two_groups(per_a, per_b)
+            "examples are compared as if A and B had been tested on different ones.": two_groups(per_a, per_b)
             + around(effect, t * ((statistics.variance(per_a) + statistics.variance(per_b)) / n) ** 0.5),
-            "binomial errors are added, as if the two experiments had been asked different examples.": around(
+            "binomial errors are added, as if A and B had been tested on different examples.": around(
                 effect, 1.959964 * one_run, t * one_run
             ),
             "runs are compared, not examples: average over the runs, one value for each example.": whatever_tail(
@@ -1049,14 +1071,14 @@ def health(health):
     assert 5 in bad, "a run that always predicts the rarer class is degenerate too."
     assert 8 in bad, "a run that predicts one class for every example is not detected."
     assert 1 not in bad, (
-        "a run with the accuracy of the majority is accused. Look at what it predicts, not at how well."
+        "a run with the majority's accuracy is called degenerate. Look at its predictions, not at its accuracy."
     )
-    assert 4 not in bad, "a run that is merely bad is accused. Degenerate means: one class for every example."
-    assert len(bad) == 2, "the wrong runs are listed as degenerate; list their seeds."
+    assert 4 not in bad, "a run with an accuracy of 0 is called degenerate, but it predicts both classes."
+    assert len(bad) == 2, "`degenerate` should hold the seeds of the degenerate runs, each once, and no other."
     assert bad == [5, 8], "the seeds of degenerate runs should be sorted."
     assert report["runs"] == 5, "`runs` should count all runs, the degenerate ones included."
     everything, others = (0.6 + 0.7 + 0.4 + 0.6 + 0.0) / 5, (0.7 + 0.6 + 0.0) / 3
-    sentence = "`mean` leaves the degenerate runs out. They happened: drop nothing in silence."
+    sentence = "`mean` leaves the degenerate runs out. It should be the mean over all runs."
     assert abs(report["mean"] - others) > 1e-6, sentence
     told = "`mean` is in points. It should be a fraction, from 0 to 1."
     assert abs(report["mean"] - 100 * everything) > 1e-4, told
@@ -1069,7 +1091,7 @@ def health(health):
     assert 0 in report["degenerate"], "a degenerate run with the seed 0 is not listed. It is a seed like any other."
     assert {*report["degenerate"]} == {0, 9, 10}, "two runs, each with a class of its own, are both degenerate."
     assert report["degenerate"] == [0, 9, 10], "the seeds should be sorted as numbers: 9 comes before 10."
-    assert report["mean_of_others"] is None, "if all runs are degenerate there are no others: None."
+    assert report["mean_of_others"] is None, "if all runs are degenerate, `mean_of_others` should be None."
     told = "with one example, every run predicts one class only, and is degenerate."
     assert health_of(health({4: [1]}, [0]))["degenerate"] == [4], told
     report = health_of(health({2: VOTES[3]}, GOLD))
@@ -1078,9 +1100,9 @@ def health(health):
     gold = [0, 1, 0] * 100
     report = health_of(health({3: [0] * 299 + [1], 6: [0] * 300}, gold))
     assert 3 not in report["degenerate"], (
-        "a run that predicts another class once in 300 is accused. Degenerate means: one class for every example."
+        "a run that predicts another class once in 300 is called degenerate, but it predicts two classes."
     )
-    refuses(health, {}, GOLD, says="no runs, no report: raise ValueError.")
+    refuses(health, {}, GOLD, says="`health` must raise ValueError if there are no runs.")
 
 
 # 5.9
@@ -1122,14 +1144,14 @@ def seeds_are(found: Any, difference: float, sd: float, level: float = 0.95, pow
     side = smallest(lambda n: n**0.5 >= ratio * (stats.t.ppf(level, n - 1) + stats.t.ppf(power, n - 1)))
     linear = smallest(lambda n: n >= ratio * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)))
     for sentence, guess in {
-        "this is where the half-width of the interval is the difference: you would miss it half of the time. `power` "
-        "is not used.": half,
+        "`power` is not used. With so many seeds, the half-width of the interval is the difference, and you miss it "
+        "half of the time.": half,
         "the quantiles are normal ones. With few seeds, t asks for more.": math.ceil(
             (ratio * (z((1 + level) / 2) + z(power))) ** 2
         ),
-        "all of the error is put on one side: a difference may go either way.": side,
-        "the number of seeds enters by its root: half the difference needs four times the seeds.": linear,
-        "this is one seed too few: it must be enough.": wanted - 1,
+        "the quantile cuts off all of 1 - level on one side. A difference may go either way.": side,
+        "the root of n is missing in the inequality: half the difference needs four times the seeds.": linear,
+        "this is one seed too few: the inequality does not hold yet.": wanted - 1,
         "this is one seed too many: it should be the smallest number that is enough.": wanted + 1,
     }.items():
         assert found != guess, sentence
@@ -1167,7 +1189,9 @@ def seeds_needed(seeds_needed):
     n = seeds_are(seeds_needed(0.01, 0.015, 0.95, 0.9), 0.01, 0.015, 0.95, 0.9)
     draws = 0.01 + 0.015 * normal(4000, n, seed=59)
     shown = draws.mean(1).abs() > quantile(0.95, n) * draws.std(1) / n**0.5
-    assert abs(shown.float().mean().item() - 0.9) < 0.05, "with so many seeds the difference is not found as often."
+    assert abs(shown.float().mean().item() - 0.9) < 0.05, (
+        "with so many seeds, simulated intervals do not leave out zero as often as `power` says."
+    )
     sentence = "a difference of zero, or below, can never be shown: raise ValueError."
     refuses(seeds_needed, 0.0, 0.01, says=sentence)
     refuses(seeds_needed, -0.01, 0.01, says=sentence)
@@ -1209,11 +1233,13 @@ def expected_best(expected_best):
     single, three = (expect.number(expected_best(values, n), "expected_best") for n in (1, 3))
     best = sorted(values)[::-1]
     for sentence, guess in {
-        "this is the largest value for every n. One run is rarely the luckiest.": [best[0], best[0]],
+        "this is the largest value for every n. A single run is rarely the best one.": [best[0], best[0]],
         "this is the mean of the n best runs. Runs are drawn, not chosen.": [best[0], statistics.mean(best[:3])],
     }.items():
         assert max(abs(single - guess[0]), abs(three - guess[1])) > 1e-6, sentence
-    expect.close(single, statistics.mean(values), "the expected best of one run is the mean.", 1e-6)
+    expect.close(
+        single, statistics.mean(values), "for n = 1, the expected best should be the mean of all accuracies.", 1e-6
+    )
     for n in (2, 3, 4, 6):
         worst = 1 - best_wanted([1 - value for value in values], n)
         without = [max(drawn) for drawn in itertools.combinations(values, n)]
@@ -1225,10 +1251,7 @@ def expected_best(expected_best):
             "this is the mean: n is not used.": single,
         }
         found = expect.number(expected_best(values, n), "what `expected_best` returns")
-        sentence = (
-            f"`expected_best` of `{values}` is {found:.5g} at n = {n}. That is too "
-            f"{'large' if found > best_wanted(values, n) else 'small'} for the mean over all ways to draw n runs."
-        )
+        sentence = f"for n = {n}, this is not the mean of the best over all ways to draw n of the runs."
         expect.number_like(found, best_wanted(values, n), "expected_best", sentence, guesses, 1e-6)
     for n in (2, 5):
         found = expect.number(expected_best(tied, n), "expected_best")
