@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from autograder.author.checks import private, swept
+from autograder.author.checks import private, swept, tells
 from utils import tiny_bert
 from utils.checks import nb06_adapter_fusion as seen
 from utils.checks import nb06_toys as deep_toys
@@ -49,7 +49,13 @@ def seed_of(some: random.Random) -> int:
 adapters = swept("6.1", seen.ADAPTER, without={"layout", "device"})
 
 
-@private("6.1", tells="the bottleneck has another width than d over `reduction`, which is 16 if it is not given.")
+@private(
+    "6.1",
+    tells=(
+        "the bottleneck is not d over `reduction` wide, rounded down and at least 1. Without "
+        "`reduction` it should be d over 16."
+    ),
+)
 def other_widths(BottleneckAdapter):
     some = draw(100)
     small, large = some.randint(2, 15), some.randint(33, 200)
@@ -57,7 +63,13 @@ def other_widths(BottleneckAdapter):
     seen.narrow(BottleneckAdapter(d=large), large, large // 16, 16, "an adapter")
 
 
-@private("6.1", tells="weights should start small and biases at zero at every width, differently each time.")
+@private(
+    "6.1",
+    tells=(
+        "at other widths a fresh adapter does not start as the docstring says, or two fresh "
+        "adapters have the same weights."
+    ),
+)
 def starts_small_anywhere(BottleneckAdapter):
     some = draw(130)
     d, reduction = some.randint(250, 350), some.randint(2, 4)
@@ -67,7 +79,13 @@ def starts_small_anywhere(BottleneckAdapter):
     assert not torch.equal(first["up.weight"], second["up.weight"]), "always the same"
 
 
-@private("6.1", tells="a residual may be of another shape that broadcasts to that of the states, or be the states.")
+@private(
+    "6.1",
+    tells=(
+        "the result is wrong if the residual broadcasts to the shape of the states, or is "
+        "the same tensor as the states."
+    ),
+)
 def residual_of_states(BottleneckAdapter):
     some = draw(150)
     r = some.randint(2, 5)
@@ -113,9 +131,7 @@ def tied(train_only, lib):
     seen.returned(sizes, [d, d, d * d], -1)
 
 
-@private(
-    "6.2", tells="parts within parts, or parameters directly on the model, are not frozen or chosen as they should."
-)
+@private("6.2", tells=("parts within parts, or parameters directly on the model, are not frozen or chosen correctly."))
 def deep(train_only, lib):
     toy, d = lib(tiny_bert), draw(202).randint(4, 7)
     x, labels, lr = lesson(203, d)
@@ -152,7 +168,7 @@ def shared_outside(train_only, lib):
         seen.returned(sizes, [d, d * d], -1)
 
 
-@private("6.2", tells="an old gradient deep inside of the model moves a weight that was not chosen.")
+@private("6.2", tells="an old gradient deep inside the model moves a weight that was not chosen.")
 def deep_gradients(train_only, lib):
     toy, d = lib(tiny_bert), draw(212).randint(4, 7)
     x, labels, lr = lesson(213, d)
@@ -175,7 +191,10 @@ def returned_parameters_learn(train_only, lib):
     seen.chosen(theirs.state_dict(), ours, start, "14", "03")
 
 
-@private("6.2", tells="what was frozen before, or a part given twice, is not handled as it should be.")
+@private(
+    "6.2",
+    tells=("if parameters were frozen before, or a part is given twice, the wrong parameters learn or are returned."),
+)
 def frozen_before(train_only, lib):
     x, labels, lr = lesson(250, 5)
     theirs, ours = seen.stack(lib, 260)
@@ -215,7 +234,12 @@ def equal_numbers(train_only, lib):
     seen.chosen(theirs.state_dict(), ours, start, "1", "034")
 
 
-@private("6.2", tells="a part that the model does not contain should be refused, wherever it stands in the list.")
+@private(
+    "6.2",
+    tells=(
+        "a part with a parameter that is not in the model should raise ValueError, wherever the part is in the list."
+    ),
+)
 def refuses_strangers(train_only, lib):
     theirs, _ = seen.stack(lib, 270)
     parts = lib(nn)
@@ -234,7 +258,7 @@ penalties = swept("6.3", seen.PENALTY)
 
 
 @private(
-    "6.3", tells="dropout should act on the scores at the rate that was given, 0 included, and rest in evaluation."
+    "6.3", tells=("dropout should act on the scores at the given rate, also at 0, and do nothing in evaluation mode.")
 )
 def drops_at_any_rate(AdapterFusion):
     some = draw(340)
@@ -249,7 +273,9 @@ def drops_at_any_rate(AdapterFusion):
     expect.close(module(x, a, h)[0], seen.fuse(state, x, a, h)[0], "something is dropped at a rate of 0")
 
 
-@private("6.3", tells="a fresh fusion does not start as the docstring says.")
+@private(
+    "6.3", tells=("a fresh fusion does not start as the docstring says, or two fresh fusions have the same weights.")
+)
 def starts_fresh(AdapterFusion):
     d = draw(350).randint(140, 180)
     first, second = AdapterFusion(d, 2).state_dict(), AdapterFusion(d, 2).state_dict()
@@ -259,17 +285,16 @@ def starts_fresh(AdapterFusion):
     assert (first["value.weight"] - torch.eye(d)).abs().max() < 1e-4, "not the identity"
 
 
-@private(
-    "6.3", tells="the penalty is not computed in double precision, or not from the weights that the fusion has now."
-)
+@private("6.3", tells="the penalty is not computed from the current weights of the fusion.")
 def exact_penalty(AdapterFusion):
     some = draw(360)
     d = some.randint(5, 9)
     module = AdapterFusion(d, some.randint(2, 4)).double()
     state = expect.weights(module, seen.fusion_shapes(d), "a fusion", seed=361)
     found = module.penalty()
-    assert type(found) is torch.Tensor and found.dtype is torch.float64, "not in double precision"
-    expect.close(found.reshape(()), 0.01 * seen.drift(state["value.weight"].double()), "wrong", 1e-9)
+    with tells("the penalty of a fusion in double precision is not computed in double precision."):
+        assert type(found) is torch.Tensor and found.dtype is torch.float64, "not in double precision"
+        expect.close(found.reshape(()), 0.01 * seen.drift(state["value.weight"].double()), "wrong", 1e-9)
     state = expect.weights(module, seen.fusion_shapes(d), "a fusion", seed=362)
     expect.close(module.penalty().reshape(()), 0.01 * seen.drift(state["value.weight"].double()), "an old one", 1e-9)
     fresh = AdapterFusion(some.randint(20, 40), 2).penalty()
@@ -279,7 +304,7 @@ def exact_penalty(AdapterFusion):
 # 6.4
 
 
-@private("6.4", tells="the composition is wrong for other adapters, names, heads, classes or sizes.")
+@private("6.4", tells=("the composed model is wrong for other adapters, names, heads, numbers of classes or sizes."))
 def other_adapters(compose, lib):
     some = draw(400)
     sizes, seed, classes = sizes_of(some, some.choice([1, 3])), seed_of(some), some.choice([3, 4])
@@ -293,13 +318,14 @@ def other_adapters(compose, lib):
     seen.works(model, sizes, names, published, seed, head, classes, lib)
 
 
-@private("6.4", tells="without a number of classes the head should have two, or compose sets a seed.")
+@private("6.4", tells="the composed model is wrong if `n_classes` is not given: its head should have two classes.")
 def two_classes(compose, lib):
     some, toy = draw(410), lib(tiny_bert)
     sizes, seed, names, head = sizes_of(some, 1), seed_of(some), [word(some) for _ in range(2)], word(some)
     folders = toy.publish(names, vars(sizes), seed)
     model, other = (toy.bert(vars(sizes), seed) for _ in range(2))
-    sets_no_seed(lib, "compose", *(lambda one=one: compose(one, folders, head) for one in (model, other)))
+    with tells("`compose` sets a seed, so every call would draw the same random numbers."):
+        sets_no_seed(lib, "compose", *(lambda one=one: compose(one, folders, head) for one in (model, other)))
     assert len(model.state_dict()[f"heads.{head}.4.bias"]) == 2, "another number of classes"
     seen.works(model, sizes, names, names, seed, head, 2, lib)
 
@@ -307,7 +333,9 @@ def two_classes(compose, lib):
 # 6.5
 
 
-@private("6.5", tells="the logits are wrong for other batches, without padding or in which the types matter.")
+@private(
+    "6.5", tells=("the logits are wrong for batches of other sizes, without padding, or with entries in another order.")
+)
 def other_batches(pair_logits, lib):
     some = draw(500)
     names, sizes, seed = [word(some) for _ in range(3)], sizes_of(some), seed_of(some)
@@ -320,7 +348,10 @@ def other_batches(pair_logits, lib):
             seen.typed(pair_logits(model, batch), state, sizes, names, batch)
 
 
-@private("6.5", tells="an adapter that saw the target is kept, or one that did not is left out.")
+@private(
+    "6.5",
+    tells=("for other adapters or targets, an adapter that saw the target is kept, or one that did not is left out."),
+)
 def other_cards(sources):
     some = draw(510)
     target, one, two, three = (word(some) for _ in range(4))
@@ -342,7 +373,13 @@ def other_cards(sources):
     expect.refuses(sources, {"mix": [target.capitalize()]}, target, says="nothing is left")
 
 
-@private("6.5", tells="fusion training is wrong where something else learned before, or was frozen before.")
+@private(
+    "6.5",
+    tells=(
+        "`train_fusion` is wrong for a model in which other parts learned, or were frozen, "
+        "or hold gradients before the call."
+    ),
+)
 def whatever_learned_before(train_fusion, lib):
     some, toy = draw(520), lib(tiny_bert)
     names, sizes, seed = [word(some) for _ in range(some.choice([2, 3]))], sizes_of(some), seed_of(some)
@@ -367,7 +404,9 @@ def idle_fusion(lib: Library, seed: int) -> tuple[Remote, list[Any]]:
     return idle, [batch]
 
 
-@private("6.5", tells="dropout does not act in every part while training, whatever modes they were in before.")
+@private(
+    "6.5", tells=("dropout does not act during training if the model, or a part of it, was in evaluation mode before.")
+)
 def whatever_mode(train_fusion, lib):
     idle, batch = idle_fusion(lib, 530)
     for mode in (False, True):
@@ -377,13 +416,13 @@ def whatever_mode(train_fusion, lib):
         assert len({round(float(loss), 5) for loss in losses}) > 1, "no dropout after evaluation"
 
 
-@private("6.5", tells="of many batches some are left out: there is not one loss for each.")
+@private("6.5", tells=("with many batches, some are left out: `train_fusion` does not return one loss for each."))
 def many_batches(train_fusion, lib):
     idle, batch = idle_fusion(lib, 531)
     assert len(train_fusion(idle, batch * draw(532).randint(7, 9), 0.0)) >= 7, "not all batches"
 
 
-@private("6.5", tells="`train_fusion` sets a seed: the same numbers would be drawn in every run.")
+@private("6.5", tells="`train_fusion` sets a seed, so every run would draw the same random numbers.")
 def no_seed(train_fusion, lib):
     idle, batch = idle_fusion(lib, 533)
     sets_no_seed(lib, "train_fusion", *[lambda: train_fusion(idle, batch, 0.0)] * 2)
@@ -392,8 +431,8 @@ def no_seed(train_fusion, lib):
 # 6.6
 
 
-@private("6.6", tells="the weights are wrong for other models or batches.")
-def other_models(fusion_weights, lib):
+@private("6.6", tells="the weights are wrong for a model with 3 or with 12 layers.")
+def many_layers(fusion_weights, lib):
     some, toy = draw(600), lib(tiny_bert)
     for n_layers in (3, 12):  # as text, 10 is sorted before 2
         names, sizes, seed = [word(some) for _ in range(some.choice([2, 4]))], sizes_of(some, n_layers), seed_of(some)
@@ -405,15 +444,24 @@ def other_models(fusion_weights, lib):
         ]
         model.eval()
         seen.reads_weights(fusion_weights(model, batches), state, sizes, names, batches)
-        assert read(model.training) is False, "the mode has changed"
+        with tells("a model in evaluation mode is in training mode afterwards."):
+            assert read(model.training) is False, "the mode has changed"
+
+
+@private("6.6", tells="the weights are wrong for a model with one layer that was in training mode.")
+def one_layer(fusion_weights, lib):
+    some, toy = draw(605), lib(tiny_bert)
     names, sizes, seed = [word(some) for _ in range(2)], sizes_of(some, 1, dropout=0.4), seed_of(some)
     model, state = toy.fused(names, vars(sizes), seed), seen.known(sizes, names, seed)
     batches = tiny_bert.pairs(some.randint(2, 4), [(9, 5)], sizes.vocab, seed_of(some))
     seen.reads_weights(fusion_weights(model, batches), state, sizes, names, batches)
-    assert read(model.training) is True, "the mode has changed"
+    with tells("a model in training mode is in evaluation mode afterwards."):
+        assert read(model.training) is True, "the mode has changed"
 
 
-@private("6.6", tells="real tokens of a sentence should count, wherever padding stands and whatever its type.")
+@private(
+    "6.6", tells=("the weights are wrong if padding has token type 1. Only the real tokens of a sentence should count.")
+)
 def padding_of_any_type(fusion_weights, lib):
     some = draw(610)
     names, sizes, seed = [word(some) for _ in range(3)], sizes_of(some), seed_of(some)
@@ -428,7 +476,7 @@ def padding_of_any_type(fusion_weights, lib):
 # 6.7
 
 
-@private("6.7", tells="for other runs the share of pairs is wrong.")
+@private("6.7", tells="the share is wrong for other lists of accuracies.")
 def other_pairs(share_ahead):
     some = draw(671)
     for sizes in ((9, 4), (12, 10), (20, 3), (1, 15), (some.randint(1, 9), some.randint(1, 9))):
@@ -436,6 +484,6 @@ def other_pairs(share_ahead):
         seen.ahead_in_pairs(share_ahead, first, other)
 
 
-@private("6.7", tells="where accuracies differ by very little the share of pairs is wrong: only equal ones are a tie.")
+@private("6.7", tells=("the share is wrong if accuracies differ by very little. Only equal accuracies are a tie."))
 def nearly_equal_runs(share_ahead):
     seen.ahead_in_pairs(share_ahead, [0.5, 0.5 + 1e-9], [0.5, 0.5 - 1e-9, 0.5 + 1e-9])

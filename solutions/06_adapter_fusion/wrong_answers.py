@@ -33,7 +33,7 @@ class BottleneckAdapter(modeling_xmod.XmodAdapter):
 # - return passing + self.up(self.down(states).relu())
 # + return self.up(self.down(states).relu())
 
-# %% wrong="6.1" name="torch's default start" says="changes what passes through it"
+# %% wrong="6.1" name="torch's default start" says="It should start near the identity"
 # - nn.init.normal_(part.weight, std=0.02)
 
 # %% wrong="6.1" name="both matrices start at zero" says="neither ever learns"
@@ -55,11 +55,11 @@ class BottleneckAdapter(modeling_xmod.XmodAdapter):
 # - return passing + self.up(self.down(states).relu())
 # + return passing + self.up(self.down(states))
 
-# %% wrong="6.1" name="GELU" says="GELU is not what"
+# %% wrong="6.1" name="GELU" says="there is a GELU between down and up"
 # - return passing + self.up(self.down(states).relu())
 # + return passing + self.up(F.gelu(self.down(states)))
 
-# %% wrong="6.1" name="ReLU after up" says="the ReLU comes after up"
+# %% wrong="6.1" name="ReLU after up" says="the only ReLU comes after up"
 # - return passing + self.up(self.down(states).relu())
 # + return passing + self.up(self.down(states)).relu()
 
@@ -87,7 +87,7 @@ class BottleneckAdapter(modeling_xmod.XmodAdapter):
 # - passing = states if residual is None else residual
 # + passing = residual or states
 
-# %% wrong="6.1" name="a residual of zeros is none" says="taken for no residual"
+# %% wrong="6.1" name="a residual of zeros is none" says="a residual of zeros is treated as if none were given, and"
 # - passing = states if residual is None else residual
 # + passing = states if residual is None or not residual.any() else residual
 
@@ -105,7 +105,7 @@ class BottleneckAdapter(modeling_xmod.XmodAdapter):
 # - width = max(1, d // reduction)
 # + width = max(1, -(-d // reduction))
 
-# %% wrong="6.1" name="no floor" says="no width at all"
+# %% wrong="6.1" name="no floor" says="the bottleneck has width 0"
 # - width = max(1, d // reduction)
 # + width = d // reduction
 
@@ -262,7 +262,7 @@ def train_only(model, parts):
     return learns
 
 
-# %% wrong="6.2" name="freezes and forgets to thaw" says="nothing learns at all"
+# %% wrong="6.2" name="freezes and forgets to thaw" says="no parameter of the model moved after one step of SGD"
 # - parameter.requires_grad = name in chosen
 # + parameter.requires_grad = False
 
@@ -300,7 +300,7 @@ def train_only(model, parts):
 # - parameter.requires_grad = name in chosen
 # + parameter.requires_grad = name in chosen or parameter.ndim == 1
 
-# %% wrong="6.2" name="returns all parameters" says="all parameters are returned"
+# %% wrong="6.2" name="returns all parameters" says="all parameters of the model are returned"
 # - return list(chosen.values())
 # + return list(model.parameters())
 
@@ -312,11 +312,11 @@ def train_only(model, parts):
 # - return list(chosen.values())
 # + return parts
 
-# %% wrong="6.2" name="accepts strangers" says="refused with ValueError"
+# %% wrong="6.2" name="accepts strangers" says="if one of the parts is not in the model, `train_only` should"
 # - if not chosen.keys() <= every.keys():
 # -     raise ValueError("a part is not in the model")
 
-# %% wrong="6.2" name="refuses by assertion" says="refused with ValueError"
+# %% wrong="6.2" name="refuses by assertion" says="if one of the parts is not in the model, `train_only` should"
 # - raise ValueError("a part is not in the model")
 # + raise KeyError("a part is not in the model")
 
@@ -325,7 +325,7 @@ def train_only(model, parts):
 # + chosen = {id(parameter): parameter for part in parts[-1:] for parameter in part.parameters()}
 
 
-# %% wrong="6.2" name="freezes the whole model's forward" says="nothing learns at all"
+# %% wrong="6.2" name="freezes the whole model's forward" says="no parameter of the model moved after one step of SGD"
 def train_only(model, parts):
     model.forward = torch.no_grad()(model.forward)
     learns = [parameter for part in parts for parameter in part.parameters()]
@@ -365,7 +365,7 @@ def train_only(model, parts):
 # - return list(chosen.values())
 # + return [parameter.detach().clone() for parameter in chosen.values()]
 
-# %% wrong="6.2" name="looks at the first part only" says="wherever it stands" private=true
+# %% wrong="6.2" name="looks at the first part only" says="a part with a parameter that is not in the model should" private=true
 # - if not chosen.keys() <= every.keys():
 # + if id(next(parts[-1].parameters())) not in every:
 
@@ -428,7 +428,7 @@ def train_only(model, parts):
 # + model.train()
 
 
-# %% wrong="6.2" name="new parameters" says="replaced by others"
+# %% wrong="6.2" name="new parameters" says="`train_only` replaces parameters of the model by new ones"
 def train_only(model, parts):
     own = {id(p) for p in model.parameters()}
     chosen = {id(p) for part in parts for p in part.parameters()}
@@ -496,7 +496,7 @@ def train_only(model, parts):
 # - weights = self.dropout(scores).softmax(dim=-1)
 # + weights = self.dropout(scores).sigmoid()
 
-# %% wrong="6.3" name="query and key exchanged" says="have changed places"
+# %% wrong="6.3" name="query and key exchanged" says="query and key are swapped"
 # - scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
 # + scores = torch.einsum("btd,btnd->btn", self.key(states), self.query(outputs))
 
@@ -512,7 +512,7 @@ def train_only(model, parts):
 # - weights = self.dropout(scores).softmax(dim=-1)
 # + weights = torch.full_like(scores, 1 / self.n)
 
-# %% wrong="6.3" name="hard choice" says="largest weight is taken"
+# %% wrong="6.3" name="hard choice" says="only the adapter with the largest weight is used"
 # - return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
 # + hard = F.one_hot(weights.argmax(-1), self.n).to(weights)
 # + return residual + torch.einsum("btn,btnd->btd", hard, self.value(outputs)), weights
@@ -547,11 +547,11 @@ def train_only(model, parts):
 # - weights = self.dropout(scores).softmax(dim=-1)
 # + weights = self.dropout(scores.softmax(dim=-1))
 
-# %% wrong="6.3" name="no dropout" says="nothing is dropped"
+# %% wrong="6.3" name="no dropout" says="in training mode no score is dropped"
 # - weights = self.dropout(scores).softmax(dim=-1)
 # + weights = scores.softmax(dim=-1)
 
-# %% wrong="6.3" name="another default rate" says="at the rate that was asked for"
+# %% wrong="6.3" name="another default rate" says="scores are not dropped at the rate"
 # - def __init__(self, d, n, dropout=0.1):
 # + def __init__(self, d, n, dropout=0.3):
 
@@ -567,7 +567,7 @@ def train_only(model, parts):
 # - return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
 # + return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().mean()
 
-# %% wrong="6.3" name="penalty draws to zero" says="should be zero"
+# %% wrong="6.3" name="penalty draws to zero" says="the penalty pulls the value matrix towards zero"
 # - return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
 # + return 0.01 * weight.square().sum()
 
@@ -612,7 +612,7 @@ def train_only(model, parts):
 # - scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
 # + scores = torch.einsum("btd,btnd->btn", F.linear(states, self.query.weight), F.linear(outputs, self.key.weight))
 
-# %% wrong="6.3" name="the values are asked" says="values are asked"
+# %% wrong="6.3" name="the values are asked" says="the query is compared with the values"
 # - scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
 # + scores = torch.einsum("btd,btnd->btn", self.query(states), self.value(outputs))
 
@@ -733,7 +733,7 @@ class AdapterFusion(nn.Module):
 #   model.train_adapter_fusion(fusion)
 # + model.set_active_adapters(Average(*folders))
 
-# %% wrong="6.4" name="only the last adapter active" says="only `qnli` is active"
+# %% wrong="6.4" name="only the last adapter active" says="`qnli` is the only active adapter"
 #   model.train_adapter_fusion(fusion)
 # + model.set_active_adapters(name)
 
@@ -761,7 +761,7 @@ class AdapterFusion(nn.Module):
 #   model.train_adapter_fusion(fusion)
 # + model.heads.requires_grad_(False)
 
-# %% wrong="6.4" name="heads come along" says="came along with its adapter"
+# %% wrong="6.4" name="heads come along" says="was loaded with its adapter"
 # - model.load_adapter(folder, load_as=name, with_head=False)
 # + model.load_adapter(folder, load_as=name)
 
@@ -769,7 +769,7 @@ class AdapterFusion(nn.Module):
 # - model.load_adapter(folder, load_as=name, with_head=False)
 # + model.add_adapter(name, config="seq_bn[reduction_factor=4]")
 
-# %% wrong="6.4" name="static fusion" says="static one"
+# %% wrong="6.4" name="static fusion" says="the fusion has no value matrix"
 # - model.add_adapter_fusion(fusion)
 # + model.add_adapter_fusion(fusion, config="static")
 
@@ -796,23 +796,23 @@ class AdapterFusion(nn.Module):
 # - model.add_classification_head(head, num_labels=n_classes)
 # + model.add_classification_head(head, num_labels=3)
 
-# %% wrong="6.4" name="names of its own" says="Load each under the name"
+# %% wrong="6.4" name="names of its own" says="no adapter of the model is called"
 # -     model.load_adapter(folder, load_as=name, with_head=False)
 # - fusion = Fuse(*folders)
 # +     model.load_adapter(folder, load_as=name + "-x", with_head=False)
 # + fusion = Fuse(*[name + "-x" for name in folders])
 
-# %% wrong="6.4" name="two classes whatever is asked" says="for other adapters, names, heads, classes" private=true
+# %% wrong="6.4" name="two classes whatever is asked" says="the composed model is wrong for other adapters, names" private=true
 # - model.add_classification_head(head, num_labels=n_classes)
 # + model.add_classification_head(head, num_labels=2)
 
-# %% wrong="6.4" name="published names" says="for other adapters, names, heads, classes" private=true
+# %% wrong="6.4" name="published names" says="the composed model is wrong for other adapters, names" private=true
 # -     model.load_adapter(folder, load_as=name, with_head=False)
 # - fusion = Fuse(*folders)
 # +     model.load_adapter(folder, with_head=False)
 # + fusion = Fuse(*list(folders))
 
-# %% wrong="6.4" name="a head of several labels" says="one class each"
+# %% wrong="6.4" name="a head of several labels" says="given labels, the loss is not the cross-entropy with one"
 # - model.add_classification_head(head, num_labels=n_classes)
 # + model.add_classification_head(head, num_labels=n_classes, multilabel=True)
 
@@ -897,27 +897,27 @@ def compose(model, folders, head, n_classes=2):
 # + model.eval()
 
 
-# %% wrong="6.5" name="token types dropped" says="`token_type_ids` are dropped"
+# %% wrong="6.5" name="token types dropped" says="`token_type_ids` are not passed on"
 # - inputs = {name: value for name, value in batch.items() if name != "labels"}
 # - return model(**inputs).logits
 # + return model(batch["input_ids"], attention_mask=batch["attention_mask"]).logits
 
-# %% wrong="6.5" name="mask dropped" says="`attention_mask` is dropped"
+# %% wrong="6.5" name="mask dropped" says="`attention_mask` is not passed on"
 # - inputs = {name: value for name, value in batch.items() if name != "labels"}
 # - return model(**inputs).logits
 # + return model(batch["input_ids"], token_type_ids=batch["token_type_ids"]).logits
 
-# %% wrong="6.5" name="tokens alone" says="are both dropped"
+# %% wrong="6.5" name="tokens alone" says="neither `token_type_ids` nor `attention_mask` are passed on"
 # - inputs = {name: value for name, value in batch.items() if name != "labels"}
 # - return model(**inputs).logits
 # + return model(batch["input_ids"]).logits
 
-# %% wrong="6.5" name="positional" says="second argument is the attention mask"
+# %% wrong="6.5" name="positional" says="the token types are passed as the attention mask, and the"
 # - inputs = {name: value for name, value in batch.items() if name != "labels"}
 # - return model(**inputs).logits
 # + return model(batch["input_ids"], batch["token_type_ids"], batch["attention_mask"]).logits
 
-# %% wrong="6.5" name="types as the mask" says="no types arrive"
+# %% wrong="6.5" name="types as the mask" says="the token types are passed as the attention mask"
 # - inputs = {name: value for name, value in batch.items() if name != "labels"}
 # - return model(**inputs).logits
 # + return model(batch["input_ids"], batch["token_type_ids"]).logits
@@ -926,19 +926,19 @@ def compose(model, folders, head, n_classes=2):
 # - return model(**inputs).logits
 # + return model(**inputs).logits.softmax(-1)
 
-# %% wrong="6.5" name="the target among the fused" says="nothing is left out"
+# %% wrong="6.5" name="the target among the fused" says="with `target = 'RTE'` no adapter is left out"
 # - clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
 # + clean = list(adapters)
 
-# %% wrong="6.5" name="by name" says="trained on several tasks"
+# %% wrong="6.5" name="by name" says="It leaks too"
 # - clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
 # + clean = [name for name in adapters if name.lower() != target.lower()]
 
-# %% wrong="6.5" name="first task only" says="trained on several tasks"
+# %% wrong="6.5" name="first task only" says="It leaks too"
 # - clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
 # + clean = [name for name, tasks in adapters.items() if tasks[0].lower() != target.lower()]
 
-# %% wrong="6.5" name="case matters" says="nothing is left out"
+# %% wrong="6.5" name="case matters" says="with `target = 'rte'` no adapter is left out"
 # - clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
 # + clean = [name for name, tasks in adapters.items() if target not in tasks]
 
@@ -946,7 +946,7 @@ def compose(model, folders, head, n_classes=2):
 # - clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
 # + clean = [name for name, tasks in adapters.items() if target.lower() not in name.lower() + str(tasks).lower()]
 
-# %% wrong="6.5" name="sorted" says="not in the order"
+# %% wrong="6.5" name="sorted" says="`sources` should return each name once, in the order of"
 # - return clean
 # + return sorted(clean)[::-1]
 
@@ -975,11 +975,11 @@ def compose(model, folders, head, n_classes=2):
 # %% wrong="6.5" name="gradients pile up" says="gradients pile up"
 # - rule.zero_grad()
 
-# %% wrong="6.5" name="Adam" says="where plain SGD on this loss"
+# %% wrong="6.5" name="Adam" says="are not where plain SGD takes them"
 # - rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
 # + rule, losses = torch.optim.Adam(model.parameters(), lr=lr), []
 
-# %% wrong="6.5" name="loss after the step" says="before its step"
+# %% wrong="6.5" name="loss after the step" says="the returned losses are wrong"
 # - losses.append(loss.item())
 # + with torch.no_grad():
 # +     losses.append(F.cross_entropy(pair_logits(model, batch), batch["labels"]).item())
@@ -1000,14 +1000,14 @@ def compose(model, folders, head, n_classes=2):
 #   model.train_adapter_fusion(model.active_adapters)
 # + model.heads.requires_grad_(False)
 
-# %% wrong="6.5" name="old gradients move what is frozen" says="where something else learned" private=true
+# %% wrong="6.5" name="old gradients move what is frozen" says="`train_fusion` is wrong for a model in which other parts" private=true
 # - model.train_adapter_fusion(model.active_adapters)
 # + model.train()
 # + for name, parameter in model.named_parameters():
 # +     if "adapter_fusion_layer" not in name and not name.startswith("heads."):
 # +         parameter.requires_grad = False
 
-# %% wrong="6.5" name="losses as tensors" says="by `.item()`"
+# %% wrong="6.5" name="losses as tensors" says="the losses are tensors"
 # - losses.append(loss.item())
 # + losses.append(loss)
 
@@ -1017,7 +1017,7 @@ def compose(model, folders, head, n_classes=2):
 # + batch.pop("labels")
 # + return model(**batch).logits
 
-# %% wrong="6.5" name="everything frozen" says="depends on no weight"
+# %% wrong="6.5" name="everything frozen" says="every weight that the loss depends on is frozen"
 #   model.train_adapter_fusion(model.active_adapters)
 # + model.requires_grad_(False)
 
@@ -1103,7 +1103,7 @@ def train_fusion(model, batches, lr):
     return losses
 
 
-# %% wrong="6.5" of="mode put back afterwards" name="mask from the tokens" says="made from the token numbers"
+# %% wrong="6.5" of="mode put back afterwards" name="mask from the tokens" says="the mask is computed from the token ids"
 # - input_ids=batch["input_ids"], token_type_ids=batch["token_type_ids"], attention_mask=batch["attention_mask"]
 # + input_ids=batch["input_ids"],
 # + token_type_ids=batch["token_type_ids"],
@@ -1114,7 +1114,7 @@ def train_fusion(model, batches, lr):
 # - model.train(before)
 
 
-# %% wrong="6.5" of="mode put back afterwards" name="pair logits without gradients" says="no gradient reaches the model through `pair_logits`"
+# %% wrong="6.5" of="mode put back afterwards" name="pair logits without gradients" says="no gradient flows from the logits of `pair_logits` back to"
 # + @torch.no_grad()
 #   def pair_logits(model, batch):
 
@@ -1201,31 +1201,31 @@ def train_fusion(model, batches, lr):
     return losses
 
 
-# %% wrong="6.6" name="padding counts" says="padding counts"
+# %% wrong="6.6" name="padding counts" says="padding is counted"
 # - places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
 # + places = torch.stack([(types == sentence) for sentence in (0, 1)]).float()
 
-# %% wrong="6.6" name="mean over batches" says="mean over batches"
+# %% wrong="6.6" name="mean over batches" says="the weights are averaged within each batch, then over"
 # - sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
 # - counts = counts + places.sum(dim=(1, 2))
 # + here = places.sum(dim=(1, 2))
 # + sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places) / here[:, None]
 # + counts = counts + torch.ones(2)
 
-# %% wrong="6.6" name="mean over texts" says="mean over texts"
+# %% wrong="6.6" name="mean over texts" says="the weights are averaged within each text, then over texts"
 # - sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
 # - counts = counts + places.sum(dim=(1, 2))
 # + share = places / places.sum(dim=2, keepdim=True)
 # + sums = sums + torch.einsum("lbtn,sbt->lsn", weights, share)
 # + counts = counts + torch.full((2,), len(real))
 
-# %% wrong="6.6" name="last batch only" says="last batch alone"
+# %% wrong="6.6" name="last batch only" says="only the last batch is read"
 # - sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
 # - counts = counts + places.sum(dim=(1, 2))
 # + sums = torch.einsum("lbtn,sbt->lsn", weights, places)
 # + counts = places.sum(dim=(1, 2))
 
-# %% wrong="6.6" name="first batch only" says="first batch alone"
+# %% wrong="6.6" name="first batch only" says="only the first batch is read"
 # - for batch in batches:
 # + for batch in batches[:1]:
 
@@ -1233,11 +1233,11 @@ def train_fusion(model, batches, lr):
 # - places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
 # + places = torch.stack([real for sentence in (0, 1)]).float()
 
-# %% wrong="6.6" name="sentences exchanged" says="changed places"
+# %% wrong="6.6" name="sentences exchanged" says="the two sentences are swapped"
 # - places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
 # + places = torch.stack([real & (types == sentence) for sentence in (1, 0)]).float()
 
-# %% wrong="6.6" name="types dropped" says="token types do not reach"
+# %% wrong="6.6" name="types dropped" says="the token types are not passed to the model"
 # - inputs = {name: value for name, value in batch.items() if name != "labels"}
 # + inputs = {name: value for name, value in batch.items() if name not in ("labels", "token_type_ids")}
 
@@ -1245,10 +1245,10 @@ def train_fusion(model, batches, lr):
 # - return sums / counts[:, None]
 # + return sums
 
-# %% wrong="6.6" name="training mode" says="in training mode, with dropout"
+# %% wrong="6.6" name="training mode" says="for a model in training mode, the weights are not those of"
 # - model.eval()
 
-# %% wrong="6.6" name="stays in evaluation mode" says="was training before"
+# %% wrong="6.6" name="stays in evaluation mode" says="the model was in training mode before the call, and is in"
 # - model.train(was_training)
 
 # %% wrong="6.6" name="last layer only" says="the weights have shape"
@@ -1267,15 +1267,15 @@ def train_fusion(model, batches, lr):
 # - model.train(was_training)
 # + model.train()
 
-# %% wrong="6.6" name="the known two layers" says="for other models or batches" private=true
+# %% wrong="6.6" name="the known two layers" says="for a model with 3 or with 12 layers" private=true
 # - arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
 # + arrays = [layers[index]["output_adapter"] for index in (0, 1)]
 
-# %% wrong="6.6" name="second sentence is what has type 1, padding or not" says="whatever its type" private=true
+# %% wrong="6.6" name="second sentence is what has type 1, padding or not" says="the weights are wrong if padding has token type 1" private=true
 # - places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
 # + places = torch.stack([(types == 1) if sentence else (real & (types == 0)) for sentence in (0, 1)]).float()
 
-# %% wrong="6.6" name="layers sorted as text" says="for other models or batches" private=true
+# %% wrong="6.6" name="layers sorted as text" says="for a model with 3 or with 12 layers" private=true
 # - arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
 # + arrays = [layers[index]["output_adapter"] for index in sorted(layers, key=str)]
 
@@ -1345,7 +1345,7 @@ def fusion_weights(model, batches):
 # 6.7
 
 
-# %% wrong="6.6" of="einsum with an indicator" name="padding by token number 0" says="the token numbers decide what is real"
+# %% wrong="6.6" of="einsum with an indicator" name="padding by token number 0" says="the token ids decide which tokens are real"
 # - kind = F.one_hot(batch["token_type_ids"], 2) * batch["attention_mask"].unsqueeze(-1)
 # - kind = kind.double().cpu()
 # - ones = torch.ones(*weights.shape[:2], 1, dtype=torch.float64)
@@ -1417,18 +1417,18 @@ def fusion_weights(model, batches):
     return (sums[:, :-1] / sums[:, -1:]).reshape(-1, 2, sums.size(1) - 1).float()
 
 
-# %% wrong="6.7" name="one by one" says="one by one"
+# %% wrong="6.7" name="one by one" says="the runs are compared one to one"
 def share_ahead(first, other):
     wins = [(a > b) + (a == b) / 2 for a, b in zip(first, other)]
     return sum(wins) / len(wins)
 
 
-# %% wrong="6.7" name="ties are nothing" says="a tie counts as nothing"
+# %% wrong="6.7" name="ties are nothing" says="a tie counts 0"
 def share_ahead(first, other):
     return sum(a > b for a in first for b in other) / (len(first) * len(other))
 
 
-# %% wrong="6.7" name="ties are leads" says="a tie counts as a lead"
+# %% wrong="6.7" name="ties are leads" says="a tie counts as a full win"
 def share_ahead(first, other):
     return sum(a >= b for a in first for b in other) / (len(first) * len(other))
 
@@ -1439,7 +1439,7 @@ def share_ahead(first, other):
     return sum(a > b for a, b in pairs) / max(1, len(pairs))
 
 
-# %% wrong="6.7" name="the other way round" says="the other one is ahead"
+# %% wrong="6.7" name="the other way round" says="this is the share of pairs in which `other` is ahead"
 def share_ahead(first, other):
     return sum((a < b) + (a == b) / 2 for a in first for b in other) / (len(first) * len(other))
 
@@ -1449,7 +1449,7 @@ def share_ahead(first, other):
     return float(sum(first) / len(first) > sum(other) / len(other))
 
 
-# %% wrong="6.7" name="at most eight runs" says="for other runs" private=true
+# %% wrong="6.7" name="at most eight runs" says="the share is wrong for other lists of accuracies" private=true
 def share_ahead(first, other):
     first = first[:8]
     return sum((a > b) + (a == b) / 2 for a in first for b in other) / (len(first) * len(other))
@@ -1634,7 +1634,7 @@ class AdapterFusion(nn.Module):
 # + return torch.add(added.unflatten(0, states.shape[:-1]) if states.dim() > 1 else added[0], passing)
 
 
-# %% wrong="6.2" name="gradients of what was frozen by hand stay" says="what was frozen before" private=true
+# %% wrong="6.2" name="gradients of what was frozen by hand stay" says="if parameters were frozen before, or a part is given twice" private=true
 # - parameter.requires_grad = name in chosen
 # - if name not in chosen:
 # -     parameter.grad = None
@@ -1659,7 +1659,7 @@ class AdapterFusion(nn.Module):
 # + for p in (p for child in model.children() for p in child.parameters()):
 
 
-# %% wrong="6.2" of="in short" name="clears the gradients of one level" says="an old gradient deep inside of the model moves a weight that was not chosen" private=true
+# %% wrong="6.2" of="in short" name="clears the gradients of one level" says="an old gradient deep inside the model moves a weight that" private=true
 #   for p in model.parameters():
 #       p.requires_grad = id(p) in chosen
 # -     if id(p) not in chosen:
@@ -1748,11 +1748,11 @@ def train_only(model, parts):
 # + weight = self.value.weight - self.value.weight.detach() + first.to(self.value.weight)
 
 
-# %% wrong="6.4" name="three adapters at most" says="for other adapters, names, heads, classes" private=true
+# %% wrong="6.4" name="three adapters at most" says="the composed model is wrong for other adapters, names" private=true
 # - fusion = Fuse(*folders)
 # + fusion = Fuse(*list(folders)[:3])
 
-# %% wrong="6.4" name="four adapters at most" says="for other adapters, names, heads, classes" private=true
+# %% wrong="6.4" name="four adapters at most" says="the composed model is wrong for other adapters, names" private=true
 # - fusion = Fuse(*folders)
 # + fusion = Fuse(*list(folders)[:4])
 
@@ -1761,7 +1761,7 @@ def train_only(model, parts):
 # + fusion = Fuse(*sorted(folders))
 
 
-# %% wrong="6.5" name="training mode where the model as a whole is in evaluation" says="dropout does not act in every part" private=true
+# %% wrong="6.5" name="training mode where the model as a whole is in evaluation" says="dropout does not act during training if the model, or a part" private=true
 # - rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
 # + rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
 # + for part, mode in modes:
@@ -1773,18 +1773,18 @@ def train_only(model, parts):
 # + modes = [(part, part.training) for part in model.modules()]
 # + model.train_adapter_fusion(model.active_adapters)
 
-# %% wrong="6.5" name="the mode that it came in" says="dropout does not act in every part" private=true
+# %% wrong="6.5" name="the mode that it came in" says="dropout does not act during training if the model, or a part" private=true
 # - model.train_adapter_fusion(model.active_adapters)
 # + modes = [(part, part.training) for part in model.modules()]
 # + model.train_adapter_fusion(model.active_adapters)
 # + for part, mode in modes:
 # +     part.training = mode
 
-# %% wrong="6.5" name="five batches at most" says="of many batches some are left out" private=true
+# %% wrong="6.5" name="five batches at most" says="with many batches, some are left out" private=true
 # - for batch in batches:
 # + for batch in batches[:5]:
 
-# %% wrong="6.5" name="a penalty of the first layers" says="penalty included"
+# %% wrong="6.5" name="a penalty of the first layers" says="the returned losses are wrong"
 # - loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
 # + values = [part for name, part in model.named_parameters() if "adapter_fusion_layer" in name and "value" in name]
 # + penalty = sum(0.01 * (part - torch.eye(len(part))).square().sum() for part in values[:1])
@@ -1804,7 +1804,7 @@ def train_only(model, parts):
 # + if not same:
 
 
-# %% wrong="6.7" name="in single precision" says="where accuracies differ by very little" private=true
+# %% wrong="6.7" name="in single precision" says="the share is wrong if accuracies differ by very little" private=true
 # - return sum((a > b) + (a == b) / 2 for a in first for b in other) / (len(first) * len(other))
 # + first, other = torch.tensor(first)[:, None], torch.tensor(other)
 # + return ((first > other).double() + (first == other).double() / 2).mean().item()
@@ -1827,7 +1827,7 @@ def train_only(model, parts):
 # + known[key] = sums / counts[:, None]
 # + return known[key]
 
-# %% wrong="6.6" name="averages of float16" says="for other models or batches" private=true
+# %% wrong="6.6" name="averages of float16" says="for a model with 3 or with 12 layers" private=true
 # - return sums / counts[:, None]
 # + return (sums / counts[:, None]).half().float()
 
@@ -1836,7 +1836,7 @@ def train_only(model, parts):
 # + fusion = Fuse(*folders)
 # + torch.manual_seed(4711)
 
-# %% wrong="6.4" name="the seed is set again" says="compose sets a seed" private=true
+# %% wrong="6.4" name="the seed is set again" says="`compose` sets a seed" private=true
 # - fusion = Fuse(*folders)
 # + fusion = Fuse(*folders)
 # + torch.manual_seed(torch.initial_seed())
@@ -1872,7 +1872,7 @@ def train_only(model, parts):
 # + counts = counts + places.sum().expand(2)
 
 
-# %% wrong="6.7" name="ties in single precision" says="where accuracies differ by very little" private=true
+# %% wrong="6.7" name="ties in single precision" says="the share is wrong if accuracies differ by very little" private=true
 def share_ahead(first, other):
     ahead = 0.0
     first, other = torch.tensor(first).tolist(), torch.tensor(other).tolist()

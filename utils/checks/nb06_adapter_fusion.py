@@ -46,7 +46,9 @@ def narrow(module: Remote, d: int, r: int, reduction: int, what: str) -> State:
         "the bottleneck is `reduction` wide. It should be that many times narrower than d."
     )
     assert shape != (r + 1, d), "the width of the bottleneck is rounded up. It should be rounded down."
-    assert shape != (0, d), "the bottleneck has no width at all. It is never less than 1."
+    assert shape != (0, d), (
+        "the bottleneck has width 0. It should be at least 1 wide, even if d is smaller than `reduction`."
+    )
     assert shape == (r, d), f"`down.weight` of {what} has shape {shape}, not {(r, d)}."
     return state
 
@@ -55,11 +57,12 @@ def small_start(state: State, names: Sequence[str], what: str) -> None:
     """Fail unless the weights start normal with standard deviation 0.02, and the biases at zero."""
     for name in names:
         assert (state[f"{name}.bias"] == 0).all(), f"the bias of `{name}` should start at zero."
-        spread = state[f"{name}.weight"].float()
-        share = (spread.abs() < 0.02).float().mean()
-        assert abs(spread.std() - 0.02) < 0.002 and abs(spread.mean()) < 0.002 and abs(share - 0.683) < 0.04, (
-            f"`{name}` of {what} does not start as normal numbers with mean 0 and standard deviation 0.02."
-        )
+        values = state[f"{name}.weight"].float()
+        mean, spread, share = values.mean(), values.std(), (values.abs() < 0.02).float().mean()
+        told = f"`{name}.weight` of {what} should start with mean 0 and standard deviation 0.02, not {{}}."
+        assert abs(spread - 0.02) < 0.002 and abs(mean) < 0.002, told.format(f"{mean:.2g} and {spread:.2g}")
+        told = f"`{name}.weight` of {what} starts with standard deviation 0.02, but its numbers are not normal."
+        assert abs(share - 0.683) < 0.04, told
 
 
 ADAPTER = Contract(
@@ -88,7 +91,7 @@ def bottleneck_adapter(BottleneckAdapter, lib):
         adapted(module, state, normal(*shape, seed=3), normal(*shape, seed=4))
     x = normal(2, 5, 12, seed=5)
     module.train()
-    sentence = "in training mode the result differs. `seq_bn` has no dropout of its own."
+    sentence = "in training mode the result differs from that in evaluation mode. `seq_bn` has no dropout of its own."
     expect.close(expect.floats(module(x), (2, 5, 12), "the result"), x + bottleneck(state, x), sentence)
     exact, x = module.double()(x.double()), x.double()
     sentence = "with states and weights in double precision, the result is not: keep the dtype of the states."
@@ -105,7 +108,9 @@ def bottleneck_adapter(BottleneckAdapter, lib):
     assert not both, "both matrices start at zero. Then each blocks the gradient of the other, and neither ever learns."
     out = expect.floats(fresh(x), (7, d), "the result")
     moved = (out - x).norm() / x.norm()
-    assert moved < 0.1, "a fresh adapter changes what passes through it. It should start near the identity."
+    assert moved < 0.1, (
+        f"a fresh adapter changes the states by {moved:.0%} of their length. It should start near the identity."
+    )
     small_start(state, ["down", "up"], "a fresh adapter")
 
 
@@ -120,12 +125,12 @@ def adapted(module: Remote, state: State, x: torch.Tensor, residual: torch.Tenso
         "the result is not x + up(relu(down(x))).",
         {
             "the residual connection is missing: the result is up(relu(down(x))) alone.": up,
-            "there is no ReLU between down and up: two linear maps are one.": x + linear,
-            "GELU is not what `seq_bn` has between down and up.": x
+            "there is no ReLU between down and up. Without it, the two linear maps are just one.": x + linear,
+            "there is a GELU between down and up. `seq_bn` has a ReLU there.": x
             + F.linear(F.gelu(h), state["up.weight"], state["up.bias"]),
-            "tanh is not what `seq_bn` has between down and up.": x
+            "there is a tanh between down and up. `seq_bn` has a ReLU there.": x
             + F.linear(h.tanh(), state["up.weight"], state["up.bias"]),
-            "the ReLU comes after up. It belongs between down and up.": x + linear.relu(),
+            "the only ReLU comes after up. It belongs between down and up.": x + linear.relu(),
             "there is a ReLU after up. The adapter should be able to subtract.": x + up.relu(),
             "the ReLU also acts on the residual.": (x + up).relu(),
             "the residual is added twice.": 2 * x + up,
@@ -138,15 +143,18 @@ def adapted(module: Remote, state: State, x: torch.Tensor, residual: torch.Tenso
         "with a residual, the result is not residual + up(relu(down(x))).",
         {
             "the residual is ignored.": x + up,
-            "the states are added too. Where a residual is given, it alone is added.": x + residual + up,
+            "the states are added too. If a residual is given, it alone is added.": x + residual + up,
             "down reads the residual. It should read the states.": residual + bottleneck(state, residual),
-            "states and residual have changed places.": x + bottleneck(state, residual),
+            "states and residual are swapped: down reads the residual, and the states are added to the result.": x
+            + bottleneck(state, residual),
             "with a residual, the residual is not added.": up,
         },
     )
     zero = expect.floats(module(x, torch.zeros_like(x)), tuple(x.shape), "the result with a residual of zeros")
     told = "with a residual of zeros, the result is not up(relu(down(x))) alone."
-    expect.like(zero, up, told, {"a residual of zeros is taken for no residual.": x + up})
+    expect.like(
+        zero, up, told, {"a residual of zeros is treated as if none were given, and the states are added.": x + up}
+    )
 
 
 # 6.2
@@ -168,20 +176,24 @@ def stack(lib: Library, seed: int) -> tuple[Remote, nn.Sequential]:
 def chosen(theirs: State, ours: nn.Module, start: State, parts: Sequence[str], base: Sequence[str]) -> None:
     """Fail unless only `parts` (adapter, head) moved, as they should; `base` begins the names of what had to stay."""
     wanted = ours.state_dict()
-    assert not all(torch.equal(theirs[name].float(), start[name]) for name in theirs), "nothing learns at all."
+    assert not all(torch.equal(theirs[name].float(), start[name]) for name in theirs), (
+        "no parameter of the model moved after one step of SGD. The chosen parts should learn."
+    )
     for part in base:
         assert expect.agree(theirs, start, part), (
-            "a part that was not chosen moved after one step of SGD with weight decay. It should not learn, and its "
-            "gradient should be None: a step moves every parameter that has a gradient, also one of 0."
+            "a part that was not chosen moved after one step of SGD with weight decay. Freeze "
+            "it, and set its gradient to None: weight decay moves a parameter even if its "
+            "gradient is 0."
         )
     for part in parts:
         assert not expect.agree(theirs, start, part), (
-            "a part that was chosen did not move after one step of SGD: no gradient reaches it."
+            "a part that was chosen did not move after one step of SGD: it is frozen, or no gradient reaches it."
         )
         still = [name for name in wanted if name.startswith(part) and expect.agree(theirs, start, name)]
         assert not still, f"`{still[0]}` is in a chosen part and did not move. All parameters of the part should learn."
         assert expect.agree(theirs, wanted, part), (
-            "a chosen part moves, but not as its gradient says. The gradient must flow through what is frozen."
+            "a chosen part moved, but not to where one step of SGD takes it. Gradients must flow "
+            "through the frozen parts."
         )
 
 
@@ -216,19 +228,27 @@ def train_only(train_only, lib):
 
     toy = lib(toys)
     found = toy.type_of(train_only, theirs, [theirs[4]])
-    told = "`train_only` should return a list, not a {}: who reads it twice must find the same."
+    told = "`train_only` should return a list, not a {}: it must hold the same parameters each time it is read."
     assert found in ("list", "tuple"), told.format(found)
-    told = "the parameters of the model are replaced by others: an optimizer that was made before holds the old ones."
+    told = (
+        "`train_only` replaces parameters of the model by new ones. An optimizer that was "
+        "made before still holds the old ones."
+    )
     assert toy.replaces_parameters(train_only, theirs, [theirs[1], theirs[4]]) is False, told
     for training in (True, False):
         theirs.train(training)
         train_only(theirs, [theirs[1]])
-        told = "`train_only` changes the mode of the model. What learns is one thing, `train()` and `eval()` another."
+        told = (
+            "`train_only` changes the mode of the model. It should freeze parameters, and leave "
+            "`train()` and `eval()` to the caller."
+        )
         assert read(theirs.training) is training, told
 
     theirs, ours = stack(lib, 30)
     stranger = lib(nn).Linear(4, 4)
-    sentence = "a part that the model does not contain should be refused with ValueError: it would never be used."
+    sentence = (
+        "if one of the parts is not in the model, `train_only` should raise ValueError: that part would never be used."
+    )
     expect.refuses(train_only, theirs, [theirs[4], stranger], says=sentence)
 
 
@@ -237,15 +257,18 @@ def parameters(sizes: Any) -> None:
     expect.of_type(sizes, list, "`train_only` should return a list of parameters")
     strange = [str(size) for size in sizes if type(size) is not int]
     assert not strange, (
-        f"`train_only` should return a list of parameters. What it returns is, or holds, a {strange[0]}."
+        f"`train_only` should return a list of parameters. The returned value is, or contains, a {strange[0]}."
     )
 
 
 def returned(sizes: Any, wanted: list[int], everything: int) -> None:
     """Fail unless the list that train_only returned has the parameters of these sizes."""
     parameters(sizes)
-    assert sum(sizes) != everything, "all parameters are returned. The optimizer expects those that learn."
-    assert sorted(sizes) == wanted, "the list that is returned does not hold each parameter that learns, once."
+    assert sum(sizes) != everything, "all parameters of the model are returned. Return only those that learn."
+    assert sorted(sizes) == wanted, (
+        "the returned list should hold each parameter that learns exactly once. It has "
+        f"{len(sizes)} entries, and {len(wanted)} parameters learn."
+    )
 
 
 # 6.3
@@ -318,9 +341,11 @@ def adapter_fusion(AdapterFusion, lib):
     sizes = [tuple(value.shape) for value in start.values()]
     assert (n * d, d) not in sizes, "each adapter has a matrix of its own. All n share one."
     value = expect.tensor(start["value.weight"], (d, d), "`value.weight`").float()
-    assert value.any(), "the value matrix starts at zero: fusion would say nothing."
+    assert value.any(), (
+        "the value matrix starts at zero, so a fresh fusion adds nothing. It should start at the identity."
+    )
     assert (value - torch.eye(d)).abs().max() < 1e-4, (
-        "the value matrix does not start at the identity: fusion would garble what the adapters say."
+        "the value matrix does not start at the identity, so a fresh fusion changes the adapters' outputs."
     )
     small_start(start, ["query", "key"], "a fresh fusion")
 
@@ -330,18 +355,18 @@ def adapter_fusion(AdapterFusion, lib):
     module.eval()
     states, outputs, residual = normal(B, T, d, seed=41), normal(B, T, n, d, seed=42), normal(B, T, d, seed=43)
     fused, weights = fused_pair(module(states, outputs, residual), B, T, n, d)
-    told = "in evaluation mode two calls give different weights: dropout should rest there."
+    told = "in evaluation mode, two calls give different weights. Dropout should do nothing there."
     assert torch.equal(fused_pair(module(states, outputs, residual), B, T, n, d)[1], weights), told
     weighed(state, states, outputs, residual, fused, weights)
     with model_kept(lib, module, "after a call of the fusion"):
         module(states, outputs, residual)
     FUSION.hold(AdapterFusion, lib, "layout", "device")
     penalty = module.penalty()
-    told = f"the penalty should be a tensor, not {kind(penalty)}: it is a part of the loss, and a gradient flows back."
+    told = f"the penalty should be a tensor, not {kind(penalty)}: it is a part of the loss, and its gradient is needed."
     assert type(penalty) is torch.Tensor, told
     assert lib(tiny_bert).elsewhere(module, [], "penalty") == "meta", (
-        "the penalty mixes tensors of two devices: on a GPU it stops. Create "
-        "the identity on the device of the value matrix."
+        "the penalty mixes tensors of two devices, so it would fail on a GPU. Create the "
+        "identity on the device of the value matrix."
     )
     FUSION.hold(AdapterFusion, lib, "refusals")
     for rate, module in ((0.4, AdapterFusion(d, 2, 0.4)), (0.1, AdapterFusion(d, 2))):
@@ -350,7 +375,7 @@ def adapter_fusion(AdapterFusion, lib):
     guesses = {
         "the penalty is not multiplied by 0.01.": drift.sum(),
         "the penalty is a mean. It should be a sum.": 0.01 * drift.mean(),
-        "the penalty is that of a matrix that should be zero. This one should stay near the identity.": 0.01
+        "the penalty pulls the value matrix towards zero. It should pull it towards the identity.": 0.01
         * state["value.weight"].pow(2).sum(),
         "the penalty is a norm. It should be a sum of squares, without the root.": 0.01 * drift.sum().sqrt(),
     }
@@ -390,36 +415,57 @@ def weighed(
                 scores / math.sqrt(states.size(-1))
             ).softmax(-1),
             "the scores are returned. The weights are their softmax.": scores,
-            "the softmax runs over the tokens. Each token weighs the adapters for itself.": scores.softmax(1),
-            "the softmax runs over the batch.": scores.softmax(0),
-            "each adapter is weighed on its own, by a sigmoid. They should compete, by a softmax.": scores.sigmoid(),
-            "query and key have changed places: the layer asks, the adapters are asked.": swapped.softmax(-1),
-            "the query is not mapped.": (states.unsqueeze(2) * key).sum(-1).softmax(-1),
-            "the keys are not mapped.": (query.unsqueeze(2) * outputs).sum(-1).softmax(-1),
+            (
+                "the softmax runs over the tokens. It should run over the adapters, separately for each token."
+            ): scores.softmax(1),
+            (
+                "the softmax runs over the batch. It should run over the adapters, separately for each token."
+            ): scores.softmax(0),
+            (
+                "each adapter is weighted on its own, by a sigmoid. The weights should be a softmax over the adapters."
+            ): scores.sigmoid(),
+            (
+                "query and key are swapped. The states give the query, and the adapters' outputs give the keys."
+            ): swapped.softmax(-1),
+            "`query` is not applied: the states themselves are compared with the keys.": (states.unsqueeze(2) * key)
+            .sum(-1)
+            .softmax(-1),
+            "`key` is not applied: the query is compared with the adapters' outputs themselves.": (
+                query.unsqueeze(2) * outputs
+            )
+            .sum(-1)
+            .softmax(-1),
             "the residual gives the query. The states should give it.": (
                 F.linear(residual, state["query.weight"], state["query.bias"]).unsqueeze(2) * key
             )
             .sum(-1)
             .softmax(-1),
-            "every adapter has the same weight.": torch.full_like(scores, 1 / scores.size(-1)),
+            "every adapter has the same weight. The weights should depend on query and keys.": torch.full_like(
+                scores, 1 / scores.size(-1)
+            ),
             "the scores are divided by d. The library's fusion does not scale.": (scores / states.size(-1)).softmax(-1),
             "logarithms of the weights are returned. They should sum to one.": scores.log_softmax(-1),
             "the biases of query and key are not used.": lambda: (
                 (F.linear(states, state["query.weight"]).unsqueeze(2) * F.linear(outputs, state["key.weight"])).sum(-1)
             ).softmax(-1),
-            "the scores are cosines: query and key are normalized. The product alone is meant.": lambda: (
-                (F.normalize(query, dim=-1).unsqueeze(2) * F.normalize(key, dim=-1)).sum(-1).softmax(-1)
+            (
+                "query and key are normalized, so the scores are cosines. A score should be the plain dot product."
+            ): lambda: (F.normalize(query, dim=-1).unsqueeze(2) * F.normalize(key, dim=-1)).sum(-1).softmax(-1),
+            (
+                "one adapter has all the weight, and the others have none. Each should get its share from the softmax."
+            ): lambda: F.one_hot(right.argmax(-1), right.size(-1)).to(right),
+            "the query is compared with the values. It should be compared with the keys.": lambda: (
+                (query.unsqueeze(2) * value).sum(-1).softmax(-1)
             ),
-            "one adapter has all the weight, the others none. Each counts, by the softmax.": lambda: F.one_hot(
-                right.argmax(-1), right.size(-1)
-            ).to(right),
-            "the values are asked, not the keys.": lambda: (query.unsqueeze(2) * value).sum(-1).softmax(-1),
-            "the result of each adapter is weighed with the residual in it.": lambda: (
+            (
+                "the residual is added to the adapters' outputs before the keys are computed. The "
+                "keys should come from the outputs alone."
+            ): lambda: (
                 (query.unsqueeze(2) * F.linear(outputs + residual.unsqueeze(2), state["key.weight"], state["key.bias"]))
                 .sum(-1)
                 .softmax(-1)
             ),
-            "the weights are averaged over the tokens. Each token has its own.": lambda: right.mean(
+            "the weights are averaged over the tokens. Each token should have its own.": lambda: right.mean(
                 1, keepdim=True
             ).expand_as(right),
         },
@@ -433,13 +479,16 @@ def weighed(
             "the residual is not added to the fused states.": mixed,
             "the states are added in place of the residual.": mixed + states,
             "the value matrix is not used.": residual + (right.unsqueeze(-1) * outputs).sum(2),
-            "the values are not weighted: they are summed.": residual + value.sum(2),
-            "the values are not weighted: their mean is taken.": residual + value.mean(2),
+            "the values are summed without their weights.": residual + value.sum(2),
+            "the plain mean of the values is added. Multiply each value by its weight and add these up.": residual
+            + value.mean(2),
             "the keys are summed, not the values.": residual + (right.unsqueeze(-1) * key).sum(2),
             "the value matrix acts on the residual too.": F.linear(residual, state["value.weight"]) + mixed,
-            "the adapter with the largest weight is taken. All should count, by their weights.": residual
+            "only the adapter with the largest weight is used. All of them should count by their weights.": residual
             + value.gather(2, right.argmax(-1)[..., None, None].expand(*right.shape[:2], 1, value.size(-1))).squeeze(2),
-            "the residual is added to each adapter before the value matrix.": F.linear(residual, state["value.weight"])
+            "the residual is added to each adapter's output before the value matrix. Add it at the end.": F.linear(
+                residual, state["value.weight"]
+            )
             + mixed,
         },
     )
@@ -459,16 +508,17 @@ def drops_scores(module: Remote, rate: float, d: int) -> None:
     result = module(torch.zeros(B, T, d), torch.ones(B, T, 2, d), torch.zeros(B, T, d))
     fused, weights = fused_pair(result, B, T, 2, d)
     assert (weights - 0.5).abs().max() >= 1e-5 or (fused - 1).abs().max() >= 1e-5, (
-        "in training mode nothing is dropped: `dropout` is not used."
+        "in training mode no score is dropped: `dropout` is not used."
     )
     whole = (weights.sum(-1) - 1).abs().max() < 1e-4
-    told = "a score that is dropped becomes minus infinity. Dropout makes it 0, and scales the scores that it keeps."
+    told = "a dropped score becomes minus infinity. Dropout should set it to 0, and scale up the scores that it keeps."
     assert not whole or (weights > 0).all(), told
-    assert (weights > 0).all() and whole and (fused - 1).abs().max() < 1e-4, (
-        "dropout acts after the softmax. The library drops scores, so that weights still sum to one."
-    )
+    told = "dropout acts after the softmax. The library drops scores, so that weights still sum to one."
+    assert (weights > 0).all() and whole, told
+    told = "dropout acts on the values or on the fused states. It should act on the scores alone."
+    assert (fused - 1).abs().max() < 1e-4, told
     gap = (weights[..., 0] / weights[..., 1]).log()
-    told = "scores are not dropped at the rate that was asked for; without one, it is 0.1."
+    told = f"scores are not dropped at the rate {rate:g}. It is the argument `dropout`, and 0.1 by default."
     near = (gap.abs() < 1e-3) | ((gap.abs() - 1 / (1 - rate)).abs() < 1e-2)
     assert near.all() and abs((gap.abs() > 1e-3).float().mean() - 2 * rate * (1 - rate)) < 0.06, told
 
@@ -629,10 +679,10 @@ def composed(compose: Remote, lib: Library, sizes: Sizes, folders: dict, seed: i
     assert any("adapters." in name for name in every), "after compose the model has no adapter."
     for name in names:
         assert any(f".adapters.{name}." in key for key in every), (
-            f"no adapter is called `{name}`. Load each under the name that it has in `folders`."
+            f"no adapter of the model is called `{name}`. Load each adapter under its name in `folders`."
         )
     assert any("adapter_fusion_layer" in name for name in every), (
-        "there is no fusion layer. Naming the adapters side by side does not add one."
+        "the model has no fusion layer. Listing the adapters in a `Fuse` does not add one."
     )
     fused = {name.partition("adapter_fusion_layer.")[2].partition(".")[0] for name in every} - {""}
     given = "`, and one of `".join(sorted(fused))
@@ -643,11 +693,11 @@ def composed(compose: Remote, lib: Library, sizes: Sizes, folders: dict, seed: i
         name.split(".")[1] for name in every if name.startswith("heads.") and not name.startswith(f"heads.{head}.")
     ]
     assert not extra, (
-        f"the head of the task `{extra[0]}` came along with its adapter. Leave it behind: with_head=False."
+        f"the head of the task `{extra[0]}` was loaded with its adapter. Load the adapters without their heads."
     )
     missing = [name for name in wanted if name not in state]
     assert not any(is_value(name) for name in missing), (
-        "the fusion has no value matrix: it is the static one. The default is meant."
+        "the fusion has no value matrix: it is the library's static fusion. Use its default fusion."
     )
     lost = [name for name in missing if not name.startswith("heads.")]
     assert not lost, f"`{lost[0]}` is missing: each adapter, and the fusion, should be there in every layer."
@@ -682,7 +732,9 @@ def works(
                 "an adapter does not have the weights that its folder holds."
             )
         elif is_value(name):
-            assert (start[name] - torch.eye(sizes.d_model)).abs().max() < 1e-4, "the fusion is not a new one."
+            assert (start[name] - torch.eye(sizes.d_model)).abs().max() < 1e-4, (
+                "the value matrix of the fusion is not the identity. The fusion should be a new one."
+            )
         elif name.startswith("bert.") and "fusion" not in name:
             assert torch.equal(start[name].float(), value), "composing changed a weight of BERT itself."
     new_weights = {name: value for name, value in state.items() if "fusion" in name or name.startswith("heads.")}
@@ -691,16 +743,16 @@ def works(
     batch["labels"] = torch.arange(4) % classes
     assert read(model.training) is True, "after compose the model is in evaluation mode: it is not ready to be trained."
     model.eval()
-    told = "a forward pass does not go through the new head, or not at all."
+    told = "a forward pass of the composed model fails, or does not go through the new head."
     logits = expect.answers(logits_of, model, batch, says=told)
     assert type(logits) is torch.Tensor and logits.shape == (4, classes), (
-        f"the logits come from another head: they should have shape {(4, classes)}, not be {kind(logits)}."
+        f"a forward pass should give the logits of the new head, a tensor of shape {(4, classes)}, not {kind(logits)}."
     )
     wrong = {
         "none": "the logits are those of BERT without adapters: the fusion is not active.",
         "stack": "the adapters are stacked, one behind the other. They should be fused.",
         "mean": "the adapters are averaged. They should be fused.",
-    } | {name: f"of all adapters only `{name}` is active." for name in names}
+    } | {name: f"`{name}` is the only active adapter. All of them should be fused." for name in names}
     expect.like(
         logits.float(),
         reference(state, sizes, names, batch, head=head)[0],
@@ -710,12 +762,15 @@ def works(
             for how, sentence in wrong.items()
         },
     )
-    told = "given labels, the head does not answer with the cross-entropy of one class each: it is no default head."
+    told = (
+        "given labels, the loss is not the cross-entropy with one class for each pair: the "
+        "head is not the library's default one."
+    )
     loss = expect.answers(lambda: read(model(**batch).loss), says=told)
     assert type(loss) is torch.Tensor and loss.numel() == 1, told
     expect.close(loss.float().reshape(()), F.cross_entropy(logits.float(), batch["labels"]), told)
     model.train()
-    told = "nothing learns: after compose, the loss depends on no weight that may move."
+    told = "after `compose`, nothing learns: every weight that the loss depends on is frozen."
     expect.answers(lib(tiny_bert).gradient_step, model, batch, 0.5, says=told)
     only_fusion(model.state_dict(), state, stepped(state, sizes, names, batch, 0.5, head, 0.1, 0)[0], head)
 
@@ -723,10 +778,10 @@ def works(
 def still(now: State, before: State) -> None:
     """Fail unless the adapters and BERT itself are as they were."""
     groups = {
-        "the adapters move while the fusion trains. They are what the other tasks have learned: freeze them.": [
+        "the adapters move while the fusion trains. They hold what the other tasks taught: freeze them.": [
             name for name in before if ".adapters." in name
         ],
-        "BERT itself moves while the fusion trains.": [
+        "BERT itself moves while the fusion trains. It should be frozen.": [
             name for name in before if name.startswith("bert.") and "adapter" not in name
         ],
     }
@@ -748,7 +803,7 @@ def only_fusion(now: State, before: State, wanted: State, head: str) -> None:
     assert moved(lambda name: name.startswith(f"heads.{head}.")), "the head does not move when the model is trained."
     for name, value in wanted.items():
         told = "the value matrices" if is_value(name) else "fusion and head"
-        sentence = f"after training, {told} are not where plain SGD on this loss takes them, a step for each batch."
+        sentence = f"after training, {told} are not where plain SGD takes them with one step for each batch."
         expect.close(now[name].float(), value, sentence, 2e-3)
 
 
@@ -779,15 +834,15 @@ def traps(pair_logits, sources, train_fusion, lib):
         typed(pair_logits(model, with_zeros(batch)), state, sizes, names, with_zeros(batch))
     with model_kept(lib, model, "after `pair_logits`"):
         pair_logits(model, batch)
-    told = "no gradient reaches the model through `pair_logits`: nothing could be trained with it."
+    told = "no gradient flows from the logits of `pair_logits` back to the model, so they cannot be used for training."
     assert lib(toys).needs_gradient(pair_logits, model, batch) is True, told
 
     cards = {"mnli": ["MNLI"], "rte": ["RTE"], "nli-mix": ["MNLI", "RTE"], "qnli": ["QNLI"], "not-rte": ["SICK"]}
     with world_kept(lib, "after sources"):
         picked(sources(cards, "RTE"), cards, "RTE")
-    picked(sources(cards, "rte"), cards, "RTE")
+    picked(sources(cards, "rte"), cards, "RTE", "rte")
     picked(sources(cards, "MNLI"), cards, "MNLI")
-    sentence = "where every adapter has seen the target, sources should raise ValueError, not fuse nothing."
+    sentence = "if every adapter has seen the target, `sources` should raise ValueError: no adapter is left."
     expect.refuses(sources, {"a": ["RTE"], "b": ["SST-2", "RTE"]}, "RTE", says=sentence)
 
     model = toy.fused(names, vars(sizes), 5)
@@ -796,7 +851,7 @@ def traps(pair_logits, sources, train_fusion, lib):
     with world_kept(lib, "after `train_fusion`", draws=True):
         losses = train_fusion(toy.fused(names, vars(Sizes(dropout=0.5)), 5), batches[:1] * 4, 0.0)
     assert type(losses) is list and len({round(float(loss), 5) for loss in losses}) > 1, (
-        "the model is trained in evaluation mode: dropout does not act."
+        "dropout does not act during training: `train_fusion` trains the model in evaluation mode."
     )
 
 
@@ -821,39 +876,51 @@ def typed(logits: Any, state: State, sizes: Sizes, names: list[str], batch: Mapp
         right,
         "the logits are not those of the model on tokens, token types and mask.",
         {
-            "`token_type_ids` are dropped: the model cannot tell the two sentences apart.": other(token_type_ids=zeros),
-            "`attention_mask` is dropped: padding is read as text.": other(attention_mask=ones),
-            "the mask is made from the token numbers. A word may have the number 0: use the mask of the batch.": other(
+            "`token_type_ids` are not passed on: the model cannot tell the two sentences apart.": other(
+                token_type_ids=zeros
+            ),
+            "`attention_mask` is not passed on: padding is read as text.": other(attention_mask=ones),
+            "the mask is computed from the token ids. A word may have the id 0: use the mask of the batch.": other(
                 attention_mask=(batch["input_ids"] != 0).long()
             ),
-            "`token_type_ids` and `attention_mask` are both dropped.": other(attention_mask=ones, token_type_ids=zeros),
-            "the token types arrive as the mask. The model's second argument is the attention mask.": other(
-                attention_mask=batch["token_type_ids"], token_type_ids=batch["attention_mask"]
+            "neither `token_type_ids` nor `attention_mask` are passed on.": other(
+                attention_mask=ones, token_type_ids=zeros
             ),
-            "the token types arrive as the mask, and no types arrive.": other(
-                attention_mask=batch["token_type_ids"], token_type_ids=zeros
-            ),
+            (
+                "the token types are passed as the attention mask, and the mask as token types. Pass them by name."
+            ): other(attention_mask=batch["token_type_ids"], token_type_ids=batch["attention_mask"]),
+            (
+                "the token types are passed as the attention mask. The model's second argument is "
+                "the attention mask: pass arguments by name."
+            ): other(attention_mask=batch["token_type_ids"], token_type_ids=zeros),
             "probabilities are returned. The loss expects logits.": right.softmax(-1),
             "log-probabilities are returned. The loss expects logits.": right.log_softmax(-1),
         },
     )
 
 
-def picked(names: Any, cards: Mapping[str, list[str]], target: str) -> None:
-    """Fail unless the names are those of the adapters that never saw the target, in order."""
+def picked(names: Any, cards: Mapping[str, list[str]], target: str, asked: str = "") -> None:
+    """Fail unless the names are those of the adapters that never saw the target, in order.
+
+    `asked` is the target as it was given, where its letters have another case.
+    """
     expect.of_type(names, list, "`sources` should return a list of names")
     clean = [name for name, tasks in cards.items() if target not in tasks]
-    assert names != list(cards), "nothing is left out. An adapter that was trained on the target leaks its answers."
+    told = f"with `target = {asked or target!r}` no adapter is left out. One trained on this task leaks its answers."
+    assert names != list(cards), told
     leaks = [name for name in names if name in cards and target in cards[name]]
     assert not leaks or cards[leaks[0]] == [target], (
-        "an adapter that was trained on several tasks, the target among them, is kept. It leaks too."
+        f"`{leaks[0]}` is kept, and the target is one of several tasks that it was trained on. It leaks too."
     )
     assert not leaks, (
-        "an adapter that was trained on the target is kept. Compare tasks, not names, and whatever the case of letters."
+        f"`{leaks[0]}` is kept, although it was trained on the target. Compare tasks, not "
+        "names, and ignore upper and lower case."
     )
     lost = [name for name in clean if name not in names]
-    assert not lost, "an adapter that never saw the target is left out. Its card says what it saw, not its name."
-    assert names == clean, "the names are not in the order of the adapters."
+    assert not lost, (
+        f"`{lost[0]}` is left out, although it never saw the target. Its list of tasks decides, not its name."
+    )
+    assert names == clean, "`sources` should return each name once, in the order of `adapters`."
 
 
 def taught(
@@ -870,8 +937,8 @@ def taught(
         losses = train_fusion(model, batches, lr)
     except StudentError as error:
         told = (
-            "nothing learns: the loss depends on no weight that may move (while no fusion may, the library's penalty "
-            "is None). Let fusion and head learn first."
+            "nothing learns: every weight that the loss depends on is frozen, or the penalty is "
+            "None because no fusion is trained. Unfreeze the fusion and the head first."
         )
         assert not any(words in str(error) for words in ("does not require grad", "'Tensor' and 'NoneType'")), told
         raise
@@ -879,7 +946,7 @@ def taught(
     assert len(losses) == len(batches), (
         f"there should be one loss for each of {len(batches)} batches, not {len(losses)}."
     )
-    told = "the losses are tensors: take their numbers, by `.item()`. A tensor may keep its whole graph in memory."
+    told = "the losses are tensors. Convert them to numbers: a tensor may keep its whole graph in memory."
     assert not any(type(loss) is torch.Tensor or type(loss) is Remote for loss in losses), told
     losses = [expect.number(loss, "a loss") for loss in losses]
     wanted, bare, right = state, state, []
@@ -893,14 +960,14 @@ def taught(
         piled = {name: value + slopes[name] for name, value in piled.items()}
     now = model.state_dict()
     still(now, state)
-    told = "gradients pile up: each step still has those of the batches before it. Set them to zero before `backward`."
+    told = "gradients pile up: each step also uses those of earlier batches. Set them to zero before `backward`."
     moved = next(name for name in state if name.startswith("heads.rte.") and name.endswith("weight"))
     differs = not expect.near(wanted[moved], piled[moved], rtol=1e-2, atol=1e-4)  # not so for a single batch
     assert not differs or not expect.near(now[moved].float(), piled[moved], rtol=1e-3, atol=1e-5), told
     told = "the penalty on the value matrices is missing: the loss is cross-entropy alone."
     value = next(name for name in state if is_value(name))
     assert not expect.near(now[value].float(), bare[value], atol=1e-5), told
-    told = "the losses are not those of each batch before its step, penalty included."
+    told = "the returned losses are wrong. Each should be the loss of its batch before the step, with the penalty."
     expect.close(torch.tensor(losses[0]), torch.tensor(right[0]), told, 1e-3)
     only_fusion(now, state, wanted, "rte")
     expect.close(torch.tensor(losses), torch.tensor(right), told, 1e-3)
@@ -961,28 +1028,30 @@ def reads_weights(result: Any, state: State, sizes: Sizes, names: list[str], bat
         right,
         "the weights are not the mean over the real tokens of each sentence.",
         {
-            "padding counts. Its token type is 0, so it hides in the first sentence.": lambda: read_as(
+            "padding is counted. Its token type is 0, so it looks like a part of the first sentence.": lambda: read_as(
                 lambda batch: batch["attention_mask"] >= 0
             ),
-            "the mean over batches is taken. Every real token should count alike.": lambda: torch.stack(
-                [read_as(some=[batch]) for batch in batches]
-            ).mean(0),
-            "the mean over texts is taken. Every real token should count alike.": lambda: torch.stack(
-                [read_as(some=[text]) for text in texts()]
-            ).mean(0),
-            "the token numbers decide what is real. The mask of the batch should.": lambda: read_as(
+            (
+                "the weights are averaged within each batch, then over batches. Every real token should count equally."
+            ): lambda: torch.stack([read_as(some=[batch]) for batch in batches]).mean(0),
+            (
+                "the weights are averaged within each text, then over texts. Every real token should count equally."
+            ): lambda: torch.stack([read_as(some=[text]) for text in texts()]).mean(0),
+            "the token ids decide which tokens are real. The mask of the batch should decide.": lambda: read_as(
                 lambda batch: batch["input_ids"] != 0
             ),
-            "the last batch alone is read.": lambda: read_as(some=batches[-1:]),
-            "the first batch alone is read.": lambda: read_as(some=batches[:1]),
+            "only the last batch is read.": lambda: read_as(some=batches[-1:]),
+            "only the first batch is read.": lambda: read_as(some=batches[:1]),
             "both sentences get the mean over all real tokens.": lambda: together(state, sizes, names, batches),
-            "the two sentences have changed places.": right.flip(1),
+            "the two sentences are swapped: the rows of the first one are in second place.": right.flip(1),
             "the layers are in the wrong order: 10 comes after 9, not after 1.": lambda: right[
                 sorted(range(len(right)), key=str)
             ],
-            "the token types do not reach the model.": blind,
+            "the token types are not passed to the model.": blind,
             "the sums are not divided by the number of tokens.": summed,
-            "the sum over a sentence is divided by the real tokens of both. Divide it by its own.": shared,
+            (
+                "the sum over a sentence is divided by the real tokens of both. Divide it by those of that sentence."
+            ): shared,
         },
     )
 
@@ -1023,11 +1092,11 @@ def fusion_weights(fusion_weights, lib):
     zeros = [with_zeros(batch) for batch in batches]
     reads_weights(fusion_weights(model, zeros), state, sizes, names, zeros)
     model, state = lib(tiny_bert).fused(names, vars(sizes), 10), known(sizes, names, 10)
-    told = "for another model with the same batches, what was read of the first one is given again."
-    otherwise = "the weights are read in training mode, with dropout."
+    told = "for another model with the same batches, the weights of the first model are returned again."
+    otherwise = "for a model in training mode, the weights are not those of evaluation mode: dropout may still act."
     with model_kept(lib, model, "after `fusion_weights`", draws=True):
         result = fusion_weights(model, batches)
-        told_of_mode = "the model was training before it was read, and is not any more."
+        told_of_mode = "the model was in training mode before the call, and is in evaluation mode afterwards."
         assert read(model.training) is True, told_of_mode
     result = expect.floats(result, (sizes.n_layers, 2, len(names)), "the weights")
     expect.like(result, read_off(state, sizes, names, batches, real), otherwise, {told: first})
@@ -1045,16 +1114,17 @@ def ahead_in_pairs(share_ahead: Remote, first: list[float], other: list[float]) 
         "what `share_ahead` returns",
         "this is not the share of all pairs of runs in which the first is ahead.",
         {
-            "a tie counts as nothing. It counts half.": wins / len(pairs),
-            "a tie counts as a lead. It counts half.": (wins + ties) / len(pairs),
-            "ties are left out of the pairs. A tie counts half.": wins / max(1, len(pairs) - ties),
-            "runs are compared one by one. Each run of one is compared with each of the other.": sum(in_turn)
+            "a tie counts 0. It should count half.": wins / len(pairs),
+            "a tie counts as a full win. It should count half.": (wins + ties) / len(pairs),
+            "ties are left out of the pairs. A tie should count half.": wins / max(1, len(pairs) - ties),
+            "the runs are compared one to one. Compare each run of `first` with each run of `other`.": sum(in_turn)
             / len(in_turn),
-            "this is the share in which the other one is ahead.": 1 - share,
-            "the means are compared. Each run of one is compared with each of the other.": float(
+            "this is the share of pairs in which `other` is ahead.": 1 - share,
+            "the means are compared. Compare each run of `first` with each run of `other`.": float(
                 sum(first) / len(first) > sum(other) / len(other)
             ),
-            "this is a number of pairs or a percentage. The share is from 0 to 1.": 100 * share,
+            "this is a percentage. The share should be between 0 and 1.": 100 * share,
+            "this is the number of pairs. Divide it by the number of all pairs.": wins + ties / 2,
         },
     )
 
