@@ -17,7 +17,7 @@ from utils.grading.remote import INFINITY, promised
 # 7.1
 
 
-@private("7.1", tells="words of other letters, lengths or vocabularies are not cut as the library does it.")
+@private("7.1", tells=("words with other letters, lengths or vocabularies are not cut as the library cuts them."))
 def other_words(wordpiece):
     some = draw(710)
     for letters in ("ab", "XyY", "äßé-", "".join(some.sample("abcdefghijklmnopqrstuvwxyz", 4))):
@@ -28,7 +28,7 @@ def other_words(wordpiece):
         assert wordpiece(letters[0] + long, vocab) == [long, "##" + letters[0]], "a long piece, and one more letter"
 
 
-@private("7.1", tells="another name of the unknown, or another max_chars, is not used as it should be.")
+@private("7.1", tells="with another `unk` or another `max_chars`, the result is wrong.")
 def other_limits(wordpiece):
     some = draw(711)
     for unk in ("<unk>", "".join(some.sample("KLMNOP", 3)), "[UNK]"):
@@ -70,7 +70,7 @@ def starts_and_drops(BertEmbeddings):
 # 7.3
 
 
-@private("7.3", tells="the shares are wrong for other rates, splits or special tokens.")
+@private("7.3", tells="the shares are wrong for other values of p, `split` or `special`.")
 def other_shares(mask_tokens, lib):
     some = draw(750)
     for place in range(4):
@@ -84,7 +84,7 @@ def other_shares(mask_tokens, lib):
         seen.well_hidden(*seen.hidden_pair(found, ids), ids, special, mask_id, V, p, split)
 
 
-@private("7.3", tells="small probabilities are wrong: what is drawn has too few different values.")
+@private("7.3", tells="small probabilities are wrong: the random numbers have too few different values.")
 def small_shares(mask_tokens, lib):
     """Half precision has 256 or 2,048 numbers from 0 to 1, and float32 has 16 million."""
     seeds, count, small = draw(755), 200_000, 0.0006
@@ -97,7 +97,7 @@ def small_shares(mask_tokens, lib):
         expect.likely(expect.items(found, 3, "")[which], count, small, "wrong", sigmas=6)
 
 
-@private("7.3", tells="with a p of 0 nothing is chosen, with 1 everything but the special tokens.")
+@private("7.3", tells="with p = 0 nothing should be chosen, and with p = 1 every token that is not special.")
 def all_or_nothing(mask_tokens, lib):
     some = draw(760)
     V, special = some.randint(20, 40), [some.randrange(2, 10)]
@@ -115,7 +115,10 @@ def all_or_nothing(mask_tokens, lib):
     assert seen.hidden_pair(mask_tokens(single, special, 1, V, 1.0, generator=going), single)[1].item() == single.item()
 
 
-@private("7.3", tells="tokens are not chosen independently, or random ones not drawn from the whole vocabulary.")
+@private(
+    "7.3",
+    tells=("tokens are not chosen independently, or random tokens are not drawn evenly from the whole vocabulary."),
+)
 def other_draws(mask_tokens, lib):
     some = draw(765)
     seen.each_alone(mask_tokens, lib, some.randrange(10**6), some.uniform(0.2, 0.5))
@@ -148,7 +151,10 @@ def far_apart(Masking, lib):
             found[tuple(numbers)] = (near, epoch)
 
 
-@private("7.4", tells="the copies of one seed are masks of another seed, such as those of its last epochs.")
+@private(
+    "7.4",
+    tells=("some copies of one seed are the same masks as those of another seed, such as those of its last epochs."),
+)
 def copies_apart(Masking, lib):
     some, toy = draw(773), lib(toys)
     for seed in (0, some.randrange(2, 990)):
@@ -161,7 +167,12 @@ def copies_apart(Masking, lib):
                 assert not any(one in dynamic for one in static), f"seeds {seed} and {near}, {copies} copies"
 
 
-@private("7.4", tells="other numbers of copies do not take turns, or their masks depend on what was asked before.")
+@private(
+    "7.4",
+    tells=(
+        "with other numbers of copies, the masks do not take turns, or depend on which epochs were asked for before."
+    ),
+)
 def other_copies(Masking, lib):
     some = draw(771)
     ids, mask = torch.randint(50, (3, 4), generator=expect.generator(772)), lib(toys).noise
@@ -179,7 +190,7 @@ def other_copies(Masking, lib):
 # 7.5
 
 
-@private("7.5", tells="pairs of other documents are wrong, such as two documents, or many short ones.")
+@private("7.5", tells="the pairs are wrong for other documents, such as only two, or many short ones.")
 def other_documents(nsp_pairs, lib):
     some, make = draw(780), lib(random).Random
     for sizes in ([2, 1], [1, 1, 1, 4], [some.randint(2, 12) for _ in range(5)], [0, 7, 0, 2, 3]):
@@ -188,7 +199,9 @@ def other_documents(nsp_pairs, lib):
         seen.paired(found, documents)
 
 
-@private("7.5", tells="texts that repeat, within a document or in two of them, are confused: places count, not texts.")
+@private(
+    "7.5", tells=("the pairs are wrong if texts repeat within a document or in two of them. Places count, not texts.")
+)
 def repeated_texts(nsp_pairs, lib):
     make, some = lib(random).Random, draw(785)
     a, b, c, d, e = some.sample("abcdefghijklmnop", 5)
@@ -213,7 +226,13 @@ def repeated_texts(nsp_pairs, lib):
     assert (a, a, 1) in copied, "a copy of the document is another document"
 
 
-@private("7.5", tells="what was drawn for other pairs matters: a sentence is not drawn twice while others are left.")
+@private(
+    "7.5",
+    tells=(
+        "sentences are drawn without replacement. Each pair should be drawn independently, "
+        "so a sentence may come twice."
+    ),
+)
 def drawn_again(nsp_pairs, lib):
     """30 draws among 30 sentences, and about 15 among those of other documents: right answers repeat some."""
     some, make = draw(786), lib(random).Random
@@ -225,7 +244,10 @@ def drawn_again(nsp_pairs, lib):
         assert any(len({*one}) < len(one) for one in drawn), "never twice"
 
 
-@private("7.5", tells="documents of which no pairs of both kinds can be made should raise ValueError.")
+@private(
+    "7.5",
+    tells=("if the documents allow no pairs with label 0, or none with label 1, `nsp_pairs` should raise ValueError."),
+)
 def no_pairs(nsp_pairs, lib):
     make = lib(random).Random
     for wrong in ([], [[]], [["x"]], [["x"], ["y"], ["z"]], [[], ["x", "y", "z"], []], [["x", "y"]]):
@@ -236,7 +258,7 @@ def no_pairs(nsp_pairs, lib):
 # 7.6
 
 
-@private("7.6", tells="the negative log-likelihood of other blanks is wrong.")
+@private("7.6", tells="the negative log-likelihood is wrong for other blanks.")
 def other_blanks(blanks_nll):
     promised(INFINITY)
     some = draw(790)
@@ -288,7 +310,9 @@ def other_heads(MLMHead, lib):
         assert count == d * d + d + 2 * d + V, "other new parameters"
 
 
-@private("7.7", tells="the head is wrong for many states or in double precision, or depends on earlier calls.")
+@private(
+    "7.7", tells=("the head is wrong for many states or in double precision, or its logits depend on earlier calls.")
+)
 def long_and_exact(MLMHead, lib):
     some = draw(835)
     V, d, T = some.randint(9, 14), some.randint(5, 8), some.randint(1100, 1300)
@@ -328,7 +352,7 @@ def stays_tied(MLMHead, lib):
 # 7.8
 
 
-@private("7.8", tells="blanks of other models, texts or numbers of pieces are not filled as they should be.")
+@private("7.8", tells="blanks are not filled correctly for other models, texts or values of k.")
 def other_models(fill_mask, lib):
     some, toy = draw(850), lib(tiny_bert)
     special, rest = seen.PIECES[:5], seen.PIECES[5:]
@@ -384,7 +408,7 @@ def other_steps(step_facts):
 # 7.10
 
 
-@private("7.10", tells="for other tables another row is named, or another gap.")
+@private("7.10", tells="for other tables, the row or its gap is wrong.")
 def other_rows(copier):
     some = draw(7101)
     for rows in (1, 3, 5, 7, 8):

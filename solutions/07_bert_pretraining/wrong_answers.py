@@ -28,7 +28,7 @@
 # + if not ends:
 # +     return pieces or [unk]
 
-# %% wrong="7.1" name="nothing for what cannot be cut" says="no pieces at all"
+# %% wrong="7.1" name="nothing for what cannot be cut" says="an empty list is returned"
 # - if not ends:
 # -     return [unk]
 # + if not ends:
@@ -38,17 +38,17 @@
 # - before = "##" if start else ""
 # + before = ""
 
-# %% wrong="7.1" name="the marks are taken off" says="the `##` of the pieces is lost"
+# %% wrong="7.1" name="the marks are taken off" says="the pieces have lost their `##`"
 # - pieces.append(before + word[start : ends[-1]])
 # + pieces.append(word[start : ends[-1]])
 
-# %% wrong="7.1" name="shortest first" says="a shorter piece is taken"
+# %% wrong="7.1" name="shortest first" says="a shorter piece is used although a longer one fits"
 # - pieces.append(before + word[start : ends[-1]])
 # - start = ends[-1]
 # + pieces.append(before + word[start : ends[0]])
 # + start = ends[0]
 
-# %% wrong="7.1" name="backtracks" says="a piece is given back"
+# %% wrong="7.1" name="backtracks" says="a piece is undone to find another way to cut the word"
 def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
     def cut(start):
         if start == len(word):
@@ -65,7 +65,7 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
     return [unk] if found is None else found
 
 
-# %% wrong="7.1" name="fewest pieces" says="a shorter piece is taken"
+# %% wrong="7.1" name="fewest pieces" says="a shorter piece is used although a longer one fits"
 def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
     if len(word) > max_chars:
         return [unk]
@@ -87,26 +87,26 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # + piece = before + word[start : ends[-1]]
 # + pieces.append(piece if piece in vocab else "##" + piece)
 
-# %% wrong="7.1" name="the unknown has one name" says="`unk` is not used"
+# %% wrong="7.1" name="the unknown has one name" says="`unk` is ignored"
 # - if not ends:
 # -     return [unk]
 # + if not ends:
 # +     return ["[UNK]"]
 
-# %% wrong="7.1" name="no longest word" says="more than max_chars"
+# %% wrong="7.1" name="no longest word" says="a word of more than `max_chars` characters is cut into"
 # - if len(word) > max_chars:
 # -     return [unk]
 #   pieces, start = [], 0
 
-# %% wrong="7.1" name="one character too early" says="exactly max_chars"
+# %% wrong="7.1" name="one character too early" says="characters is returned as unknown"
 # - if len(word) > max_chars:
 # + if len(word) >= max_chars:
 
-# %% wrong="7.1" name="always a hundred" says="more than max_chars"
+# %% wrong="7.1" name="always a hundred" says="a word of more than `max_chars` characters is cut into"
 # - if len(word) > max_chars:
 # + if len(word) > 100:
 
-# %% wrong="7.1" name="two hundred without being asked" says="a hundred characters"
+# %% wrong="7.1" name="two hundred without being asked" says="by default, a word of 100 characters should be cut, and a"
 # - def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # + def wordpiece(word, vocab, unk="[UNK]", max_chars=200):
 
@@ -140,7 +140,7 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # - if len(word) > max_chars:
 # + if len(word) > max_chars and word not in vocab:
 
-# %% wrong="7.1" name="in lower case" says="in lower case"
+# %% wrong="7.1" name="in lower case" says="the word is converted to lower case"
 # - if len(word) > max_chars:
 # + word = word.lower()
 # + if len(word) > max_chars:
@@ -149,14 +149,14 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # - if len(word) > max_chars:
 # + if len(word.encode()) > max_chars:
 
-# %% wrong="7.1" name="unknown for each letter" says="given more than once"
+# %% wrong="7.1" name="unknown for each letter" says="`unk` is returned more than once"
 # - if not ends:
 # -     return [unk]
 # + if not ends:
 # +     return [unk] * len(word)
 
 
-# %% wrong="7.1" name="a cache by word" says="with another vocabulary"
+# %% wrong="7.1" name="a cache by word" says="a word is cut as in an earlier call, although the vocabulary"
 known = {}
 
 
@@ -177,7 +177,7 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
     return [*pieces]
 
 
-# %% wrong="7.1" name="never more than a hundred" says="another max_chars" private=true
+# %% wrong="7.1" name="never more than a hundred" says="with another `unk` or another `max_chars`, the result is" private=true
 # - if len(word) > max_chars:
 # + if len(word) > min(max_chars, 100):
 
@@ -236,7 +236,7 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
     return [unk] if len(word) > max_chars else pieces
 
 
-# %% wrong="7.2" name="positions begin again at sentence B" says="begin again at the second sentence"
+# %% wrong="7.2" name="positions begin again at sentence B" says="the places start again from 0 at the second sentence"
 # - places = torch.arange(ids.size(1), device=ids.device)
 # + places = torch.arange(ids.size(1), device=ids.device).expand_as(ids)
 # + places = places - types * (types == 0).sum(dim=1, keepdim=True)
@@ -250,11 +250,11 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # - self.norm, self.dropout = nn.LayerNorm(d_model, eps=1e-12), nn.Dropout(dropout)
 # + self.norm, self.dropout = nn.LayerNorm(d_model), nn.Dropout(dropout)
 
-# %% wrong="7.2" name="norm before the sum" says="the norm is applied to the words' rows alone"
+# %% wrong="7.2" name="norm before the sum" says="the norm is applied only to the rows of `word`"
 # - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
 # + return self.dropout(self.norm(self.word(ids)) + self.position(places) + self.token_type(types))
 
-# %% wrong="7.2" name="each normed" says="the norm is applied to each row"
+# %% wrong="7.2" name="each normed" says="the norm is applied to each of the three rows"
 # - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
 # + rows = self.word(ids), self.position(places), self.token_type(types)
 # + return self.dropout(sum(map(self.norm, rows)))
@@ -263,19 +263,19 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
 # + return self.dropout(self.word(ids) + self.position(places) + self.token_type(types))
 
-# %% wrong="7.2" name="no positions" says="the places are missing"
+# %% wrong="7.2" name="no positions" says="the rows of `position` are not added"
 # - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
 # + return self.dropout(self.norm(self.word(ids) + self.token_type(types)))
 
-# %% wrong="7.2" name="no types" says="the types are not used"
+# %% wrong="7.2" name="no types" says="the rows of `token_type` are not added"
 # - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
 # + return self.dropout(self.norm(self.word(ids) + self.position(places)))
 
-# %% wrong="7.2" name="types forgotten" says="all count as 0"
+# %% wrong="7.2" name="types forgotten" says="the types are ignored"
 # - types = torch.zeros_like(ids) if types is None else types
 # + types = torch.zeros_like(ids)
 
-# %% wrong="7.2" name="places from 1" says="count from 1"
+# %% wrong="7.2" name="places from 1" says="the places are counted from 1"
 # - places = torch.arange(ids.size(1), device=ids.device)
 # + places = torch.arange(1, ids.size(1) + 1, device=ids.device) % self.position.num_embeddings
 
@@ -296,32 +296,32 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # - places = torch.arange(ids.size(1), device=ids.device)
 # + places = torch.arange(ids.size(1), device=ids.device).clamp(max=self.position.num_embeddings - 1)
 
-# %% wrong="7.2" name="dropout before the norm" says="before the norm"
+# %% wrong="7.2" name="dropout before the norm" says="dropout comes before the norm"
 # - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
 # + return self.norm(self.dropout(self.word(ids) + self.position(places) + self.token_type(types)))
 
-# %% wrong="7.2" name="no dropout" says="nothing is dropped"
+# %% wrong="7.2" name="no dropout" says="in training mode nothing is dropped"
 # - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
 # + return self.norm(self.word(ids) + self.position(places) + self.token_type(types))
 
-# %% wrong="7.2" name="dropout twice" says="or twice"
+# %% wrong="7.2" name="dropout twice" says="of the entries are 0"
 # - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
 # + return self.dropout(self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types))))
 
-# %% wrong="7.2" name="always a tenth" says="not dropped at the rate"
+# %% wrong="7.2" name="always a tenth" says="of the entries are 0"
 # - self.norm, self.dropout = nn.LayerNorm(d_model, eps=1e-12), nn.Dropout(dropout)
 # + self.norm, self.dropout = nn.LayerNorm(d_model, eps=1e-12), nn.Dropout(0.1)
 
-# %% wrong="7.2" name="dropout in evaluation" says="dropout should rest in evaluation mode"
+# %% wrong="7.2" name="dropout in evaluation" says="in evaluation mode, two calls with the same tokens give"
 # - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
 # + return F.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)), 0.1)
 
-# %% wrong="7.2" name="torch's start" says="as torch starts it"
+# %% wrong="7.2" name="torch's start" says="`word` starts with standard deviation 1"
 # - for table in (self.word, self.position, self.token_type):
 # -     nn.init.normal_(table.weight, std=0.02)
 #   self.norm, self.dropout = nn.LayerNorm(d_model, eps=1e-12), nn.Dropout(dropout)
 
-# %% wrong="7.2" name="only the words start small" says="`position` starts as torch"
+# %% wrong="7.2" name="only the words start small" says="`position` starts with standard deviation 1"
 # - for table in (self.word, self.position, self.token_type):
 # + for table in (self.word,):
 
@@ -329,7 +329,7 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # - nn.init.normal_(table.weight, std=0.02)
 # + nn.init.uniform_(table.weight, -0.0346, 0.0346)
 
-# %% wrong="7.2" name="two types whatever is asked" says="the number of types"
+# %% wrong="7.2" name="two types whatever is asked" says="with `n_types=30`"
 # - self.token_type = nn.Embedding(n_types, d_model)
 # + self.token_type = nn.Embedding(2, d_model)
 
@@ -414,7 +414,7 @@ class BertEmbeddings(nn.Module):
         return self.drop(self.norm(total))
 
 
-# %% wrong="7.3" name="10% of the rest" says="10% of the rest"
+# %% wrong="7.3" name="10% of the rest" says="too few chosen tokens become random"
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # - replaced = torch.where(fate < split[0], mask_id, others)
 # - kept = ~chosen | (fate >= split[0] + split[1])
@@ -428,7 +428,7 @@ class BertEmbeddings(nn.Module):
 # + free = ~torch.isin(ids, torch.tensor(special, device=ids.device))
 # + kept = ~((chosen & (fate < split[0])) | (free & (fate >= split[0]) & (fate < split[0] + split[1])))
 
-# %% wrong="7.3" name="kept tokens get no label" says="get no label"
+# %% wrong="7.3" name="kept tokens get no label" says="chosen tokens that stay as they are have no label"
 # - return torch.where(kept, ids, replaced), torch.where(chosen, ids, -100)
 # + return torch.where(kept, ids, replaced), torch.where(kept, -100, ids)
 
@@ -450,7 +450,7 @@ class BertEmbeddings(nn.Module):
 # - return torch.where(kept, ids, replaced), torch.where(chosen, ids, -100)
 # + return torch.where(chosen & (torch.rand(ids.shape, **where) < 0.999), mask_id, ids), torch.where(chosen, ids, -100)
 
-# %% wrong="7.3" name="masks and nothing else" says="get no label, or none stays"
+# %% wrong="7.3" name="masks and nothing else" says="every chosen token is replaced"
 # - return torch.where(kept, ids, replaced), torch.where(chosen, ids, -100)
 # + return torch.where(chosen, mask_id, ids), torch.where(chosen, ids, -100)
 
@@ -462,7 +462,7 @@ class BertEmbeddings(nn.Module):
 # - where = {"generator": generator, "device": ids.device}
 # + where, split = {"generator": generator, "device": ids.device}, (0.8, 0.1, 0.1)
 
-# %% wrong="7.3" name="random and kept swapped" says="changed places in `split`"
+# %% wrong="7.3" name="random and kept swapped" says="random and kept tokens are swapped"
 # - kept = ~chosen | (fate >= split[0] + split[1])
 # + kept = ~chosen | (fate >= split[0] + split[2])
 
@@ -475,7 +475,7 @@ class BertEmbeddings(nn.Module):
 # - return torch.where(kept, ids, replaced), torch.where(chosen, ids, -100)
 # + return torch.where(kept, ids, replaced), ids.clone()
 
-# %% wrong="7.3" name="label 0 for the others" says="get label 0"
+# %% wrong="7.3" name="label 0 for the others" says="tokens that are not chosen have label 0"
 # - return torch.where(kept, ids, replaced), torch.where(chosen, ids, -100)
 # + return torch.where(kept, ids, replaced), torch.where(chosen, ids, 0)
 
@@ -483,7 +483,7 @@ class BertEmbeddings(nn.Module):
 # - return torch.where(kept, ids, replaced), torch.where(chosen, ids, -100)
 # + return torch.where(kept, ids, replaced), torch.where(chosen, -100, ids)
 
-# %% wrong="7.3" name="always 15%" says="the share of the chosen tokens is not p"
+# %% wrong="7.3" name="always 15%" says="the share of chosen tokens is wrong"
 # - chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
 # + chosen = (torch.rand(ids.shape, **where) < 0.15) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
 
@@ -491,13 +491,13 @@ class BertEmbeddings(nn.Module):
 # - chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
 # + chosen = (torch.rand(ids.shape[1:], **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
 
-# %% wrong="7.3" name="exactly so many in a row" says="as many tokens are chosen in every row"
+# %% wrong="7.3" name="exactly so many in a row" says="every row has the same number of chosen tokens"
 # - chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
 # + free = ~torch.isin(ids, torch.tensor(special, device=ids.device))
 # + ranks = torch.where(free, torch.rand(ids.shape, **where), 2.0).argsort(dim=1).argsort(dim=1)
 # + chosen = free & (ranks < (p * free.sum(dim=1, keepdim=True) + torch.rand(len(ids), 1, **where)).floor())
 
-# %% wrong="7.3" name="random tokens from the text" says="come from the text itself"
+# %% wrong="7.3" name="random tokens from the text" says="random tokens are drawn from the text itself"
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + fate, others = torch.rand(ids.shape, **where), ids.flatten()[torch.randint(ids.numel(), ids.shape, **where)]
 
@@ -505,7 +505,7 @@ class BertEmbeddings(nn.Module):
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, (1,), **where)
 
-# %% wrong="7.3" name="random tokens of a row are one" says="one and the same"
+# %% wrong="7.3" name="random tokens of a row are one" says="all random tokens of a row are the same"
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, (len(ids), 1), **where)
 
@@ -521,11 +521,11 @@ class BertEmbeddings(nn.Module):
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + fate, others = torch.rand(ids.shape, device=ids.device), torch.randint(vocab_size, ids.shape, **where)
 
-# %% wrong="7.3" name="always the same seed" says="another generator hides the same"
+# %% wrong="7.3" name="always the same seed" says="generators with different seeds choose the same tokens"
 # - where = {"generator": generator, "device": ids.device}
 # + where = {"generator": torch.Generator(ids.device).manual_seed(0), "device": ids.device}
 
-# %% wrong="7.3" name="begins again with each call" says="a second call with one generator"
+# %% wrong="7.3" name="begins again with each call" says="a second call with the same generator chooses the same"
 # - where = {"generator": generator, "device": ids.device}
 # + if generator is not None:
 # +     generator = torch.Generator(ids.device).manual_seed(generator.initial_seed())
@@ -535,7 +535,7 @@ class BertEmbeddings(nn.Module):
 # - where = {"generator": generator, "device": ids.device}
 # + where = {"generator": generator}
 
-# %% wrong="7.3" name="one fate for a row" says="share one fate"
+# %% wrong="7.3" name="one fate for a row" says="all chosen tokens of a row are replaced in the same way"
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + fate, others = torch.rand(len(ids), 1, **where), torch.randint(vocab_size, ids.shape, **where)
 
@@ -548,7 +548,7 @@ class BertEmbeddings(nn.Module):
 # + never = torch.isin(ids, torch.tensor([*special, mask_id], device=ids.device))
 # + chosen = (torch.rand(ids.shape, **where) < p) & ~never
 
-# %% wrong="7.3" name="no label where nothing has changed by chance" says="has no label if it is drawn again"
+# %% wrong="7.3" name="no label where nothing has changed by chance" says="a chosen token has no label if its random token happens to"
 # - return torch.where(kept, ids, replaced), torch.where(chosen, ids, -100)
 # + asked = chosen & (kept | (replaced != ids))
 # + return torch.where(kept, ids, replaced), torch.where(asked, ids, -100)
@@ -558,13 +558,13 @@ class BertEmbeddings(nn.Module):
 # + chosen[:, 0] = False
 # + fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 
-# %% wrong="7.3" name="exact shares of the chosen ones" says="always the same share"
+# %% wrong="7.3" name="exact shares of the chosen ones" says="in every call, the same number of chosen tokens becomes the"
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + fate, n = torch.ones(ids.shape, device=ids.device), int(chosen.sum())
 # + fate[chosen] = torch.randperm(n, **where) / max(n, 1)
 # + others = torch.randint(vocab_size, ids.shape, **where)
 
-# %% wrong="7.3" name="one number chooses the place and the token" says="depends on the number"
+# %% wrong="7.3" name="one number chooses the place and the token" says="with a small p, some random tokens never occur"
 # - chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
 # + number = torch.rand(ids.shape, **where)
 # + chosen = (number < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
@@ -578,13 +578,13 @@ class BertEmbeddings(nn.Module):
 # +     return ids, torch.full_like(ids, -100)
 # + fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 
-# %% wrong="7.3" name="at least one in each text" says="with a p of 0" private=true
+# %% wrong="7.3" name="at least one in each text" says="with p = 0 nothing should be chosen, and with p = 1 every" private=true
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + if not chosen.any():
 # +     chosen[0, torch.randint(ids.size(1), (1,), **where)] = True
 # + fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 
-# %% wrong="7.3" name="three special tokens at most" says="other rates, splits or special" private=true
+# %% wrong="7.3" name="three special tokens at most" says="the shares are wrong for other values of p, `split` or" private=true
 # - chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
 # + chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special[:3], device=ids.device))
 # + more = torch.isin(ids, torch.tensor(special[3:-1] or [-1], device=ids.device))
@@ -641,17 +641,17 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
     return inputs, labels
 
 
-# %% wrong="7.4" name="masked once" says="masked once and for all"
+# %% wrong="7.4" name="masked once" says="every epoch has the same mask"
 # - copy = e if self.copies is None else e % self.copies
 # + copy = 0 if self.copies is None else e % self.copies
 
-# %% wrong="7.4" name="masks what the last epoch gave" says="masks what an earlier one gave"
+# %% wrong="7.4" name="masks what the last epoch gave" says="an epoch masks the result of an earlier one"
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + generator = torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy)
 # + self.ids, labels = self.mask(self.ids, generator=generator)
 # + return self.ids.clone(), labels
 
-# %% wrong="7.4" name="global generator" says="when they are asked later"
+# %% wrong="7.4" name="global generator" says="the mask of an epoch depends on which epochs were asked for"
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + if self.copies is None:
 # +     return self.mask(self.ids, generator=None)
@@ -666,11 +666,11 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # - copy = e if self.copies is None else e % self.copies
 # + copy = e if self.copies is None else random.Random(e).randrange(self.copies)
 
-# %% wrong="7.4" name="10 copies is dynamic" says="with ten copies there are forty masks"
+# %% wrong="7.4" name="10 copies is dynamic" says="with ten copies, forty epochs have forty different masks"
 # - copy = e if self.copies is None else e % self.copies
 # + copy = e
 
-# %% wrong="7.4" name="None is ten copies" says="some masks come again"
+# %% wrong="7.4" name="None is ten copies" says="without copies, some epochs have the same mask"
 # - copy = e if self.copies is None else e % self.copies
 # + copy = e % (self.copies or 10)
 
@@ -678,15 +678,15 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # - copy = e if self.copies is None else e % self.copies
 # + copy = e if self.copies is None else e // 4 % self.copies
 
-# %% wrong="7.4" name="one copy for ten" says="there is one mask"
+# %% wrong="7.4" name="one copy for ten" says="with ten copies, all epochs have the same mask"
 # - copy = e if self.copies is None else e % self.copies
 # + copy = e if self.copies is None else 0
 
-# %% wrong="7.4" name="seed plus epoch" says="two runs would share"
+# %% wrong="7.4" name="seed plus epoch" says="has the same mask as epoch"
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(self.seed + copy))
 
-# %% wrong="7.4" name="seed times epoch" says="two runs would share"
+# %% wrong="7.4" name="seed times epoch" says="has the same mask as epoch"
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed((self.seed + 1) * (copy + 1)))
 
@@ -694,7 +694,7 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(copy))
 
-# %% wrong="7.4" name="one generator that goes on" says="when they are asked later"
+# %% wrong="7.4" name="one generator that goes on" says="the mask of an epoch depends on which epochs were asked for"
 # - self.ids, self.mask, self.copies, self.seed = ids, mask, copies, seed
 # + self.ids, self.mask, self.copies, self.seed = ids, mask, copies, seed
 # + self.generator = torch.Generator(ids.device).manual_seed(seed)
@@ -706,7 +706,7 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # +     return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(number))
 # + return self.mask(self.ids, generator=self.generator)
 
-# %% wrong="7.4" name="copies are made once, from one generator, and handed out" says="changes what it gives later"
+# %% wrong="7.4" name="copies are made once, from one generator, and handed out" says="changing the tensors that `epoch` returned changes what it"
 # - self.ids, self.mask, self.copies, self.seed = ids, mask, copies, seed
 # + self.ids, self.mask, self.copies, self.seed = ids, mask, copies, seed
 # + made = [torch.Generator(ids.device).manual_seed(1000 * seed + copy) for copy in range(copies or 0)]
@@ -717,7 +717,7 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # +     return self.made[e % self.copies]
 # + copy = e
 
-# %% wrong="7.4" name="0 copies is dynamic" says="0 is not None"
+# %% wrong="7.4" name="0 copies is dynamic" says="`copies=0` is not None"
 # - if copies is not None and copies < 1:
 # + if copies and copies < 1:
 
@@ -729,11 +729,11 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # -     raise ValueError(f"{copies} copies")
 #   self.ids, self.mask, self.copies, self.seed = ids, mask, copies, seed
 
-# %% wrong="7.4" name="only the labels" says="should return what `mask` gives"
+# %% wrong="7.4" name="only the labels" says="should return what `mask` returns"
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))[1]
 
-# %% wrong="7.4" name="labels first" says="have changed places"
+# %% wrong="7.4" name="labels first" says="should be the inputs that `mask` gives"
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))[::-1]
 
@@ -749,7 +749,7 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(500 * self.seed + copy))
 
-# %% wrong="7.4" name="seeds a hundred apart" says="would share their masks"
+# %% wrong="7.4" name="seeds a hundred apart" says="has the same mask as epoch"
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(100 * self.seed + copy))
 
@@ -812,7 +812,7 @@ class Masking:
 # - pairs.append((documents[d][i], documents[other][j], label))
 # + pairs.append((documents[d][i], documents[other][j], 1 - label))
 
-# %% wrong="7.5" name="the random sentence may be anything" says="may be the right one"
+# %% wrong="7.5" name="the random sentence may be anything" says="with label 1, b may be the sentence after a"
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + other, j = rng.choice(every) if label else (d, i + 1)
 
@@ -828,7 +828,7 @@ class Masking:
 # - label = rng.randrange(2)
 # + label = 1
 
-# %% wrong="7.5" name="crosses documents" says="with the first of another"
+# %% wrong="7.5" name="crosses documents" says="the last sentence of a document gets the first one of"
 # - firsts = [(d, i) for d, i in every if i + 1 < len(documents[d])]
 # - if not firsts or sum(map(bool, documents)) < 2:
 # + firsts = every[:-1]
@@ -843,31 +843,31 @@ class Masking:
 # + d, i = rng.choice(every)
 # + label = rng.randrange(2) if i + 1 < len(documents[d]) else 1
 
-# %% wrong="7.5" name="a third is next" says="not half 0 and half 1"
+# %% wrong="7.5" name="a third is next" says="half of the labels should be 0, and half should be 1"
 # - label = rng.randrange(2)
 # + label = min(1, rng.randrange(3))
 
-# %% wrong="7.5" name="document first" says="every document gives as many"
+# %% wrong="7.5" name="document first" says="every document is drawn equally often for `a`, so sentences"
 # - d, i = rng.choice(firsts)
 # + d = rng.choice([d for d, document in enumerate(documents) if len(document) > 1])
 # + i = rng.randrange(len(documents[d]) - 1)
 
-# %% wrong="7.5" name="another document first" says="a document is drawn first"
+# %% wrong="7.5" name="another document first" says="for a random b, every document is drawn equally often, so"
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + other = rng.choice([o for o, document in enumerate(documents) if document and o != d]) if label else d
 # + j = rng.randrange(len(documents[other])) if label else i + 1
 
-# %% wrong="7.5" name="b is never the first sentence" says="within a document a random b"
+# %% wrong="7.5" name="b is never the first sentence" says="within a document, a random b is not drawn evenly from all"
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + j = min(max(j, 1), len(documents[other]) - 1)
 
-# %% wrong="7.5" name="a is mostly the first sentence" says="within a document `a`"
+# %% wrong="7.5" name="a is mostly the first sentence" says="within a document, `a` is not drawn evenly from the"
 # - d, i = rng.choice(firsts)
 # + d, i = rng.choice(firsts)
 # + i = rng.choice([i, 0])
 
-# %% wrong="7.5" name="the sentence before" says="b is not the sentence after a"
+# %% wrong="7.5" name="the sentence before" says="with label 0, b should be the sentence after a in its"
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, max(0, i - 1))
 
@@ -875,11 +875,11 @@ class Masking:
 # - d, i = rng.choice(firsts)
 # + d, i = random.choice(firsts)
 
-# %% wrong="7.5" name="a generator of its own" says="another rng gives the same"
+# %% wrong="7.5" name="a generator of its own" says="rngs with different seeds give the same pairs"
 # - pairs = []
 # + pairs, rng = [], random.Random(0)
 
-# %% wrong="7.5" name="rng is copied" says="a second call with one rng"
+# %% wrong="7.5" name="rng is copied" says="a second call with the same rng gives the same pairs"
 # - pairs = []
 # + pairs = []
 # + state, rng = rng.getstate(), random.Random()
@@ -890,12 +890,12 @@ class Masking:
 # + pairs = []
 # + random.seed(1)
 
-# %% wrong="7.5" name="no error" says="ValueError should be raised"
+# %% wrong="7.5" name="no error" says="`nsp_pairs` should raise ValueError"
 # - if not firsts or sum(map(bool, documents)) < 2:
 # -     raise ValueError("there is no pair of both kinds")
 #   pairs = []
 
-# %% wrong="7.5" name="one document is enough" says="ValueError should be raised"
+# %% wrong="7.5" name="one document is enough" says="only one document has sentences"
 # - if not firsts or sum(map(bool, documents)) < 2:
 # + if not firsts or len(documents) < 2:
 
@@ -916,7 +916,7 @@ class Masking:
 # + rng.shuffle(documents)
 # + every = [(d, i) for d, document in enumerate(documents) for i in range(len(document))]
 
-# %% wrong="7.5" name="each text once" says="for a random b, different texts are drawn"
+# %% wrong="7.5" name="each text once" says="for a random b, each text counts once"
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + places = {documents[o][k]: (o, k) for o, k in every if o != d}
 # + other, j = rng.choice(list(places.values())) if label else (d, i + 1)
@@ -925,16 +925,16 @@ class Masking:
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + other, j = (rng.choice([place for place in every if place[0] != d])[0], 0) if label else (d, i + 1)
 
-# %% wrong="7.5" name="looks for the text of a" says="found by the text of a"
+# %% wrong="7.5" name="looks for the text of a" says="the sentence after a is looked up by the text of a"
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + i = documents[d].index(documents[d][i])
 # + other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 
-# %% wrong="7.5" name="other documents by their texts" says="texts that repeat" private=true
+# %% wrong="7.5" name="other documents by their texts" says="the pairs are wrong if texts repeat within a document or in" private=true
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + other, j = rng.choice([place for place in every if documents[place[0]] != documents[d]]) if label else (d, i + 1)
 
-# %% wrong="7.5" name="no sentence that the document has too" says="texts that repeat" private=true
+# %% wrong="7.5" name="no sentence that the document has too" says="the pairs are wrong if texts repeat within a document or in" private=true
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + far = [(o, k) for o, k in every if o != d and documents[o][k] not in documents[d]]
 # + other, j = rng.choice(far or [place for place in every if place[0] != d]) if label else (d, i + 1)
@@ -1007,7 +1007,7 @@ def nsp_pairs(documents, count, rng):
 # - return sum(-math.log(chance) if chance else math.inf for chance in chances)
 # + return sum(-math.log2(chance) if chance else math.inf for chance in chances)
 
-# %% wrong="7.6" name="log of the sum" says="logarithm of a sum"
+# %% wrong="7.6" name="log of the sum" says="this is minus the logarithm of the summed probabilities"
 # - return sum(-math.log(chance) if chance else math.inf for chance in chances)
 # + return -math.log(sum(chances) or 1)
 
@@ -1019,7 +1019,7 @@ def nsp_pairs(documents, count, rng):
 # - return sum(-math.log(chance) if chance else math.inf for chance in chances)
 # + return sum(-math.log(chance) if chance else math.inf for chance in chances[:1])
 
-# %% wrong="7.6" name="the best guess is rated" says="best guesses are rated"
+# %% wrong="7.6" name="the best guess is rated" says="the most probable piece of each blank is scored"
 # - chances = [places.get(piece, 0) for places, piece in zip(predicted, answers, strict=True)]
 # + chances = [max(places.values()) for places, piece in zip(predicted, answers, strict=True)]
 
@@ -1060,11 +1060,11 @@ def nsp_pairs(documents, count, rng):
 # - total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 # + total = F.cross_entropy(logits.softmax(-1).flatten(0, -2), labels.flatten(), reduction="sum")
 
-# %% wrong="7.6" name="logits as log-probabilities" says="softmax them first"
+# %% wrong="7.6" name="logits as log-probabilities" says="the logits are used as if they were log-probabilities"
 # - total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 # + total = F.nll_loss(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 
-# %% wrong="7.6" name="label 0 is none" says="label 0 is taken for no label"
+# %% wrong="7.6" name="label 0 is none" says="places with label 0 are left out"
 # - total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 # - return total / (labels != -100).sum().clamp(min=1)
 # + labels = torch.where(labels == 0, -100, labels)
@@ -1094,7 +1094,7 @@ def nsp_pairs(documents, count, rng):
 # - return total / (labels != -100).sum().clamp(min=1)
 # + return (total / (labels != -100).sum().clamp(min=1)).item()
 
-# %% wrong="7.6" name="no gradient" says="no gradient"
+# %% wrong="7.6" name="no gradient" says="the gradient of the loss for the logits is wrong or missing"
 # - total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 # + total = F.cross_entropy(logits.detach().flatten(0, -2), labels.flatten(), reduction="sum")
 
@@ -1110,7 +1110,7 @@ def nsp_pairs(documents, count, rng):
 # - return masked_nll(logits, labels) + F.cross_entropy(next_logits, next_labels)
 # + return masked_nll(logits, labels) + F.cross_entropy(next_logits, next_labels, reduction="sum")
 
-# %% wrong="7.6" name="1 is class 0" says="turned round"
+# %% wrong="7.6" name="1 is class 0" says="the labels of the pairs are swapped"
 # - return masked_nll(logits, labels) + F.cross_entropy(next_logits, next_labels)
 # + return masked_nll(logits, labels) + F.cross_entropy(next_logits, 1 - next_labels)
 
@@ -1129,16 +1129,16 @@ def nsp_pairs(documents, count, rng):
 # +     return torch.zeros((), device=logits.device, requires_grad=True)
 # + total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 
-# %% wrong="7.6" name="classes in the middle where it fits" says="also where T = V"
+# %% wrong="7.6" name="classes in the middle where it fits" says="if T = V, the wrong axis of the logits is used"
 # - total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 # + turned = logits if logits.size(1) == logits.size(2) else logits.transpose(1, 2)
 # + total = F.cross_entropy(turned, labels, reduction="sum")
 
-# %% wrong="7.6" name="over two at least" says="one label alone"
+# %% wrong="7.6" name="over two at least" says="for a batch with a single label, the sum is divided by 2"
 # - return total / (labels != -100).sum().clamp(min=1)
 # + return total / (labels != -100).sum().clamp(min=2)
 
-# %% wrong="7.6" name="two pairs turned" says="also of two pairs"
+# %% wrong="7.6" name="two pairs turned" says="with two pairs, the wrong axis of `next_logits` is used"
 # - return masked_nll(logits, labels) + F.cross_entropy(next_logits, next_labels)
 # + turned = next_logits.T if len(next_logits) == 2 else next_logits
 # + return masked_nll(logits, labels) + F.cross_entropy(turned, next_labels)
@@ -1147,7 +1147,7 @@ def nsp_pairs(documents, count, rng):
 # - return masked_nll(logits, labels) + F.cross_entropy(next_logits, next_labels)
 # + return masked_nll(logits, labels) + F.cross_entropy(next_logits[:4], next_labels[:4])
 
-# %% wrong="7.6" name="pairs do not learn" says="to the next-sentence logits"
+# %% wrong="7.6" name="pairs do not learn" says="for the next-sentence logits is wrong or missing"
 # - return masked_nll(logits, labels) + F.cross_entropy(next_logits, next_labels)
 # + return masked_nll(logits, labels) + F.cross_entropy(next_logits, next_labels).detach()
 
@@ -1258,7 +1258,7 @@ def pretraining_loss(logits, labels, next_logits, next_labels):
 # + x = self.norm(F.gelu(self.dense(states)))
 # + return x @ self.embedding.weight.T / x.size(-1) ** 0.5 + self.bias
 
-# %% wrong="7.7" name="eps 1e-5" says="BERT's eps is 1e-12"
+# %% wrong="7.7" name="eps 1e-5" says="if the input of the norm has very small entries, the logits"
 # - self.embedding, self.dense, self.norm = embedding, nn.Linear(d, d), nn.LayerNorm(d, eps=1e-12)
 # + self.embedding, self.dense, self.norm = embedding, nn.Linear(d, d), nn.LayerNorm(d)
 
@@ -1271,7 +1271,7 @@ def pretraining_loss(logits, labels, next_logits, next_labels):
 # + self.bias = nn.Parameter(torch.zeros(vocab_size))
 # + nn.init.normal_(embedding.weight, std=0.02)
 
-# %% wrong="7.7" name="no gradient for the embedding" says="reaches the embedding"
+# %% wrong="7.7" name="no gradient for the embedding" says="the gradient of the logits for the embedding is wrong or"
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight.detach(), self.bias)
 
@@ -1315,7 +1315,7 @@ class MLMHead(nn.Module):
         return self.inner(states)
 
 
-# %% wrong="7.7" name="the table is replaced" says="has another parameter now"
+# %% wrong="7.7" name="the table is replaced" says="the head replaces the parameter of the embedding"
 # - self.embedding, self.dense, self.norm = embedding, nn.Linear(d, d), nn.LayerNorm(d, eps=1e-12)
 # + embedding.weight = nn.Parameter(embedding.weight.detach().clone())
 # + self.embedding, self.dense, self.norm = embedding, nn.Linear(d, d), nn.LayerNorm(d, eps=1e-12)
@@ -1328,12 +1328,12 @@ class MLMHead(nn.Module):
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + return F.linear(self.norm(F.gelu(self.dense(states.squeeze(1)))), self.embedding.weight, self.bias)
 
-# %% wrong="7.7" name="the transpose if it fits" says="also where V = d"
+# %% wrong="7.7" name="the transpose if it fits" says="the embedding is transposed"
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + x, table = self.norm(F.gelu(self.dense(states))), self.embedding.weight
 # + return x @ (table if table.size(0) == x.size(-1) else table.T) + self.bias
 
-# %% wrong="7.7" name="states get no gradient" says="reaches the states"
+# %% wrong="7.7" name="states get no gradient" says="the gradient of the logits for the states is wrong or"
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + return F.linear(self.norm(F.gelu(self.dense(states.detach()))), self.embedding.weight, self.bias)
 
@@ -1390,11 +1390,11 @@ class MLMHead(nn.Module):
 # - return [list(zip(row, chances.tolist())) for row, chances in zip(pieces, best.values)]
 # + return [list(zip(row, chances.softmax(-1).tolist())) for row, chances in zip(pieces, best.values)]
 
-# %% wrong="7.8" name="only the first mask" says="only one mask of several"
+# %% wrong="7.8" name="only the first mask" says="only one of several masks is filled"
 # - return [list(zip(row, chances.tolist())) for row, chances in zip(pieces, best.values)]
 # + return [list(zip(row, chances.tolist())) for row, chances in zip(pieces, best.values)][:1]
 
-# %% wrong="7.8" name="a bare list" says="the bare list is returned"
+# %% wrong="7.8" name="a bare list" says="for a text with one mask, the inner list is returned alone"
 # - return [list(zip(row, chances.tolist())) for row, chances in zip(pieces, best.values)]
 # + lists = [list(zip(row, chances.tolist())) for row, chances in zip(pieces, best.values)]
 # + return lists[0] if len(lists) == 1 else lists
@@ -1424,7 +1424,7 @@ class MLMHead(nn.Module):
 # - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 # + best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].topk(k)
 
-# %% wrong="7.8" name="logarithms" says="logarithms of probabilities"
+# %% wrong="7.8" name="logarithms" says="these are logarithms of probabilities"
 # - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 # + best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].log_softmax(dim=-1).topk(k)
 
@@ -1436,7 +1436,7 @@ class MLMHead(nn.Module):
 # - return [list(zip(row, chances.tolist())) for row, chances in zip(pieces, best.values)]
 # + return [list(zip(row, chances.tolist()))[::-1] for row, chances in zip(pieces, best.values)]
 
-# %% wrong="7.8" name="numbers, not pieces" says="given by its number"
+# %% wrong="7.8" name="numbers, not pieces" says="a piece is returned as its id"
 # - pieces = [tokenizer.convert_ids_to_tokens(ids.tolist()) for ids in best.indices]
 # + pieces = best.indices.tolist()
 
@@ -1448,11 +1448,11 @@ class MLMHead(nn.Module):
 # - return [list(zip(row, chances.tolist())) for row, chances in zip(pieces, best.values)]
 # + return pieces
 
-# %% wrong="7.8" name="always five" says="a list of k tuples"
+# %% wrong="7.8" name="always five" says="each mask should have a list of"
 # - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 # + best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(5)
 
-# %% wrong="7.8" name="special pieces are left out" says="not the most probable ones"
+# %% wrong="7.8" name="special pieces are left out" says="most probable ones at the mask"
 # - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 # + chances = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1)
 # + chances[:, tokenizer.all_special_ids] = 0
@@ -1468,13 +1468,13 @@ def fill_mask(model, tokenizer, text, k=5):
     return [[(one["token_str"], one["score"]) for one in row] for row in found]
 
 
-# %% wrong="7.8" name="one mask hides the next" says="are not filled as they should be" private=true
+# %% wrong="7.8" name="one mask hides the next" says="blanks are not filled correctly for other models, texts or" private=true
 # - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 # + places = [place for place in range(len(logits)) if batch["input_ids"][0, place] == tokenizer.mask_token_id]
 # + places = [place for place in places if place - 1 not in places]
 # + best = logits[places].softmax(dim=-1).topk(k)
 
-# %% wrong="7.8" name="freezes the model" says="frozen for good"
+# %% wrong="7.8" name="freezes the model" says="after the call, the model's parameters are frozen"
 # - model.train(mode)
 # + model.train(mode)
 # + model.requires_grad_(False)
@@ -1484,7 +1484,7 @@ def fill_mask(model, tokenizer, text, k=5):
 # + model.train(mode)
 # + model.zero_grad()
 
-# %% wrong="7.8" name="in double precision" says="of another type"
+# %% wrong="7.8" name="in double precision" says="after the call, the model's weights have other values or"
 # - model.eval()
 # + model.double().eval()
 
@@ -1492,12 +1492,12 @@ def fill_mask(model, tokenizer, text, k=5):
 # - batch, mode = tokenizer(text, return_tensors="pt"), model.training
 # + batch, mode = tokenizer(text, return_tensors="pt", add_special_tokens=False), model.training
 
-# %% wrong="7.8" name="one piece is never listed" says="a list of k tuples"
+# %% wrong="7.8" name="one piece is never listed" says="each mask should have a list of"
 # - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 # + k = min(k, len(tokenizer) - 1)
 # + best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 
-# %% wrong="7.8" name="the mask has number 4" says="with another vocabulary"
+# %% wrong="7.8" name="the mask has number 4" says="with another vocabulary the mask is not found"
 # - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 # + best = logits[batch["input_ids"][0] == 4].softmax(dim=-1).topk(k)
 
@@ -1538,7 +1538,7 @@ def fill_mask(model, tokenizer, text, k=5):
     return answers
 
 
-# %% wrong="7.9" name="everything decays" says="everything decays, or nothing"
+# %% wrong="7.9" name="everything decays" says="all parameters have the same decay"
 # - return [{"params": decayed, "weight_decay": weight_decay}, {"params": spared, "weight_decay": 0.0}]
 # + return [{"params": decayed + spared, "weight_decay": weight_decay}]
 
@@ -1624,7 +1624,7 @@ def fill_mask(model, tokenizer, text, k=5):
 # - return sizes | shares | {"mrpc_points": 9.0, "squad_points": 10.1, "qnli_points": 3.5}
 # + return sizes | shares | {"mrpc_points": 11.6, "squad_points": 13.0, "qnli_points": 3.5}
 
-# %% wrong="7.9" name="16 chips" says="`large_chips`: these are Cloud TPUs"
+# %% wrong="7.9" name="16 chips" says="`large_chips`: these are the Cloud TPUs"
 # - sizes = {"large_hidden": 1024, "base_millions": 110, "large_chips": 64}
 # + sizes = {"large_hidden": 1024, "base_millions": 110, "large_chips": 16}
 
@@ -1648,7 +1648,7 @@ def fill_mask(model, tokenizer, text, k=5):
 # - return sizes | shares | {"mrpc_points": 9.0, "squad_points": 10.1, "qnli_points": 3.5}
 # + return sizes | shares | {"mrpc_points": 9.0, "squad_points": 10.1}
 
-# %% wrong="7.9" name="no decay is written" says="AdamW takes without"
+# %% wrong="7.9" name="no decay is written" says="the default decay of AdamW is not 0"
 # - return [{"params": decayed, "weight_decay": weight_decay}, {"params": spared, "weight_decay": 0.0}]
 # + return [{"params": decayed, "weight_decay": weight_decay}, {"params": spared}]
 
@@ -1662,7 +1662,7 @@ def fill_mask(model, tokenizer, text, k=5):
 # + return sequences * length, round(steps * sequences * length / words, 4)
 
 
-# %% wrong="7.9" name="bias in the name" says="these decide, not its name"
+# %% wrong="7.9" name="bias in the name" says="decide, not its name"
 # - learns = [part for part in model.parameters() if part.requires_grad]
 # - decayed, spared = [part for part in learns if part.ndim > 1], [part for part in learns if part.ndim < 2]
 # + learns = [(name, part) for name, part in model.named_parameters() if part.requires_grad]
@@ -1809,7 +1809,7 @@ def copier(losses):
     return table[-1][::-1]
 
 
-# %% wrong="7.S1" name="single pieces" says="chosen in parts"
+# %% wrong="7.S1" name="single pieces" says="only some pieces of a word are chosen"
 # - size = word_ids.size(0), max(1, int(word_ids.max()) + 1)
 # - draws = torch.rand(size, generator=generator, device=word_ids.device)
 # - return (draws.gather(1, word_ids.clamp(min=0)) < p) & (word_ids >= 0)
@@ -1838,7 +1838,7 @@ def copier(losses):
 # + return draws.gather(1, word_ids % size[1]) < p
 
 
-# %% wrong="7.S1" name="so many in each row" says="as many words are chosen in every row"
+# %% wrong="7.S1" name="so many in each row" says="every row has the same number of chosen words"
 def choose_words(word_ids, p=0.15, generator=None):
     fates = torch.zeros_like(word_ids, dtype=torch.bool)
     for row, ids in zip(fates, word_ids):
@@ -1850,7 +1850,7 @@ def choose_words(word_ids, p=0.15, generator=None):
     return fates
 
 
-# %% wrong="7.S1" name="p is ignored" says="the share of the chosen words is not p"
+# %% wrong="7.S1" name="p is ignored" says="the share of chosen words is not p"
 # - return (draws.gather(1, word_ids.clamp(min=0)) < p) & (word_ids >= 0)
 # + return (draws.gather(1, word_ids.clamp(min=0)) < 0.15) & (word_ids >= 0)
 
@@ -1858,7 +1858,7 @@ def choose_words(word_ids, p=0.15, generator=None):
 # - draws = torch.rand(size, generator=generator, device=word_ids.device)
 # + draws = torch.rand(size, device=word_ids.device)
 
-# %% wrong="7.S1" name="seeded in each call" says="torch's own should decide"
+# %% wrong="7.S1" name="seeded in each call" says="without a generator, torch's own should be used"
 # - draws = torch.rand(size, generator=generator, device=word_ids.device)
 # + own = torch.Generator().manual_seed(0) if generator is None else generator
 # + draws = torch.rand(size, generator=own, device=word_ids.device)
@@ -1942,7 +1942,7 @@ def _cut(word, vocab, unk, max_chars):
     return pieces if len(word) <= max_chars else [unk]
 
 
-# %% wrong="7.2" name="no row of type 0 without types" says="without types no row is added"
+# %% wrong="7.2" name="no row of type 0 without types" says="without types, no row of `token_type` is added"
 # - types = torch.zeros_like(ids) if types is None else types
 # + self.without = types is None
 # + types = torch.zeros_like(ids) if types is None else types
@@ -1983,33 +1983,33 @@ def _cut(word, vocab, unk, max_chars):
 # +     raise TooLong
 
 
-# %% wrong="7.3" name="the random token follows from the fate" says="which token comes depends on the draw of its fate"
+# %% wrong="7.3" name="the random token follows from the fate" says="some random tokens occur too often or never"
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + fate = torch.rand(ids.shape, **where)
 # + others = (fate * vocab_size).long()
 
-# %% wrong="7.3" name="neighbours share their fate" says="neighbours share their fate"
+# %% wrong="7.3" name="neighbours share their fate" says="what replaces a chosen token depends on its neighbours"
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + fate[:, 1::2] = fate[:, : fate.size(1) // 2 * 2 : 2]
 
-# %% wrong="7.3" name="rows share their fates in pairs" says="neighbours share their fate"
+# %% wrong="7.3" name="rows share their fates in pairs" says="what replaces a chosen token depends on its neighbours"
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + fate[1::2] = fate[: fate.size(0) // 2 * 2 : 2]
 
-# %% wrong="7.3" name="neighbours are chosen together" says="neighbours are chosen together"
+# %% wrong="7.3" name="neighbours are chosen together" says="whether a token is chosen depends on its neighbours"
 # - chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
 # + draws = torch.rand(ids.shape, **where)
 # + draws[:, 1::2] = draws[:, : draws.size(1) // 2 * 2 : 2]
 # + chosen = (draws < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
 
-# %% wrong="7.3" name="neighbours get the same random token" says="neighbours get the same random token"
+# %% wrong="7.3" name="neighbours get the same random token" says="the random tokens of neighbouring places depend on each"
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + others[:, 1::2] = others[:, : others.size(1) // 2 * 2 : 2]
 
-# %% wrong="7.3" name="the same number of each fate in all" says="always the same share"
+# %% wrong="7.3" name="the same number of each fate in all" says="in every call, the same number of chosen tokens becomes the"
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + others, fate = torch.randint(vocab_size, ids.shape, **where), torch.ones(ids.shape, device=ids.device)
 # + order = torch.rand(int(chosen.sum()), **where).argsort()
@@ -2021,7 +2021,7 @@ def _cut(word, vocab, unk, max_chars):
 # + torch.set_grad_enabled(False)
 
 
-# %% wrong="7.3" name="fates in the order of the places" says="in the order of their places"
+# %% wrong="7.3" name="fates in the order of the places" says="what replaces a chosen token depends on where it is in the"
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + others, fate = torch.randint(vocab_size, ids.shape, **where), torch.ones(ids.shape, device=ids.device)
 # + fate[chosen] = torch.linspace(0, 0.999, int(chosen.sum()), device=ids.device)
@@ -2041,7 +2041,7 @@ def _cut(word, vocab, unk, max_chars):
 # +     raise ValueError
 # + copy = e if self.copies is None else e % self.copies
 
-# %% wrong="7.4" name="masks are kept by seed and epoch, whatever the text" says="not that of `ids`"
+# %% wrong="7.4" name="masks are kept by seed and epoch, whatever the text" says="the first tensor that `epoch` returns should be the inputs"
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + known = Masking.__dict__.get("known", {})
 # + Masking.known = known
@@ -2051,7 +2051,7 @@ def _cut(word, vocab, unk, max_chars):
 # + return tuple(one.clone() for one in known[self.seed, copy])
 
 
-# %% wrong="7.5" name="lists, not tuples" says="It should give a list of tuples"
+# %% wrong="7.5" name="lists, not tuples" says="should return a list of tuples"
 # - pairs.append((documents[d][i], documents[other][j], label))
 # + pairs.append([documents[d][i], documents[other][j], label])
 
@@ -2059,7 +2059,7 @@ def _cut(word, vocab, unk, max_chars):
 # - for _ in range(count):
 # + for _ in range(count - count % 2):
 
-# %% wrong="7.5" name="sentences are not drawn twice" says="drawn without those"
+# %% wrong="7.5" name="sentences are not drawn twice" says="`a` depends on the pairs drawn before, as in drawing without"
 # - pairs = []
 # + pairs, left = [], []
 
@@ -2068,7 +2068,7 @@ def _cut(word, vocab, unk, max_chars):
 # +     left = rng.sample(firsts, len(firsts))
 # + d, i = left.pop()
 
-# %% wrong="7.5" name="never the same sentence twice in a row" says="drawn without those"
+# %% wrong="7.5" name="never the same sentence twice in a row" says="`a` depends on the pairs drawn before, as in drawing without"
 # - d, i = rng.choice(firsts)
 # + before = pairs[-1][0] if pairs else None
 # + d, i = rng.choice([one for one in firsts if documents[one[0]][one[1]] != before or len(firsts) < 2])
@@ -2079,7 +2079,7 @@ def _cut(word, vocab, unk, max_chars):
 # + torch.set_grad_enabled(False)
 
 
-# %% wrong="7.6" name="label 0 is left out of the number of labels" says="label 0 is not counted among the labels"
+# %% wrong="7.6" name="label 0 is left out of the number of labels" says="the sum is divided by the number of labels other than 0"
 # - return total / (labels != -100).sum().clamp(min=1)
 # + return total / (labels > 0).sum().clamp(min=1)
 
@@ -2113,7 +2113,7 @@ def _cut(word, vocab, unk, max_chars):
 # +     self.version, self.copy = weight._version, weight.clone()
 # + return F.linear(self.norm(F.gelu(self.dense(states))), self.copy, self.bias)
 
-# %% wrong="7.7" name="logits kept by shape" says="depends on earlier calls" private=true
+# %% wrong="7.7" name="logits kept by shape" says="the head is wrong for many states or in double precision, or" private=true
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + known, weight = self.__dict__.setdefault("known", {}), self.embedding.weight
 # + key = states.shape, weight._version, states.device
@@ -2153,7 +2153,7 @@ def _cut(word, vocab, unk, max_chars):
 # - model.train(mode)
 # + model.training = mode
 
-# %% wrong="7.8" name="draws its pieces" says="not the most probable ones"
+# %% wrong="7.8" name="draws its pieces" says="they are drawn"
 # - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 # + shares = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1)
 # + picked = torch.stack([torch.multinomial(row, k) for row in shares]) if len(shares) else torch.empty(0, k).long()
@@ -2192,7 +2192,7 @@ def _cut(word, vocab, unk, max_chars):
 # + learns = [part for part in model.parameters() if part.requires_grad]
 
 
-# %% wrong="7.4" name="the seed times the copies" says="with copies = 1 is epoch"
+# %% wrong="7.4" name="the seed times the copies" says="with copies = 1 has the same mask"
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + number = (self.copies or 1000) * self.seed + copy
 # + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(number))
@@ -2208,7 +2208,7 @@ def _cut(word, vocab, unk, max_chars):
 # + fate = torch.rand(ids.shape, dtype=torch.bfloat16, **where)
 # + others = torch.randint(vocab_size, ids.shape, **where)
 
-# %% wrong="7.4" name="epochs count from 1" says="the copies of one seed are masks of another seed" private=true
+# %% wrong="7.4" name="epochs count from 1" says="some copies of one seed are the same masks as those of" private=true
 # - copy = e if self.copies is None else e % self.copies
 # + copy = e + 1 if self.copies is None else (e + 1) % self.copies
 
@@ -2227,7 +2227,7 @@ class Masking:
             return self.mask(self.ids, generator=None)
 
 
-# %% wrong="7.5" name="a copy of the document is not another one" says="Texts that repeat" private=true
+# %% wrong="7.5" name="a copy of the document is not another one" says="the pairs are wrong if texts repeat within a document or in" private=true
 def nsp_pairs(documents, count, rng):
     places = [(d, i) for d, document in enumerate(documents) for i in range(len(document) - 1)]
     if not places or sum(len(document) > 0 for document in documents) < 2:
@@ -2245,7 +2245,7 @@ def nsp_pairs(documents, count, rng):
     return pairs
 
 
-# %% wrong="7.5" name="a without replacement" says="What was drawn for other pairs matters" private=true
+# %% wrong="7.5" name="a without replacement" says="sentences are drawn without replacement" private=true
 def nsp_pairs(documents, count, rng):
     places = [(d, i) for d, document in enumerate(documents) for i in range(len(document) - 1)]
     if not places or sum(len(document) > 0 for document in documents) < 2:
@@ -2262,7 +2262,7 @@ def nsp_pairs(documents, count, rng):
     return pairs
 
 
-# %% wrong="7.5" name="b without replacement over all pairs" says="What was drawn for other pairs matters" private=true
+# %% wrong="7.5" name="b without replacement over all pairs" says="sentences are drawn without replacement" private=true
 def nsp_pairs(documents, count, rng):
     places = [(d, i) for d, document in enumerate(documents) for i in range(len(document) - 1)]
     if not places or sum(len(document) > 0 for document in documents) < 2:

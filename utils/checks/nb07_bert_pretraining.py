@@ -53,13 +53,13 @@ def pieces_of(value: Any) -> list[str]:
 
 ENTRIES = ["un", "unabl", "able", "##able", "##e", "ab", "abc", "##cd", "play", "in", "cd", "a", "##x", "##ing"]
 LOST = "the pieces before the gap are kept. If no piece fits somewhere, the whole word is unknown."
-ONCE = "what is unknown is given more than once. The whole word is unknown: a list with one [unk]."
-START = "inside a word a piece without `##` is taken: that one may only begin a word."
-WITH = "a word is unknown that can be cut. Inside a word a piece is looked up with `##` before it."
-BARE = "the `##` of the pieces is lost. It is a part of the piece."
-GREEDY = "a shorter piece is taken although a longer one fits. The longest comes first."
-BACK = "a piece is given back to find another cut. The rule is greedy: where it fails, the word is unknown."
-INNER = "a piece with `##` begins a word. It may only go on with one."
+ONCE = "`unk` is returned more than once. For an unknown word, return a list with a single `unk`."
+START = "inside a word, a piece without `##` is used. Such a piece may only begin a word."
+WITH = "a word that can be cut is returned as unknown. Inside a word, a piece should be looked up with `##` before it."
+BARE = "the pieces have lost their `##`. It is a part of the piece."
+GREEDY = "a shorter piece is used although a longer one fits. Always take the longest."
+BACK = "a piece is undone to find another way to cut the word. No choice is undone: the word is unknown."
+INNER = "a piece with `##` begins a word. Such a piece may only continue one."
 # word: pieces, and what misconceptions make of it
 WORDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "play": (["play"], {INNER: ["##play"]}),
@@ -83,38 +83,41 @@ def wordpiece(wordpiece, lib):
         assert library_pieces(word, vocab) == wanted
         found = pieces_of(wordpiece(word, vocab))
         if wanted == ["[UNK]"]:
-            told = f"a word that cannot be cut gives no pieces at all, such as {word!r}. It gives [unk]."
+            told = f"`{word}` cannot be cut, and an empty list is returned. It should be a list with `unk`."
             assert found != [], told
             assert {*found} != {"[UNK]"} or len(found) == 1, ONCE
             assert "[UNK]" not in found or len(found) == 1, LOST
-        expect.explained(found, wanted, f"`{word}` is not cut as the rule says, or should be unknown.", guesses)
-    told = "a piece whose number is 0 is not found. Ask whether a piece is in the vocabulary, not for its number."
+        told = f"`{word}` should be unknown: at some place no piece fits."
+        if wanted != ["[UNK]"]:
+            told = f"`{word}` is not cut into the longest pieces that fit, from left to right."
+        expect.explained(found, wanted, told, guesses)
+    told = (
+        "a piece whose number is 0 is not found. Check whether the piece is a key of "
+        "`vocab`, not whether its number is true."
+    )
     assert pieces_of(wordpiece("unun", {"un": 0, "##un": 1})) != ["[UNK]"], told
     with world_kept(lib, "after wordpiece"):
         wordpiece("playing", vocab)
     is_new(lib, "the list of pieces", wordpiece, "playing", vocab)
-    assert pieces_of(wordpiece("", vocab)) == [], "an empty word has no pieces: an empty list."
-    told = "`unk` is not used: the name of what is unknown is always the same."
+    assert pieces_of(wordpiece("", vocab)) == [], "an empty word has no pieces: it should give an empty list."
+    told = "`unk` is ignored: with `unk='<?>'`, an unknown word should give a list with that text."
     assert pieces_of(wordpiece("zzz", vocab, "<?>")) == ["<?>"], told
     long, longer = "play" + "ing" * 2, "play" + "ing" * 3
     assert pieces_of(wordpiece(longer, vocab, "[UNK]", 12)) == ["[UNK]"], (
-        "a word of more than max_chars characters is cut all the same. It should be unknown."
+        "a word of more than `max_chars` characters is cut into pieces. It should be unknown."
     )
-    told = (
-        "a word that is itself a piece is known though it is too long. No word "
-        "of more than max_chars characters is known."
-    )
+    told = "a word of more than `max_chars` characters is returned because it is itself a piece. It should be unknown."
     assert pieces_of(wordpiece("able", vocab, "[UNK]", 3)) == ["[UNK]"], told
-    told = "a word is cut as it was with another vocabulary: what one call found holds for this call alone."
+    told = "a word is cut as in an earlier call, although the vocabulary is another one."
     assert pieces_of(wordpiece("play", {"pl": 0, "##ay": 1})) != ["play"], told
-    told = "a word is cut in lower case. Its letters stay as they are."
+    told = "the word is converted to lower case. Its letters should stay as they are."
     assert pieces_of(wordpiece("PlaY", {"play": 0, "Pla": 1, "##Y": 2})) == ["Pla", "##Y"], told
-    told = "the length is counted in bytes. `max_chars` counts characters."
+    told = "the length of a word is counted in bytes. `max_chars` counts characters."
     assert pieces_of(wordpiece("ü€", {"ü": 1, "##€": 2}, "[UNK]", 3)) == ["ü", "##€"], told
     for most in (10, 11):
-        told = "a word of exactly max_chars characters is not too long yet, or another number is used in its place."
+        told = f"a word of {len(long)} characters is returned as unknown with `max_chars={most}`. It is not too long."
         assert pieces_of(wordpiece(long, vocab, max_chars=most)) == ["play", "##ing", "##ing"], told
-    told = "without max_chars, a word may have a hundred characters, and no more."
+    told = "by default, a word of 100 characters should be cut, and a longer one should be unknown."
     assert pieces_of(wordpiece("a" + "x" * 99, vocab)) == ["a"] + ["##x"] * 99, told
     assert pieces_of(wordpiece("a" + "x" * 100, vocab)) == ["[UNK]"], told
     random_words(wordpiece, random.Random(1), 100)
@@ -134,7 +137,9 @@ def random_words(wordpiece: Remote, some: random.Random, count: int, letters: st
             assert whole != word or {*found} - {*vocab}, BACK
             assert {*found} != {"[UNK]"}, ONCE
             assert "[UNK]" not in found and not (found and word.startswith(whole)), LOST
-        assert found == wanted, "a word is not cut as the library cuts it: the longest piece that fits, from the left."
+        rule = "be unknown" if wanted == ["[UNK]"] else "be cut into the longest pieces that fit, from left to right"
+        told = f"with the vocabulary `{entries}`, `{word}` should {rule}."
+        expect.explained(found, wanted, told, {})
 
 
 # 7.2
@@ -188,39 +193,43 @@ def embeds(
         return F.layer_norm(x, (d,), norm["weight"], norm["bias"], 1e-12)
 
     found = expect.floats(module(*given), (B, T, d), "the embeddings")
-    told = "two calls with the same tokens give different embeddings: dropout should rest in evaluation mode."
+    told = (
+        "in evaluation mode, two calls with the same tokens give different embeddings. Dropout should do nothing there."
+    )
     assert torch.equal(expect.floats(module(*given), (B, T, d), "the embeddings"), found), told
     expect.like(
         found,
         embedded(state, ids, types),
         "the embeddings are not the norm of the sum of the three rows.",
         {
-            "the places begin again at the second sentence. They run through both.": lambda: embedded(
-                state, ids, types, within(kinds)
+            "the places start again from 0 at the second sentence. They should run through both sentences.": lambda: (
+                embedded(state, ids, types, within(kinds))
             ),
-            "the words' rows are multiplied by the root of d, as in notebook 01. BERT does not.": lambda: embedded(
-                state, ids, types, scale=math.sqrt(d)
+            "the rows of `word` are multiplied by the root of d, as in notebook 01. BERT does not do this.": lambda: (
+                embedded(state, ids, types, scale=math.sqrt(d))
             ),
-            "the norm is applied to the words' rows alone. It comes after the sum.": lambda: (
+            "the norm is applied only to the rows of `word`. Apply it after the sum.": lambda: (
                 normed(word) + place + state["token_type.weight"][kinds]
             ),
-            "the norm is applied to each row before the sum. It comes after the sum.": lambda: (
+            "the norm is applied to each of the three rows. Apply it once, to their sum.": lambda: (
                 normed(word) + normed(place) + normed(state["token_type.weight"][kinds])
             ),
             "the LayerNorm is missing: the sum of the rows is returned as it is.": lambda: (
                 word + place + state["token_type.weight"][kinds]
             ),
-            "the places are missing.": lambda: normed(word + state["token_type.weight"][kinds]),
+            "the rows of `position` are not added.": lambda: normed(word + state["token_type.weight"][kinds]),
             (
-                "the types are not used."
+                "the rows of `token_type` are not added."
                 if types is not None
-                else "without types no row is added. All types are then 0, and the row of type 0 is added."
+                else ("without types, no row of `token_type` is added. All types are then 0, so row 0 should be added.")
             ): lambda: normed(word + place),
-            "the types are not used: all count as 0.": lambda: normed(word + place + state["token_type.weight"][0]),
-            "the places count from 1. The first row is that of place 0.": lambda: normed(
+            "the types are ignored: every token gets the row of type 0.": lambda: normed(
+                word + place + state["token_type.weight"][0]
+            ),
+            "the places are counted from 1. The first token should get row 0 of `position`.": lambda: normed(
                 word + state["position.weight"].roll(-1, 0)[:T] + state["token_type.weight"][kinds]
             ),
-            "without types, the second sentence is meant. All types are then 0.": lambda: normed(
+            "without types, the row of type 1 is added. All types should then be 0.": lambda: normed(
                 word + place + state["token_type.weight"][1 - kinds]
             ),
         },
@@ -233,7 +242,9 @@ def starts_small(module: Remote, names: Sequence[str]) -> None:
     for name in names:
         values = state[f"{name}.weight"].float()
         spread = values.std().item()
-        assert abs(spread - 1) > 0.1, f"`{name}` starts as torch starts it: far too large. See the docstring."
+        assert abs(spread - 1) > 0.1, (
+            f"`{name}` starts with standard deviation 1, as torch starts an embedding. It should be 0.02."
+        )
         share = (values.abs() < 0.02).float().mean()
         assert abs(spread - 0.02) < 0.002 and abs(values.mean()) < 0.002 and abs(share - 0.683) < 0.05, (
             f"`{name}` does not start as normal numbers with mean 0 and standard deviation 0.02."
@@ -247,12 +258,20 @@ def drops(module: Remote, state: Mapping[str, torch.Tensor], rate: float, count:
     wanted = embedded(state, ids, None)
     found = expect.floats(module(ids), tuple(wanted.shape), "the embeddings in training")
     gone = (found == 0).float().mean().item()
-    assert gone > 0 or rate == 0, "in training nothing is dropped, or it is dropped before the norm."
+    if gone == 0 and rate > 0:
+        assert not expect.near(found, wanted, 1e-4, 1e-4), "in training mode nothing is dropped."
+        raise AssertionError(
+            "in training mode no entry of the result is 0: dropout comes before the norm. Apply it last."
+        )
     near_rate = abs(gone - rate) <= 5 * math.sqrt(rate * (1 - rate) / found.numel()) + 1e-9
-    assert near_rate, "entries are not dropped at the rate that was asked for, or twice; without one, it is 0.1."
+    assert near_rate, (
+        f"in training mode {gone:.0%} of the entries are 0, not {rate:.0%}. Apply dropout "
+        "once, at the rate `dropout`, which is 0.1 by default."
+    )
     kept = wanted / (1 - rate)
     assert expect.near(torch.where(found == 0, kept, found), kept, 1e-4, 1e-4), (
-        "what is left in training is not the normed sum, scaled up: dropout comes after the norm, once."
+        "in training mode the entries that are kept are not the normed sum over 1 - dropout. "
+        "Apply dropout once, after the norm."
     )
     module.eval()
 
@@ -292,7 +311,7 @@ def embeddings(BertEmbeddings, lib):
     expect.like(
         expect.floats(module(ids, types), (3, 5, d), "the embeddings"),
         embedded(tiny, ids, types),
-        "where the rows differ little, the norm is wrong: its eps should be 1e-12.",
+        ("if the sum of the rows has very small entries, the norm is wrong: its eps should be 1e-12."),
         {"the eps of the norm is torch's 1e-5. BERT has 1e-12.": embedded(tiny, ids, types, eps=1e-5)},
         1e-3,
     )
@@ -302,7 +321,7 @@ def embeddings(BertEmbeddings, lib):
         drops(module, state, rate)
     fresh = BertEmbeddings(90, 40, 50, 30)
     rows = fresh.state_dict()["token_type.weight"].shape[0]
-    assert rows == 30, "the number of types is not n_types."
+    assert rows == 30, f"with `n_types=30`, `token_type` has {rows} rows, not 30."
     starts_small(fresh, ("word", "position", "token_type"))
     EMBEDDINGS.hold(BertEmbeddings, lib, "gradients", "layout", "device")
 
@@ -346,18 +365,22 @@ def well_hidden(
     chosen, never = labels != -100, torch.isin(ids, torch.tensor([*special]))
     assert chosen.any() or p == 0, "no token is chosen: all labels are -100."
     zeros = ((labels == 0) & (ids != 0)).float().mean()
-    assert zeros < 0.3, "tokens that are not chosen get label 0. It should be -100."
-    assert not chosen.all() or p == 1, "every token has a label. All but the chosen ones get -100."
-    told = "labels and -100 are the wrong way round: the chosen tokens have the labels."
+    assert zeros < 0.3, "tokens that are not chosen have label 0. It should be -100."
+    assert not chosen.all() or p == 1, "every token has a label. Tokens that are not chosen should get -100."
+    told = "labels and -100 are the wrong way round: the chosen tokens should have the labels."
     assert p > 0.45 or chosen.float().mean() < 0.55, told
     changed = inputs != ids
     outside = labels[chosen & (labels != ids)]
     assert not len(outside) or not torch.equal(labels[chosen], inputs[chosen]), (
         "the labels of the chosen tokens are the new tokens. They should be the tokens that were there before."
     )
-    assert not len(outside), "the label of a chosen token is not its old id."
-    assert not (chosen & never).any(), "special tokens are chosen. The special tokens, such as [CLS], never are."
-    assert not (changed & never).any(), "special tokens are changed. The special tokens, such as [CLS], never are."
+    assert not len(outside), "the label of a chosen token is not the id that it had in `ids`."
+    assert not (chosen & never).any(), (
+        "special tokens are chosen. Tokens whose id is in `special`, such as [CLS], never are."
+    )
+    assert not (changed & never).any(), (
+        "special tokens are changed. Tokens whose id is in `special`, such as [CLS], should stay."
+    )
     free, picked = int((~never).sum()), int(chosen.sum())
     became = {
         "mask": int((inputs[chosen] == mask_id).sum()),
@@ -365,35 +388,45 @@ def well_hidden(
         "random": int(((inputs != mask_id) & changed)[chosen].sum()),
     }
     if split[2] > 0 and became["kept"] == 0 and became["mask"] + became["random"]:
-        raise AssertionError("tokens that are chosen and stay get no label, or none stays. They are asked for too.")
+        told = "chosen tokens that stay as they are have no label. They should have one too."
+        assert picked > free * p * (1 - split[2] / 2), told
+        raise AssertionError("every chosen token is replaced. A share of them, split[2], should stay as they are.")
     assert not (changed & ~chosen).any(), (
         "tokens that have no label are changed. A share of the **chosen** ones becomes another token, not of all."
     )
     alike = (chosen[1:] == chosen[:-1])[~never[1:] & ~never[:-1]]
-    told = "the same places are chosen in every row: one mask is used for all of them."
+    told = "the same places are chosen in every row. Draw a number for each token of each row."
     assert p in (0, 1) or not alike.all(), told
-    likely(picked, free, p, "the share of the chosen tokens is not p. It is that of all tokens that are not special.")
+    likely(
+        picked,
+        free,
+        p,
+        ("the share of chosen tokens is wrong: of all tokens that are not special, a share p should be chosen."),
+    )
     masked, other, same = split
     gone = ((inputs == mask_id) & chosen).sum(1)
     whole = (gone == chosen.sum(1))[chosen.sum(1) > 6].float()
     fates = (inputs == mask_id)[chosen]
-    told = "the tokens get their fates in the order of their places. What becomes of each is drawn for itself."
+    told = "what replaces a chosen token depends on where it is in the text. Draw it for each token separately."
     mixed = fates.float().mean().item()
     in_order = 0.1 < mixed < 0.9 and len(fates) > 50 and int((fates[1:] != fates[:-1]).sum()) < 20
     assert not in_order, told
-    told = "all chosen tokens of a row share one fate. It is drawn for each of them."
+    told = "all chosen tokens of a row are replaced in the same way. Draw for each token what replaces it."
     few = masked < 0.85 and became["mask"] < 0.95 * picked
     assert not len(whole) or not few or whole.mean() < 0.45, told
     wanted = {"mask": masked + other / V, "kept": same + other / V, "random": other * (1 - 2 / V)}
     guesses = {
-        "too few chosen tokens become random: 10% of the rest are taken, not 10% of all the chosen ones.": (
+        "too few chosen tokens become random: the share split[1] is taken of the rest, not of all chosen tokens.": (
             masked,
             (1 - masked) * other,
         ),
         "no token becomes random, though a share of the chosen ones should.": (masked, 0.0),
-        "every chosen token becomes the mask. A share becomes a random token, a share stays.": (1.0, 0.0),
+        "every chosen token becomes the mask. Some should become a random token, and some should stay.": (1.0, 0.0),
         "the shares are 80, 10 and 10 whatever `split` says.": (0.8, 0.1),
-        "random and kept have changed places in `split`.": (masked, same),
+        "random and kept tokens are swapped: split[1] is the share of random ones, split[2] that of kept ones.": (
+            masked,
+            same,
+        ),
         "the shares of `split` are taken of all tokens, not of the chosen ones.": (masked, other * 2),
     }
 
@@ -412,7 +445,7 @@ def chosen_pair(value: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tens
     """Inputs and labels, of which a label is the old token, and without a label nothing is changed."""
     inputs, labels = hidden_pair(value, ids)
     chosen = labels != -100
-    assert torch.equal(labels[chosen], ids[chosen]), "a label is not the token that was there before."
+    assert torch.equal(labels[chosen], ids[chosen]), "the label of a chosen token is not the id that it had in `ids`."
     assert torch.equal(inputs[~chosen], ids[~chosen]), "tokens that have no label are changed."
     return inputs, labels
 
@@ -422,25 +455,40 @@ def each_alone(mask_tokens: Remote, lib: Library, seed: int, p: float = 0.3) -> 
     ids, special = torch.full((200, 40), 5), [0, 1]
     inputs, labels = chosen_pair(mask_tokens(ids, special, 2, 9, p, generator=lib(toys).seeded(seed)), ids)
     chosen, masked = (labels != -100).float(), (inputs == 2).float()
-    assert chosen.mean(0).var() < 0.02, "the same places are chosen in every row: one mask is used for all of them."
+    assert chosen.mean(0).var() < 0.02, (
+        "the same places are chosen in every row. Draw a number for each token of each row."
+    )
     for axis in (0, 1):
         whole = ((masked.sum(axis) == chosen.sum(axis)) & (chosen.sum(axis) > 4)).float().mean()
-        assert whole < 0.5, "all chosen tokens of a row share one fate. It is drawn for each of them."
+        assert whole < 0.5, (
+            "all chosen tokens of a row are replaced in the same way. Draw for each token what replaces it."
+        )
     rows, columns = chosen.sum(1), chosen.sum(0)
-    assert rows.var() > 3, "as many tokens are chosen in every row. Each is chosen for itself, so the number varies."
-    assert columns.var() > 15, "the choice is not independent across rows."
+    assert rows.var() > 3, (
+        "every row has the same number of chosen tokens. Each token should be chosen "
+        "independently, so the number should vary."
+    )
+    assert columns.var() > 15, (
+        "whether a token is chosen depends on the tokens in other rows. Choose each token independently."
+    )
     small = ids[:20, :30]
     counts = set()
     for place in range(6):
         _, labels = chosen_pair(mask_tokens(small, special, 2, 9, p, generator=lib(toys).seeded(seed + place)), small)
         counts.add(int((labels != -100).sum()))
-    assert len(counts) > 1, "always as many tokens are chosen in all. Each is chosen for itself, so the number varies."
+    assert len(counts) > 1, (
+        "every call chooses the same number of tokens. Each token should be chosen "
+        "independently, so the number should vary."
+    )
     hidden = set()  # that eight draws of 600 fates agree happens once in 10**11 times
     for place in range(8):
         going = lib(toys).seeded(seed + place)
         inputs, _ = chosen_pair(mask_tokens(small, special, 2, 9, 1.0, (0.5, 0.0, 0.5), going), small)
         hidden.add(int((inputs == 2).sum()))
-    told = "always the same share of the chosen tokens becomes the mask. What becomes of each is drawn for itself."
+    told = (
+        "in every call, the same number of chosen tokens becomes the mask. Draw for each "
+        "token separately what replaces it."
+    )
     assert len(hidden) > 1, told
 
 
@@ -453,17 +501,23 @@ def evenly_random(mask_tokens: Remote, lib: Library, V: int, seed: int) -> None:
     assert inputs.min() >= 0 and inputs.max() < V, told
     counts = torch.bincount(inputs.flatten(), minlength=V)
     drawn_ones = {*counts.nonzero().flatten().tolist()}
-    told = "random tokens come from the text itself. Each of the vocab_size ones should come as often."
+    told = "random tokens are drawn from the text itself. Draw them evenly from all vocab_size ids."
     assert drawn_ones != {V - 3, V - 2}, told
-    assert len(drawn_ones) > 1, "one random token is drawn for all places. It is drawn for each of them."
+    assert len(drawn_ones) > 1, "one random token is drawn for all places. Draw one for each place."
     one = (inputs == inputs[:, :1]).all(1)
-    assert not one.any(), "all random tokens of a row are one and the same. It is drawn for each of them."
+    assert not one.any(), "all random tokens of a row are the same. Draw one for each place."
     for number in range(V):
-        told = "random tokens are not drawn evenly from all vocab_size ones, the special and the old one among them."
+        told = (
+            "random tokens are not drawn evenly from all vocab_size ids. Special ids and the old "
+            "id should be possible too."
+        )
         likely(int(counts[number]), inputs.numel(), 1 / V, told)
     inputs, labels = hidden_pair(mask_tokens(ids, [0], 3, V, 0.4, (0.0, 1.0, 0.0), lib(toys).seeded(seed)), ids)
     assert inputs.min() >= 0 and inputs.max() < V, "random tokens are not drawn from the vocabulary."
-    told = "which token comes depends on the number that chose the place: of fewer chosen ones, not all tokens come."
+    told = (
+        "with a small p, some random tokens never occur: one number decides whether a token "
+        "is chosen and what replaces it."
+    )
     counts = torch.bincount(inputs[labels != -100], minlength=V)
     for number in range(V):
         likely(int(counts[number]), int(counts.sum()), 1 / V, told, sigmas=8)
@@ -475,17 +529,25 @@ def apart(mask_tokens: Remote, lib: Library, seed: int) -> None:
     going = lib(toys).seeded(seed)
     inputs, _ = chosen_pair(mask_tokens(ids, [0], 2, V, 1.0, (0.4, 0.4, 0.2), generator=going), ids)
     masked, random_ones = inputs == 2, (inputs != 2) & (inputs != 5)
-    told = "which token comes depends on the draw of its fate: some come too often, or never."
+    told = (
+        "some random tokens occur too often or never: one number decides that a token is replaced and by which token."
+    )
     counts = torch.bincount(inputs[random_ones], minlength=V).tolist()
     for number in {*range(V)} - {2, 5}:
         likely(counts[number], sum(counts), 1 / (V - 2), told, sigmas=7)
-    unlike(masked, 0.4 + 0.4 / V, "neighbours share their fate. It is drawn for each chosen token by itself.")
+    unlike(
+        masked,
+        0.4 + 0.4 / V,
+        ("what replaces a chosen token depends on its neighbours. Draw it for each token separately."),
+    )
     for one, other in ((inputs[:, 1:], inputs[:, :-1]), (inputs[1:], inputs[:-1])):
         both = (one != 2) & (one != 5) & (other != 2) & (other != 5)
-        told = "neighbours get the same random token. It is drawn for each place by itself."
+        told = "the random tokens of neighbouring places depend on each other. Draw one for each place separately."
         likely(int((one == other)[both].sum()), int(both.sum()), 1 / (V - 2), told, sigmas=7)
     _, labels = chosen_pair(mask_tokens(ids, [0], 2, V, 0.4, generator=going), ids)
-    unlike(labels != -100, 0.4, "neighbours are chosen together, or never together. Each token is chosen for itself.")
+    unlike(
+        labels != -100, 0.4, ("whether a token is chosen depends on its neighbours. Choose each token independently.")
+    )
 
 
 def unlike(hits: torch.Tensor, p: float, told: str) -> None:
@@ -509,13 +571,13 @@ def sure(mask_tokens: Remote, lib: Library) -> None:
     assert not left[ids == 2].all(), told
     told = "the first or the last token of a row is never chosen. Only those whose id is in `special` never are."
     assert not left[:, 0].all() and not left[:, -1].all(), told
-    told = "a chosen token has no label if it is drawn again in its own place. It is asked for too."
+    told = "a chosen token has no label if its random token happens to be the old one. It should have one."
     again = inputs == ids
     assert not left.any() or not torch.equal(left, again), told
-    assert not left.any(), "with p = 1 not all tokens are chosen that are not special."
+    assert not left.any(), "with p = 1, some tokens that are not special are not chosen."
     for p in (0.0, 1.0):
         kept = lib(toys).written_over(mask_tokens, ids, [0, 1], 2, 9, p, (0.0, 0.0, 1.0))
-        told = "inputs or labels are `ids` itself. Both are new tensors: who changes them does not change the text."
+        told = "the inputs or the labels are `ids` itself. Return new tensors: changing them must not change the text."
         assert torch.equal(kept, ids), told
 
 
@@ -534,16 +596,21 @@ def mask_tokens(mask_tokens, lib):
     first, other, again = (
         chosen_pair(mask_tokens(small, special, mask_id, V, generator=toy.seeded(n)), small) for n in (5, 6, 5)
     )
-    told = "with the same generator the result is another one: all chance should come from `generator`."
+    told = "two generators with the same seed give different results: all chance should come from `generator`."
     assert torch.equal(first[0], again[0]) and torch.equal(first[1], again[1]), told
     told = "a global generator is used or seeded, although `generator` is given."
     assert chance(lib) == before, told
-    assert not torch.equal(first[1], other[1]), "another generator hides the same tokens."
+    assert not torch.equal(first[1], other[1]), (
+        "generators with different seeds choose the same tokens: `generator` should decide."
+    )
     going = toy.seeded(5)
     draws = [chosen_pair(mask_tokens(small, special, mask_id, V, generator=going), small)[1] for _ in range(2)]
-    told = "a second call with one generator hides the same tokens: the generator is seeded again, or copied."
+    told = "a second call with the same generator chooses the same tokens: the generator is seeded again, or copied."
     assert not torch.equal(*draws), told
-    told = "without a generator, torch's own should decide: the same seed hides the same tokens, another seed others."
+    told = (
+        "without a generator, torch's own should be used: its seed decides which tokens are "
+        "chosen, and a second call chooses others."
+    )
     turns = [[small, special, mask_id, V]] * 2
     one, two = (chosen_pair(each, small) for each in toy.in_turn(mask_tokens, 8, turns, {}))
     same, _ = (chosen_pair(each, small) for each in toy.in_turn(mask_tokens, 8, turns, {}))
@@ -555,7 +622,7 @@ def mask_tokens(mask_tokens, lib):
     with world_kept(lib, "after `mask_tokens`"):
         mask_tokens(small, special, mask_id, V, generator=toy.seeded(1))
     expect.one_device(lib, mask_tokens, small, special, mask_id, V)
-    sentence = "the result is an error for ids that are not contiguous, such as transposed ones."
+    sentence = "`mask_tokens` fails for ids that are not contiguous in memory, such as transposed ones."
     try:
         found = hidden_pair(toy.strided(mask_tokens, ids, special, mask_id, V), ids)
     except StudentError as error:
@@ -572,11 +639,13 @@ def drawn(masking: Remote, epochs: Sequence[int], ids: torch.Tensor) -> list[lis
     for epoch in epochs:
         value = masking.epoch(epoch)
         good = type(value) is list and len(value) == 2 and all(type(one) is torch.Tensor for one in value)
-        assert good, f"epoch should return what `mask` gives, inputs and labels, not {kind(value)}."
-        assert torch.equal(value[0], ids), "the mask is not that of `ids`, or inputs and labels have changed places."
+        assert good, f"`epoch` should return what `mask` returns, inputs and labels, not {kind(value)}."
+        assert torch.equal(value[0], ids), (
+            "the first tensor that `epoch` returns should be the inputs that `mask` gives for `ids`."
+        )
         numbers = expect.tensor(value[1], tuple(ids.shape), "the second tensor of what `mask` gives")
         assert numbers.dtype == torch.int64, (
-            f"`mask` gives int64, and epoch {str(numbers.dtype)[6:]}: return it as it is."
+            f"`mask` gives labels of int64, but `epoch` returns {str(numbers.dtype)[6:]}. Return them unchanged."
         )
         found.append(value[1].flatten().tolist()[:4])
     return found
@@ -591,69 +660,90 @@ def masking(Masking, lib):
     try:
         dynamic = drawn(Masking(ids, mask), forty, ids)
     except StudentError as error:
-        told = "the generator is handed to `mask` without its name: call it as mask(ids, generator=generator)."
+        told = "the generator is passed to `mask` without its name: call it as mask(ids, generator=generator)."
         assert "noise() takes" not in str(error), told
         raise
     different = len({*map(tuple, dynamic)})
-    assert different != 1, "the text is masked once and for all. Without copies, each epoch has a mask of its own."
-    told = "without copies some masks come again. That is the static way: dynamic means a new mask for each epoch."
+    assert different != 1, "every epoch has the same mask. Without copies, each epoch should have a mask of its own."
+    told = "without copies, some epochs have the same mask. Dynamic masking draws a new mask for each epoch."
     assert different == 40, told
     ten = drawn(Masking(ids, mask, 10), forty, ids)
     counts = Counter(map(tuple, ten))
-    assert len(counts) != 40, "with ten copies there are forty masks. Ten copies that take turns are the static way."
-    assert len(counts) != 1, "with ten copies there is one mask. There should be ten."
-    told = "ten copies are not used equally often: they are drawn, or counted wrongly. They take turns."
+    assert len(counts) != 40, (
+        "with ten copies, forty epochs have forty different masks. They should have ten, which take turns."
+    )
+    assert len(counts) != 1, "with ten copies, all epochs have the same mask. There should be ten masks."
+    told = "with ten copies, the masks are not used equally often in forty epochs. They should take turns."
     assert sorted(counts.values()) == [4] * 10, told
-    told = "the copies do not take turns: the mask of epoch 0 should come again in epoch 10."
+    told = "with ten copies, the masks do not take turns: epoch 10 should have the mask of epoch 0 again."
     assert ten[:10] == ten[10:20] == ten[20:30], told
-    assert len({*map(tuple, drawn(Masking(ids, mask, 1), range(5), ids))}) == 1, "one copy should be one mask."
+    assert len({*map(tuple, drawn(Masking(ids, mask, 1), range(5), ids))}) == 1, (
+        "with `copies=1`, every epoch should have the same mask."
+    )
 
     other = ids.flip(0) + 100
     drawn(Masking(other, mask), [0, 1], other)
     drawn(Masking(other, mask, 2), [0, 1], other)
     for copies in (None, 2):
         inputs, labels = expect.items(Masking(ids, toy.signed, copies).epoch(3), 2, "epoch should return two tensors")
-        told = "inputs and labels are not of one call of `mask`: those of two draws do not fit each other."
+        told = (
+            "inputs and labels come from two different calls of `mask`, so they do not fit each "
+            "other. Return those of one call."
+        )
         assert expect.near(inputs, -labels), told
         masking = Masking(ids, toy.added, copies)
         for epoch in (0, 1, 5):
             inputs, labels = expect.items(masking.epoch(epoch), 2, "epoch should return two tensors")
-            told = "an epoch masks what an earlier one gave. Each epoch masks the ids that were given at first."
+            told = "an epoch masks the result of an earlier one. Each epoch should mask the original ids."
             assert expect.near(inputs - labels, ids), told
-    told = "the same seed and epoch give another mask when they are asked later, or in another order."
+    told = "the mask of an epoch depends on which epochs were asked for before. Seed and epoch alone should decide."
     masking, static = Masking(ids, mask, None, 3), Masking(ids, mask, 4, 3)
     there, back = drawn(masking, range(6), ids), drawn(masking, range(5, -1, -1), ids)
     assert there == back[::-1], told
     assert drawn(Masking(ids, mask, None, 3), [4, 2], ids) == [there[4], there[2]], told
     assert drawn(static, [6, 1, 3], ids) == drawn(Masking(ids, mask, 4, 3), [2, 5, 7], ids), told
-    assert chance(lib) == before, "a global generator is seeded or used. Make one of your own, and hand it to `mask`."
+    assert chance(lib) == before, (
+        "a global generator is seeded or used. Create a generator of your own, and pass it to `mask`."
+    )
     known: dict[tuple[int, ...], tuple[int, int]] = {}
     for seed in range(5):
         epochs = [*range(12), 100, 200]
         for epoch, numbers in zip(epochs, drawn(Masking(ids, mask, None, seed), epochs, ids), strict=True):
             old = known.setdefault(tuple(numbers), (seed, epoch))
             assert old[1] != epoch or old[0] == seed, "the seed does not change the masks."
-            told = f"epoch {epoch} of seed {seed} is epoch {old[1]} of seed {old[0]}: two runs would share their masks."
+            told = f"epoch {epoch} of seed {seed} has the same mask as epoch {old[1]} of seed {old[0]}. "
+            told += "Each epoch should have its own." if old[0] == seed else "Two runs would share their masks."
             assert old == (seed, epoch), told
     for copies, seed in ((1, 10), (1, 11), (10, 1), (10, 11), (3, 6), (4, 7)):
         for epoch, numbers in enumerate(drawn(Masking(ids, mask, copies, seed), range(copies), ids)):
             other, time = known.setdefault(tuple(numbers), (seed, epoch))
-            told = f"epoch {epoch} of seed {seed} with copies = {copies} is epoch {time} of seed {other} with others."
+            told = (
+                f"epoch {epoch} of seed {seed} with copies = {copies} has the same mask as epoch "
+                f"{time} of seed {other}."
+            )
             assert other == seed, told
     static = [drawn(Masking(ids, mask, 4, seed), range(3), ids) for seed in (3, 4)]
     assert static[0] != static[1], "with copies, the seed does not change the masks."
     for copies in (None, 3):
         masking = Masking(ids, mask, copies, 1)
         (first,) = drawn(masking, [2], ids)
-        told = "who changes what `epoch` gave changes what it gives later. Draw again, or hand out copies."
+        told = (
+            "changing the tensors that `epoch` returned changes what it returns later. Draw the "
+            "mask again, or return copies."
+        )
         value = toy.noise_again(masking, 2)
         assert type(value) is list and len(value) == 2 and type(value[1]) is torch.Tensor, told
         assert value[1].flatten().tolist()[:4] == first, told
     for copies in (0, -1):
-        told = f"`Masking(ids, mask, {copies})` should raise ValueError when it is made, and not only at an epoch."
-        told += "" if copies else " And 0 is not None: it does not mean dynamic."
+        told = (
+            f"`Masking(ids, mask, {copies})` should raise ValueError when it is created, not only "
+            "when `epoch` is called."
+        )
+        told += "" if copies else " `copies=0` is not None: it does not mean dynamic."
         expect.refuses(lambda copies=copies: Masking(ids, mask, copies), says=told)
-    told = "the generator is not on the device of `ids`: on a GPU, `mask` would stop. `torch.Generator` takes a device."
+    told = (
+        "the generator is not on the device of `ids`, so `mask` would fail on a GPU. `torch.Generator` takes a device."
+    )
     assert not toy.generator_apart(Masking), told
 
 
@@ -667,29 +757,29 @@ def paired(found: list[Pair], documents: list[list[str]]) -> None:
     """Fail unless pairs of documents without repetitions are as they should be."""
     place = {text: (d, i) for d, document in enumerate(documents) for i, text in enumerate(document)}
     assert all(a in place and b in place for a, b, _ in found), (
-        "a sentence is not one of the documents' sentences as it was given."
+        "a pair contains a text that is not a sentence of the documents."
     )
     spots = [(place[a], place[b], label) for a, b, label in found]
     follows = [b == (a[0], a[1] + 1) for a, b, _ in spots]
     nexts = [yes for yes, (*_, label) in zip(follows, spots, strict=True) if label == 0]
     others = [yes for yes, (*_, label) in zip(follows, spots, strict=True) if label == 1]
-    assert others or nexts, "there are no pairs."
+    assert others or nexts, "`nsp_pairs` returns no pairs."
     assert not (others and all(others) and not all(nexts)), (
-        "the labels are the wrong way round: 1 means next here. In the library and here, 0 means that b is next."
+        "the labels are the wrong way round: the next sentence has label 1. Label 0 should mean that b is next."
     )
-    assert others, "all pairs have label 0."
-    assert nexts, "all pairs have label 1."
+    assert others, "all pairs have label 0. Half of them should have label 1."
+    assert nexts, "all pairs have label 1. Half of them should have label 0."
     ends = [(a, b, label) for a, b, label in spots if a[1] == len(documents[a[0]]) - 1]
-    told = "the last sentence of a document is paired with the first of another as its next one."
+    told = "the last sentence of a document gets the first one of another document as its next sentence."
     assert all(label == 1 or b[1] != 0 or a[0] == b[0] for a, b, label in ends), told
-    told = "with label 0, b is not the sentence after a."
+    told = "with label 0, b should be the sentence after a in its document, and is not."
     assert all(nexts), told
-    told = "the random sentence may be the right one: take another document's."
+    told = "with label 1, b may be the sentence after a. Draw it from another document."
     assert not any(others), told
-    told = "with label 1, b may come from the document of a. It should be another one."
+    told = "with label 1, b may come from the document of a. Draw it from another document."
     assert all(label == 0 or a[0] != b[0] for a, b, label in spots), told
-    assert not ends, "the last sentence of a document is an `a`, though nothing follows it."
-    likely(len(nexts), len(found), 0.5, "the labels are not half 0 and half 1.")
+    assert not ends, "the last sentence of a document is used as `a`, although nothing follows it."
+    likely(len(nexts), len(found), 0.5, "half of the labels should be 0, and half should be 1.")
 
     sizes = {d: len(document) for d, document in enumerate(documents)}
     firsts = {d: size - 1 for d, size in sizes.items() if size > 1}
@@ -697,10 +787,13 @@ def paired(found: list[Pair], documents: list[list[str]]) -> None:
     by_document = {d: 1 / len(firsts) for d in firsts}
     counts = Counter(a[0] for a, _, _ in spots)
     fit = even(counts, {d: size / total for d, size in firsts.items()}, len(spots), by_document)
-    assert fit != 1, "every document gives as many `a`, so sentences of short ones come too often. Draw sentences."
+    assert fit != 1, (
+        "every document is drawn equally often for `a`, so sentences of short ones come too "
+        "often. Draw from all sentences."
+    )
     assert fit == 0, "`a` is not drawn evenly from all sentences that have a next one."
     every = {(d, i): 1 / total for d, size in firsts.items() for i in range(size)}
-    told = "within a document `a` is not drawn evenly, or some sentences never are an `a`."
+    told = "within a document, `a` is not drawn evenly from the sentences that have a next one."
     assert even(Counter(a for a, _, _ in spots), every, len(spots), {}) == 0, told
 
     whole = sum(sizes.values())
@@ -713,25 +806,28 @@ def paired(found: list[Pair], documents: list[list[str]]) -> None:
             expected[d] += sizes[d] / (whole - sizes[a[0]]) / len(wrong)  # type: ignore[assignment]
             of_documents[d] += 1 / len(full) / len(wrong)  # type: ignore[assignment]
     heads = [b[1] == 0 for _, b in wrong if sizes[b[0]] > 1]
-    told = "a random b is always the first sentence of its document. It is drawn evenly from all of them."
+    told = "a random b is always the first sentence of its document. Draw it evenly from all sentences."
     assert len(heads) < 60 or not all(heads), told
     counts = Counter(b[0] for _, b in wrong)
     fit = even(counts, expected, len(wrong), of_documents)
-    assert fit != 1, "for a random b a document is drawn first: sentences of short ones come too often. Draw sentences."
+    assert fit != 1, (
+        "for a random b, every document is drawn equally often, so sentences of short ones "
+        "come too often. Draw from all sentences."
+    )
     assert fit == 0, "a random b is not drawn evenly from the sentences of the other documents."
     shares = {(d, i): expected[d] / size for d, size in sizes.items() for i in range(size)}
-    told = "within a document a random b is not drawn evenly, or some sentences never are one."
+    told = "within a document, a random b is not drawn evenly from all sentences."
     assert even(Counter(b for _, b in wrong), shares, len(wrong), {}) == 0, told
 
 
 def repeated(nsp_pairs: Remote, rng: Remote) -> None:
     """Fail unless places are drawn, not texts."""
     found = pairs_of(nsp_pairs([["x", "y", "x", "z"], ["u", "u", "u", "v"]], 3000, rng), 3000)
-    told = "the sentence after a is found by the text of a. Texts repeat: draw places."
+    told = "the sentence after a is looked up by the text of a. Texts may repeat: draw places, not texts."
     assert ("x", "z", 0) in found, told
     told = (
-        "for a random b, different texts are drawn. A sentence that occurs "
-        "three times should come three times as often."
+        "for a random b, each text counts once. A sentence that occurs three times should be "
+        "drawn three times as often."
     )
     others = [b for a, b, label in found if label and a in ("x", "y")]
     likely(others.count("u"), len(others), 0.75, told, sigmas=7)
@@ -741,11 +837,17 @@ def alone(nsp_pairs: Remote, rng: Remote) -> None:
     """Fail unless each pair is drawn by itself, whatever was drawn before."""
     found = pairs_of(nsp_pairs(named_documents([3, 2]), 1500, rng), 1500)
     again = [one[0] == other[0] for one, other in itertools.pairwise(found)]
-    told = "`a` is drawn without those that were drawn before. Each pair is drawn by itself, from all sentences."
+    told = (
+        "`a` depends on the pairs drawn before, as in drawing without replacement. Draw each "
+        "pair independently, from all sentences."
+    )
     likely(sum(again), len(again), 1 / 3, told, sigmas=7)
     others = [b for a, b, label in found if label and a.startswith("document 0")]
     again = [one == other for one, other in itertools.pairwise(others)]
-    told = "a random b is drawn without those that were drawn before. Each pair is drawn by itself, from all sentences."
+    told = (
+        "a random b depends on the pairs drawn before, as in drawing without replacement. "
+        "Draw each pair independently, from all sentences."
+    )
     likely(sum(again), len(again), 1 / 2, told, sigmas=7)
 
 
@@ -762,21 +864,27 @@ def nsp_pairs(nsp_pairs, lib):
     for count in (1, 7):
         pairs_of(nsp_pairs(documents, count, make(count)), count)
     found = expect.of_type(lib(probes).form(nsp_pairs, documents, 9, make(1)), str, "the types should be known")
-    assert found.startswith("list[tuple["), f"`nsp_pairs` gives {found}. It should give a list of tuples (a, b, label)."
+    assert found.startswith("list[tuple["), (
+        f"`nsp_pairs` returns {found}. It should return a list of tuples (a, b, label)."
+    )
     documents = named_documents([4, 1, 5])
     first, again, other = (pairs_of(nsp_pairs(documents, 40, make(seed)), 40) for seed in (5, 5, 6))
-    assert first == again, "the same rng gives other pairs: all chance should come from `rng`."
-    assert first != other, "another rng gives the same pairs."
-    assert chance(lib) == before, "a global generator is seeded or used. All chance comes from `rng`."
+    assert first == again, "two rngs with the same seed give different pairs: all chance should come from `rng`."
+    assert first != other, "rngs with different seeds give the same pairs: `rng` should decide."
+    assert chance(lib) == before, "a global generator is seeded or used. All chance should come from `rng`."
     going = make(5)
     draws = [pairs_of(nsp_pairs(documents, 40, going), 40) for _ in range(2)]
-    assert draws[0] != draws[1], "a second call with one rng gives the same pairs: it is seeded again, or copied."
+    assert draws[0] != draws[1], (
+        "a second call with the same rng gives the same pairs: the rng is seeded again, or copied."
+    )
     with world_kept(lib, "after `nsp_pairs`"):
         nsp_pairs(documents, 3, make(1))
     assert pairs_of(nsp_pairs(documents, 0, make(1)), 0) == [], "a count of 0 should give an empty list."
     for wrong in ([["a"], ["b"], []], [["a", "b", "c"], []], [["a", "b"]]):
-        sentence = "without a sentence that has a next one, or without another document, ValueError should be raised."
-        expect.refuses(lambda wrong=wrong: nsp_pairs(wrong, 4, make(1)), says=sentence)
+        none = max(map(len, wrong)) < 2
+        reason = "no document has two sentences" if none else "only one document has sentences"
+        says = f"`nsp_pairs` should raise ValueError for the documents `{wrong}`: {reason}."
+        expect.refuses(lambda wrong=wrong: nsp_pairs(wrong, 4, make(1)), says=says)
 
 
 # 7.6
@@ -806,19 +914,21 @@ def blanks(found: Any, predicted: list[dict[str, float]], answers: list[str]) ->
     guesses = {
         "this is the product of the probabilities. Sum the negative logarithms.": product,
         "this is one minus the product of the probabilities. Sum the negative logarithms.": 1 - product,
-        "this is the mean over the blanks. The likelihood of a sentence takes their sum.": wanted / n,
+        "this is the mean over the blanks. Take their sum.": wanted / n,
         "the sign is wrong: probabilities are below 1, their logarithms below 0.": -wanted,
         "the logarithm has base 2. The result should be in nats.": wanted / math.log(2),
         "the logarithm has base 10. The result should be in nats.": wanted / math.log(10),
         "this is a perplexity. The negative log-likelihood is its logarithm.": math.exp(wanted / n),
-        "this is the logarithm of a sum of probabilities. Sum the logarithms.": -math.log(sum(chances) or 1),
-        "this is the logarithm of the mean probability. Average nothing: sum the logarithms.": -math.log(
+        "this is minus the logarithm of the summed probabilities. Sum the negative logarithms.": -math.log(
+            sum(chances) or 1
+        ),
+        "this is minus the logarithm of the mean probability. Sum the negative logarithms.": -math.log(
             sum(chances) / n or 1
         ),
         "the probabilities of the right pieces are added. Sum their negative logarithms.": sum(chances),
-        "what is summed is one minus the probability. Sum the negative logarithms.": n - sum(chances),
-        "only the first blank counts.": -math.log((chances or [1])[0]),
-        "the blanks' best guesses are rated, not the right pieces.": -sum(
+        "one minus the probability is summed over the blanks. Sum the negative logarithms.": n - sum(chances),
+        "only the first blank counts. Sum over all blanks.": -math.log((chances or [1])[0]),
+        "the most probable piece of each blank is scored. Score the right piece instead.": -sum(
             math.log(max(one.values())) for one in predicted
         ),
     }
@@ -847,25 +957,25 @@ def rated(masked_nll: Remote, logits: torch.Tensor, labels: torch.Tensor) -> exp
         "this is the sum over the places. Divide by the number of labels.": total,
         "this is the sum over the places, divided by the number of rows.": total / len(rows),
         "this is the sum over the places, divided by their number in a row.": total / labels.size(1),
-        "the sign is wrong.": -total / len(losses),
-        "the logits are taken for logarithms of probabilities: softmax them first.": float(
+        "the loss has the wrong sign. It is the mean of minus log softmax.": -total / len(losses),
+        "the logits are used as if they were log-probabilities. Apply a log-softmax first.": float(
             -(logits.double().gather(-1, known[..., None])[..., 0][labels != -100]).mean()
         ),
         "the softmax is taken twice.": float(
             F.cross_entropy(logits.double().softmax(-1).flatten(0, 1), labels.flatten())
         ),
         "places without a label count, as if their label were 0.": float(right.mean()),
-        "label 0 is not counted among the labels by whose number the sum is divided. It is one of them.": total
+        "the sum is divided by the number of labels other than 0. Label 0 counts too.": total
         / max(1, int((labels > 0).sum())),
-        "label 0 is taken for no label. It is a piece like any other.": sum(
+        "places with label 0 are left out. Piece 0 is a piece like any other.": sum(
             loss for loss, y in zip(losses, labels[labels != -100].tolist(), strict=True) if y
         )
         / max(1, int((labels > 0).sum())),
         "the logarithm has base 2. The result should be in nats.": total / len(losses) / math.log(2),
-        "of a batch with one label alone, another number than 1 is divided by.": (
+        "for a batch with a single label, the sum is divided by 2. Divide it by the number of labels.": (
             total / 2 if len(losses) == 1 else total / len(losses)
         ),
-        "the pieces are on the last axis of the logits, also where T = V.": (
+        "if T = V, the wrong axis of the logits is used. The pieces are on the last one.": (
             float(F.cross_entropy(logits.double(), labels)) if logits.size(1) == V else total / len(losses)
         ),
         "the mean is divided by log V.": total / len(losses) / math.log(max(V, 2)),
@@ -953,7 +1063,9 @@ def losses(blanks_nll, masked_nll, pretraining_loss, lib):
         raise AssertionError(f"{told} It raised {error.type_name or 'nothing usable'}.") from None
     for cost, answer in zip(costs, ("milk", "soup"), strict=True):
         blanks(cost, [cat, {"milk": 0.0, "tea": 1.0}], ["cat", answer])
-    assert expect.number(blanks_nll([], []), "what `blanks_nll` gives") == 0, "without blanks it should be 0."
+    assert expect.number(blanks_nll([], []), "what `blanks_nll` gives") == 0, (
+        "without blanks, `blanks_nll` should give 0."
+    )
 
     with world_kept(lib, "after `blanks_nll`"):
         blanks_nll([cat], ["cat"])
@@ -973,23 +1085,25 @@ def losses(blanks_nll, masked_nll, pretraining_loss, lib):
     square = labels.clamp(max=T - 1)
     all_rated(*(rated(masked_nll, normal(B, T, T, seed=seed), square) for seed in (62, 63)))
     uniform = masked_nll(torch.zeros(B, T, V), labels)
-    near(expect.number(uniform, "the loss"), math.log(V), "the loss of knowing nothing should be log V.", {})
+    near(expect.number(uniform, "the loss"), math.log(V), "if all logits are equal, the loss should be log V.", {})
     empty = expect_number_or(masked_nll(logits, none))
     assert not math.isnan(empty), "a batch without a label gives NaN, the mean of nothing. It should cost 0."
     assert empty == 0, "a batch without a label should cost 0."
-    told = "no gradient, or a wrong one, flows back from the loss. Keep it a tensor that was computed from the logits."
+    told = (
+        "the gradient of the loss for the logits is wrong or missing. Return a tensor that is computed from the logits."
+    )
     for given in (labels, none):
         try:
             (slope,) = lib(toys).gradients(masked_nll, [logits], given)
         except StudentError as error:
             raise AssertionError(f"{told} It raised {error.type_name or 'nothing usable'}.") from None
         wanted = slope_of_nll(logits, given)
-        told = "from a batch without a label a gradient of zeros should flow back, not NaN." if given is none else told
+        told = "for a batch without a label, the gradient of the logits should be zeros." if given is none else told
         assert type(slope) is torch.Tensor and slope.shape == logits.shape, told
         expect.close(slope, wanted, told, 1e-4)
     told = (
-        "from a batch without a label no gradient flows back: the 0 is a new "
-        "tensor. It should be computed from the logits."
+        "for a batch without a label, no gradient flows back: the 0 is a new tensor. It "
+        "should be computed from the logits."
     )
     assert lib(toys).flows_back(masked_nll, logits, none) is True, told
     MASKED.hold(masked_nll, lib, "layout", "device")
@@ -1005,7 +1119,7 @@ def losses(blanks_nll, masked_nll, pretraining_loss, lib):
             for rows in ([1, 2], [0, 3])
         )
     )
-    told = "no gradient, or a wrong one, flows from the pretraining loss to the {} logits. Both are learned."
+    told = "the gradient of the pretraining loss for the {} logits is wrong or missing. Both losses should be learned."
     (slope,) = lib(toys).gradients(pretraining_loss, [logits], labels, next_logits, next_labels)
     expect.close(slope, slope_of_nll(logits, labels), told.format("pieces'"))
     (slope,) = lib(toys).gradients(lib(functools).partial(pretraining_loss, logits, labels), [next_logits], next_labels)
@@ -1047,11 +1161,13 @@ def summed(
         "the loss of the masked tokens is missing.": follows,
         "the mean of the two losses is taken. BERT adds them.": (hidden + follows) / 2,
         "the next-sentence losses are summed. Take their mean.": hidden + sum(pairs),
-        "tokens and pairs are averaged together. Each loss has its own mean.": (sum(losses) + sum(pairs))
+        "tokens and pairs are averaged together. Take the mean of each loss, and add the two.": (
+            sum(losses) + sum(pairs)
+        )
         / (len(losses) + len(pairs)),
-        "the labels of the pairs are turned round: 0 means next, and is class 0.": hidden + sum(turned) / len(turned),
+        "the labels of the pairs are swapped: label 0 means next, and is class 0.": hidden + sum(turned) / len(turned),
         "the two losses are multiplied. BERT adds them.": hidden * follows,
-        "the classes of the pairs are on the last axis, also of two pairs.": (
+        "with two pairs, the wrong axis of `next_logits` is used. The classes are on the last one.": (
             hidden + float(F.cross_entropy(next_logits.double().T, next_labels))
             if len(next_labels) == 2
             else hidden + follows
@@ -1121,23 +1237,27 @@ def heads_right(head: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor
                 normed(F.gelu(h, approximate="tanh"))
             ),
             "the bias of the logits is not used.": unbiased,
-            "the norm comes before the gelu. It comes after it.": lambda: out(F.gelu(normed(h))),
-            "the norm comes before `dense`. It comes after the gelu.": lambda: out(
+            "the norm comes before the gelu. It should come after it.": lambda: out(F.gelu(normed(h))),
+            "the norm comes before `dense`. It should come after the gelu.": lambda: out(
                 F.gelu(F.linear(normed(x), state["dense.weight"], state["dense.bias"]))
             ),
             "the LayerNorm is missing between the GELU and the scores.": lambda: out(F.gelu(h)),
-            "there is no gelu.": lambda: out(normed(h)),
+            "there is no gelu between `dense` and the norm.": lambda: out(normed(h)),
             "this is a ReLU. BERT has a gelu.": lambda: out(normed(h.relu())),
             "this is a tanh, as in the pooler. Here BERT has a gelu.": lambda: out(normed(h.tanh())),
             "`dense` is not used.": lambda: out(normed(F.gelu(x))),
-            "the states pass by `dense`: there is no residual here.": lambda: out(normed(F.gelu(h) + x)),
-            "the embedding is turned: the logit of a piece is its row times the state, also where V = d.": lambda: (
+            "the states are added to the output of the gelu. This head has no residual connection.": lambda: out(
+                normed(F.gelu(h) + x)
+            ),
+            "the embedding is transposed: the logit of a piece is its row times the state, also if V = d.": lambda: (
                 normed(F.gelu(h)) @ state["table"] + state["bias"] if d == V else scored(state, x)
             ),
-            "softmax is applied. Logits are wanted.": lambda: scored(state, x).softmax(-1),
-            "logarithms of probabilities are returned. Logits are wanted.": lambda: scored(state, x).log_softmax(-1),
-            "the logits are divided by the root of d.": lambda: unbiased / math.sqrt(d) + state["bias"],
-            "the rows of the embedding are normalized.": lambda: F.linear(
+            "softmax is applied. The head should return logits.": lambda: scored(state, x).softmax(-1),
+            "log-probabilities are returned. The head should return logits.": lambda: scored(state, x).log_softmax(-1),
+            "the logits are divided by the root of d. They should not be scaled.": lambda: (
+                unbiased / math.sqrt(d) + state["bias"]
+            ),
+            "the rows of the embedding are normalized. Use them as they are.": lambda: F.linear(
                 normed(F.gelu(h)), F.normalize(state["table"], dim=-1), state["bias"]
             ),
         },
@@ -1155,11 +1275,11 @@ def mlm_head(MLMHead, lib):
     with model_kept(lib, head, "after a call of the head"):
         head(x)
     head.train()
-    told = "in training mode the logits are others. The head has no dropout."
+    told = "in training mode the logits differ from those in evaluation mode. The head has no dropout."
     expect.close(expect.floats(head(x), (2, 5, V), "the logits"), scored(state, x), told)
     tiny = state | {"dense.weight": 1e-4 * state["dense.weight"], "dense.bias": 1e-4 * state["dense.bias"]}
     head.load_state_dict({name: value for name, value in tiny.items() if name != "table"}, False)
-    told = "where states differ little the norm is wrong: BERT's eps is 1e-12."
+    told = "if the input of the norm has very small entries, the logits are wrong: the norm's eps should be 1e-12."
     expect.close(expect.floats(head(x), (2, 5, V), "the logits"), scored(tiny, x), told, 1e-3)
     head.load_state_dict({name: value for name, value in state.items() if name != "table"}, False)
 
@@ -1167,25 +1287,34 @@ def mlm_head(MLMHead, lib):
     moved[4] += 1
     embedding.weight.data.copy_(moved)
     now = expect.floats(head(x), (2, 5, V), "the logits")
-    told = "when the embedding changes, the logits stay: the head has a copy. Tied means one and the same parameter."
+    told = (
+        "if the embedding changes, the logits stay the same: the head has a copy. Tied means "
+        "one and the same parameter."
+    )
     assert not expect.near(now, scored(state, x), 1e-5, 1e-5), told
     told = "a change of one row of the embedding should move that piece's logit, and no other."
     expect.close(now, scored(state | {"table": moved}, x), told)
-    told = "the embedding has another parameter now: an optimizer that holds the old one no longer moves the table."
+    told = (
+        "the head replaces the parameter of the embedding. An optimizer that holds the old "
+        "one no longer moves the table."
+    )
     assert not toy.replaces_parameters(MLMHead, embedding), told
-    assert all(toy.learning(head)), "a part of the head does not learn. All of its parameters do, `bias` too."
+    assert all(toy.learning(head)), "a parameter of the head does not learn. All of them should, also `bias`."
     count = toy.numel_beyond(head, embedding)
     told = "the head has its own output matrix. Its numbers are the same now, but an optimizer moves both separately."
     assert count < V * d, told
     told = "the head has other new parameters than `dense`, `norm` and `bias`."
     assert count == d * d + d + 2 * d + V, told
     slope = toy.slope_of_table(head, x, embedding)
-    told = "no gradient, or a wrong one, reaches the embedding from the logits. It learns from both its ends."
+    told = (
+        "the gradient of the logits for the embedding is wrong or missing. The embedding "
+        "should learn as output matrix too."
+    )
     expect.close(slope, slope_of_scores(state | {"table": moved}, x), told, 1e-3)
     (slope,) = toy.gradients(head, [x])
     (wanted,) = toys.gradients(lambda x: scored(state | {"table": moved}, x), [x])
-    expect.close(slope, wanted, "no gradient, or a wrong one, reaches the states from the logits.", 1e-3)
-    sentence = "the logits are wrong, or an error, for states that are not contiguous."
+    expect.close(slope, wanted, "the gradient of the logits for the states is wrong or missing.", 1e-3)
+    sentence = "for states that are not contiguous in memory, the head fails or gives wrong logits."
     try:
         found = toy.strided(head, x)
     except StudentError as error:
@@ -1244,16 +1373,20 @@ def blank_lists(value: Any, count: int, k: int) -> list[list[tuple[str, float]]]
     assert type(value) is list, f"`fill_mask` should return a list, not {kind(value)}."
     flat = count == 1 and len(value) == k and all(type(one) is list and len(one) == 2 for one in value)
     if flat and type(value[0][0]) is str:
-        raise AssertionError("for one mask the bare list is returned. It is a list with one list in it.")
-    assert len(value) != 1 or count == 1, "only one mask of several is filled. Each has a list of its own."
-    assert len(value) == count, "there should be one list for each mask, and an empty one without masks."
+        raise AssertionError(
+            "for a text with one mask, the inner list is returned alone. Return a list with one list in it."
+        )
+    assert len(value) != 1 or count == 1, "only one of several masks is filled. Return a list for each mask."
+    assert len(value) == count, (
+        f"a text with {count} masks gives {len(value)} lists. There should be one list for each mask."
+    )
     lists = []
     for row in value:
-        assert type(row) is list and len(row) == k, "each mask should have a list of k tuples."
+        assert type(row) is list and len(row) == k, f"with k = {k}, each mask should have a list of {k} tuples."
         for item in row:
             good = type(item) is list and len(item) == 2
-            assert good, f"in the list should be tuples (piece, probability), not {kind(item)}."
-            told = "a piece is given by its number. The text in the vocabulary is wanted."
+            assert good, f"the list of a mask should hold tuples (piece, probability), not {kind(item)}."
+            told = "a piece is returned as its id. Return its text in the vocabulary."
             assert type(item[0]) is not int and type(item[0]) is not torch.Tensor, told
             assert type(item[0]) is str, f"a piece should be a text, not {kind(item[0])}."
         lists.append([(piece, expect.number(chance, "a probability")) for piece, chance in row])
@@ -1272,7 +1405,7 @@ def filled(
     tokenizer = lib(tiny_bert).tokenizer(list(pieces))
     mode = read(model.training)
     value = fill_mask(model, tokenizer, text) if k is None else fill_mask(model, tokenizer, text, k)
-    told = "the model is left in another mode than it came in. Remember `model.training`, and go back to it."
+    told = "the model is left in another mode. Remember `model.training` before the call, and restore it afterwards."
     assert read(model.training) is mode, told
     for found, t in zip(blank_lists(value, len(places), many), places, strict=True):
         right = chances[t].sort(descending=True)
@@ -1285,12 +1418,9 @@ def filled(
             )
             assert abs(sum(numbers) - 1) > 1e-4, told
         said = [piece for piece, _ in found]
-        told = "the probabilities should fall: the best piece comes first."
+        told = "the pieces are not sorted by probability: the best piece comes first."
         assert numbers == sorted(numbers, reverse=True), told
-        told = (
-            "the pieces lose their `##`, or are decoded to other text. They should "
-            "be returned as they are in the vocabulary."
-        )
+        told = "the pieces lose their `##`, or are decoded to another text. Return them as they are in the vocabulary."
         bare = [name.removeprefix("##") for name in names]
         assert said == names or [one.strip().removeprefix("##") for one in said] != bare, told
         if said != names or not all(
@@ -1298,10 +1428,12 @@ def filled(
         ):
             with torch.no_grad():
                 alone = ours(input_ids=ids[:, 1:-1]).logits[0, t - 1].softmax(-1).sort(descending=True).values[:many]
-            told = "the text is read without [CLS] and [SEP]. The tokenizer adds them, if it is let."
+            told = "the text is read without [CLS] and [SEP]. The tokenizer adds them by default."
             assert not expect.near(alone, torch.tensor(numbers), 1e-3, 1e-5), told
             misread(numbers, said, logits, t, pieces, many)
-        assert said == names, "the pieces are not the most probable ones at the mask."
+        assert said == names, (
+            f"for the text `{text}` with k = {many}, the pieces are not the {many} most probable ones at the mask."
+        )
         told = "the probabilities are not those of a softmax over all pieces at the mask."
         expect.close(torch.tensor(numbers), torch.tensor(wanted), told, 1e-3)
 
@@ -1315,14 +1447,17 @@ def misread(numbers: list[float], said: list[str], logits: torch.Tensor, t: int,
 
     told = {
         "these are logits. Take their softmax.": logits[t],
-        "these are logarithms of probabilities.": logits[t].log_softmax(-1),
+        "these are logarithms of probabilities. Return the probabilities.": logits[t].log_softmax(-1),
         "the softmax runs over the places, not over the pieces.": logits.softmax(0)[t],
         "each piece has its own sigmoid. One softmax over all pieces is needed.": logits[t].sigmoid(),
     }
     for sentence, values in told.items():
         assert not fits(values), sentence
     for other in range(len(logits)):
-        told_where = "the pieces are those of another place. Places count in the ids, with [CLS] and every piece."
+        told_where = (
+            "the pieces are those of another place. Count places in the ids that the model "
+            "reads, which begin with [CLS]."
+        )
         assert other == t or not fits(logits[other].softmax(-1)), told_where
 
 
@@ -1333,24 +1468,26 @@ def fill_mask(fill_mask, lib):
     model, ours = toy.masked(PIECES, sizes, 80), tiny_bert.masked(PIECES, sizes, 80)
     tokenizer = toy.tokenizer(PIECES)
     first = fill_mask(model, tokenizer, "the [MASK] likes milk")
-    told = "the model is left in another mode than it came in. Remember `model.training`, and go back to it."
+    told = "the model is left in another mode. Remember `model.training` before the call, and restore it afterwards."
     assert read(model.training) is True, told
     second = fill_mask(model, tokenizer, "the [MASK] likes milk")
     if type(first) is list and first != second:
         model.eval()
         once, twice = (fill_mask(model, tokenizer, "the [MASK] likes milk") for _ in range(2))
         assert once == twice, (
-            "the pieces are drawn: they differ from call to call. They are not the most probable ones."
+            "the pieces differ from call to call in evaluation mode: they are drawn. Return the most probable ones."
         )
         raise AssertionError("two calls for one text differ: dropout is on. Use the model in evaluation mode.")
     model.train()
     lib(toys).leave_gradients(model)
     with model_kept(lib, model, "after `fill_mask`"):
         fill_mask(model, tokenizer, "the [MASK] likes milk")
-        told = "the model is left in another mode than it came in. Remember `model.training`, and go back to it."
+        told = (
+            "the model is left in another mode. Remember `model.training` before the call, and restore it afterwards."
+        )
         assert read(model.training) is True, told
     lib(toys).forget_gradients(model)
-    told = "for another model with the same text, what the first model said is given again."
+    told = "for another model with the same text, the result of the first model is returned again."
     value = fill_mask(toy.masked(PIECES, sizes, 82), tokenizer, "the [MASK] likes milk")
     assert type(value) is not list or value == [] or value != first, told  # without a list, another sentence is true
     for text, k in (
@@ -1364,17 +1501,19 @@ def fill_mask(fill_mask, lib):
     filled(fill_mask, lib, model, ours, PIECES, "players [MASK] the milk", 2)
     filled(fill_mask, lib, model, ours, PIECES, "the [MASK]", len(PIECES))
     state = model.state_dict()
-    assert all(lib(toys).learning(model)), "the model's parameters are frozen for good. Leave it as you found it."
-    told = "the model's weights are others afterwards, or of another type. Leave it as you found it."
+    assert all(lib(toys).learning(model)), (
+        "after the call, the model's parameters are frozen. Leave the model as you found it."
+    )
+    told = "after the call, the model's weights have other values or another dtype. Leave the model as you found it."
     same = {name: value.dtype for name, value in state.items()} == {k: v.dtype for k, v in ours.state_dict().items()}
     assert same and expect.agree(state, ours.state_dict()), told
-    told = "the gradients that the model had are gone, or others. Leave it as you found it."
+    told = "after the call, the gradients that the model had are gone or changed. Leave the model as you found it."
     assert lib(toys).keeps_gradients(fill_mask, model, tokenizer, "the [MASK] likes milk"), told
     has_form(lib, "list[list[tuple[str, float]]]", "what `fill_mask` gives", fill_mask, model, tokenizer, "a [MASK]")
     other = [PIECES[0], *PIECES[5:], *PIECES[1:5]]
     model, ours = toy.masked(other, sizes, 81), tiny_bert.masked(other, sizes, 81)
     value = fill_mask(model, toy.tokenizer(other), "the [MASK] likes milk")
-    told = "with another vocabulary the mask is not found: its number is `tokenizer.mask_token_id`."
+    told = "with another vocabulary the mask is not found: its id is `tokenizer.mask_token_id`, not always 4."
     assert type(value) is list and len(value) == 1, told
     filled(fill_mask, lib, model, ours, other, "the [MASK] likes milk", None)
     filled(fill_mask, lib, model, ours, other, "the [MASK] likes milk", 3)
@@ -1391,24 +1530,24 @@ FACTS: dict[str, tuple[float, float, dict[float, str]]] = {  # key: number, tole
     "base_millions": (
         110,
         0.9,
-        {340: "this is BERT-large.", 110e6: "count in millions.", 117: "this is OpenAI's GPT."},
+        {340: "this is BERT-large.", 110e6: "give the number in millions.", 117: "this is OpenAI's GPT."},
     ),
     "chosen_percent": (
         15,
         0,
         {
-            0.15: "count in percent.",
-            12: "this is what becomes [MASK]. More are chosen.",
-            80: "this is a share of them.",
+            0.15: "give the number in percent.",
+            12: "this is the share of all tokens that become [MASK]. More are chosen.",
+            80: ("this is the share of the chosen tokens that become [MASK]. The share that is chosen is asked for."),
         },
     ),
     "all_masked_percent": (
         15,
         0,
         {
-            100: "table 8 says what becomes of the chosen tokens. How many are chosen is the same in all rows.",
-            80: "table 8 says what becomes of the chosen tokens. How many are chosen is the same in all rows.",
-            0.15: "count in percent.",
+            100: ("table 8 says what replaces the chosen tokens. How many are chosen is the same in all rows."),
+            80: ("table 8 says what replaces the chosen tokens. How many are chosen is the same in all rows."),
+            0.15: "give the number in percent.",
         },
     ),
     "mrpc_points": (
@@ -1418,7 +1557,7 @@ FACTS: dict[str, tuple[float, float, dict[float, str]]] = {  # key: number, tole
             11.6: "this is a ratio in percent. Points are a difference.",
             10.4: "this is a ratio in percent. Points are a difference.",
             9.2: "both rows should be without next-sentence prediction.",
-            0.09: "count in points, from 0 to 100.",
+            0.09: "give the number in points, from 0 to 100.",
         },
     ),
     "squad_points": (
@@ -1428,8 +1567,8 @@ FACTS: dict[str, tuple[float, float, dict[float, str]]] = {  # key: number, tole
             13.0: "this is a ratio in percent. Points are a difference.",
             11.5: "this is a ratio in percent. Points are a difference.",
             10.7: "both rows should be without next-sentence prediction.",
-            3.0: "this is the row with a BiLSTM.",
-            0.101: "count in points, from 0 to 100.",
+            3.0: "this is the loss in the row with a BiLSTM. Take the row without it.",
+            0.101: "give the number in points, from 0 to 100.",
         },
     ),
     "qnli_points": (
@@ -1438,15 +1577,22 @@ FACTS: dict[str, tuple[float, float, dict[float, str]]] = {  # key: number, tole
         {
             4.0: "this is a ratio in percent. Points are a difference.",
             4.1: "the row in question still masks; it only lacks the next-sentence task.",
-            0.6: "from left to right is another row.",
-            0.035: "count in points, from 0 to 100.",
+            0.6: ("this is what reading left to right loses beyond leaving out NSP. Compare with BERT-base instead."),
+            0.035: "give the number in points, from 0 to 100.",
         },
     ),
-    "warmup_percent": (1, 0, {10: "10,000 of 1,000,000 steps are less.", 0.01: "count in percent."}),
+    "warmup_percent": (
+        1,
+        0,
+        {10: "10,000 of 1,000,000 steps are less than 10 percent.", 0.01: "give the number in percent."},
+    ),
     "large_chips": (
         64,
         0,
-        {16: "these are Cloud TPUs, which have several chips each, or BERT-base's chips.", 4: "this is BERT-base."},
+        {
+            16: ("these are the Cloud TPUs of BERT-large, or the chips of BERT-base. Count the chips of BERT-large."),
+            4: "these are the Cloud TPUs of BERT-base. Count the chips of BERT-large.",
+        },
     ),
 }
 
@@ -1459,17 +1605,19 @@ def groups_of(decay_groups: Remote, lib: Library, model: Remote, weight_decay: f
         if error.blank:
             raise
         if "more than one parameter group" in str(error):
-            raise AssertionError("a shared parameter is in two groups, or twice in one. It is one parameter.") from None
+            raise AssertionError(
+                "a parameter that two parts share is in the groups twice. It should be there once."
+            ) from None
         raise
     assert type(found) is dict, f"`decay_groups` should return a list of dicts, not {kind(found)}."
-    told = 'a group has no "{}". Each has "params" and "weight_decay": the decay that AdamW takes without is not 0.'
+    told = 'a group has no "{}". Give each group "params" and "weight_decay": the default decay of AdamW is not 0.'
     assert "keys" not in found, told.format(found.get("keys", [""])[0])
     return found
 
 
 def spared(found: Mapping[str, list[float]], weight_decay: float, frozen: Sequence[str] = ()) -> None:
     """Fail unless each parameter of `toys.sharing` is in the right group. Its names tell nothing of what parts are."""
-    told = "a parameter is in the groups that the model does not have."
+    told = "the groups hold a parameter that the model does not have."
     assert not found.get("strangers"), told
     twice = [name for name, values in found.items() if len(values) > 1]
     assert "0.weight" not in twice, "the matrix that two parts share is in the groups twice: it would decay twice."
@@ -1482,17 +1630,17 @@ def spared(found: Mapping[str, list[float]], weight_decay: float, frozen: Sequen
     norms = [name for name in ("1.weight", "3.weight", "4.weight") if name in decays]
     matrices = [name for name in ("0.weight", "2.weight", "5.weight") if name in decays]
     assert len({*decays.values()}) > 1 or weight_decay == 0, (
-        "everything decays, or nothing. Biases and norms have decay 0, all others weight_decay."
+        "all parameters have the same decay. Biases and norms should have decay 0, all others weight_decay."
     )
-    assert all(decays[name] == 0 for name in decays if name.endswith("bias")), "a bias decays."
-    told = "the weight of a norm decays. It may have any name: look at its kind or at its shape."
+    assert all(decays[name] == 0 for name in decays if name.endswith("bias")), "a bias decays. Its decay should be 0."
+    told = "the weight of a norm decays. It has one dimension, so its decay should be 0, whatever its name."
     assert all(decays[name] == 0 for name in norms), told
     parts = {"0": "an embedding", "2": "a linear layer", "5": "a convolution"}
     for name in matrices:
         told = f"the weight of {parts[name.partition('.')[0]]} decays"
         assert decays[name] != 0 or weight_decay == 0, f"{told} not at all. Only biases and norms have decay 0."
         assert math.isclose(decays[name], weight_decay), f"{told} at another rate than weight_decay."
-    told = "a matrix with a single row does not decay, or at another rate. It has two dimensions."
+    told = "a matrix with a single row does not have decay weight_decay. It has two dimensions, so it should."
     assert "start" not in decays or math.isclose(decays["start"], weight_decay), told
 
 
@@ -1512,7 +1660,10 @@ def facts(decay_groups, step_facts, bert_facts, lib):
     spared(groups_of(decay_groups, lib, model, 0.3), 0.3, frozen)
     named = groups_of(decay_groups, lib, toy.Misnamed(3), 0.2)
     for name in ("bias_table", "LayerNorm"):
-        told = f"a matrix called `{name}` does not decay. It has two dimensions: these decide, not its name."
+        told = (
+            f"a matrix called `{name}` does not decay at the rate weight_decay. Its two "
+            "dimensions decide, not its name."
+        )
         assert len(named.get(name, [])) == 1 and math.isclose(named[name][0], 0.2), told
     told = "`decay_groups` changes which parameters learn. It should leave the model as it is."
     assert toy.learning(model[2]) == [False, False] and toy.learning(model[5]) == [True, True], told
@@ -1528,7 +1679,7 @@ def facts(decay_groups, step_facts, bert_facts, lib):
         found = expect.number(known[key], f"`{key}`")
         for number, sentence in wrong.items():
             assert not math.isclose(found, number, rel_tol=1e-3), f"`{key}`: {sentence}"
-        assert abs(found - wanted) <= tolerance + 1e-9, f"`{key}` is not what the paper says. Look there once more."
+        assert abs(found - wanted) <= tolerance + 1e-9, f"`{key}` is not what the paper says. Look it up again."
     told = "`bert_facts` has keys that were not asked for."
     assert {*known} == {*FACTS}, told
 
@@ -1544,26 +1695,27 @@ def steps(step_facts: Remote, sequences: int, length: int, count: int, words: fl
     near(
         tokens,
         right,
-        "the tokens of a step are not sequences times length.",
+        "the tokens of a step should be sequences times length, and they are not.",
         {
             "the tokens are rounded, as in the paper. Give the exact number.": 128_000,
             "these are the tokens of all steps. One step is asked for first.": right * count,
             "these are the sequences, not their tokens.": sequences,
             "these are the chosen tokens. All are read.": 0.15 * right,
-            "epochs and tokens have changed places.": right * count / words,
+            "epochs and tokens are swapped: the tokens come first.": right * count / words,
         },
         1e-9,
     )
     near(
         epochs,
         right * count / words,
-        "the epochs are not the tokens of all steps over the words of the corpus.",
+        ("the epochs should be the tokens of all steps divided by the words of the corpus, and they are not."),
         {
             "the epochs are rounded. Round when you print.": float(round(right * count / words)),
             "the epochs are those of the rounded 128,000 tokens.": 128_000 * count / words,
-            "the epochs are upside down.": words / (right * count),
+            "the fraction is upside down: divide the tokens of all steps by the words of the corpus.": words
+            / (right * count),
             "the length is missing: sequences are counted as if they were words.": sequences * count / words,
-            "one step is counted, not all.": right / words,
+            "the tokens of one step are counted. Count those of all steps.": right / words,
             "only the chosen tokens are counted. All are read.": 0.15 * right * count / words,
         },
         1e-6,
@@ -1576,7 +1728,7 @@ def steps(step_facts: Remote, sequences: int, length: int, count: int, words: fl
 def copies_most(copier: Remote, losses: dict[str, list[list[float]]]) -> None:
     """Fail unless the row with the largest gap is named, with its gap."""
     name, gap = expect.items(copier(losses), 2, "`copier` should return a name and a gap")
-    expect.of_type(name, str, "the first of what copier returns should be the name of a row")
+    expect.of_type(name, str, "the first result of `copier` should be the name of a row")
 
     def largest(of: Callable[[list[float]], float], over: Callable[[list[float]], float] = statistics.fmean) -> str:
         return max(losses, key=lambda row: over([of(seed) for seed in losses[row]]))
@@ -1584,7 +1736,7 @@ def copies_most(copier: Remote, losses: dict[str, list[list[float]]]) -> None:
     expect.explained(
         name,
         largest(lambda seed: seed[2] - seed[1]),
-        f"`{name}` is named, and the largest mean gap, of loss at random tokens over loss at kept ones, is elsewhere.",
+        (f"another row than `{name}` has the largest mean gap between its losses at random and at kept tokens."),
         {
             "the row is the one with the lowest loss at kept tokens. Its gap need not be the largest.": largest(
                 lambda seed: -seed[1]
@@ -1593,7 +1745,9 @@ def copies_most(copier: Remote, losses: dict[str, list[list[float]]]) -> None:
                 lambda seed: seed[2]
             ),
             "the gap is taken the wrong way round.": largest(lambda seed: seed[1] - seed[2]),
-            "the gap is that between random tokens and [MASK].": largest(lambda seed: seed[2] - seed[0]),
+            "the gap is that between random tokens and [MASK]. Take random and kept tokens.": largest(
+                lambda seed: seed[2] - seed[0]
+            ),
             "the gap of a single seed decides. It should be the mean over seeds.": largest(
                 lambda seed: seed[2] - seed[1], max
             ),
@@ -1607,8 +1761,8 @@ def copies_most(copier: Remote, losses: dict[str, list[list[float]]]) -> None:
         gap,
         mean,
         "the gap",
-        "the row is right, and this is not its gap averaged over the seeds.",
-        {"the row is right, and its gap has the wrong sign.": -mean},
+        "the row is right, but the gap is not its mean over the seeds.",
+        {"the row is right, but its gap has the wrong sign.": -mean},
     )
 
 
@@ -1667,7 +1821,7 @@ def whole_words(found: torch.Tensor, word_ids: torch.Tensor, p: float) -> None:
             if word >= 0:
                 fates.setdefault(word, []).append(yes)
         for fate in fates.values():
-            assert len({*fate}) == 1, "a word is chosen in parts. All of its pieces are, or none."
+            assert len({*fate}) == 1, "only some pieces of a word are chosen. Choose all of them or none."
             row_of = counts.setdefault(len(fate), [0, 0])
             row_of[0] += 1
             row_of[1] += fate[0]
@@ -1676,7 +1830,7 @@ def whole_words(found: torch.Tensor, word_ids: torch.Tensor, p: float) -> None:
     told = "words of many pieces are chosen more often. Each word should have the same chance, short or long."
     assert p in (0, 1) or rates[long] < 1.7 * rates[short] or counts[short][1] < 30, told
     for words, chosen in counts.values():
-        likely(chosen, words, p, "the share of the chosen words is not p.")
+        likely(chosen, words, p, "the share of chosen words is not p.")
 
 
 @stretch("7.S1", forbids=("DataCollatorForWholeWordMask", *MODELS), draws=True)
@@ -1687,10 +1841,16 @@ def choose_words(choose_words, lib):
     chosen = words_of(choose_words(ids, 0.3, toy.seeded(3)), ids)[:, ::2].float()
     told = "the same words are chosen in every row. Word 3 of one row is not word 3 of another."
     assert chosen.mean(0).var() < 0.02, told
-    told = "as many words are chosen in every row. Each is chosen for itself, so the number varies."
+    told = (
+        "every row has the same number of chosen words. Each word should be chosen "
+        "independently, so the number should vary."
+    )
     assert chosen.sum(1).var() > 1, told
     totals = {int(words_of(choose_words(ids[:20], 0.3, toy.seeded(n)), ids[:20]).sum()) for n in range(6)}
-    assert len(totals) > 1, "always as many words are chosen in all. Each is chosen for itself, so the number varies."
+    assert len(totals) > 1, (
+        "every call chooses the same number of words. Each word should be chosen "
+        "independently, so the number should vary."
+    )
     whole_words(words_of(choose_words(word_ids, generator=toy.seeded(1)), word_ids), word_ids, 0.15)
     for p in (0.4, 0.0, 1.0):
         whole_words(words_of(choose_words(word_ids, p, toy.seeded(2)), word_ids), word_ids, p)
@@ -1701,19 +1861,22 @@ def choose_words(choose_words, lib):
         )
     before, small = chance(lib), word_ids[:6]
     first, again, other = (words_of(choose_words(small, 0.5, toy.seeded(n)), small) for n in (5, 5, 6))
-    told = "with the same generator the result is another one: all chance should come from `generator`."
+    told = "two generators with the same seed give different results: all chance should come from `generator`."
     assert first.equal(again), told
     assert chance(lib) == before, "a global generator is used or seeded, although `generator` is given."
-    assert not first.equal(other), "another generator chooses the same words."
+    assert not first.equal(other), "generators with different seeds choose the same words: `generator` should decide."
     going = toy.seeded(5)
     draws = [words_of(choose_words(small, 0.5, going), small) for _ in range(2)]
-    told = "a second call with one generator chooses the same words: the generator is seeded again, or copied."
+    told = "a second call with the same generator chooses the same words: the generator is seeded again, or copied."
     assert not draws[0].equal(draws[1]), told
-    told = "without a generator, torch's own should decide: the same seed chooses the same words, another seed others."
+    told = (
+        "without a generator, torch's own should be used: its seed decides which words are "
+        "chosen, and a second call chooses others."
+    )
     one, two = toy.in_turn(choose_words, 8, [[small, 0.5]] * 2, {})
     same, _ = toy.in_turn(choose_words, 8, [[small, 0.5]] * 2, {})
     assert torch.equal(one, same) and not torch.equal(one, two), told
     expect.one_device(lib, choose_words, small)
-    says = "the result is an error for numbers that are not contiguous, such as transposed ones."
+    says = "`choose_words` fails for numbers that are not contiguous in memory, such as transposed ones."
     found = words_of(expect.answers(toy.strided, choose_words, word_ids, says=says), word_ids)
     whole_words(found, word_ids, 0.15)
