@@ -21,7 +21,7 @@ from utils.grading.check import Check, Outcome, Stretch, Verdict, checks_of, exa
 from utils.grading.contract import Contract
 from utils.grading.remote import Ask
 from utils.grading.results_check import ResultsCheck
-from utils.grading.verdict import sentence
+from utils.grading.verdict import legible, sentence
 
 
 def checks_module(entry: NotebookEntry) -> ModuleType:
@@ -57,7 +57,7 @@ class Told(AssertionError):
 
     def __init__(self, reason: str, tells: str):
         super().__init__(reason)
-        self.tells = sentence(tells)
+        self.tells = legible(sentence(tells))  # it may quote what the student's code said
 
 
 class Reason(str):

@@ -758,9 +758,10 @@ plots.tables(
 )
 
 # %% [markdown]
-# It listens to MNLI's adapter in the first four layers, which is the source that does best alone, and to all three
-# in the last. Nobody told it so: it learned that from RTE's pairs. Weights differ from seed to seed, and a
-# weight is not a benefit, as you saw in 6.6.
+# It listens to MNLI's adapter in the first four layers, which is the source that does best alone, and to all three in
+# the last. Nobody told it so: it learned this while training on RTE. Whether from RTE's labels, or because MNLI's
+# outputs are larger, a fusion trained on shuffled labels would show. Weights differ from seed to seed, and a weight is
+# not a benefit, as you saw in 6.6.
 #
 # The control for it is a fusion whose weights stay equal: it takes the mean of its sources, and only its value matrices
 # and its head learn. Five seeds of it ran on one core. So did five of the usual fusion, with the same random numbers,
@@ -813,11 +814,11 @@ for told, large, small, runs_of_each in (("published", full, fusion, 5), ("recor
     print(f"    with {runs_of_each} runs each, one spread must be {least:.1f} times the other to show a difference")
 
 # %% [markdown]
-# The published ratio passes this test, but narrowly: a single run that differed by one point would have changed the
-# result. The recorded ratio passes too. Freezing alone is not the reason: one adapter in a frozen encoder spreads as
-# much as full fine-tuning. On RTE, the arms that read MNLI's adapter spread less than both, and so does a head alone;
-# these have five seeds, and no test compares their spreads. Why, these runs do not show. The first thing to say about
-# *your* runs is whether they show it.
+# The published ratio passes this test if both were five runs, but one run that differed by a point could
+# have changed that. The recorded ratio passes too. Freezing alone is not the reason: one adapter in a frozen encoder
+# spreads as much as full fine-tuning. On RTE, the arms that read MNLI's adapter spread less than both, and so does a
+# head alone; these have five seeds, and no test compares their spreads. Why, these runs do not show. The first thing
+# to say about *your* runs is whether they show it.
 #
 # **Question 6.W1** (2 points). In four to eight sentences: why MNLI, QNLI and SICK? Say for each what it has in common
 # with RTE and what it does not, and name a task that you would leave out, with a reason.
@@ -846,14 +847,15 @@ for told, large, small, runs_of_each in (("published", full, fusion, 5), ("recor
 
 # %% [markdown] written="6.W2" points=2
 # ### BEGIN SOLUTION
-# Storage: a task costs an adapter of 894,528 numbers and its head, under one percent of BERT's 109 million, so ten
-# tasks cost one BERT and ten small files instead of ten BERTs. A fusion of three adds 21 million, a fifth of BERT.
-# Training memory: gradients and Adam's two states are kept for the adapter only. The activations stay, since the
-# gradient still has to flow back through the frozen layers to the lowest adapter. So a step is somewhat faster, but not
-# a hundred times faster. Prediction is not faster: the adapter adds two small products to every layer. Nothing is
-# forgotten: BERT and the other adapters do not move, and the old tasks work as before.
+# Storage: a task costs an adapter of 894,528 numbers, under one percent of BERT's 109 million, and a head: with the
+# library's own, of 592,130, 1.4 percent together. So ten tasks cost one BERT and ten small files instead of ten BERTs.
+# A fusion of three adds 21 million, a fifth of BERT. Training memory: gradients and Adam's two states are kept for the
+# adapter only. The activations stay, since the gradient still has to flow back through the frozen layers to the lowest
+# adapter. So a step is somewhat faster, but not a hundred times faster. Prediction is not faster: the adapter adds two
+# small products to every layer. Nothing is forgotten: BERT and the other adapters do not move, and the old tasks work
+# as before.
 # === BEGIN MARK SCHEME ===
-# One point: storage (under one percent for each task) and memory of gradients and optimizer states are saved.
+# One point: storage (about one percent for each task) and memory of gradients and optimizer states are saved.
 # One point: two of the following. Activations and most of the backward pass are not saved; prediction is slightly
 # slower; earlier tasks are not forgotten because nothing shared moves; fusion is not cheap.
 # === END MARK SCHEME ===

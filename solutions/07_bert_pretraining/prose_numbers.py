@@ -104,6 +104,8 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "1.2": lambda: f"{np.ptp([AT_MASK_OF.of(run) for run in SIZES[pretraining.name_of(8, 3, SHORT)]]):.1f}",
     "0.15": lambda: f"{-against((1, 3), (2, 3), LONG).difference:.2f}",
     "0.12": lambda: f"{-against((4, 3), (8, 3), LONG).difference:.2f}",
+    "0.11": lambda: f"{-against((4, 3), (4, 1), LONG).difference:.2f}",
+    "0.05": lambda: f"{-against((4, 3), (4, 12), LONG).difference:.2f}",
     "0.129": lambda: f"{against((4, 3), (8, 3), LONG).p:.3f}",
     "3.40": lambda: f"{np.mean([AT_MASK_OF.of(run) for run in SIZES[pretraining.name_of(1, 3, LONG)]]):.2f}",
     "3.14": lambda: f"{np.mean([AT_MASK_OF.of(run) for run in SIZES[pretraining.name_of(8, 3, LONG)]]):.2f}",

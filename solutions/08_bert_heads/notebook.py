@@ -1124,8 +1124,9 @@ listed(SeedTable(recorded, tagging.METRICS[0]).compared(tagging.questions(record
 # In the recorded runs a linear map finds most names in the middle, at state 4. The last state is no better for it than
 # the embeddings, which know nothing of their neighbours: perhaps because this encoder was tuned to compare sentences,
 # and nothing asked its last layers for single words. A BiLSTM adds much at every state. Is that because it reads the
-# words in their order, or because it has many more weights? The control below separates the two. But it does not make
-# up for a bad choice of state: the BiLSTM, too, is far better on the middle state.
+# words in their order, or because it has many more weights? The control below takes the order away and leaves the
+# weights and the other words. But it does not make up for a bad choice of state: the BiLSTM, too, is far better on the
+# middle state.
 #
 # There it comes near the encoder that was fine-tuned as a whole, which is still a few points ahead. Its rate was not
 # searched: in a trial with one more seed it was a point behind the BiLSTM. From random weights the same encoder stays
@@ -1248,15 +1249,15 @@ for words, tags in zip(read, found):
 # numbers of the table and says for which pairs the difference is shown. After its pretraining the packaged encoder was
 # tuned to compare sentences: the mean of the last states is one vector of the sentence, and vectors of similar
 # sentences were pulled together. No loss asked what a single word is. So the last layer may drop what distinguishes
-# words and keep what serves the mean. Earlier layers are affected less. BERT's last state goes into the head for masked
-# tokens, which asks at each place which token is there, and it keeps nearly everything that is needed to find names. A
-# frozen layer cannot adapt. The last state is best for the task that it was tuned for. The runs show where names are
-# found, in this encoder alone. They do not show why: a deep layer might be worse in any small encoder. The same heads
-# would show it on the same encoder before it was tuned to compare sentences, or on another encoder of its size that was
-# trained only on masked tokens: if its last state is good, the tuning is the cause. A BiLSTM learns from the labels how
-# tags go together, such as that I- comes after B-, and reads neighbours in order. It can bring context to the
-# embeddings, which have none, but it learns it from a few hundred sentences. The control with words in a random order
-# says that order is most of what it adds, and its weights the smaller part.
+# words and keep what serves the mean. Earlier layers are affected less. BERT's last state goes into the head for
+# masked tokens, which asks at each place which token is there, and it keeps nearly everything that is needed to find
+# names. A frozen layer cannot adapt. The last state is best for the task that it was tuned for. The runs show where
+# names are found, in this encoder alone. They do not show why: a deep layer might be worse in any small encoder. The
+# same heads would show it on the same encoder before it was tuned to compare sentences, or on another encoder of its
+# size that was trained only on masked tokens: if its last state is good, the tuning is the cause. A BiLSTM learns from
+# the labels how tags go together, such as that I- comes after B-, and reads neighbours in order. It can bring context
+# to the embeddings, which have none, but it learns it from a few hundred sentences. The control with words in a random
+# order says that order is most of what it adds; its weights, and the other words in any order, are the smaller part.
 # === BEGIN MARK SCHEME ===
 # One point: the table is read correctly, with its numbers, and with what is shown and what is not; and a BiLSTM adds
 # context and order (above all to the embeddings) or agreement between tags; "more weights" counts if the control with

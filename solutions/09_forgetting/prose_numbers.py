@@ -22,7 +22,7 @@ from utils.experiments.forgetting import (
 )
 from utils.experiments.seed_table import Comparison, SeedTable
 
-ONE, OWN, _, KEPT = forgetting.METRICS
+ONE, OWN, AGAIN, KEPT = forgetting.METRICS
 
 
 def kept() -> str:
@@ -45,10 +45,10 @@ def against(first: str, second: str, metric: forgetting.Metric) -> Comparison:
     return one
 
 
-def gap(arm: str) -> str:
-    """How much better own heads are on their own sentences than on held-out ones, in the search, at the rate 1e-4."""
+def gap(arm: str, rate: float = 1e-4) -> str:
+    """How much better own heads are on their own sentences than on held-out ones, in the search, at a rate."""
     rows = json.loads(forgetting.SEARCH.read_text())
-    found = [row for row in rows if row["arm"] == arm and row["settings"] == {"lr": 1e-4}]
+    found = [row for row in rows if row["arm"] == arm and row["settings"] == {"lr": rate}]
     return f"{np.mean([row['own_heads_on_training'] - row['own_heads'] for row in found]):.0f}"
 
 
@@ -88,8 +88,11 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "26%": lambda: f"{mean(SEQUENCE, ONE):.0f}%",
     "77%": lambda: f"{mean(SEQUENCE, OWN):.0f}%",
     "86%": lambda: f"{mean(ALONE, OWN):.0f}%",
-    "3.8": lambda: f"{against(SEQUENCE, ALONE, OWN).crossed[0]:.1f}",
-    "14.0": lambda: f"{against(SEQUENCE, ALONE, OWN).crossed[1]:.1f}",
+    "2.0": lambda: f"{against(SEQUENCE, ALONE, OWN).widest[0]:.1f}",
+    "15.2": lambda: f"{against(SEQUENCE, ALONE, OWN).widest[1]:.1f}",
+    "0.036": lambda: f"{against(HEAD, ALL, KEPT).p:.3f}",
+    "0.066": lambda: f"{against(HEAD, ALL, AGAIN).p:.3f}",
+    "7.6": lambda: f"{against(HEAD, ALL, KEPT).difference:.1f}",
     "52%": lambda: same(f"{mean(SEQUENCE, KEPT):.0f}%", f"{mean(ALONE, KEPT):.0f}%"),
     "56%": lambda: f"{mean(ALL, KEPT):.0f}%",
     "49%": lambda: same(f"{mean(HEAD, KEPT):.0f}%", f"{mean(ADAPTERS, ONE):.0f}%"),
@@ -99,7 +102,8 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "0.1": lambda: f"{against(SEQUENCE, EWC, ONE).difference:.1f}",
     "2.3": lambda: f"{-against(ALONE, MULTI_TASK, OWN).difference:.1f}",
     "1.6": lambda: f"{against(f'{ALONE}, few', f'{MULTI_TASK}, few', OWN).difference:.1f}",
-    "5": lambda: gap(MULTI_TASK),
+    "5": lambda: same(gap(MULTI_TASK), gap(MULTI_TASK, forgetting.controls()[MULTI_TASK].lr)),
+    "10": lambda: gap(ALONE, forgetting.experiments(profile="cpu")[ALONE].lr),
     "3": lambda: gap(ALONE),
     "18": lambda: gap(f"{MULTI_TASK}, few"),
     "16": lambda: gap(f"{ALONE}, few"),

@@ -14,8 +14,9 @@
 # # 10. Remember the page before
 #
 # A model that reads a text in segments forgets everything between them: the first words of a segment have no context,
-# although the model has just read the page before. Transformer-XL (Dai et al. 2019) keeps the states of the previous
-# segment as a memory. For that, positions can no longer be counted from the beginning.
+# although the model has just read the page before. Transformer-XL (Dai et al. 2019) calls this context fragmentation,
+# and keeps the states of the previous segment as a memory. For that, positions can no longer be counted from the
+# beginning.
 #
 # XLNet (Yang et al. 2019) is built on it, with another objective: it predicts the words of a text in any order, so that
 # each may see words on both sides.
@@ -1042,13 +1043,12 @@ alt = "Recorded, memory 32: where gradients cross segments, the loss also falls 
 reading.picture(gradients, reading.COPY, alt)
 
 # %% [markdown]
-# If gradients cross segments, the model uses its reach. With period 80 the loss falls from place 15 on with every seed:
-# with three of five to nearly nothing, with two in part. Detached, no seed learns anything there. With period 48, four
-# of the five seeds also learn the places before 15; the fifth ends as if it were detached. One of the four does not
-# learn the very first place. Some places need only one look into the memory, and for some even two layers do not reach
-# far enough. There both arms are at their limits, so these places cannot show whether one arm learns better in general.
-# The curves can: with period 48 both arms learn the places within one look equally early, and only the arm in which
-# gradients cross falls further.
+# If gradients cross segments, the model uses its reach. With period 80 the loss falls from place 15 on with every
+# seed: with three of five to nearly nothing, with two in part. Detached, no seed learns anything there. With period
+# 48, four of the five seeds also learn the places before 15; the fifth ends as if it were detached. One of the four
+# does not learn the very first place. Some places need only one look into the memory, and for some even two layers do
+# not reach far enough. There both arms are at their limits, so these places cannot show whether one arm learns better
+# in general, or earlier.
 #
 # So detaching is why reach was not used in these arms. They read eight times as many segments as yours. In a trial with
 # twice as many as yours and one seed, period 48 was learned where gradients crossed, and period 80 only in part. So in

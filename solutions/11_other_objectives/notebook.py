@@ -988,19 +988,20 @@ for metric in spans.METRICS:
 
 # %% [markdown] written="11.W1" points=2
 # ### BEGIN SOLUTION
-# The row trained on NSP: good at NSP, and at SOP not shown to be better than a coin. The pairs of
-# SOP are of one document, right and wrong ones alike, so topic says nothing about them; a head that fails there and is
-# good at NSP used the one thing that only NSP's wrong pairs have, another topic. That it learned something is shown by
-# its NSP accuracy, well above one half. The row trained on SOP: above one half at SOP, so order can be read from these
+# The row trained on NSP: good at NSP, and at SOP not shown to be better than a coin. The pairs of SOP are of one
+# document, right and wrong ones alike, so topic says nothing about them; a head that fails there and is good at NSP
+# used the one thing that only NSP's wrong pairs have, another topic. That it learned something is shown by its NSP
+# accuracy, well above one half. The row trained on SOP: above one half at SOP, so order can be read from these
 # vectors, though not well; at NSP only a little above a coin. If SOP contained NSP (a model that knows the order must
 # know that two sentences belong together), it would be good at both; in ALBERT's table it is far above a coin at NSP
-# too. Here the head never saw sentences of two topics in training, so it never had to compare topics, and frozen
-# vectors let it learn nothing else. A diagonal entry at one half would mean that nothing was learned; then the other
-# entry of its row says nothing.
+# too. That no pair in training has two topics cannot be the reason: the paper's SOP has none either. Here only a head
+# learns, on frozen vectors of single sentences; in the paper, the whole model learns and reads both segments at once.
+# A diagonal entry at one half would mean that nothing was learned; then the other entry of its row says nothing.
 # === BEGIN MARK SCHEME ===
 # One point: the NSP row, high at NSP and at chance at SOP, because SOP's pairs have the same topic on both sides.
 # One point: the SOP row with its numbers; the answer says that the paper finds something else, with a reason (frozen
-# vectors, or no wrong topics in training), and that the diagonal rules out that nothing was learned.
+# vectors of single sentences, a head instead of a whole model, or less data; "no wrong topics in training" alone is
+# worth nothing, for the paper's SOP has none either), and that the diagonal rules out that nothing was learned.
 # Half a point off for "NSP is easier" without saying what makes it easier.
 # === END MARK SCHEME ===
 # ### END SOLUTION

@@ -158,6 +158,9 @@ CLAIMS: dict[str, Callable[[], bool]] = {
         for arm in (tuning.LORA, tuning.FULL)
         for metric in (RIGHT, ANYWHERE)
     ),
+    "five of twenty are right before tuning, and none with examples, with every seed": lambda: (
+        {*anywhere(tuning.BEFORE, "sum")} == {5 * TWENTIETH} and {*anywhere(tuning.PROMPTED, "sum")} == {0.0}
+    ),
     "So the form needs no tuning": lambda: min(values(tuning.PROMPTED, FORM)) >= 95,
     "six examples in the prompt hardly produce them, and tuning on about two hundred examples does": lambda: (
         max(anywhere(tuning.PROMPTED, "sum")) == 0
@@ -177,6 +180,7 @@ CLAIMS: dict[str, Callable[[], bool]] = {
     ),
 }
 EXPLAINS = (
+    "So this control does not say what the untuned model knows",
     "**The control.**",
     "Right sums and sorted numbers need more than the form",
     "Other prompts were not tried",

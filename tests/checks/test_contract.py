@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from autograder import course
-from autograder.author.checks import swept
+from autograder.author.checks import Told, swept
 from utils.checks import nb10_longer_context, nb10_toys
 from utils.grading import dispatch
 from utils.grading.contract import EXTRA_SECONDS, KINDS, Contract, has_form, is_new, model_kept
@@ -755,6 +755,70 @@ def test_a_slow_wrong_answer_is_not_asked_longer_to_say_more_about_it(monkeypatc
     assert few <= many - 8
     assert exact.endswith(" With `T = 1`, it raises IndexError.")
     assert short.endswith(" Here `0 <= B <= 5, T >= 1, 1 <= n <= 9`. It raises IndexError.")
+
+
+SECRET = "drawn-12-7"
+Speaking = type(SECRET, (), {})
+
+
+class Named(Layer):
+    """A part with the secret as its name, which shares a parameter or has another option."""
+
+    def __init__(self, d, more):
+        super().__init__(d, more)
+        self.add_module(SECRET, self.linear)
+
+    def load_state_dict(self, state):
+        return super().load_state_dict(state, strict=False)
+
+
+ONE = Contract(
+    "mean(x)",
+    sizes={"B": (1, 5)},
+    x="floats (B)",
+    gives="the mean: as x (one number)",
+    right=lambda x: x.mean(),
+)
+
+
+@pytest.mark.parametrize(
+    "contract, answer, kind, forged",
+    [
+        (LAYER, Named, "parts", {}),
+        (LAYER, Layer, "parts", {"parts": {"options": {f"{SECRET}.padding_idx": 1}, "learns": {}, "shared": []}}),
+        (ONE, lambda x: Speaking(), "sizes", {}),
+        (READ, read, "sizes", {"type_name": SECRET}),
+        (READ, read, "memory", {"changes": [["model", SECRET]]}),
+        (READ, read, "memory", {"changes": [[SECRET, "its weights"]]}),
+    ],
+)
+def test_a_private_check_repeats_no_name_or_type_of_the_students(contract, answer, kind, forged):
+    """What was drawn could stand in it."""
+    (hidden,) = [one for one in swept("9.9", contract) if one.asserts.__name__.endswith(f"_{kind}")]
+    reason = hidden.failure(forging({contract.name: answer}, forged), b"key")
+    assert SECRET in reason and SECRET not in reason.tells
+
+
+def forging(namespace, forged):
+    """What answers for a student's process that replaces replies of these functions of `probes`."""
+
+    def ask(request):
+        called = (dispatch.wire.loads(request, lambda handle, _: handle).get("path") or [""])[-1]
+        reply = dispatch.answer(namespace, request)
+        return dispatch.wire.dumps({"value": forged[called]}, dispatch.keep) if called in forged else reply
+
+    return ask
+
+
+def test_a_text_that_comes_as_an_option_is_not_evaluated():
+    parts = {"options": {"linear.other": "1 / 0"}, "learns": {}, "shared": []}
+    (hidden,) = [one for one in swept("9.9", LAYER) if one.asserts.__name__.endswith("_parts")]
+    reason = hidden.failure(forging({"Layer": Layer}, {"parts": parts}), b"key")
+    assert "`linear.weight` does not learn" in reason
+
+
+def test_what_a_private_check_tells_is_one_line_of_plain_text():
+    assert "\x1b" not in Told("reason", "it said \x1b[2J and\nmore.").tells
 
 
 @pytest.mark.parametrize("exercise", ["2.4", "2.5", "2.6"])

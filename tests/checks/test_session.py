@@ -11,7 +11,7 @@ from torch import nn
 
 from autograder import course
 from autograder.author import answers, build, checks
-from utils.grading import dispatch, forbidden
+from utils.grading import dispatch, forbidden, probes
 from utils.grading.check import Outcome, check
 from utils.grading.results_check import ResultsCheck
 
@@ -146,3 +146,34 @@ def test_a_reply_that_lists_no_known_setting_changes_nothing():
             assert answer(3) == 4, "the number is wrong."
 
         assert asks.verdict(lambda request, said=reply: said, []).outcome is Outcome.PASSED, left
+
+
+@pytest.mark.parametrize("change", [lambda: np.random.seed(7), lambda: random.seed(7)], ids=["NumPy", "Python"])
+def test_a_seed_that_a_call_sets_is_found_each_time(change):
+    """The state that a seed leaves would be the one from before the next call."""
+    for _ in range(2):
+        session = dispatch.Session({"name": "answer"}, None)
+        change()
+        assert len(session.put_back()) == 1
+
+
+def test_another_generator_of_numpys_is_the_students_own_and_is_put_back():
+    before = np.random.get_bit_generator()
+    np.random.set_bit_generator(np.random.PCG64(3))
+    try:
+        assert verdict_on(changing(lambda: None)).outcome is Outcome.PASSED
+        for change in (np.random.rand, lambda: np.random.set_bit_generator(before)):
+            assert "of NumPy" in verdict_on(changing(change)).message
+            session, state = dispatch.Session({"name": "answer"}, None), np.random.get_state(legacy=False)
+            change()
+            assert session.put_back() == ["the state of the global random generator of NumPy"]
+            assert np.random.get_state(legacy=False) == state
+        assert len(probes.world(True)) == 5
+    finally:
+        np.random.set_bit_generator(before)
+
+
+def test_another_default_device_is_refused_and_put_back():
+    verdict = verdict_on(changing(lambda: torch.set_default_device("meta")))
+    assert verdict.message == "After a call of your code torch's default device is not as before."
+    assert torch.get_default_device() == torch.device("cpu")

@@ -143,7 +143,7 @@ def test_the_arms_differ_as_the_notebook_says(honest):
     assert own_head["adapters"] > own_head["in sequence"] + 15, own_head
     assert again["in sequence"] > one_head["in sequence"] + 30, again
     pairs = forgetting.questions(runs)
-    assert len(pairs) == 7 and {name for pair in pairs for name in pair} == {*runs}
+    assert len(pairs) == 8 and {name for pair in pairs for name in pair} == {*runs}
 
 
 def test_a_matrix_is_counted_from_the_rows():
@@ -250,12 +250,13 @@ def test_the_recorded_runs_show_what_notebook_09_says_of_them():
     found = {one.name: SeedTable(runs, one).compared(forgetting.questions(runs)) for one in forgetting.METRICS}
     shown = {name: {(one.first, one.second) for one in some if one.shown} for name, some in found.items()}
     first = forgetting.SEQUENCE
+    together = ("head alone", "all together")
     helped = {(first, forgetting.REPLAY), (first, forgetting.ADAPTERS)}
     assert shown == {
-        "one head": helped | {("replay", "all together"), ("head alone", first), (first, "each alone")},
+        "one head": helped | {("replay", "all together"), ("head alone", first), (first, "each alone"), together},
         "own head": set(),
         "fitted again": set(),
-        "fitted again, earlier phases": set(),
+        "fitted again, earlier phases": {together},
     }
     assert "and here it is" in text and "That difference is shown. It is not due to rates that suit own heads" in text
     assert 'L2-SP, EWC, "head alone" and the arms of the last cell\'s new rates ran on one core and all others' in text
@@ -276,22 +277,16 @@ def test_the_recorded_runs_show_what_notebook_09_says_of_them():
     assert "Replay and adapters have the best rate for one head already" in text
     alone = {name: one.lr for name, one in arms.items() if name.startswith((forgetting.ALONE, forgetting.MULTI_TASK))}
     assert {name for name, rate in alone.items() if rate > 1e-4} == {forgetting.ALONE} and len(alone) == 4
-    assert "Only those that learn alone with 120 sentences have a higher rate" in text
-    assert "By the rule of this course that is not shown" in text and "No difference is shown. But models" in text
+    assert "those that learn alone with 120 sentences have a higher rate there" in text
+    assert "By the rule of this course that is not shown" in text and "No difference is shown. Models" in text
     assert "replay is worth 27 points and adapters 23" in text
     assert "L2-SP and EWC hardly change one head" in text and "For own heads no remedy is shown to help" in text
     mean = {one.name: {name: np.mean([one.of(run) for run in some]) for name, some in runs.items()}
             for one in forgetting.METRICS}  # fmt: skip
     assert all(abs(mean["one head"][name] - mean["one head"][first]) < 2 for name in ("L2-SP", "EWC"))
     kept = mean["fitted again, earlier phases"]
-    assert (
-        kept["each alone"] - kept["adapters"] < 4 and "one phase alone teaches this encoder little that lasts" in text
-    )
-    assert [pair for pair in forgetting.questions(runs) if forgetting.ALL in pair] == [("replay", forgetting.ALL)]
-    assert max(kept, key=kept.__getitem__) == forgetting.ALL and "learned all six together is higher, 56%" in text
-    assert "It is compared with replay alone, and that difference is not shown." in text  # as `shown` says, above
-    assert "So whether this encoder could have learned more is open." in text
-    assert kept[forgetting.SLOW] < kept["head alone"] and "finds no more in it than in the untouched one" in text
+    assert max(kept, key=kept.__getitem__) == forgetting.ALL and "So this encoder can learn more." in text
+    assert "7.6 points above the untouched encoder, and that is shown (p" in text  # as `shown` says, above
 
     def ends(name, own=False):
         return np.array([forgetting.matrix(run, own) for run in runs[name]])

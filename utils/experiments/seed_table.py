@@ -302,6 +302,12 @@ class Comparison:
     devices: tuple[str, ...] = ()  # on which `first` and `second` ran, where these are not the same
 
     @property
+    def widest(self) -> tuple[float, float]:
+        """The lower and the upper end that `crossed` and `by_seed` reach, of which p is the larger one."""
+        (low, high), (least, most) = self.crossed, self.by_seed
+        return min(low, least), max(high, most)
+
+    @property
     def shown(self) -> bool:
         """Whether a difference is shown, by the one rule of this module."""
         return self.p < 1 - LEVEL

@@ -72,7 +72,8 @@ class Case:
 class Said(str):
     """A sentence about a call; `public` is what a student may read of it where the call is a private check's.
 
-    It has the kind of input and the kind of mistake, and no number that is drawn.
+    It has the kind of input and the kind of mistake, and no number that is drawn. It repeats no name, type or value of
+    the student's either: what was drawn could stand in it.
     """
 
     public: str
@@ -1056,7 +1057,8 @@ class Call:
 
     def _one_number(self, value: Any, name: str) -> torch.Tensor:
         """A tensor with one number without its axes."""
-        told = self.says(f"{name} should be a tensor with one number, not {kind(value)}.")
+        one = f"{name} should be a tensor with one number"
+        told = self.says(f"{one}, not {kind(value)}.", f"{one}.")
         assert type(value) is torch.Tensor and value.numel() == 1, told
         return value.reshape(())
 
@@ -1168,7 +1170,8 @@ def _sizes(contract: Contract, answer: Remote, lib: Library) -> None:
     call = contract.all_are_right(answer, lib, contract.corners())[-1]
     if contract.returns:
         found = lib(probes).type_name(call.target, call.args, call.options)
-        assert found == contract.returns, call.says(f"it gives a {found}, not a {contract.returns}.")
+        other = f"it gives something else than a {contract.returns}."
+        assert found == contract.returns, call.says(f"it gives a {found}, not a {contract.returns}.", other)
 
 
 def _large(contract: Contract, answer: Remote, lib: Library) -> None:
@@ -1302,7 +1305,8 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
         kept[contract.name] = call.module
     for name, what in lib(probes).changes(call.target, kept, call.args, call.options) if kept else ():
         be = "are" if expect.plural(what) else "is"
-        raise AssertionError(call.says(f"a call changes `{name}`: {what} {be} not as before."))
+        told, known = f"a call changes `{name}`: {what} {be} not as before.", name in kept and what in probes.FACTS
+        raise AssertionError(call.says(told, "" if known else "a call changes a module."))
     if contract.gives_objects:
         results_are_new(lib, contract, calls[2:])
     if contract.draws:
@@ -1312,7 +1316,8 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
             call.came()
             states.append(lib(probes).world(False))
         for what, state in states[0].items():
-            assert "generator" not in what or states[1][what] != state, call.says(f"it sets {what}.")
+            told = call.says(f"it sets {what}.", "it sets the state of a global random generator.")
+            assert "generator" not in what or states[1][what] != state, told
 
 
 def results_are_new(lib: Library, contract: Contract, calls: Sequence[Call]) -> None:
@@ -1365,10 +1370,12 @@ def _parts(contract: Contract, answer: Remote, lib: Library) -> None:
     found = lib(probes).parts(call.module, names)
     for where, value in found["options"].items():
         part, _, option = where.rpartition(".")
-        wanted = contract.options.get(where, contract.options.get(option, value))
-        wanted = _evaluated(wanted, call.case.sizes) if isinstance(wanted, str) else wanted
+        here = [contract.options[name] for name in (where, option) if name in contract.options]
+        if not here:
+            continue
+        wanted = _evaluated(here[0], call.case.sizes) if isinstance(here[0], str) else here[0]
         told = f"`{part or contract.name}` has {option} = {value}. It should be {wanted}."
-        assert value == wanted, call.says(told, f"`{part or contract.name}` has another `{option}` than it should.")
+        assert value == wanted, call.says(told, f"a part has another `{option}` than it should.")
     for name in call.right.state:
         if name in contract.buffers:
             assert name not in found["learns"], call.says(f"`{name}` is a parameter. It should be a buffer.")
@@ -1379,7 +1386,8 @@ def _parts(contract: Contract, answer: Remote, lib: Library) -> None:
     for one, other in map(sorted, wanted_shared - shared):
         raise AssertionError(call.says(f"`{one}` and `{other}` should be one parameter. Here they are two."))
     for one, other in map(sorted, shared - wanted_shared):
-        raise AssertionError(call.says(f"`{one}` and `{other}` are one parameter. They should be two."))
+        told = f"`{one}` and `{other}` are one parameter. They should be two."
+        raise AssertionError(call.says(told, "two names are one parameter. They should be two."))
 
 
 def _draws(contract: Contract, answer: Remote, lib: Library) -> None:

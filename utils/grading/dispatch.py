@@ -11,6 +11,7 @@ import importlib
 import inspect
 import linecache
 import operator
+import pickle
 import random
 import secrets
 import site
@@ -26,11 +27,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.random import mtrand
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from utils.grading import forbidden, wire
-from utils.grading.protocol import DTYPE, GRADIENTS, NUMPY_STATE, PYTHON_STATE, TORCH_SEED, TORCH_STATE
+from utils.grading.protocol import DEVICE, DTYPE, GRADIENTS, NUMPY_STATE, PYTHON_STATE, TORCH_SEED, TORCH_STATE
 
 MAX_MESSAGE = 1000
 ONE_IN = 4  # of so many watched calls in one the functions of torch are watched too, see `Calls`
@@ -168,16 +170,21 @@ class Session:
         self._generators = "name" in asked
         self._makes = isinstance(target, type) and issubclass(target, nn.Module)
         self._torch = torch.get_rng_state() if self._generators else None
+        self._numpy: Any = mtrand.get_bit_generator() if self._generators else None
         self._before = self._now()
 
     def _now(self) -> dict[str, Any]:
-        modes = {GRADIENTS: torch.is_grad_enabled(), DTYPE: torch.get_default_dtype()} if self._modes else {}
+        modes = {
+            GRADIENTS: torch.is_grad_enabled(),
+            DTYPE: torch.get_default_dtype(),
+            DEVICE: torch.get_default_device(),
+        }
         if not self._generators:
-            return modes
+            return modes if self._modes else {}
         generators = {
             TORCH_SEED: torch.initial_seed(),
             TORCH_STATE: b"" if self._makes else torch.get_rng_state().numpy().tobytes(),
-            NUMPY_STATE: _numpy_state(),
+            NUMPY_STATE: pickle.dumps(np.random.get_state(legacy=False)),
             PYTHON_STATE: random.getstate(),
         }
         return modes | generators
@@ -185,8 +192,8 @@ class Session:
     def put_back(self) -> list[str]:
         """What is not as it was, by the names of SESSION.
 
-        For whatever comes next torch's modes are as before then, and so is a generator that got another seed: otherwise
-        the same answer would pass the second time.
+        For whatever comes next torch's modes are as before then, and so are the generators of NumPy and Python, and
+        torch's if it got another seed: otherwise the same answer would pass the second time.
         """
         now = self._now()
         changed = [what for what, before in self._before.items() if now[what] != before]
@@ -194,14 +201,16 @@ class Session:
             torch.set_grad_enabled(self._before[GRADIENTS])
         if DTYPE in changed:
             torch.set_default_dtype(self._before[DTYPE])
+        if DEVICE in changed:
+            torch.set_default_device(self._before[DEVICE])
         if TORCH_SEED in changed and self._torch is not None:
             torch.set_rng_state(self._torch)
+        if NUMPY_STATE in changed:
+            mtrand.set_bit_generator(self._numpy)
+            np.random.set_state(pickle.loads(self._before[NUMPY_STATE]))
+        if PYTHON_STATE in changed:
+            random.setstate(self._before[PYTHON_STATE])
         return changed
-
-
-def _numpy_state() -> bytes:
-    state: dict[str, Any] = np.random.get_state(legacy=False)  # type: ignore[assignment]
-    return repr({**state, "state": {**state["state"], "key": b""}}).encode() + state["state"]["key"].tobytes()
 
 
 def _more_is_watched(asked: dict[str, Any]) -> bool:

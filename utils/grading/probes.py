@@ -3,6 +3,7 @@
 import builtins
 import contextlib
 import hashlib
+import pickle
 import random
 from collections.abc import Callable
 from typing import Any
@@ -168,10 +169,9 @@ def world(anew: bool) -> dict[str, Any]:
     """
     if anew:
         torch.rand(1), np.random.rand(), random.random()
-    _, key, place, *rest = np.random.get_state(legacy=True)
     states = {
         "torch": torch.get_rng_state().numpy().tobytes(),
-        "NumPy": np.asarray(key).tobytes() + repr((place, rest)).encode(),
+        "NumPy": pickle.dumps(np.random.get_state(legacy=False)),
         "Python": str(hash(random.getstate())).encode(),
     }
     return {
@@ -218,15 +218,25 @@ def _form(value: Any) -> str:
     return next((kind.__name__ for kind in (bool, int, float, str) if isinstance(value, kind)), type(value).__name__)
 
 
+FACTS = (
+    "the modes of its parts",
+    "requires_grad of its parameters",
+    "its gradients",
+    "its hooks",
+    "its weights",
+)
+
+
 def facts(module: nn.Module) -> dict[str, Any]:
-    """What is to be the same of a module after it was used: modes of all parts, what learns, gradients, hooks."""
-    return {
-        "the modes of its parts": [part.training for part in module.modules()],
-        "requires_grad of its parameters": [part.requires_grad for part in module.parameters()],
-        "its gradients": [None if part.grad is None else _digest([part.grad]) for part in module.parameters()],
-        "its hooks": [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in module.modules()],
-        "its weights": _digest(list(module.state_dict().values())),
-    }
+    """What is to be the same of a module after it was used, by the words of FACTS."""
+    found = (
+        [part.training for part in module.modules()],
+        [part.requires_grad for part in module.parameters()],
+        [None if part.grad is None else _digest([part.grad]) for part in module.parameters()],
+        [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in module.modules()],
+        _digest(list(module.state_dict().values())),
+    )
+    return dict(zip(FACTS, found, strict=True))
 
 
 def changes(

@@ -21,11 +21,12 @@ NEVER, IMPORTS, ALWAYS = "never", "imports", "always"
 # What is global in a session, as a reply of `dispatch.answer` lists it where a call changed it.
 GRADIENTS = "the recording of gradients"
 DTYPE = "torch's default dtype"
+DEVICE = "torch's default device"
 TORCH_SEED = "the seed of torch's global random generator"
 TORCH_STATE, NUMPY_STATE, PYTHON_STATE = (
     f"the state of the global random generator of {one}" for one in ("torch", "NumPy", "Python")
 )
-SESSION = (GRADIENTS, DTYPE, TORCH_SEED, TORCH_STATE, NUMPY_STATE, PYTHON_STATE)
+SESSION = (GRADIENTS, DTYPE, DEVICE, TORCH_SEED, TORCH_STATE, NUMPY_STATE, PYTHON_STATE)
 
 
 class Line(Protocol):

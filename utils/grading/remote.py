@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from utils.grading import wire
-from utils.grading.protocol import DTYPE, GRADIENTS, SESSION, TORCH_STATE
+from utils.grading.protocol import DEVICE, DTYPE, GRADIENTS, SESSION, TORCH_STATE
 
 Ask = Callable[[bytes], bytes]
 NAN, INFINITY, COMPLEX, EMPTY = "NaN", "infinity", "complex numbers", "an empty tensor"
@@ -54,9 +54,9 @@ class Unusual:
         self._refuse_changed(SESSION)
 
     def note_changed(self, changed: Any) -> None:
-        """Note what of SESSION a reply lists as changed. Fail at once if gradients or the dtype are among it."""
+        """Note what of SESSION a reply lists as changed. Fail at once if a mode of torch's is among it."""
         self.changed.update(one for one in SESSION if type(changed) is list and one in changed)
-        self._refuse_changed((GRADIENTS, DTYPE))
+        self._refuse_changed((GRADIENTS, DTYPE, DEVICE))
 
     def _refuse_changed(self, kinds: Sequence[str]) -> None:
         for what in kinds:

@@ -245,10 +245,11 @@ def at_rates_for_one_head() -> dict[str, Forgetting]:
 def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
     """The pairs of experiments that are compared, the same for everyone, as far as there are runs of both.
 
-    Each remedy against training in sequence, and the best that can be had against replay. Then training in sequence
-    against an encoder that learned nothing, and against models that each learned one phase and had nothing to forget.
+    Each remedy against training in sequence, and the best that can be had against replay and against an encoder that
+    learned nothing. Then training in sequence against that encoder, and against models that each learned one phase and
+    had nothing to forget.
     """
-    pairs = [(SEQUENCE, one) for one in (REPLAY, L2_SP, EWC, ADAPTERS)] + [(REPLAY, ALL)]
+    pairs = [(SEQUENCE, one) for one in (REPLAY, L2_SP, EWC, ADAPTERS)] + [(REPLAY, ALL), (HEAD, ALL)]
     pairs += [(HEAD, SEQUENCE), (SEQUENCE, ALONE)]
     return [pair for pair in pairs if all(some.get(name) for name in pair)]
 

@@ -50,7 +50,8 @@ CHOSEN = {
 }
 # bert-base-uncased, mean and standard deviation of the accuracy in percent, from one student report on the labs.
 PUBLISHED = {"random": "52.83 ± 1.39", "pretrained": "65.82 ± 1.23", "fusion": "67.15 ± 0.29"}
-SHARED, OTHERS = "first sentence seen in training", "all others"  # pairs of RTE's validation, in `shown`
+# Pairs of RTE's validation, in `shown`: their first sentence is in training only with another label, with theirs too.
+OPPOSITE, SAME, OTHERS = "seen with another label", "seen with this label too", "all others"
 # Table 2 of Gururangan et al. (2018): the majority class, and a classifier of the second sentence alone, in percent.
 HYPOTHESIS_ONLY = {"SNLI": (34.3, 67.0), "MNLI, matched": (35.4, 53.9), "MNLI, mismatched": (35.2, 52.3)}
 VARIES = ("head", "order", "dropout")
@@ -127,13 +128,15 @@ class PairExperiment(Experiment):
         return {what: 3 * (seed if what in self.varies else 0) + place for place, what in enumerate(VARIES)}
 
     def shown(self, run: Run) -> dict[str, Any]:
-        """How many pairs of RTE are right whose first sentence training has too, and how many others."""
+        """How many pairs of RTE are right, and of how many, by what training says of their first sentence."""
         if self.task != "rte" or not run.predictions:
             return {}
-        places = {place for place, _ in shared_premises()}
-        right = [guess == label for guess, label in zip(run.predictions, run.labels, strict=True)]
-        shared = sum(value for place, value in enumerate(right) if place in places)
-        return {SHARED: [shared, len(places)], OTHERS: [sum(right) - shared, len(right) - len(places)]}
+        known, found = dict(shared_premises()), {OPPOSITE: [0, 0], SAME: [0, 0], OTHERS: [0, 0]}
+        for place, (guess, label) in enumerate(zip(run.predictions, run.labels, strict=True)):
+            part = OTHERS if place not in known else SAME if label in known[place] else OPPOSITE
+            found[part][0] += guess == label
+            found[part][1] += 1
+        return found
 
     def gold(self) -> list[int]:
         """The validation labels of the task."""
