@@ -1442,7 +1442,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # + drawn = torch.multinomial(best.softmax(-1), 1) if temperature else 0
 
 
-# %% wrong="1.9" of="in short" name="zero is a low temperature" says="It should always give the best one"
+# %% wrong="1.9" of="in short" name="zero is a low temperature" says="the best"
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # + drawn = torch.multinomial((best / (temperature or 0.01)).softmax(-1), 1)
 

@@ -1221,7 +1221,7 @@ def binomial_error(p, examples):
 # + return (0.25 / examples) ** 0.5
 
 
-# %% wrong="5.6" name="numpy's global generator" says="a global generator" loses="bootstrap_interval"
+# %% wrong="5.6" name="numpy's global generator" says="the global random generator of NumPy" loses="bootstrap_interval"
 # - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
 # + np.random.seed(seed)
 # + means = np.random.choice(values, (resamples, len(values))).mean(axis=1)
@@ -1233,7 +1233,7 @@ def binomial_error(p, examples):
 # + means = torch.tensor(values, dtype=torch.float64)[torch.randint(len(values), (resamples, len(values)))].mean(1)
 # + return np.quantile(means.numpy(), [(1 - level) / 2, (1 + level) / 2]).tolist()
 
-# %% wrong="5.6" name="Python's global generator" says="a global generator" loses="bootstrap_interval"
+# %% wrong="5.6" name="Python's global generator" says="the global random generator of Python" loses="bootstrap_interval"
 # - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
 # + import random
 # +

@@ -871,7 +871,7 @@ class Masking:
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, max(0, i - 1))
 
-# %% wrong="7.5" name="global random" says="all chance should come from `rng`"
+# %% wrong="7.5" name="global random" says="All chance comes from `rng`"
 # - d, i = rng.choice(firsts)
 # + d, i = random.choice(firsts)
 
@@ -2167,7 +2167,7 @@ def _cut(word, vocab, unk, max_chars):
 # - return [list(zip(row, chances.tolist())) for row, chances in zip(pieces, best.values)]
 # + return [list(map(list, zip(row, chances.tolist()))) for row, chances in zip(pieces, best.values)]
 
-# %% wrong="7.8" name="a seed is set" says="the seed of torch's global random generator is not as before"
+# %% wrong="7.8" name="a seed is set" says="global random generator"
 # - model.eval()
 # + model.eval()
 # + torch.manual_seed(0)

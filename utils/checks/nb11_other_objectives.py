@@ -1224,7 +1224,7 @@ def pair_task(pair_task, lib):
         drawn_evenly(found, documents, task)
         first, again, other = (pair_task(documents, task, make(seed)) for seed in (5, 5, 6))
         assert first == again, "the same `rng` gives other pairs: all chance should come from `rng`."
-        assert first != other, "another rng gives the same pairs."
+        assert first != other, "another `rng` gives the same pairs: all chance should come from `rng`."
         without: list[list[list[str]]] = [[], [[]], [["alone"]], [["alone"], ["alone too"]]]
         for empty in without:
             says = "documents without neighbours are an error. They give no example."
