@@ -50,7 +50,10 @@ def plain(lib: Library, vocab: int, width: int, hidden: int, seed: int) -> tuple
 # 4.1
 
 
-@private("4.1", tells="dropout should act on the inputs at the rate that was given, 0 included.")
+@private(
+    "4.1",
+    tells="in training mode, dropout does not act on single inputs at the rate that is given, or at 0.1 by default.",
+)
 def drops_single_inputs(ClassificationHead):
     numbers = draw(110)
     width, value, bias = numbers.randint(16, 32), numbers.uniform(0.5, 2), numbers.uniform(0.5, 2)
@@ -61,17 +64,19 @@ def drops_single_inputs(ClassificationHead):
     seen.loaded(silent, {"linear.weight": torch.eye(width), "linear.bias": torch.full((width,), bias)})
     silent.train()
     x = normal(9, width, seed=110)
-    expect.close(expect.floats(silent(x), (9, width), "the logits"), x + bias, "something is dropped at a rate of 0")
+    with tells("in training mode with a dropout of 0, the logits are wrong. Nothing should be dropped."):
+        expect.close(expect.floats(silent(x), (9, width), "the logits"), x + bias, "something is dropped")
 
 
-@private("4.1", tells="a fresh head should give zero for every class and learn from the first step.")
+@private("4.1", tells="a fresh head of another size does not get the right gradients, so it cannot learn as it should.")
 def fresh_for_any_size(ClassificationHead, lib):
     numbers = draw(120)
     for d_model, classes in (numbers.sample(range(2, 15), 2), numbers.sample(range(2, 15), 2), (1, 1)):
         rows = numbers.randint(2, 6)
         head = ClassificationHead(d_model, classes, 0.0)
         logits = expect.floats(head(normal(rows, d_model, seed=103)), (rows, classes), "the logits")
-        assert (logits == 0).all(), "not zero"
+        with tells("a fresh head of another size should give zero for every class."):
+            assert (logits == 0).all(), "not zero"
         state = {"linear.weight": normal(classes, d_model, seed=104), "linear.bias": normal(classes, seed=105)}
         seen.learns(lib, ClassificationHead, state, normal(rows, d_model, seed=106))
 
@@ -108,7 +113,7 @@ def gradients_reach_everything(Model, lib):
             expect.close(slopes[name], part.grad, f"the gradient of {name} is wrong")
 
 
-@private("4.2", tells="a pool, base or head that is assigned later should be used from then on, and be a part.")
+@private("4.2", tells="a pool, base or head that is assigned later should be used from then on.")
 def parts_can_be_replaced(Model, lib):
     toy, torch_nn, setattr_, numbers = lib(toys), lib(nn), lib(builtins).setattr, draw(130)
     vocab, width, classes = numbers.sample(range(2, 12), 3)
@@ -135,10 +140,13 @@ def parts_can_be_replaced(Model, lib):
     wanted = F.linear(read_states, another["weight"], another["bias"])
     expect.close(expect.floats(model(tokens, mask), (B, T, classes + 1), "logits"), wanted, "the old head is used")
     learned = Model(first, head, torch_nn.Linear(width, width)).state_dict()
-    assert {"pool.weight", "pool.bias"} < {*learned}, "the pool is not part of the model"
+    with tells("a pool that is a module should be a part of the model. Its weights are not in the state dict."):
+        assert {"pool.weight", "pool.bias"} < {*learned}, "the pool is not part of the model"
 
 
-@private("4.2", tells="in evaluation mode the parts still drop something, or other kinds of parts do not fit in.")
+@private(
+    "4.2", tells="the logits are wrong for a base or head of another kind, such as one with dropout in evaluation mode."
+)
 def parts_of_other_kinds(Model, lib):
     numbers, toy = draw(155), lib(toys)
     vocab, width, hidden, classes = numbers.sample(range(2, 12), 4)
@@ -158,7 +166,7 @@ def parts_of_other_kinds(Model, lib):
 # 4.3
 
 
-@private("4.3", tells="`base.` counts at the beginning of a name only; deeper in a name it must stay.")
+@private("4.3", tells="`base.` should be removed only at the beginning of a name, and only once.")
 def prefix_deep_inside(load_base, lib):
     torch_nn, numbers = lib(nn), draw(160)
     other, (a, b, c) = numbers.choice(WORDS), numbers.sample(range(2, 8), 3)
@@ -170,9 +178,7 @@ def prefix_deep_inside(load_base, lib):
     seen.holds(base, state, "{name} was not loaded")
 
 
-@private(
-    "4.3", tells="a name that only looks like the prefix, such as `baseline`, or has it inside, is not the base's."
-)
+@private("4.3", tells="names that do not begin with `base.` are taken for the base's, such as `baseline.weight`.")
 def names_like_the_prefix(load_base, lib):
     numbers = draw(170)
     vocab, width = numbers.sample(range(2, 9), 2)
@@ -186,7 +192,10 @@ def names_like_the_prefix(load_base, lib):
     seen.holds(base, new, "{name} was not loaded")
 
 
-@private("4.3", tells="only a weight of the very same shape fits, not one that could be reshaped or broadcast to it.")
+@private(
+    "4.3",
+    tells="a weight of another shape is used. Only the same shape fits, not one that can be reshaped or broadcast.",
+)
 def other_shapes(load_base, lib):
     numbers = draw(190)
     vocab, width = numbers.sample(range(2, 9), 2)
@@ -210,7 +219,7 @@ def other_shapes(load_base, lib):
         seen.holds(base, new | {name: old[name]}, "{name} is wrong")
 
 
-@private("4.3", tells="when several weights do not fit, all of them should be named, sorted, and nothing be loaded.")
+@private("4.3", tells="where several weights do not fit, all of them should be named, and nothing should be loaded.")
 def several_do_not_fit(load_base, lib):
     numbers = draw(210)
     vocab, width = numbers.sample(range(2, 9), 2)
@@ -230,7 +239,9 @@ def several_do_not_fit(load_base, lib):
     seen.refusal(load_base, base, {}, list(old), "an empty checkpoint")
 
 
-@private("4.3", tells="the base should hold copies, in its own parameters and in their type.")
+@private(
+    "4.3", tells="after loading, the base should have copies of the values, in its own parameters and in their dtype."
+)
 def copies_into_its_own(load_base, lib):
     first, hidden, last = draw(225).sample(range(2, 9), 3)
     seen.keeps_apart(load_base, lib, (first, hidden, last), 225)
@@ -239,7 +250,7 @@ def copies_into_its_own(load_base, lib):
 # 4.4
 
 
-@private("4.4", tells="a text should be pooled alike, alone or in company, with any amount of padding.")
+@private("4.4", tells="the result for a text depends on its batch, or on the amount of padding.")
 def alone_and_in_company(last_real):
     numbers = draw(230)
     for trial in range(4):
@@ -261,7 +272,7 @@ def alone_and_in_company(last_real):
     expect.close(expect.floats(last_real(one, torch.ones(1, 1)), (1, d), "one token"), one[0], "one token")
 
 
-@private("4.4", tells="padding on both sides, or between tokens, should not matter either.")
+@private("4.4", tells="the result is wrong for other padding on both sides, or between tokens.")
 def padding_on_both_sides(last_real):
     numbers = draw(240)
     T, d = numbers.randint(5, 9), numbers.randint(1, 5)
@@ -276,7 +287,7 @@ def padding_on_both_sides(last_real):
         expect.close(result, wanted, "wrong")
 
 
-@private("4.4", tells="a row without a real token must raise ValueError, wherever it stands.")
+@private("4.4", tells="a row without a real token must raise ValueError, wherever it is in the batch.")
 def refuses_empty_rows(last_real):
     numbers = draw(260)
     T, d = numbers.randint(2, 6), numbers.randint(1, 5)
@@ -291,7 +302,7 @@ def refuses_empty_rows(last_real):
 # 4.5
 
 
-@private("4.5", tells="without `max_len` nothing should be cut, however long.")
+@private("4.5", tells="without `max_len`, the batch is wrong for long texts. Nothing should be cut.")
 def nothing_is_cut(collate):
     size = draw(290).randint(300, 450)
     for T in (2 * size, 2 * size + 1):
@@ -301,7 +312,7 @@ def nothing_is_cut(collate):
         assert all(map(torch.equal, found, (tokens, mask, labels))), "wrong"
 
 
-@private("4.5", tells="a batch of a single example, or of rows of one length, should need no padding.")
+@private("4.5", tells="the batch is wrong for a single example, or for examples of the same length.")
 def no_padding_needed(collate):
     numbers = draw(300)
     for rows in (1, numbers.randint(2, 5)):
@@ -314,7 +325,7 @@ def no_padding_needed(collate):
 # 4.6
 
 
-@private("4.6", tells="the accuracy is wrong for other batches: any iterable of batches of any sizes will do.")
+@private("4.6", tells="the accuracy is wrong for other batches. Any iterable of batches of any size should do.")
 def other_batches(accuracy, lib):
     numbers, toy = draw(250), lib(toys)
     for trial, count in enumerate((1, 3, 4, 2)):
@@ -328,11 +339,13 @@ def other_batches(accuracy, lib):
         model.train(training)
         for given in (batches, lib(builtins).iter(batches)):
             expect.close(expect.number(accuracy(model, given), "accuracy"), sum(hits) / sum(sizes), "wrong")
-        assert type(accuracy(model, batches)) is float, "no float"
+        with tells("`accuracy` should return a float."):
+            assert type(accuracy(model, batches)) is float, "no float"
         tokens, mask, _ = batches[0]
         picked = table[(tokens * mask).sum(1) % rows]
         logits = expect.floats(model(tokens, mask), tuple(picked.shape), "the logits")
-        expect.close(logits, picked.roll(2 + training, -1), "the mode was not restored")
+        with tells("after `accuracy`, the model is not in the mode that it was in before."):
+            expect.close(logits, picked.roll(2 + training, -1), "the mode was not restored")
 
 
 def curves(numbers: random.Random) -> list[tuple[list[float], list[float]]]:
@@ -363,20 +376,24 @@ def curves(numbers: random.Random) -> list[tuple[list[float], list[float]]]:
     return list(zip(valid, tests, strict=True))
 
 
-@private("4.6", tells="the wrong epoch is chosen on an unusual validation curve, or another is tested.")
+@private("4.6", tells="on an unusual validation curve, `curve`, the weights or the number of tests are wrong.")
 def other_curves(select, lib):
     for valid, test in curves(draw(260)):
         model, report = seen.selected(select, lib, valid, test, len(valid))
         best = valid.index(max(valid))
         assert report["curve"] == valid, "the curve is wrong"
-        assert report["epoch"] == best + 1, "the epoch is wrong"
-        expect.close(report["test"], test[best], "the test accuracy is wrong")
+        with tells(
+            "the wrong epoch is chosen on an unusual validation curve, such as one that falls, or gains little."
+        ):
+            assert report["epoch"] == best + 1, "the epoch is wrong"
+        with tells("on an unusual validation curve, `test` is not the test accuracy of the best epoch."):
+            expect.close(report["test"], test[best], "the test accuracy is wrong")
         state = model.state_dict()
         assert [float(state["counter"]), float(state["seen"])] == [best + 1] * 2, "the weights are wrong"
         assert read(model.looks) == 1, "the test was looked at more than once"
 
 
-@private("4.6", tells="only what `train_epoch` and `evaluate` do to a model, and say of it, should count: any will do.")
+@private("4.6", tells="`select` is wrong for another kind of model. Rely only on `train_epoch` and `evaluate`.")
 def any_model(select, lib):
     numbers, count = draw(265), 0
     for trial in range(100):
@@ -414,7 +431,7 @@ def any_model(select, lib):
 # 4.7
 
 
-@private("4.7", tells="parts deep inside a part should be frozen and thawed with it, all of them.")
+@private("4.7", tells="parts deep inside a part are not all frozen, or not all unfrozen, with it.")
 def deep_parts(freeze, unfreeze, lib):
     toy, numbers = lib(toys), draw(260)
     inputs, hidden, width, classes = numbers.sample(range(4, 10), 4)
@@ -450,7 +467,10 @@ def deep_parts(freeze, unfreeze, lib):
     step("not thawed as a whole")
 
 
-@private("4.7", tells="freezing or thawing one part should leave the rest of the model as it is, frozen or not.")
+@private(
+    "4.7",
+    tells="freezing or unfreezing one part changes the rest of the model. It should stay as it is, frozen or not.",
+)
 def parts_of_a_part(freeze, unfreeze, lib):
     toy, numbers = lib(toys), draw(300)
     a, b, c = numbers.sample(range(2, 9), 3)
@@ -476,7 +496,7 @@ def parts_of_a_part(freeze, unfreeze, lib):
     step(ours, "not thawed as a whole")
 
 
-@private("4.7", tells="the features are wrong for other batches: any iterable of batches of any sizes will do.")
+@private("4.7", tells="the features are wrong for other batches. Any iterable of batches of any size should do.")
 def other_features(features, lib):
     toy, numbers = lib(toys), draw(270)
     vocab, width = numbers.randint(5, 15), numbers.randint(2, 6)

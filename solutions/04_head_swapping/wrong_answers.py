@@ -45,18 +45,18 @@ class ClassificationHead(nn.Module):
 # - return self.linear(self.dropout(states))
 # + return self.linear(states)
 
-# %% wrong="4.1" name="dropout that never rests" says="two calls differ"
+# %% wrong="4.1" name="dropout that never rests" says="two calls with the same states differ"
 # - self.dropout = nn.Dropout(dropout)
 # + self.rate = dropout
 
 # - return self.linear(self.dropout(states))
 # + return self.linear(F.dropout(states, self.rate))
 
-# %% wrong="4.1" name="another default rate" says="not dropped at the rate"
+# %% wrong="4.1" name="another default rate" says="of the inputs are dropped, not 10%. That is the rate without"
 # - def __init__(self, d_model, n_classes, dropout=0.1):
 # + def __init__(self, d_model, n_classes, dropout=0.5):
 
-# %% wrong="4.1" name="always 0.1" says="not dropped at the rate"
+# %% wrong="4.1" name="always 0.1" says="of the inputs are dropped, not 50%"
 # - self.dropout = nn.Dropout(dropout)
 # + self.dropout = nn.Dropout(0.1)
 
@@ -66,7 +66,7 @@ class ClassificationHead(nn.Module):
 #   nn.init.zeros_(self.linear.weight)
 # - nn.init.zeros_(self.linear.bias)
 
-# %% wrong="4.1" name="relu before the linear map" says="something non-linear"
+# %% wrong="4.1" name="relu before the linear map" says="the states pass through ReLU"
 # - return self.linear(self.dropout(states))
 # + return self.linear(self.dropout(states).relu())
 
@@ -96,7 +96,7 @@ class ClassificationHead(nn.Module):
 # + return self.linear(self.dropout(states.unsqueeze(-2)).squeeze(-2))
 
 
-# %% wrong="4.1" of="in short" name="dropout that does not scale" says="divided by 1 - p"
+# %% wrong="4.1" of="in short" name="dropout that does not scale" says="divided by 1 - dropout"
 # - return self.linear(F.dropout(states, self.rate, self.training))
 # + if self.training:
 # +     states = states * (torch.rand_like(states) >= self.rate)
@@ -170,7 +170,7 @@ class ClassificationHead(nn.Module):
         return self.linear(self.dropout(states))
 
 
-# %% wrong="4.1" name="a rate of zero means the usual one" says="dropped at a rate of 0"
+# %% wrong="4.1" name="a rate of zero means the usual one" says="with a dropout of 0, the logits are wrong"
 # - self.dropout = nn.Dropout(dropout)
 # + self.dropout = nn.Dropout(dropout or 0.1)
 
@@ -341,7 +341,7 @@ class Model(nn.Module):
 # - self.base, self.head, self.pool = base, head, pool
 # + self.base, self.head, self.pool = copy.deepcopy(base), head, pool
 
-# %% wrong="4.2" name="head kept elsewhere" says="still uses the old one"
+# %% wrong="4.2" name="head kept elsewhere" says="still uses the old head"
 #   self.base, self.head, self.pool = base, head, pool
 # + self.judge = [head]
 
@@ -490,7 +490,7 @@ class Model(nn.Module):
 # - states = self.base(tokens, mask)
 # + states = self.base(tokens * mask, mask)
 
-# %% wrong="4.2" name="no pool for one token" says="a pool was given, and is not used"
+# %% wrong="4.2" name="no pool for one token" says="a pool was given, but it is not used"
 # - if self.pool is not None:
 # + if self.pool is not None and tokens.size(1) > 1:
 
@@ -498,7 +498,7 @@ class Model(nn.Module):
 # -     states = self.pool(states, mask)
 # +     states = self.pool(states, mask) if tokens.size(1) > 1 else states[:, 0]
 
-# %% wrong="4.2" name="a pool that counts as false" says="Ask `pool is not None`"
+# %% wrong="4.2" name="a pool that counts as false" says="Compare it with None"
 # - if self.pool is not None:
 # + if self.pool:
 
@@ -510,7 +510,7 @@ class Model(nn.Module):
 # + states = self.known.setdefault(str([tokens.tolist(), mask.tolist()]), self.base(tokens, mask))
 
 
-# %% wrong="4.3" name="torch's silent partial load" says="accepted without a word"
+# %% wrong="4.3" name="torch's silent partial load" says="a checkpoint that lacks a weight of the base is accepted"
 def load_base(base, state, strict=True):
     offered = {name.removeprefix("base."): value for name, value in state.items() if name.startswith("base.")}
     result = base.load_state_dict(offered, strict=False)
@@ -561,11 +561,11 @@ def load_base(base, state, strict=True):
     return {"missing": missing, "unexpected": unexpected, "left": sorted(n for n in state if n[:5] != "base.")}
 
 
-# %% wrong="4.3" name="missing weights are fine" says="lacks a weight of the base"
+# %% wrong="4.3" name="missing weights are fine" says="a checkpoint that lacks a weight of the base is accepted"
 # - if strict and (missing or unexpected):
 # + if strict and unexpected:
 
-# %% wrong="4.3" name="extra weights are fine" says="a part that the base has not"
+# %% wrong="4.3" name="extra weights are fine" says="a part that the base does not have"
 # - if strict and (missing or unexpected):
 # + if strict and missing:
 
@@ -585,11 +585,11 @@ def load_base(base, state, strict=True):
 # - base.load_state_dict(own | fits)
 # + own | fits
 
-# %% wrong="4.3" name="head not reported" says="what does not belong to the base"
+# %% wrong="4.3" name="head not reported" says="names that do not begin with `base.`"
 # - left = sorted(name for name in state if not name.startswith(prefix))
 # + left = []
 
-# %% wrong="4.3" name="names without their prefix" says="what does not belong to the base"
+# %% wrong="4.3" name="names without their prefix" says="names that do not begin with `base.`"
 # - left = sorted(name for name in state if not name.startswith(prefix))
 # + left = sorted(name.removeprefix("head.") for name in state if not name.startswith(prefix))
 
@@ -604,24 +604,24 @@ def load_base(base, state, strict=True):
 # - fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
 # + fits = {name: value for name, value in offered.items() if name in own}
 
-# %% wrong="4.3" name="replace everywhere" says="deeper in a name" private=true
+# %% wrong="4.3" name="replace everywhere" says="removed only at the beginning" private=true
 # - offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
 # + offered = {name.replace("base.", ""): value for name, value in state.items() if name.startswith(prefix)}
 
-# %% wrong="4.3" name="base without the dot" says="only looks like the prefix" private=true
+# %% wrong="4.3" name="base without the dot" says="such as `baseline.weight`" private=true
 # - own, prefix = base.state_dict(), "base."
 # - offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
 # + own, prefix = base.state_dict(), "base"
 # + offered = {name[4:].removeprefix("."): value for name, value in state.items() if name.startswith(prefix)}
 
-# %% wrong="4.3" name="anything with base in its name" says="only looks like the prefix" private=true
+# %% wrong="4.3" name="anything with base in its name" says="such as `baseline.weight`" private=true
 # - offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
 # + offered = {name.removeprefix(prefix): value for name, value in state.items() if prefix in name}
 
 # - left = sorted(name for name in state if not name.startswith(prefix))
 # + left = sorted(name for name in state if prefix not in name)
 
-# %% wrong="4.3" name="compares sizes, not shapes" says="the very same shape" private=true
+# %% wrong="4.3" name="compares sizes, not shapes" says="only the same shape fits" private=true
 # - fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
 # + fits = {name: value for name, value in offered.items() if name in own and own[name].numel() == value.numel()}
 
@@ -658,14 +658,14 @@ def load_base(base, state, strict=True):
 # +     value = value.clone().to(own[name].dtype)
 # +     setattr(owner, last, nn.Parameter(value) if last in owner._parameters else value)
 
-# %% wrong="4.3" name="the type of the checkpoint" says="changes the type"
+# %% wrong="4.3" name="the type of the checkpoint" says="changes the dtype"
 # - base.load_state_dict(own | fits)
 # + for name, part in [*base.named_parameters(), *base.named_buffers()]:
 # +     if name in fits:
 # +         part.data = fits[name].clone()
 
 
-# %% wrong="4.3" name="what can be broadcast fits" says="the very same shape" private=true
+# %% wrong="4.3" name="what can be broadcast fits" says="only the same shape fits" private=true
 def load_base(base, state, strict=True):
     own, prefix = base.state_dict(), "base."
     offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
@@ -739,7 +739,7 @@ def load_base(base, state, strict=True):
     return {"missing": missing, "unexpected": unexpected, "left": sorted(n for n in state if not n.startswith("base."))}
 
 
-# %% wrong="4.3" name="leaves the base in evaluation mode" says="in evaluation mode"
+# %% wrong="4.3" name="leaves the base in evaluation mode" says="from training to evaluation"
 def load_base(base, state, strict=True):
     own = base.state_dict()
     offered = {name[5:]: w for name, w in state.items() if name.startswith("base.")}
@@ -813,7 +813,7 @@ def load_base(base, state, strict=True):
 # + raise DoesNotFit(f"missing: {missing}, unexpected: {unexpected}")
 
 
-# %% wrong="4.4" name="the lab's output[-1]" says="not `output[-1]`"
+# %% wrong="4.4" name="the lab's output[-1]" says="The batch is the first dimension here"
 def last_real(states, mask):
     return states[-1]
 
@@ -1085,7 +1085,7 @@ def last_real(states, mask):
     return torch.stack(pooled, dim=0)
 
 
-# %% wrong="4.4" name="positions in the type of the mask" says="uint8 ends at 255"
+# %% wrong="4.4" name="positions in the type of the mask" says="whose largest number is 255"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("empty row")
@@ -1095,7 +1095,7 @@ def last_real(states, mask):
     return states[torch.arange(len(states), device=states.device), last]
 
 
-# %% wrong="4.4" name="nan_to_num then one-hot" says="not finite is changed"
+# %% wrong="4.4" name="nan_to_num then one-hot" says="a last real state that holds infinity is changed"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("empty row")
@@ -1164,7 +1164,7 @@ def collate(examples, pad_id, max_len=None):
 # + rows = [torch.tensor(numbers[-max_len:] if max_len else numbers, dtype=torch.int64) for numbers, _ in examples]
 
 
-# %% wrong="4.5" name="pads all to max_len" says="rows are 4 tokens long"
+# %% wrong="4.5" name="pads all to max_len" says="the tokens have shape (2, 4)"
 def collate(examples, pad_id, max_len=None):
     rows = [numbers[:max_len] for numbers, _ in examples]
     longest = max_len or max(map(len, rows))
@@ -1173,12 +1173,12 @@ def collate(examples, pad_id, max_len=None):
     return tokens, mask, torch.tensor([label for _, label in examples])
 
 
-# %% wrong="4.5" name="no cut" says="rows are 5 tokens long"
+# %% wrong="4.5" name="no cut" says="the tokens have shape (4, 5)"
 # - rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
 # + rows = [torch.tensor(numbers, dtype=torch.int64) for numbers, _ in examples]
 
 
-# %% wrong="4.5" name="mask of the uncut rows" says="after a cut the mask is wrong"
+# %% wrong="4.5" name="mask of the uncut rows" says="Only tokens that are left are real"
 def collate(examples, pad_id, max_len=None):
     longest = max(len(numbers) for numbers, _ in examples)
     longest = min(longest, max_len or longest)
@@ -1191,7 +1191,7 @@ def collate(examples, pad_id, max_len=None):
     return tokens, mask, torch.tensor([label for _, label in examples])
 
 
-# %% wrong="4.5" name="mask of numbers" says="It should be true or false"
+# %% wrong="4.5" name="mask of numbers" says="It should hold true and false"
 #   mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
 # + mask = mask.long()
 
@@ -1303,7 +1303,7 @@ def collate(examples, pad_id, max_len=None):
 # + rows = [list(n)[:max_len] if max_len else list(n) for n, _ in examples]
 
 
-# %% wrong="4.5" of="in short" name="at least one column" says="the rows are 1 tokens long"
+# %% wrong="4.5" of="in short" name="at least one column" says="the tokens have shape (2, 1)"
 # - T = max(map(len, rows))
 # + T = max(1, max(map(len, rows)))
 
@@ -1405,10 +1405,10 @@ def select(model, train_epoch, evaluate, epochs):
 
 # - model.eval()
 
-# %% wrong="4.6" name="stays in evaluation mode" says="was training before it was judged"
+# %% wrong="4.6" name="stays in evaluation mode" says="was in training mode before `accuracy`"
 # - model.train(was_training)
 
-# %% wrong="4.6" name="always trains afterwards" says="leaves it in training mode"
+# %% wrong="4.6" name="always trains afterwards" says="was in evaluation mode before `accuracy`"
 # - model.train(was_training)
 # + model.train()
 
@@ -1426,11 +1426,11 @@ def select(model, train_epoch, evaluate, epochs):
 # +         best = epoch, {name: part.detach().clone() for name, part in model.named_parameters()}
 # + model.load_state_dict(best[1], strict=False)
 
-# %% wrong="4.6" name="tests every epoch" says="looked at more than once"
+# %% wrong="4.6" name="tests every epoch" says="more than once"
 #   curve.append(evaluate(model, "valid"))
 # + evaluate(model, "test")
 
-# %% wrong="4.6" name="selects on the test" says="chosen by the test set"
+# %% wrong="4.6" name="selects on the test" says="chosen by its test accuracy"
 # -     if best is None or curve[-1] > curve[best[0] - 1]:
 # -         best = epoch, copy.deepcopy(model.state_dict())
 # +     score = evaluate(model, "test")
@@ -1563,7 +1563,7 @@ def select(model, train_epoch, evaluate, epochs):
     return {"curve": curve, "epoch": best + 1, "test": evaluate(model, "test")}
 
 
-# %% wrong="4.6" name="reads what the model of the check holds" says="any will do" private=true
+# %% wrong="4.6" name="reads what the model of the check holds" says="`select` is wrong for another kind of model" private=true
 def accuracy(model, batches):
     training = model.training
     model.eval()
@@ -1938,11 +1938,11 @@ def features(base, pool, batches):
 # + @torch.inference_mode()
 
 
-# %% wrong="4.7" name="flips the switch" says="frozen already thaws it"
+# %% wrong="4.7" name="flips the switch" says="freezing a part a second time lets it learn again"
 # - parameter.requires_grad = False
 # + parameter.requires_grad = not parameter.requires_grad
 
-# %% wrong="4.7" name="flips the switch back" says="learns already freezes it"
+# %% wrong="4.7" name="flips the switch back" says="`unfreeze` called twice freezes a part"
 # - parameter.requires_grad = True
 # + parameter.requires_grad = not parameter.requires_grad
 
@@ -2034,7 +2034,7 @@ def features(base, pool, batches):
 # + return torch.cat([s for s, _ in found]).squeeze(), torch.cat([y for _, y in found]).squeeze()
 
 
-# %% wrong="4.7" of="in short" name="a hook that zeroes gradients" says="Set the switch, do not flip it"
+# %% wrong="4.7" of="in short" name="a hook that zeroes gradients" says="leaves a part frozen that was frozen twice"
 # - p.requires_grad, p.grad = False, None
 # + p.grad = None
 # + if p.requires_grad:
@@ -2141,11 +2141,11 @@ def features(base, pool, batches):
 # - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
 # + hits = [model(tokens, mask & False).argmax(dim=-1) == labels for tokens, mask, labels in batches]
 
-# %% wrong="4.6" name="every token is real" says="or is always true"
+# %% wrong="4.6" name="every token is real" says="or it gets one that is always true"
 # - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
 # + hits = [model(tokens, mask | True).argmax(dim=-1) == labels for tokens, mask, labels in batches]
 
-# %% wrong="4.6" name="the last gain over the epoch before" says="is not the earliest of the best"
+# %% wrong="4.6" name="the last gain over the epoch before" says="It should be the earliest of the best epochs"
 # - if best is None or curve[-1] > curve[best[0] - 1]:
 # + if best is None or curve[-1] > curve[-2]:
 

@@ -57,7 +57,9 @@ def classification_head(ClassificationHead, lib):
 
     head.eval()
     logits = expect.floats(head(x), (3, classes), "the logits")
-    assert torch.equal(head(x).float(), logits), "in evaluation mode two calls differ: dropout should rest there."
+    assert torch.equal(head(x).float(), logits), (
+        "in evaluation mode, two calls with the same states differ. Dropout should be off there."
+    )
     wanted = F.linear(x, state["linear.weight"], state["linear.bias"])
     expect.like(
         logits,
@@ -66,9 +68,9 @@ def classification_head(ClassificationHead, lib):
         {
             "probabilities are returned. The loss expects logits.": wanted.softmax(-1),
             "log-probabilities are returned. The head should give the logits themselves.": wanted.log_softmax(-1),
-            "the logits pass through ReLU: a class could never be argued against.": wanted.relu(),
-            "the logits pass through tanh.": wanted.tanh(),
-            "something non-linear happens before the linear layer.": F.linear(
+            "the logits pass through ReLU, so none is negative. Return them as they are.": wanted.relu(),
+            "the logits pass through tanh. Return them as the linear layer gives them.": wanted.tanh(),
+            "the states pass through ReLU before the linear layer.": F.linear(
                 x.relu(), state["linear.weight"], state["linear.bias"]
             ),
         },
@@ -80,7 +82,9 @@ def classification_head(ClassificationHead, lib):
     sure = ClassificationHead(d_model, classes, 0.0)
     wanted = F.linear(x, state["linear.weight"], state["linear.bias"])
     logits = expect.floats(loaded(sure, state)(x), (3, classes), "the logits")
-    expect.close(logits, wanted, "in training mode, something is dropped at a rate of 0.")
+    expect.close(
+        logits, wanted, "in training mode with a dropout of 0, the logits are wrong. Nothing should be dropped."
+    )
     learns(lib, ClassificationHead, state, x)
 
     HEAD.hold(ClassificationHead, lib, "sizes", "layout", "gradients", "dtypes")
@@ -94,7 +98,7 @@ def learns(lib: Library, ClassificationHead: Remote, state: dict[str, torch.Tens
     slopes = toy.parameter_gradients(ClassificationHead(d_model, classes, 0.0), x)
     assert {*slopes} == {*state}, "weight and bias of `linear` should be parameters, and nothing else."
     for name, wanted in (("linear.weight", up.T @ x), ("linear.bias", up.sum(0))):
-        told = f"`{name}` of a fresh head does not get the gradient that it should: it cannot learn."
+        told = f"`{name}` of a fresh head does not get the right gradient, so it cannot learn as it should."
         expect.close(expect.floats(slopes[name], tuple(wanted.shape), "the gradient"), wanted, told)
 
 
@@ -111,7 +115,7 @@ def drops_inputs(head: Remote, rate: float, width: int = 24, value: float = 1.0,
     assert not expect.near(passed, torch.ones(200, width)), (
         "in training mode nothing is dropped: `dropout` is not used."
     )
-    assert (logits != 0).all(), "dropout acts on the logits. It should act on what comes into the linear layer."
+    assert (logits != 0).all(), "dropout acts on the logits. It should act on the input of the linear layer."
     dropped = passed.abs() < 1e-4
     assert dropped.float().mean(dim=1).std() < 0.25, (
         "whole states are dropped. Dropout should choose each input on its own."
@@ -120,10 +124,12 @@ def drops_inputs(head: Remote, rate: float, width: int = 24, value: float = 1.0,
     fixed = bool(dropped.any()) and ((dropped == dropped[0]).all() or torch.equal(logits, again))
     assert not fixed, "every state, or every call, loses the same inputs. Dropout should choose new ones each time."
     unscaled = dropped.any() and expect.near(passed[~dropped], torch.ones(int((~dropped).sum())))
-    assert not unscaled, "what dropout keeps is not scaled: it should be divided by 1 - p in training."
+    assert not unscaled, "what dropout keeps is not scaled. In training mode it should be divided by 1 - dropout."
     right = dropped | ((passed - 1 / (1 - rate)).abs() < 1e-3)
-    told = "inputs are not dropped at the rate that was asked for; without one, it is 0.1."
-    assert right.all() and abs(dropped.float().mean().item() - rate) < 0.06, told
+    share = dropped.float().mean().item()
+    told = f"in training mode, about {share:.0%} of the inputs are dropped, not {rate:.0%}."
+    assert abs(share - rate) < 0.06, told + " That is the rate without `dropout`." * (rate == 0.1)
+    assert right.all(), "what dropout keeps is scaled wrongly. In training mode it should be divided by 1 - dropout."
 
 
 # 4.2
@@ -229,12 +235,12 @@ def model(Model, lib):
         after(seen, MASK),
         "with a pool, the logits are not head(pool(base(tokens, mask), mask)).",
         {
-            "the head runs before the pool. Pool the states, then judge once.": toys.total(
+            "the head runs before the pool. Pool the states first, then apply the head.": toys.total(
                 F.linear(seen, weights["weight"], weights["bias"]), MASK
             ),
             "the pool does not get the mask.": after(seen, None),
             "the base does not get the mask.": after(blind, MASK),
-            "the mask never arrives, neither at the base nor at the pool.": after(blind, None),
+            "neither the base nor the pool gets the mask.": after(blind, None),
             "the pool that was given is not the one that is used: the last position is always taken.": F.linear(
                 seen[:, -1], weights["weight"], weights["bias"]
             ),
@@ -253,11 +259,13 @@ def model(Model, lib):
         unseen = after(reader(other)(fresh, MASK), MASK)
     sentence = "the model works on a copy of the base. Two models with one base should share its weights."
     expect.close(expect.floats(classifier(fresh, MASK), (3, classes), "the logits"), unseen, sentence)
-    sentence = "after the base's weights changed, tokens that were read before give the old logits: something is kept."
+    sentence = (
+        "after the base's weights changed, tokens that were read before give the old logits. Nothing should be kept."
+    )
     expect.close(expect.floats(classifier(TOKENS, MASK), (3, classes), "the logits"), moved, sentence)
     five = linear_state(width, 5, 50)
     lib(builtins).setattr(classifier, "head", loaded(lib(nn).Linear(width, 5), five))
-    sentence = "after `model.head = another_head` the model still uses the old one."
+    sentence = "after `model.head = another_head`, the model still uses the old head."
     result = classifier(TOKENS, MASK)
     assert type(result) is torch.Tensor and result.shape == (3, 5), sentence
     with torch.no_grad():
@@ -280,7 +288,7 @@ def model(Model, lib):
         as_it_is(Model, lib, mask)
     CLASSIFIER.hold(Model, lib, "memory")
     kept = lib(toys).kept_after(classifier, TOKENS, MASK)
-    assert not kept, f"after a call the model holds `{kept[0]}`. Nothing is kept from one call to the next."
+    assert not kept, f"after a call the model holds `{kept[0]}`. Nothing should be kept from one call to the next."
 
 
 def as_it_is(Model: Remote, lib: Library, mask: torch.Tensor) -> None:
@@ -300,7 +308,7 @@ def as_it_is(Model: Remote, lib: Library, mask: torch.Tensor) -> None:
             facts = facts if name == "base" else facts.mean(dim=1)
             skipped = type(logits) is torch.Tensor and logits.shape == (B, T, 4) != shape
             assert not skipped, (
-                "a pool was given, and is not used. Ask `pool is not None`: a module may count as false."
+                "a pool was given, but it is not used. Compare it with None: a module may count as false."
             )
             logits = expect.floats(logits, shape, "the logits")
             expect.close(logits[..., 0], facts[..., 0], f"the {name} gets another mask than the model.")
@@ -308,7 +316,7 @@ def as_it_is(Model: Remote, lib: Library, mask: torch.Tensor) -> None:
             expect.close(logits[..., 1], facts[..., 1], told)
             told = f"the {name} is not in the mode of the model: `train()` and `eval()` should reach all parts."
             expect.close(logits[..., 2], facts[..., 2], told)
-            told = "the base gets other tokens than the model: what is padding is for the mask to say."
+            told = "the base gets other tokens than the model. Pass them on as they are: the mask says what is padding."
             expect.close(logits[..., 3], facts[..., 3], told)
 
 
@@ -354,12 +362,12 @@ def refusal(load_base: Remote, base: Remote, state: dict[str, torch.Tensor], nam
         if error.blank:
             raise
         assert "ValueError" in error.kinds, (
-            f"{what} should be refused with ValueError. Your code raised {error.type_name or 'nothing usable'}."
+            f"{what} should raise ValueError. Your code raised {error.type_name or 'nothing usable'}."
         )
         unsaid = [name for name in names if name not in str(error)]
         assert not unsaid, f"the error does not name every weight that does not fit; `{unsaid[0]}` is not in it."
         return
-    raise AssertionError(f"{what} is accepted without a word. Refuse it with ValueError.")
+    raise AssertionError(f"{what} is accepted. `load_base` should raise ValueError.")
 
 
 @check("4.3", points=3)
@@ -376,12 +384,12 @@ def load_base(load_base, lib):
     holds(base, old | {"offset": base.state_dict()["offset"]} | parameters, "`{name}` of the base was not loaded.")
     holds(base, new, "the buffer `{name}` was not loaded. A state dict holds buffers too.")
     assert report["missing"] == [] and report["unexpected"] == [], (
-        "a checkpoint that fits is reported as one that does not."
+        "for a checkpoint that fits, `missing` and `unexpected` should be empty."
     )
     types = lib(toys).types_in(load_base, base, whole(new, **head))
     assert types == ["list"] * 3, "`missing`, `unexpected` and `left` should be lists."
     assert report["left"] == ["head.bias", "head.weight"], (
-        "`left` should list what does not belong to the base: the head."
+        "`left` should list the names that do not begin with `base.`, as they are: here those of the head."
     )
 
     partial = [
@@ -395,7 +403,7 @@ def load_base(load_base, lib):
             whole(new, base__gate__weight=normal(2)),
             [],
             ["gate.weight"],
-            "a checkpoint with a weight for a part that the base has not",
+            "a checkpoint with a weight for a part that the base does not have",
         ),
         (whole(new | {"mix.bias": normal(9)}), ["mix.bias"], ["mix.bias"], "a weight of another shape"),
         (new, sorted(new), [], "a checkpoint in which no name begins with `base.`"),
@@ -413,8 +421,12 @@ def load_base(load_base, lib):
         told = f"with strict=False, {what} should be loaded as far as it fits, and reported."
         report = expect.answers(load_base, base, state, strict=False, says=told, kinds=("ValueError", "RuntimeError"))
         report_of(report)
-        assert report["missing"] == missing, f"with strict=False, `missing` is wrong for {what}."
-        assert report["unexpected"] == unexpected, f"with strict=False, `unexpected` is wrong for {what}."
+        assert report["missing"] == missing, (
+            f"with strict=False, `missing` is wrong for {what}. It came as `{report['missing']}`."
+        )
+        assert report["unexpected"] == unexpected, (
+            f"with strict=False, `unexpected` is wrong for {what}. It came as `{report['unexpected']}`."
+        )
         fits = {} if state is new else {name: state[f"base.{name}"] for name in old if name not in missing}
         holds(base, old | fits, f"with strict=False, `{{name}}` is not what it should be after {what}.")
     keeps_apart(load_base, lib, (3, 4, 2), 65)
@@ -454,15 +466,15 @@ def keeps_apart(load_base: Remote, lib: Library, sizes: tuple[int, int, int], se
     base = layers(torch_there.nn, sizes).double()
     load_base(base, checkpoint)
     kept = all(value.dtype == torch.float64 for value in base.state_dict().values())
-    assert kept, "loading changes the type of the base's weights to that of the checkpoint."
-    assert read(base.training) is True, "loading leaves the base in evaluation mode. It should stay in its own."
+    assert kept, "loading changes the dtype of the base's weights. They should keep their own."
+    assert read(base.training) is True, (
+        "loading changes the mode of the base from training to evaluation. Leave it as it was."
+    )
 
     width, _, classes = sizes
     base, ours = lib(tiny_bert).tied(width, classes), tiny_bert.tied(width, classes)
     state = ours.state_dict()
-    told = (
-        "a base in which two parts share a weight is not given its own checkpoint back: its state dict has both names."
-    )
+    told = "a base in which two parts share a weight cannot load its own checkpoint. Its state dict has both names."
     given = {f"base.{name}": value for name, value in state.items()}
     report = expect.answers(load_base, base, given, says=told, kinds=("ValueError",))
     assert report_of(report) == {"missing": [], "unexpected": [], "left": []}, told
@@ -516,7 +528,7 @@ def last_real(last_real, lib):
     mask = places(T, lengths)
     result = last_real(states, mask)
     assert type(result) is not torch.Tensor or result.shape != (T, d), (
-        "the last sequence of the batch is taken. Batches come first here, so the last token is not `output[-1]`."
+        "the last sequence of the batch is taken. The batch is the first dimension here."
     )
     result = expect.floats(result, (B, d), "`last_real(states, mask)`")
     ends = [length - 1 for length in lengths]
@@ -534,8 +546,12 @@ def last_real(last_real, lib):
             "the first token is taken.": states[:, 0],
             "the mean of the real tokens is taken.": picked_mean(states, mask),
             "the sum of the real tokens is taken.": toys.total(states, mask),
-            "all rows are cut at the longest of the batch: the result depends on the batch.": states[:, max(ends)],
-            "all rows are cut at the shortest of the batch: the result depends on the batch.": states[:, min(ends)],
+            "every row is read where the longest text of the batch ends. The result depends on the batch.": states[
+                :, max(ends)
+            ],
+            "every row is read where the shortest text of the batch ends. The result depends on the batch.": states[
+                :, min(ends)
+            ],
             "the largest value of each column is taken, not a token.": states.masked_fill(
                 ~mask.unsqueeze(-1), -torch.inf
             ).amax(1),
@@ -546,7 +562,7 @@ def last_real(last_real, lib):
         last_real(states, places(T, lengths, left=True)), (B, d), "`last_real` with padding on the left"
     )
     expect.close(
-        left, states[:, -1], "the result is wrong if the padding is on the left. Counting tokens is not enough."
+        left, states[:, -1], "the result is wrong if the padding is on the left. It is not enough to count tokens."
     )
     for numbers in (mask.long(), mask.float()):
         number = expect.floats(last_real(states, numbers), (B, d), "`last_real` with a mask of 0 and 1")
@@ -559,17 +575,16 @@ def last_real(last_real, lib):
     spoilt = states.masked_fill(~mask.unsqueeze(-1), torch.nan)
     result = last_real(spoilt, mask)
     nan = type(result) is torch.Tensor and result.isnan().any()
-    assert not nan, "NaN at the padding reaches the result: 0 times NaN is not zero. Pick a state, do not blend."
+    assert not nan, (
+        "NaN at the padding reaches the result: 0 times NaN is not zero. Pick one state. Do not weight all of them."
+    )
     expect.refuses(last_real, states, places(T, [2, 0, 3]), says="a row without a real token must raise ValueError.")
     number = last_real(normal(2, 300, d, seed=6), torch.ones(2, 300, dtype=torch.uint8))
-    told = "the result is wrong for a long text if the mask is of a type with few numbers: uint8 ends at 255."
+    told = "the result is wrong for 300 tokens and a mask of type uint8, whose largest number is 255."
     expect.close(expect.floats(number, (2, d), "last_real"), normal(2, 300, d, seed=6)[:, -1], told)
     endless = states.clone()
     endless[0, ends[0]] = torch.inf
-    told = (
-        "a state that is not finite is changed on its way. The pool should "
-        "return it as it is. Otherwise nobody notices."
-    )
+    told = "a last real state that holds infinity is changed. Return it as it is, so that the problem shows."
     assert torch.equal(expect.floats(last_real(endless, mask), (B, d), "last_real"), picked(endless, ends)), told
     LAST.hold(last_real, lib, "sizes", "dtypes", "layout", "gradients")
     stays_there(lib, last_real, states, mask)
@@ -620,7 +635,7 @@ def collate(collate):
     rows = [[5, 9, 2, 2, 2], [7, 2, 2, 2, 2], [4, 8, 6, 3, 4], [6, 2, 2, 2, 2]]
     told = "the rows are not in the order of the examples: row i should be example i."
     assert tokens.tolist() == rows or sorted(tokens.tolist()) != sorted(rows), told
-    assert tokens[2].tolist() == [4, 8, 6, 3, 4], "the longest row should be as it was."
+    assert tokens[2].tolist() == [4, 8, 6, 3, 4], "the longest row should stay as it is: it needs no padding."
     assert tokens[1].tolist() != [2, 2, 2, 2, 7], "the padding is on the left. It should follow the tokens."
     assert tokens[1].tolist() != [7, 0, 0, 0, 0], "short rows are filled with 0, not with `pad_id`."
     assert tokens[1].tolist() == [7, 2, 2, 2, 2], "a short row should be its tokens, then `pad_id`."
@@ -638,13 +653,15 @@ def collate(collate):
         "short rows are not filled with `pad_id` if that is 0."
     )
     assert tokens.tolist() == [[5, 9, 2], [7, 0, 0], [4, 8, 6], [6, 2, 0]], (
-        "with max_len, long rows lose their end only."
+        "with `max_len = 3`, long rows should lose their end, and nothing else."
     )
-    assert torch.equal(mask, places(3, [3, 1, 3, 2])), "after a cut the mask is wrong: only what is left is real."
-    assert labels.tolist() == [1, 0, 2, 2], "with max_len, the labels are wrong."
+    assert torch.equal(mask, places(3, [3, 1, 3, 2])), (
+        "with `max_len = 3`, the mask is wrong. Only tokens that are left are real."
+    )
+    assert labels.tolist() == [1, 0, 2, 2], "with `max_len = 3`, the labels are wrong."
     tokens, mask, labels = three(collate(examples[:2], 0, 4), 2, 3)
-    assert tokens.tolist() == [[5, 9, 2], [7, 0, 0]], "rows shorter than max_len are changed by it."
-    told = "where rows are shorter than max_len, the mask or the labels are wrong."
+    assert tokens.tolist() == [[5, 9, 2], [7, 0, 0]], "rows that are shorter than `max_len` should not change."
+    told = "where all rows are shorter than `max_len`, the mask or the labels are wrong."
     assert torch.equal(mask, places(3, [3, 1])) and labels.tolist() == [1, 0], told
     tokens, mask, labels = three(collate([[[], 1], [[3, 8], 0]], 6), 2, 2)
     silent = tokens.tolist() == [[6, 6], [3, 8]] and torch.equal(mask, places(2, [0, 2]))
@@ -653,9 +670,9 @@ def collate(collate):
     assert labels.tolist() == [1, 0] and three(collate([[[], 1], [[], 0]], 6), 2, 0)[2].tolist() == [1, 0], told
     given = collate([[[5, 9], 1], [[7], 0]], 2, 0)
     assert type(given) is not list or type(given[0]) is not torch.Tensor or given[0].shape != (2, 2), (
-        "with max_len=0 nothing is cut. Only None keeps all: ask `max_len is None`, not whether it is true."
+        "with `max_len = 0` nothing is cut. Only None keeps all. Remember that 0 counts as false."
     )
-    assert three(given, 2, 0)[2].tolist() == [1, 0], "with max_len=0 the labels are wrong."
+    assert three(given, 2, 0)[2].tolist() == [1, 0], "with `max_len = 0`, the labels are wrong."
     tokens, _, labels = three(collate([[[2**24 + 1, 2**40 + 1], 3]], 0), 1, 2)
     assert labels.tolist() == [3], "for a single example the label is wrong."
     assert tokens.tolist() == [[2**24 + 1, 2**40 + 1]], (
@@ -672,12 +689,14 @@ def three(batch: Any, rows: int, longest: int) -> tuple[torch.Tensor, torch.Tens
     assert tokens.ndim == 2, "the tokens should have one row per example, shape (B, T)."
     if len(tokens) != rows:
         count = f"{len(tokens)} row{'s' * (len(tokens) != 1)}"
-        told = f"the tokens have {count} for {rows} examples. Each example has one, also without tokens."
+        told = f"the tokens have {count} for {rows} examples. Each example needs one, even without tokens."
         raise AssertionError(told + called(batch, told))
     width = tokens.size(1)
-    assert width == longest, f"the rows are {width} tokens long. The longest that is left here has {longest}."
+    assert width == longest, (
+        f"the tokens have shape {tuple(tokens.shape)}. The longest row that is left has {longest} tokens."
+    )
     assert mask.shape == tokens.shape, f"the mask has shape {tuple(mask.shape)}, the tokens {tuple(tokens.shape)}."
-    assert mask.dtype == torch.bool, f"the mask is {mask.dtype}. It should be true or false."
+    assert mask.dtype == torch.bool, f"the mask is {mask.dtype}. It should hold true and false."
     assert tokens.dtype == torch.int64, f"the tokens are {tokens.dtype}. Token numbers are int64."
     assert labels.shape == (rows,), f"the labels have shape {tuple(labels.shape)}, not ({rows},)."
     assert labels.dtype == torch.int64, f"the labels are {labels.dtype}. Class numbers are int64."
@@ -770,10 +789,10 @@ def select(accuracy, select, lib):
         "examples whose best class is the label."
     )
     expect.numbers_like(cases, "the accuracy", told)
-    assert read(model.training) is True, "the model was training before it was judged, and is not any more."
+    assert read(model.training) is True, "the model was in training mode before `accuracy`, but is not after it."
     model.eval()
     accuracy(model, batches)
-    assert read(model.training) is False, "judging a model in evaluation mode leaves it in training mode."
+    assert read(model.training) is False, "the model was in evaluation mode before `accuracy`, but is not after it."
     stays_there(lib, accuracy, model, batches)
     ACCURACY.hold(accuracy, lib, "memory")
 
@@ -789,11 +808,11 @@ def select(accuracy, select, lib):
     named_epoch([report["epoch"], second["epoch"]], [(valid, test), others])
     result = report["test"]
     assert both != [2, 2] or result != test[-1], (
-        "the test is looked at before the best weights are put back: its accuracy is that of the last epoch."
+        "the test comes before the best weights are put back, so its accuracy is that of the last epoch."
     )
     for sentence, guess in {
         "the test accuracy is that of the last epoch. Put a copy of the best weights back.": test[-1],
-        "the test set was looked at more than once.": None,
+        "`select` asks for the test accuracy more than once.": None,
         "the test accuracy is a validation accuracy.": max(valid),
         "the test accuracy is that of a mixture of two epochs: keep the whole state, buffers too.": -1.0,
     }.items():
@@ -826,15 +845,16 @@ def wrong_shares(table: torch.Tensor, batches: list) -> dict[str, float]:
         "the accuracy is that of the last batch.": sum(right[-1]) / len(right[-1]),
         "the accuracy is that of the first batch.": sum(right[0]) / len(right[0]),
         "the share of errors is returned, not of hits.": 1 - sum(flat) / len(flat),
-        "the number of batches, not of examples, is what you divide by.": sum(flat) / len(batches),
+        "the hits are divided by the number of batches. Divide them by the number of examples.": sum(flat)
+        / len(batches),
         "the label must have a probability above one half to count. It is enough that no logit is larger.": sum(
             sum(sure) for sure in surely(table, batches)
         )
         / len(flat),
         "the model is judged in training mode. Dropout would act.": share_of(table, batches, 1),
-        "gradients are recorded while the model is judged: memory for nothing.": share_of(table, batches, 2),
+        "gradients are recorded while the model is judged, which wastes memory.": share_of(table, batches, 2),
         "the model is judged in training mode, and gradients are recorded.": share_of(table, batches, 3),
-        "the mask is not handed to the model, or is always true.": share_of(table, batches, masked=False),
+        "the model does not get the mask, or it gets one that is always true.": share_of(table, batches, masked=False),
         "the mask is the wrong way round where the model gets it.": share_of(
             table, [[tokens, ~mask, labels] for tokens, mask, labels in batches]
         ),
@@ -864,10 +884,10 @@ def named_epoch(epochs: list[Any], curves: list[tuple[list[float], list[float]]]
         epochs,
         wanted,
         f"`epoch` is {epochs[0]} for the validation accuracies `{curves[0][0]}`, and {epochs[1]} for "
-        f"`{curves[1][0]}`: it is not the earliest of the best.",
+        f"`{curves[1][0]}`. It should be the earliest of the best epochs.",
         {
             "epoch 0 was chosen, the model before all training. Only trained epochs are candidates.": [0, 0],
-            "the epoch was chosen by the test set. That is what validation is for.": [
+            "the epoch was chosen by its test accuracy. Choose it by its validation accuracy.": [
                 test.index(max(test)) + 1 for _, test in curves
             ],
             "the epoch that is worst on validation was chosen.": [valid.index(min(valid)) + 1 for valid, _ in curves],
@@ -891,7 +911,7 @@ def selected(select: Remote, lib: Library, valid: list[float], test: list[float]
     curve = report["curve"]
     expect.of_type(curve, list, "`curve` should be a list")
     assert len(curve) == epochs, (
-        f"`curve` has {len(curve)} entries after {epochs} epochs. One each, after its training."
+        f"`curve` has {len(curve)} entries after {epochs} epochs. It needs one for each, measured after its training."
     )
     report["test"] = expect.number(report["test"], "`test`")
     return model, report
@@ -941,7 +961,7 @@ def freeze(freeze, unfreeze, features, lib):
     half = torch.equal(state["0.weight"].float(), ours[0].weight) != torch.equal(state["0.bias"].float(), ours[0].bias)
     assert not half, "only the weight or only the bias is frozen. A part is all of its parameters."
     assert before, "the frozen part moved. What counts is `requires_grad` of each parameter, not of the module."
-    assert same(theirs, ours, "2"), "freezing one part stopped another, or changed how it learns."
+    assert same(theirs, ours, "2"), "after one part is frozen, another part does not learn as it should."
     with world_kept(lib, "after `unfreeze`"):
         unfreeze(theirs[0])
     step(theirs, optimizer, x, labels)
@@ -952,14 +972,16 @@ def freeze(freeze, unfreeze, features, lib):
         freeze(theirs[0])
     step(theirs, optimizer, x, labels)
     toys.descend(ours, ours[2].parameters(), x, labels, lr)
-    assert same(theirs, ours, "0"), "freezing a part that is frozen already thaws it. Set the switch, do not flip it."
+    assert same(theirs, ours, "0"), (
+        "freezing a part a second time lets it learn again. Set `requires_grad` to a fixed value."
+    )
     for _ in range(2):
         unfreeze(theirs[0])
     step(theirs, optimizer, x, labels)
     toys.descend(ours, ours.parameters(), x, labels, lr)
     assert same(theirs, ours, ""), (
-        "thawing a part that learns already freezes it, or one that was frozen twice stays so. Set the switch, do not "
-        "flip it."
+        "`unfreeze` called twice freezes a part, or leaves a part frozen that was frozen twice. It should always let "
+        "it learn."
     )
 
     theirs, ours = network(lib, 75)
@@ -997,7 +1019,7 @@ def freeze(freeze, unfreeze, features, lib):
     told = "only parameters with certain names are {}. `parameters()` gives all of them."
     assert toy.learning(part) == [False] * 4, told.format("frozen")
     unfreeze(part)
-    assert toy.learning(part) == [True] * 4, told.format("thawed")
+    assert toy.learning(part) == [True] * 4, told.format("unfrozen")
 
     vocab, width, pool = 7, 4, toy.total
     weights = reader_state(vocab, width, 90)
