@@ -6,7 +6,7 @@ import string
 
 import torch
 
-from autograder.author.checks import private, swept
+from autograder.author.checks import private, swept, tells
 from utils.checks import nb08_bert_heads as seen
 from utils.checks import nb08_toys as toys
 from utils.grading import expect
@@ -16,7 +16,9 @@ from utils.grading.remote import INFINITY, promised
 # 8.1
 
 
-@private("8.1", tells="texts of other lengths, other special tokens, or other numbers of options become other rows.")
+@private(
+    "8.1", tells=("the rows are wrong for texts of other lengths, other special tokens, or other numbers of options.")
+)
 def other_rows(task_input):
     some = draw(810)
     for place in range(24):
@@ -30,7 +32,10 @@ def other_rows(task_input):
         seen.is_read(task_input, "choice", parts, some.randint(4, 22), cls, sep, pad)
 
 
-@private("8.1", tells="a question that leaves no place for the passage is let through, or one is refused that fits.")
+@private(
+    "8.1",
+    tells=("a question that leaves no room for the passage should raise ValueError, and one that fits should not."),
+)
 def tight_questions(task_input):
     some = draw(811)
     for size in (some.randint(1, 4), some.randint(5, 9), some.randint(10, 40)):
@@ -42,7 +47,7 @@ def tight_questions(task_input):
     expect.refuses(lambda: task_input("qapair", parts, 90), says="another kind")
 
 
-@private("8.1", tells="rows of long texts are wrong.")
+@private("8.1", tells="the rows are wrong for texts of several hundred tokens.")
 def long_rows(task_input):
     some = draw(812)
     parts = [[some.randint(10, 90) for _ in range(size)] for size in (some.randint(600, 700), 650, 30, 640)]
@@ -64,7 +69,7 @@ def some_words(seed: int) -> tuple[list[int | None], int]:
     return [*pads[:1], *pieces[: some.randint(1, 24)], None, *pads], count
 
 
-@private("8.2", tells="labels go astray for other words: without pieces, with many, or cut off.")
+@private("8.2", tells=("labels are at the wrong pieces if other words have no piece, have many, or are cut off."))
 def other_words(align_labels):
     for seed in range(20):
         word_ids, count = some_words(8200 + seed)
@@ -77,7 +82,7 @@ def other_words(align_labels):
     seen.aligned(align_labels, [None, *many, None], [some.randint(0, 9) for _ in range(600)])
 
 
-@private("8.2", tells="predictions go astray for other words: without pieces, with many, or cut off.")
+@private("8.2", tells="predictions are wrong if other words have no piece, have many, or are cut off.")
 def other_predictions(word_predictions):
     for seed in range(20):
         word_ids, count = some_words(8300 + seed)
@@ -99,7 +104,7 @@ def some_tags(seed: int, sizes: tuple[int, ...]) -> list[list[str]]:
     return [some.choices(tags, k=size) for size in sizes]
 
 
-@private("8.3", tells="the entities of other sentences or of types with other names are not those of the rule.")
+@private("8.3", tells="the entities are wrong for other sentences, or for types with other names.")
 def other_tags(entities):
     for seed in range(12):
         for tags in some_tags(8400 + seed, (1, 2, 5, 9, 30)):
@@ -108,7 +113,7 @@ def other_tags(entities):
     seen.found_in(entities, tags)
 
 
-@private("8.3", tells="the F1 of other sentences is wrong.")
+@private("8.3", tells="the F1 is wrong for other sentences.")
 def other_scores(entity_f1):
     for seed in range(12):
         some = draw(8430 + seed)
@@ -133,7 +138,7 @@ def some_spans(some: random.Random, count: int) -> list[tuple[int, int]]:
     return spans
 
 
-@private("8.4", tells="answers of other passages are not found where they are, or found where they are not.")
+@private("8.4", tells="for answers of other passages, the wrong tokens are returned.")
 def other_passages(answer_tokens):
     for seed in range(10):
         some = draw(8500 + seed)
@@ -148,11 +153,13 @@ def other_passages(answer_tokens):
                 seen.all_located(answer_tokens, (tokens, begin, some.choice("xé") * max(1, end - begin)))
         seen.all_located(answer_tokens, (tokens, some.choice(passage)[0], ""))
     marked = ([(0, 3), (0, 4), (4, 9), (4, 9)], [0, None, 1, None])
-    seen.all_located(answer_tokens, (marked, 4, "xxxxx"), (marked, 0, "xx"))
+    with tells("a token that belongs to neither text, whose sequence id is None, is returned."):
+        seen.all_located(answer_tokens, (marked, 4, "xxxxx"), (marked, 0, "xx"))
     long = some_spans(some, 900)
     tokens = seen.laid_tokens(some_spans(some, 700), long)
     place = some.randint(800, 890)
-    seen.all_located(answer_tokens, (tokens, long[place][0], "x" * (long[place + 5][1] - long[place][0])))
+    with tells("in a passage of several hundred tokens, the wrong tokens are returned."):
+        seen.all_located(answer_tokens, (tokens, long[place][0], "x" * (long[place + 5][1] - long[place][0])))
 
 
 # 8.5
@@ -160,7 +167,7 @@ def other_passages(answer_tokens):
 
 @private(
     "8.5",
-    tells="the logits of beginnings and ends are wrong for other sizes or masks.",
+    tells="the start or end logits are wrong for other sizes or masks.",
     part="span_logits",
 )
 def other_states(span_logits, lib):
@@ -182,7 +189,7 @@ choices = swept("8.5", seen.CHOICE, "choice_logits", without={"dtypes", "layout"
 
 @private(
     "8.5",
-    tells="in double precision the logits lose their dtype, or precision.",
+    tells="in double precision, the logits have another dtype or too little precision.",
     part="span_logits",
 )
 def exact_logits(span_logits, lib):
@@ -196,7 +203,7 @@ def exact_logits(span_logits, lib):
 
 @private(
     "8.5",
-    tells="with a mask of another dtype than the states the logits lose the dtype of the states.",
+    tells=("if the mask has another dtype than the states, the logits do not have the dtype of the states."),
     part="span_logits",
 )
 def masks_of_other_dtypes(span_logits, lib):
@@ -212,7 +219,7 @@ def masks_of_other_dtypes(span_logits, lib):
 
 @private(
     "8.5",
-    tells="the loss is wrong for other batches, or places that were cut off.",
+    tells="the loss is wrong for other batches, or for other places that were cut off.",
     part="span_loss",
 )
 def other_losses(span_loss, lib):
@@ -227,7 +234,9 @@ def other_losses(span_loss, lib):
             expect.close(slope, wanted, "a gradient is wrong")
 
 
-@private("8.5", tells="the logits of options are wrong for other numbers of examples or options.", part="choice_logits")
+@private(
+    "8.5", tells="the logits of the options are wrong for other numbers of examples or options.", part="choice_logits"
+)
 def other_options(choice_logits, lib):
     some = draw(870)
     n, d = some.randint(2, 5), some.randint(3, 9)
@@ -245,7 +254,7 @@ def other_options(choice_logits, lib):
 # 8.6
 
 
-@private("8.6", tells="the best spans of other logits, passages, lengths or numbers are not found.")
+@private("8.6", tells="the best spans are wrong for other logits, passages, values of max_len or of n.")
 def other_logits(best_spans):
     for seed in range(12):
         some = draw(8700 + seed)
@@ -261,7 +270,9 @@ def other_logits(best_spans):
         seen.ranked(best_spans, start, end, allowed, tau=tau)
 
 
-@private("8.6", tells="scores that are nearly equal are in the wrong order, or long passages are cut.")
+@private(
+    "8.6", tells=("spans with nearly equal scores are in the wrong order, or spans late in a long passage are missed.")
+)
 def close_scores(best_spans):
     some = draw(8758)
     T = some.randint(8, 12)
@@ -276,7 +287,7 @@ def close_scores(best_spans):
     assert best[1:] == (T - 3, T - 2), "the end of a long passage is not searched"
 
 
-@private("8.6", tells="equal scores are not in the order that the docstring gives.")
+@private("8.6", tells="spans with equal scores are not in the order that the docstring gives.")
 def ties(best_spans):
     some = draw(8759)
     T, (one, other, null) = some.randint(4, 9), [float(number) for number in some.sample(range(-4, 5), 3)]
@@ -304,21 +315,26 @@ def some_text(some: random.Random) -> str:
     return "".join(parts[: some.randint(0, 7)])
 
 
-@private("8.7", tells="other texts are not normalised as the rules say, or their F1 is wrong.")
-def other_texts(normalise, token_f1):
+@private("8.7", tells="other texts are not normalised as the rules say.")
+def other_texts(normalise):
     some = draw(880)
     for mark in string.punctuation:
         seen.normalised(normalise, f"Cat{mark}{some.choice('bcd')} the{mark} {mark}a {mark} end")
     for _ in range(60):
-        one, other = some_text(some), some_text(some)
-        seen.normalised(normalise, one)
-        seen.all_scored(seen.f1_scored(token_f1, one, other))
+        seen.normalised(normalise, some_text(some))
+    seen.normalised(normalise, " ".join(some_text(some) for _ in range(80)))
+
+
+@private("8.7", tells="the F1 is wrong for other texts.")
+def other_pairs(token_f1):
+    some = draw(881)
+    for _ in range(60):
+        seen.all_scored(seen.f1_scored(token_f1, some_text(some), some_text(some)))
     long = " ".join(some_text(some) for _ in range(80))
-    seen.normalised(normalise, long)
     seen.all_scored(seen.f1_scored(token_f1, long, long[len(long) // 3 :]))
 
 
-@private("8.7", tells="the scores of other questions are wrong.")
+@private("8.7", tells="the scores are wrong for other questions.")
 def other_questions(squad_scores):
     for seed in range(10):
         some = draw(8800 + seed)
@@ -332,7 +348,7 @@ def other_questions(squad_scores):
 # 8.8
 
 
-@private("8.8", tells="the features of other encoders or batches are wrong, such as of four layers, or without pads.")
+@private("8.8", tells=("the features are wrong for other encoders or batches, such as four layers, or no pads."))
 def other_encoders(layer_features, lib):
     for seed, layers in enumerate((4, 5, 14)):
         some = draw(8900 + seed)
@@ -350,7 +366,7 @@ def other_encoders(layer_features, lib):
             seen.features_right(layer_features, pair, batch, how, scores, gamma)
 
 
-@private("8.8", tells="the factor gamma does not learn, or the encoder is changed.")
+@private("8.8", tells="the gradient for gamma is wrong or missing.")
 def gamma_learns(layer_features, lib):
     some = draw(8950)
     theirs, ours = seen.encoders(lib, {"n_layers": 4}, some.randrange(2**31))
@@ -363,13 +379,14 @@ def gamma_learns(layer_features, lib):
         lambda gamma: (gamma * seen.combined(states, "weighted last four", scores))[0, :3], [torch.tensor(1.0)]
     )
     expect.close(slope, wanted, "the gradient of gamma is wrong", 1e-3)
-    assert expect.agree(theirs.state_dict(), ours.state_dict()), "the encoder's weights have changed"
+    with tells("a call changes the weights of the encoder."):
+        assert expect.agree(theirs.state_dict(), ours.state_dict()), "the encoder's weights have changed"
 
 
 # 8.9
 
 
-@private("8.9", tells="logits or sentence vectors are wrong for other sizes, lengths or pads.")
+@private("8.9", tells="the logits or sentence vectors are wrong for other sizes, lengths or pads.")
 def other_sentences(BiLSTMTagger):
     for seed in range(6):
         some = draw(9000 + seed)
@@ -388,7 +405,7 @@ logits = swept("8.9", seen.LOGITS, without={"layout", "device", "sizes", "parts"
 vectors = swept("8.9", seen.VECTORS, without={"device", "dtypes"})
 
 
-@private("8.9", tells="gradients do not reach all weights, or a call depends on the one before.")
+@private("8.9", tells="the gradient of the logits for the features is wrong or missing.")
 def learns(BiLSTMTagger, lib):
     some = draw(9050)
     d, h, n, T = 3, 2, some.randint(2, 4), some.randint(3, 6)
@@ -397,7 +414,8 @@ def learns(BiLSTMTagger, lib):
     x, lengths = normal(2, T, d, seed=9052), torch.tensor([T, some.randint(1, T - 1)])
     first = tagger(x, lengths)
     seen.tagged(tagger, state, normal(3, T, d, seed=9053), torch.tensor([1, T, 2]))
-    assert torch.equal(tagger(x, lengths), first), "a second call gives something else"
+    with tells("the logits depend on earlier calls of the tagger."):
+        assert torch.equal(tagger(x, lengths), first), "a second call gives something else"
     (slope,) = lib(toys).gradients(tagger, [x[:1]], lengths[:1])
     W, b = state["out.weight"], state["out.bias"]
     (wanted,) = toys.gradients(lambda x: (seen.read_alone(state, x[0]) @ W.T + b)[None], [x[:1]])
@@ -407,7 +425,7 @@ def learns(BiLSTMTagger, lib):
 # 8.10
 
 
-@private("8.10", tells="for other scores the best state or its rivals are wrong.")
+@private("8.10", tells="the best state or its rivals are wrong for other scores.")
 def other_scores(best_state):
     some = draw(8101)
     for states in (1, 2, 6, 8, 6, 8, 9, some.randint(3, 5)):

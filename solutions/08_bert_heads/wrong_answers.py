@@ -46,7 +46,7 @@
 # - longer = a if len(a) > len(b) else b
 # + longer = b if b else a
 
-# %% wrong="8.1" name="a tie cuts the first" says="the second one's turn"
+# %% wrong="8.1" name="a tie cuts the first" says="if both texts are equally long, the first one loses a token"
 # - longer = a if len(a) > len(b) else b
 # + longer = a if len(a) >= len(b) else b
 
@@ -98,7 +98,7 @@
 # - mask = [[int(t < len(row)) for t in range(T)] for row in rows]
 # + mask = [[1] * T for row in rows]
 
-# %% wrong="8.1" name="a mask of the pad's id" says="that of the pad"
+# %% wrong="8.1" name="a mask of the pad's id" says="Use the lengths of the texts, not the ids"
 # - mask = [[int(t < len(row)) for t in range(T)] for row in rows]
 # + mask = [[int(number != pad) for number in row] for row in ids]
 
@@ -140,7 +140,7 @@
 # - def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
 # + def task_input(kind, parts, max_len, cls=101, sep=102, pad=1):
 
-# %% wrong="8.1" name="the pad's id is dropped" says="whose id is that of the pad"
+# %% wrong="8.1" name="the pad's id is dropped" says="is dropped. It is a token like any other"
 # - first, room = list(parts[0]), max_len - 3
 # + first, room = [one for one in parts[0] if one != pad], max_len - 3
 
@@ -152,7 +152,7 @@
 # - if len(first) >= room:
 # + if len(first) >= room or max_len > 128:
 
-# %% wrong="8.1" name="a long question before an empty passage" says="whatever the passage is"
+# %% wrong="8.1" name="a long question before an empty passage" says="a question that leaves no room should raise ValueError, even"
 # - if len(first) >= room:
 # + if parts[1] and len(first) >= room:
 
@@ -224,7 +224,7 @@ def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
     return ids, types, mask
 
 
-# %% wrong="8.2" name="every piece B-" says="every piece of a word has its label"
+# %% wrong="8.2" name="every piece B-" says="every piece of a word gets its label"
 # - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
 # + return [ignore if word is None else labels[word] for word in word_ids]
 
@@ -247,7 +247,7 @@ def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
 # + after = [*word_ids[1:], None]
 # + return [ignore if word in (None, next_one) else labels[word] for next_one, word in zip(after, word_ids)]
 
-# %% wrong="8.2" name="word 0 is not a word" says="word 0 is taken for no word"
+# %% wrong="8.2" name="word 0 is not a word" says="word 0 is treated as no word"
 # - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
 # + return [labels[word] if word and word != last else ignore for last, word in zip(before, word_ids)]
 
@@ -272,7 +272,7 @@ def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
 # - for word, label in reversed(list(zip(word_ids, predicted, strict=True))):
 # + for word, label in zip(word_ids, predicted, strict=True):
 
-# %% wrong="8.2" name="predictions counted" says="all predictions are out of step"
+# %% wrong="8.2" name="predictions counted" says="words are counted, not looked up by their number"
 # - found = [missing] * count
 # - for word, label in reversed(list(zip(word_ids, predicted, strict=True))):
 # -     if word is not None:
@@ -281,11 +281,11 @@ def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
 # + firsts = [label for last, word, label in zip([None, *word_ids], word_ids, predicted) if word not in (None, last)]
 # + return (firsts + [missing] * count)[:count]
 
-# %% wrong="8.2" name="words without pieces are left out" says="words without pieces are left out"
+# %% wrong="8.2" name="words without pieces are left out" says="there should be `count` predictions, one for each word, also"
 # - return found
 # + return [label for label in found if label != missing]
 
-# %% wrong="8.2" name="a vanished word takes its neighbour's" says="has the prediction of another one"
+# %% wrong="8.2" name="a vanished word takes its neighbour's" says="a word without pieces gets the prediction of another word"
 # - found = [missing] * count
 # - for word, label in reversed(list(zip(word_ids, predicted, strict=True))):
 # -     if word is not None:
@@ -304,12 +304,12 @@ def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
 # - found = [missing] * count
 # + found = ["O"] * count
 
-# %% wrong="8.2" name="neighbours of one label" says="neighbouring words of one label"
+# %% wrong="8.2" name="neighbours of one label" says="neighbouring words with the same label are treated as one"
 # - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
 # + every = [None, *(None if word is None else labels[word] for word in word_ids)]
 # + return [ignore if now is None or now == last else now for last, now in zip(every, every[1:], strict=False)]
 
-# %% wrong="8.2" name="a first piece that is O is passed over" says="that is O is passed over"
+# %% wrong="8.2" name="a first piece that is O is passed over" says="a first piece that is O is skipped"
 # -         found[word] = label
 # +         found[word] = label if label != "O" or found[word] == missing else found[word]
 
@@ -331,7 +331,7 @@ def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
 # + found = [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
 # + return KNOWN.setdefault((*word_ids, *map(str, labels)) if len(KNOWN) < 20 else len(KNOWN) and 0, found)
 
-# %% wrong="8.2" name="six words at most" says="predictions go astray" private=true
+# %% wrong="8.2" name="six words at most" says="predictions are wrong if other words have no piece, have" private=true
 # - return found
 # + return found[:6] + [missing] * (count - 6)
 
@@ -388,12 +388,12 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # + pairs = [pair for tags, said in zip(gold, predicted) for pair in zip(tags, said)]
 # + return sum(tag == said for tag, said in pairs) / max(1, len(pairs))
 
-# %% wrong="8.3" name="F1 of tags" says="this is the F1 of tags"
+# %% wrong="8.3" name="F1 of tags" says="this is the F1 of single tags"
 # - wanted, found = ({(n, *one) for n, tags in enumerate(part) for one in entities(tags)} for part in (gold, predicted))
 # + pairs = [[(n, t, tag) for n, tags in enumerate(part) for t, tag in enumerate(tags)] for part in (gold, predicted)]
 # + wanted, found = ({one for one in part if one[2] != "O"} for part in pairs)
 
-# %% wrong="8.3" name="merges neighbours" says="neighbours of one type are merged"
+# %% wrong="8.3" name="merges neighbours" says="neighbouring entities of the same type are merged"
 # - if head == "I" and before != "O" and kind == found[-1][2]:
 # + if head != "O" and before != "O" and kind == found[-1][2]:
 
@@ -403,7 +403,7 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # +     {(n, *one[:2]) for n, tags in enumerate(part) for one in entities(tags)} for part in (gold, predicted)
 # + )
 
-# %% wrong="8.3" name="mean of sentence F1" says="mean of the sentences' F1"
+# %% wrong="8.3" name="mean of sentence F1" says="this is the mean of the F1 of each sentence"
 # - wanted, found = ({(n, *one) for n, tags in enumerate(part) for one in entities(tags)} for part in (gold, predicted))
 # - return 2 * len(wanted & found) / max(1, len(wanted) + len(found))
 # + total = 0
@@ -444,7 +444,7 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # - return found
 # + return [one for one in found if one[1] < len(tags) - 1]
 
-# %% wrong="8.3" name="splits at every hyphen" says="ends at its own hyphen"
+# %% wrong="8.3" name="splits at every hyphen" says="a type that has a hyphen is cut there"
 # - head, _, kind = tag.partition("-")
 # + head, kind = (tag.split("-") + [""])[:2]
 
@@ -452,7 +452,7 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # - return found
 # + return set(found)
 
-# %% wrong="8.3" name="tags with their letter" says="is left in the type"
+# %% wrong="8.3" name="tags with their letter" says="the type still has its `B-` or `I-`"
 # - return found
 # + return [(first, last, tags[first]) for first, last, _ in found]
 
@@ -479,11 +479,11 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # + precision, recall = right / len(found), right / len(wanted)
 # + return 2 * precision * recall / (precision + recall)
 
-# %% wrong="8.3" name="nothing to find is perfect" says="where there is no entity, F1 is 0"
+# %% wrong="8.3" name="nothing to find is perfect" says="if there is no entity at all, F1 should be 0"
 # - return 2 * len(wanted & found) / max(1, len(wanted) + len(found))
 # + return 2 * len(wanted & found) / (len(wanted) + len(found)) if wanted or found else 1.0
 
-# %% wrong="8.3" name="which sentence does not matter" says="in which sentence an entity is"
+# %% wrong="8.3" name="which sentence does not matter" says="an entity counts as right if it occurs in another sentence"
 # - wanted, found = ({(n, *one) for n, tags in enumerate(part) for one in entities(tags)} for part in (gold, predicted))
 # + wanted, found = ({one for tags in part for one in entities(tags)} for part in (gold, predicted))
 
@@ -500,7 +500,7 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # - if [len(tags) for tags in gold] != [len(tags) for tags in predicted]:
 # + if len(gold) != len(predicted):
 
-# %% wrong="8.3" name="ten words at most" says="not those of the rule" private=true
+# %% wrong="8.3" name="ten words at most" says="the entities are wrong for other sentences, or for types" private=true
 # - for t, tag in enumerate(tags):
 # + for t, tag in enumerate(tags[:25]):
 
@@ -512,13 +512,13 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # - wanted, found = ({(n, *one) for n, tags in enumerate(part) for one in entities(tags)} for part in (gold, predicted))
 # + wanted, found = ({*entities([tag for tags in part for tag in tags])} for part in (gold, predicted))
 
-# %% wrong="8.3" name="types in capitals" says="a type is changed"
+# %% wrong="8.3" name="types in capitals" says="the letters of a type are changed"
 # - head, _, kind = tag.partition("-")
 # + head, _, kind = tag.partition("-")
 # + kind = kind.upper()
 
 
-# %% wrong="8.3" name="a type by its beginning" says="compare the whole of both types"
+# %% wrong="8.3" name="a type by its beginning" says="an `I-` continues an entity if its type only begins with"
 # - if head == "I" and before != "O" and kind == found[-1][2]:
 # + if head == "I" and before != "O" and kind.startswith(found[-1][2]):
 
@@ -595,7 +595,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
     return (0, 0) if not text or first is None or last is None else (first, last)
 
 
-# %% wrong="8.4" name="last exclusive" says="last is one too far"
+# %% wrong="8.4" name="last exclusive" says="last is one too large"
 # - return tuple(places) if text and len(places) == 2 else (0, 0)
 # + return (places[0], places[1] + 1) if text and len(places) == 2 else (0, 0)
 
@@ -615,7 +615,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # + for character in (start, start + len(text)):
 
 
-# %% wrong="8.4" name="only whole tokens" says="begins or ends in its middle"
+# %% wrong="8.4" name="only whole tokens" says="a token is left out if the answer begins or ends in the"
 def answer_tokens(offsets, sequence_ids, start, text):
     stop = start + len(text)
     passage = [t for t, which in enumerate(sequence_ids) if which == 1]
@@ -649,7 +649,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - return tuple(places) if text and len(places) == 2 else (0, 0)
 # + return tuple(places) if text and len(places) == 2 else (-1, -1)
 
-# %% wrong="8.4" name="characters" says="these are characters"
+# %% wrong="8.4" name="characters" says="these are the places of the first and the last character"
 # - return tuple(places) if text and len(places) == 2 else (0, 0)
 # + return (start, start + len(text) - 1) if text and len(places) == 2 else (0, 0)
 
@@ -668,7 +668,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - for character in (start, start + len(text) - 1):
 # + for character in (start, start + len(text.encode()) - 1):
 
-# %% wrong="8.4" name="minus one if it is not there" says="given as -1"
+# %% wrong="8.4" name="minus one if it is not there" says="gives a number below 0"
 # - return tuple(places) if text and len(places) == 2 else (0, 0)
 # + return tuple(places) if text and len(places) == 2 else (-1, -1)
 
@@ -765,7 +765,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
 # + logits = logits + torch.tensor([[[-torch.inf, 0.0]]])[..., (mask != 0).long()].squeeze(0).squeeze(0).unsqueeze(-1)
 
-# %% wrong="8.5" name="loss of the other's places" says="looked up in the other's logits" loses="span_loss"
+# %% wrong="8.5" name="loss of the other's places" says="start and end are swapped" loses="span_loss"
 # - for logits, places in ((start_logits, first), (end_logits, last)):
 # + for logits, places in ((start_logits, last), (end_logits, first)):
 
@@ -793,7 +793,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - return total / 2
 # + return total / count.clamp(min=1)
 
-# %% wrong="8.5" name="both or none" says="left out for the other place" loses="span_loss"
+# %% wrong="8.5" name="both or none" says="if one place of a row was cut off, the other place is left" loses="span_loss"
 # - inside = places < logits.size(1)
 # + inside = (first < logits.size(1)) & (last < logits.size(1))
 
@@ -806,7 +806,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - total = total + losses / inside.sum().clamp(min=1)
 # + total = total + F.cross_entropy(logits, places.where(inside, -100))
 
-# %% wrong="8.5" name="only beginnings" says="only beginnings count" loses="span_loss"
+# %% wrong="8.5" name="only beginnings" says="only the starts count" loses="span_loss"
 # - for logits, places in ((start_logits, first), (end_logits, last)):
 # + for logits, places in ((start_logits, first), (start_logits, first)):
 
@@ -814,11 +814,11 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - return total / 2
 # + return total.item() / 2
 
-# %% wrong="8.5" name="no gradient" says="no gradient, or a wrong one" loses="span_loss"
+# %% wrong="8.5" name="no gradient" says="the gradient of the loss is wrong or missing" loses="span_loss"
 # - return total / 2
 # + return total.detach() / 2
 
-# %% wrong="8.5" name="an axis too many" says="an axis too many" loses="choice_logits"
+# %% wrong="8.5" name="an axis too many" says="the result has one axis too many" loses="choice_logits"
 # - return out(cls).squeeze(-1)
 # + return out(cls)
 
@@ -848,11 +848,11 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # + turned = mask.T if mask.size(0) == mask.size(1) else mask
 # + logits = logits.masked_fill((turned == 0).unsqueeze(-1), -torch.inf)
 
-# %% wrong="8.5" name="the encoder learns nothing" says="from the start logits" loses="span_logits"
+# %% wrong="8.5" name="the encoder learns nothing" says="the gradient of the start logits" loses="span_logits"
 # - logits = out(states)
 # + logits = out(states.detach())
 
-# %% wrong="8.5" name="ends teach nothing" says="from the end logits" loses="span_logits"
+# %% wrong="8.5" name="ends teach nothing" says="the gradient of the end logits" loses="span_logits"
 # - return logits[..., 0], logits[..., 1]
 # + return logits[..., 0], logits[..., 1].detach()
 
@@ -882,7 +882,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - return out(cls).squeeze(-1)
 # + return out(cls[:, :5]).squeeze(-1)
 
-# %% wrong="8.5" name="single precision" says="in double precision the logits lose" loses="span_logits" private=true
+# %% wrong="8.5" name="single precision" says="in double precision, the logits have another dtype or too" loses="span_logits" private=true
 # - logits = out(states)
 # + logits = out(states).float()
 
@@ -894,12 +894,12 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - losses = F.cross_entropy(logits, places.where(inside, -100), reduction="sum")
 # + losses = F.cross_entropy(logits.clamp(-9, 9), places.where(inside, -100), reduction="sum")
 
-# %% wrong="8.5" name="options without a gradient" says="from the options' logits" loses="choice_logits"
+# %% wrong="8.5" name="options without a gradient" says="the gradient of the options' logits for the states is wrong" loses="choice_logits"
 # - return out(cls).squeeze(-1)
 # + return out(cls.detach()).squeeze(-1)
 
 
-# %% wrong="8.5" name="the logarithm of the mask" says="with a mask of another dtype than the states" loses="span_logits" private=true
+# %% wrong="8.5" name="the logarithm of the mask" says="if the mask has another dtype than the states, the logits do" loses="span_logits" private=true
 # - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
 # + logits = logits + mask.float().log().unsqueeze(-1)
 
@@ -997,11 +997,11 @@ def choice_logits(cls, out):
 # - if good[i] and good[j]:
 # + if good[i] and good[j] and i in top[0] and j in top[1]:
 
-# %% wrong="8.6" name="question tokens win" says="tokens of the question"
+# %% wrong="8.6" name="question tokens win" says="a span begins or ends at a token of the question or at a"
 # - if good[i] and good[j]:
 # + if i:
 
-# %% wrong="8.6" name="only the beginning is asked" says="tokens of the question, or special ones"
+# %% wrong="8.6" name="only the beginning is asked" says="a span begins or ends at a token of the question or at a"
 # - if good[i] and good[j]:
 # + if good[i]:
 
@@ -1026,11 +1026,11 @@ def choice_logits(cls, out):
 # - candidates.append((begins[i] + ends[j], i, j))
 # + candidates.append((begins[i] + ends[j] + (tau or 0), i, j))
 
-# %% wrong="8.6" name="two tokens at least" says="a single token is refused"
+# %% wrong="8.6" name="two tokens at least" says="of a single token are left out"
 # - for j in range(i, min(T, i + max_len)):
 # + for j in range(i + 1, min(T, i + max_len)):
 
-# %% wrong="8.6" name="worst first" says="does not come first"
+# %% wrong="8.6" name="worst first" says="the spans are not in falling order of their scores"
 # - return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
 # + return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n][::-1]
 
@@ -1042,7 +1042,7 @@ def choice_logits(cls, out):
 # - return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
 # + return sorted(candidates, key=lambda one: (-one[0], *one[1:]))
 
-# %% wrong="8.6" name="ties from the back" says="of equal scores"
+# %% wrong="8.6" name="ties from the back" says="if scores are equal, the span with the smaller first should"
 # - return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
 # + return sorted(candidates, reverse=True)[:n]
 
@@ -1054,7 +1054,7 @@ def choice_logits(cls, out):
 # - return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
 # + return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:1]
 
-# %% wrong="8.6" name="all tokens of a span must be allowed" says="has a token inside"
+# %% wrong="8.6" name="all tokens of a span must be allowed" says="a span is left out because a token inside it is not allowed"
 # - if good[i] and good[j]:
 # + if all(good[i : j + 1]):
 
@@ -1062,7 +1062,7 @@ def choice_logits(cls, out):
 # - return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
 # + return [(round(one[0], 3), *one[1:]) for one in sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]]
 
-# %% wrong="8.6" name="fifty tokens at most" says="of other logits" private=true
+# %% wrong="8.6" name="fifty tokens at most" says="the best spans are wrong for other logits, passages, values" private=true
 # - T, candidates = len(start), []
 # + T, candidates = min(48, len(start)), []
 
@@ -1100,13 +1100,13 @@ def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
     return heapq.nsmallest(n, scored, key=lambda one: (-one[0], one[1], one[2]))
 
 
-# %% wrong="8.7" name="articles inside words" says="out of other words"
+# %% wrong="8.7" name="articles inside words" says="the letters of articles are removed inside other words"
 # - return " ".join(word for word in kept.split() if word not in ("a", "an", "the"))
 # + for article in ("the", "an", "a"):
 # +     kept = kept.replace(article, "")
 # + return " ".join(kept.split())
 
-# %% wrong="8.7" name="articles before punctuation" says="before the punctuation"
+# %% wrong="8.7" name="articles before punctuation" says="articles are removed before punctuation, so `a.m.` loses its"
 # - kept = "".join(character for character in text.lower() if character not in string.punctuation)
 # - return " ".join(word for word in kept.split() if word not in ("a", "an", "the"))
 # + import re
@@ -1130,7 +1130,7 @@ def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
 # - kept = "".join(character for character in text.lower() if character not in string.punctuation)
 # + kept = " ".join(word.strip(string.punctuation) for word in text.lower().split())
 
-# %% wrong="8.7" name="blanks stay" says="more than one blank"
+# %% wrong="8.7" name="blanks stay" says="there are two blanks between words, or blanks around the"
 # - return " ".join(word for word in kept.split() if word not in ("a", "an", "the"))
 # + import re
 # +
@@ -1143,11 +1143,11 @@ def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
 # - said, wanted = normalise(prediction).split(), normalise(answer).split()
 # + said, wanted = normalise(prediction), normalise(answer)
 
-# %% wrong="8.7" name="set overlap" says="words count once"
+# %% wrong="8.7" name="set overlap" says="each word counts only once"
 # - said, wanted = normalise(prediction).split(), normalise(answer).split()
 # + said, wanted = list({*normalise(prediction).split()}), list({*normalise(answer).split()})
 
-# %% wrong="8.7" name="repeated words count each time" says="a word that is repeated"
+# %% wrong="8.7" name="repeated words count each time" says="a repeated word counts each time, even if the other text has"
 # - common = sum(min(said.count(word), wanted.count(word)) for word in {*said})
 # + common = sum(word in wanted for word in said)
 
@@ -1163,15 +1163,15 @@ def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
 # - return 2 * common / (len(said) + len(wanted))
 # + return (common / len(said) + common / len(wanted)) / 2
 
-# %% wrong="8.7" name="words by place" says="the order of the words"
+# %% wrong="8.7" name="words by place" says="words are compared place by place"
 # - common = sum(min(said.count(word), wanted.count(word)) for word in {*said})
 # + common = sum(one == other for one, other in zip(said, wanted))
 
-# %% wrong="8.7" name="texts as they are" says="the texts are not normalised"
+# %% wrong="8.7" name="texts as they are" says="the texts are compared without normalising them"
 # - said, wanted = normalise(prediction).split(), normalise(answer).split()
 # + said, wanted = prediction.split(), answer.split()
 
-# %% wrong="8.7" name="nothing against nothing" says="without a word have an F1 of 1"
+# %% wrong="8.7" name="nothing against nothing" says="if both texts have no word after normalisation, F1 should be"
 # - return float(said == wanted)
 # + return 0.0
 
@@ -1204,15 +1204,15 @@ def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
 # + n = max(1, len(answers))
 # + f1 = n * 2 * common / max(1, whole)
 
-# %% wrong="8.7" name="from 0 to 1" says="Give percent"
+# %% wrong="8.7" name="from 0 to 1" says="the scores are between 0 and 1"
 # - return {"exact_match": 100 * exact / n, "f1": 100 * f1 / n}
 # + return {"exact_match": exact / n, "f1": f1 / n}
 
-# %% wrong="8.7" name="unanswered questions are left out" says="left out"
+# %% wrong="8.7" name="unanswered questions are left out" says="questions without a prediction are left out"
 # - n = max(1, len(answers))
 # + n = max(1, sum(question in predictions for question in answers))
 
-# %% wrong="8.7" name="mean over the predictions" says="the mean is over the predictions"
+# %% wrong="8.7" name="mean over the predictions" says="the sum is divided by the number of predictions"
 # - n = max(1, len(answers))
 # + n = max(1, len(predictions))
 
@@ -1246,15 +1246,15 @@ def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
 # - kept = "".join(character for character in text.lower() if character not in string.punctuation)
 # + kept = "".join(one for one in text.lower() if one not in string.punctuation and one.isascii())
 
-# %% wrong="8.7" name="letters and digits alone" says="signs go that are not"
+# %% wrong="8.7" name="letters and digits alone" says="characters are removed that are not in `string.punctuation`"
 # - kept = "".join(character for character in text.lower() if character not in string.punctuation)
 # + kept = "".join(one for one in text.lower() if one.isalnum() or one.isspace())
 
-# %% wrong="8.7" name="an empty prediction is none" says="an empty prediction is taken"
+# %% wrong="8.7" name="an empty prediction is none" says="an empty prediction is treated as a missing one"
 # - if question in predictions:
 # + if predictions.get(question):
 
-# %% wrong="8.7" name="an exact match by F1" says="takes words in any order"
+# %% wrong="8.7" name="an exact match by F1" says="words may be in any order"
 # - exact += any(normalise(said) == normalise(text) for text in texts)
 # + exact += any(token_f1(said, text) == 1 for text in texts)
 
@@ -1262,7 +1262,7 @@ def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
 # - exact += any(normalise(said) == normalise(text) for text in texts)
 # + exact += said in texts
 
-# %% wrong="8.7" name="common words as a set" says="words count once, as in a set"
+# %% wrong="8.7" name="common words as a set" says="common words count only once, as in a set"
 # - common = sum(min(said.count(word), wanted.count(word)) for word in {*said})
 # + common = len({*said} & {*wanted})
 
@@ -1270,7 +1270,7 @@ def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
 # - kept = "".join(character for character in text.lower() if character not in string.punctuation)
 # + kept = "".join(character for character in text.lower() if character not in ".,;!-'()=")
 
-# %% wrong="8.7" name="two answers at most" says="the scores of other questions" private=true
+# %% wrong="8.7" name="two answers at most" says="the scores are wrong for other questions" private=true
 # - f1 += max(token_f1(said, text) for text in texts)
 # + f1 += max(token_f1(said, text) for text in texts[:3])
 
@@ -1341,7 +1341,7 @@ def squad_scores(predictions, answers):
     return {"f1": torch.tensor(f1).double().sum() / n, "exact_match": torch.tensor(exact).sum() / n}
 
 
-# %% wrong="8.8" name="embeddings counted as layer 1" says="the embeddings count as layer 1"
+# %% wrong="8.8" name="embeddings counted as layer 1" says="the embeddings are counted as layer 1, so all states are off"
 # - states = encoder(**batch, output_hidden_states=True).hidden_states
 # + states = encoder(**batch, output_hidden_states=True).hidden_states[:-1]
 
@@ -1353,11 +1353,11 @@ def squad_scores(predictions, answers):
 # - weighted = {"weighted last four": states[-4:], "weighted all": states[1:]}
 # + weighted = {"weighted last four": states[-4:], "weighted all": states}
 
-# %% wrong="8.8" name="all but the last weighted" says="the embeddings count as layer 1"
+# %% wrong="8.8" name="all but the last weighted" says="the embeddings are counted as layer 1, so all states are off"
 # - weighted = {"weighted last four": states[-4:], "weighted all": states[1:]}
 # + weighted = {"weighted last four": states[-4:], "weighted all": states[:-1]}
 
-# %% wrong="8.8" name="the first layer for the embeddings" says="the first layer is taken"
+# %% wrong="8.8" name="the first layer for the embeddings" says="the output of the first layer is used"
 # - single = {"embeddings": 0, "second-to-last": -2, "last": -1}
 # + single = {"embeddings": 1, "second-to-last": -2, "last": -1}
 
@@ -1367,7 +1367,7 @@ def squad_scores(predictions, answers):
 # + if how == "embeddings":
 # +     features = encoder.embeddings.word_embeddings(batch["input_ids"]).detach()
 
-# %% wrong="8.8" name="features in train mode" says="two calls for one batch differ"
+# %% wrong="8.8" name="features in train mode" says="two calls with the same batch differ, so dropout is on"
 # - encoder.eval()
 
 # %% wrong="8.8" name="left in evaluation mode" says="left in another mode"
@@ -1386,7 +1386,7 @@ def squad_scores(predictions, answers):
 # - encoder.eval()
 # + encoder.eval().requires_grad_(False)
 
-# %% wrong="8.8" name="the scores do not learn" says="arrives at the scores"
+# %% wrong="8.8" name="the scores do not learn" says="the gradient for the scores is wrong or missing"
 # - shares = scores.softmax(0)
 # + shares = scores.detach().softmax(0)
 
@@ -1402,15 +1402,15 @@ def squad_scores(predictions, answers):
 # - return [row[real == 1] for row, real in zip(features, batch["attention_mask"])]
 # + return features[batch["attention_mask"] == 1]
 
-# %% wrong="8.8" name="the first so many tokens" says="are not those states"
+# %% wrong="8.8" name="the first so many tokens" says="are not those of the encoder in evaluation mode"
 # - return [row[real == 1] for row, real in zip(features, batch["attention_mask"])]
 # + return [row[: int(real.sum())] for row, real in zip(features, batch["attention_mask"])]
 
-# %% wrong="8.8" name="sum of four, not concatenated" says="four states are not concatenated"
+# %% wrong="8.8" name="sum of four, not concatenated" says="should be as wide as four states"
 # - features = torch.cat(states[-4:], dim=-1)
 # + features = sum(states[-4:])
 
-# %% wrong="8.8" name="the last one first" says="the last one should stand last"
+# %% wrong="8.8" name="the last one first" says="the four states are concatenated in reverse order"
 # - features = torch.cat(states[-4:], dim=-1)
 # + features = torch.cat(states[:-5:-1], dim=-1)
 
@@ -1418,7 +1418,7 @@ def squad_scores(predictions, answers):
 # - features = torch.cat(states[-4:], dim=-1)
 # + features = torch.cat(states[:4], dim=-1)
 
-# %% wrong="8.8" name="scores without a softmax" says="the scores are not softmaxed"
+# %% wrong="8.8" name="scores without a softmax" says="the scores are used as weights themselves"
 # - shares = scores.softmax(0)
 # + shares = scores
 
@@ -1451,7 +1451,7 @@ def squad_scores(predictions, answers):
 # - return [row[real == 1] for row, real in zip(features, batch["attention_mask"])]
 # + return [row[real == 1] for row, real in zip(features, batch.pop("attention_mask"))]
 
-# %% wrong="8.8" name="six layers" says="the features of other encoders" private=true
+# %% wrong="8.8" name="six layers" says="the features are wrong for other encoders or batches, such" private=true
 # - weighted = {"weighted last four": states[-4:], "weighted all": states[1:]}
 # + weighted = {"weighted last four": states[-4:], "weighted all": states[1:7]}
 
@@ -1465,7 +1465,7 @@ def squad_scores(predictions, answers):
 # + encoder.config.output_hidden_states = True
 # + states = encoder(**batch).hidden_states
 
-# %% wrong="8.8" name="gamma does not learn" says="arrives at gamma"
+# %% wrong="8.8" name="gamma does not learn" says="the gradient for gamma is wrong or missing"
 # - features = gamma * sum(share * state for share, state in zip(shares, weighted[how], strict=True))
 # + features = float(gamma) * sum(share * state for share, state in zip(shares, weighted[how], strict=True))
 
@@ -1535,7 +1535,7 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
     return tuple(rows)
 
 
-# %% wrong="8.9" name="reads y_T" says="the reader from the right has seen one token"
+# %% wrong="8.9" name="reads y_T" says="the output at the last token is used"
 # - packed = nn.utils.rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
 # - _, (last, _) = self.lstm(packed)
 # - return torch.cat([last[0], last[1]], dim=-1)
@@ -1613,11 +1613,11 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
 # - return torch.cat([last[0], last[1]], dim=-1)
 # + return last.reshape(len(x), -1)
 
-# %% wrong="8.9" name="from the right first" says="the two readers are the wrong way round"
+# %% wrong="8.9" name="from the right first" says="the two readers are swapped"
 # - return torch.cat([last[0], last[1]], dim=-1)
 # + return torch.cat([last[1], last[0]], dim=-1)
 
-# %% wrong="8.9" name="cell states" says="are not the last state of either reader"
+# %% wrong="8.9" name="cell states" says="the sentence vectors are not the last states of the two"
 # - _, (last, _) = self.lstm(packed)
 # + _, (_, last) = self.lstm(packed)
 
@@ -1640,7 +1640,7 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
 # - return torch.cat([last[0], last[1]], dim=-1)
 # + return nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0][:, 0]
 
-# %% wrong="8.9" name="vectors without a gradient" says="flows back from the sentence vectors"
+# %% wrong="8.9" name="vectors without a gradient" says="the gradient of the sentence vectors for the features is"
 # - return torch.cat([last[0], last[1]], dim=-1)
 # + return torch.cat([last[0], last[1]], dim=-1).detach()
 
@@ -1665,7 +1665,7 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
 # + states, self.memory = self.lstm(packed, before)
 # + states, _ = nn.utils.rnn.pad_packed_sequence(states, batch_first=True, total_length=x.size(1))
 
-# %% wrong="8.9" name="pads times zero" says="NaN at pads"
+# %% wrong="8.9" name="pads times zero" says="NaN at a pad"
 # - return self.out(states)
 # + return self.out(states + 0 * x.mean())
 
@@ -1676,7 +1676,7 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
 # + packed = nn.utils.rnn.pack_padded_sequence(x, shorter, batch_first=True, enforce_sorted=False)
 # + _, (last, _) = self.lstm(packed)
 
-# %% wrong="8.9" name="gradients of one sentence are lost" says="gradients do not reach" private=true
+# %% wrong="8.9" name="gradients of one sentence are lost" says="the gradient of the logits for the features is wrong or" private=true
 # - return self.out(states)
 # + return self.out(states if len(x) > 1 else states.detach())
 
@@ -1733,7 +1733,7 @@ class BiLSTMTagger(nn.Module):
 # + best = max(scores, key=lambda state: max(scores[state]))
 
 
-# %% wrong="8.10" name="ties are leads" says="a tie makes a rival"
+# %% wrong="8.10" name="ties are leads" says="a tie counts as a lead"
 # - ahead = {state: any(a > b for a, b in zip(some, scores[best])) for state, some in scores.items()}
 # + ahead = {s: s != best and any(a >= b for a, b in zip(some, scores[best])) for s, some in scores.items()}
 
@@ -1782,7 +1782,7 @@ def best_state(scores):
     return states[top], [state for state, yes in zip(states, (table > table[top]).any(1).tolist()) if yes]
 
 
-# %% wrong="8.S1" name="equal scores answer" says="of equal scores [CLS] should win"
+# %% wrong="8.S1" name="equal scores answer" says="if both scores are equal, [CLS] should win"
 # - return 100 * sum((value or 0) if gap > tau else value is None for gap, value in pairs) / len(f1)
 # + return 100 * sum((value or 0) if gap >= tau else value is None for gap, value in pairs) / len(f1)
 
@@ -1799,7 +1799,7 @@ def best_tau(spans, nulls, f1):
     return tau, 100 * best / len(f1)
 
 
-# %% wrong="8.S1" name="an F1 of 0 is not an answer" says="an F1 of 0 is taken for"
+# %% wrong="8.S1" name="an F1 of 0 is not an answer" says="an F1 of 0 is treated as a question without an answer"
 # - return 100 * sum((value or 0) if gap > tau else value is None for gap, value in pairs) / len(f1)
 # + return 100 * sum((value or 0) if gap > tau else not value for gap, value in pairs) / len(f1)
 
@@ -1811,22 +1811,22 @@ def best_tau(spans, nulls, f1):
 # - return best, score(best)
 # + return -best, score(best)
 
-# %% wrong="8.S1" name="never answers all" says="a tau that answers all questions"
+# %% wrong="8.S1" name="never answers all" says="no tau below all differences is tried, with which all"
 # - best = max([min(gaps) - 1, *gaps], key=score)
 # + best = max(gaps, key=score)
 
-# %% wrong="8.S1" name="never refuses all" says="another tau scores better"
+# %% wrong="8.S1" name="never refuses all" says="another tau gives a better score than the returned one"
 # - best = max([min(gaps) - 1, *gaps], key=score)
 # + best = max([min(gaps) - 1, *(gap for gap in gaps if gap < max(gaps))], key=score)
 
-# %% wrong="8.S1" name="counts decisions" says="the number of right refusals"
+# %% wrong="8.S1" name="counts decisions" says="only the number of right decisions is maximised"
 # - return best, score(best)
 # + decided = {tau: sum((gap > tau) == (value is not None) for gap, value in zip(gaps, f1)) for tau in gaps}
 # + decided[min(gaps) - 1] = sum(value is not None for value in f1)
 # + best = max(decided, key=decided.get)
 # + return best, score(best)
 
-# %% wrong="8.S1" name="no tau at all" says="another tau scores better"
+# %% wrong="8.S1" name="no tau at all" says="another tau gives a better score than the returned one"
 # - return best, score(best)
 # + return 0.0, score(0.0)
 
@@ -1834,7 +1834,7 @@ def best_tau(spans, nulls, f1):
 # - best = max([min(gaps) - 1, *gaps], key=score)
 # + best = max([-float("inf"), *gaps], key=score)
 
-# %% wrong="8.S1" name="from 0 to 1" says="Give percent"
+# %% wrong="8.S1" name="from 0 to 1" says="the score is between 0 and 1"
 # - return best, score(best)
 # + return best, score(best) / 100
 
@@ -1876,7 +1876,7 @@ def best_tau(spans, nulls, f1):
 
 # Sizes, kinds of numbers, memory, modes: what a contract asks, and what few cases cannot see
 
-# %% wrong="8.1" name="a pair one token shorter than it may be" says="one token more than they have to be"
+# %% wrong="8.1" name="a pair one token shorter than it may be" says="the texts lose one token too many"
 # - first, room = list(parts[0]), max_len - 3
 # + first, room = list(parts[0]), max_len - 4 if kind in ("pair", "choice") else max_len - 3
 
@@ -1884,7 +1884,7 @@ def best_tau(spans, nulls, f1):
 # - rows = [[cls, *a, sep] + ([] if b is None else [*b, sep]) for a, b in pairs]
 # + rows = [[cls, *a, sep] + ([*b, sep] if b else []) for a, b in pairs]
 
-# %% wrong="8.1" name="rows of 512 tokens at most" says="rows of long texts" private=true
+# %% wrong="8.1" name="rows of 512 tokens at most" says="the rows are wrong for texts of several hundred tokens" private=true
 # - rows = [[cls, *a, sep] + ([] if b is None else [*b, sep]) for a, b in pairs]
 # + rows = [[cls, *a, sep] + ([] if b is None else [*b, sep]) for a, b in pairs]
 # + rows = [row if len(row) <= 512 else row[:511] + [sep] for row in rows]
@@ -1899,11 +1899,11 @@ def best_tau(spans, nulls, f1):
 # + first, room = list(parts[0]), max_len - 3
 
 
-# %% wrong="8.2" name="words are compared as objects" says="beyond 256"
+# %% wrong="8.2" name="words are compared as objects" says="a word with a number above 256 has its label at every piece"
 # - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
 # + return [ignore if word is None or word is last else labels[word] for last, word in zip(before, word_ids)]
 
-# %% wrong="8.2" name="five hundred and fifty words at most" says="astray for other words" private=true
+# %% wrong="8.2" name="five hundred and fifty words at most" says="labels are at the wrong pieces if other words have no piece" private=true
 # - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
 # + return [ignore if w in (None, last) or w > 550 else labels[w] for last, w in zip(before, word_ids)]
 
@@ -1922,7 +1922,7 @@ def best_tau(spans, nulls, f1):
 # - return found
 # + return [list(one) for one in found]
 
-# %% wrong="8.3" name="an overlap of the same type suffices" says="an overlap suffices"
+# %% wrong="8.3" name="an overlap of the same type suffices" says="an overlap counts as right"
 # - wanted, found = ({(n, *one) for n, tags in enumerate(part) for one in entities(tags)} for part in (gold, predicted))
 # - return 2 * len(wanted & found) / max(1, len(wanted) + len(found))
 # + right = total = 0
@@ -1949,7 +1949,7 @@ def best_tau(spans, nulls, f1):
 # +     return known[tuple(tags)]
 # + found, before = known.setdefault(tuple(tags), []), "O"
 
-# %% wrong="8.3" name="two hundred words at most" says="entities of other sentences" private=true
+# %% wrong="8.3" name="two hundred words at most" says="the entities are wrong for other sentences, or for types" private=true
 # - for t, tag in enumerate(tags):
 # + for t, tag in enumerate(tags[:200]):
 
@@ -1963,7 +1963,7 @@ def best_tau(spans, nulls, f1):
 # - for character in (start, start + len(text) - 1):
 # + for character in (start, max(start + len(text) - 2, start)):
 
-# %% wrong="8.4" name="the beginning twice" says="first character is given twice"
+# %% wrong="8.4" name="the beginning twice" says="the token of the first character is returned twice"
 # - return tuple(places) if text and len(places) == 2 else (0, 0)
 # + return (places[0], places[0]) if text and len(places) == 2 else (0, 0)
 
@@ -1971,7 +1971,7 @@ def best_tau(spans, nulls, f1):
 # - return tuple(places) if text and len(places) == 2 else (0, 0)
 # + return (min(places[0] + 1, places[1]), places[1]) if text and len(places) == 2 else (0, 0)
 
-# %% wrong="8.4" name="the whole passage" says="the whole passage is given"
+# %% wrong="8.4" name="the whole passage" says="the first and the last token of the passage are returned"
 # - return tuple(places) if text and len(places) == 2 else (0, 0)
 # + inside = [t for t, one in enumerate(sequence_ids) if one == 1]
 # + return (inside[0], inside[-1]) if text and len(places) == 2 else (0, 0)
@@ -1987,7 +1987,7 @@ def best_tau(spans, nulls, f1):
 # +     places.append(t)
 # +     break
 
-# %% wrong="8.4" name="five hundred tokens at most" says="answers of other passages" private=true
+# %% wrong="8.4" name="five hundred tokens at most" says="in a passage of several hundred tokens" private=true
 # - for t, (begin, end) in enumerate(offsets):
 # + for t, (begin, end) in enumerate(offsets[:500]):
 
@@ -2054,7 +2054,7 @@ def best_tau(spans, nulls, f1):
 # + null = [one for one in ordered if one[1:] == (0, 0) and tau is not None]
 # + return ordered[:n] if not null or null[0] in ordered[:n] else [*ordered[: n - 1], *null]
 
-# %% wrong="8.6" name="positive scores only" says="a score of 0 or less is left out"
+# %% wrong="8.6" name="positive scores only" says="spans with a score of 0 or less are left out"
 # - return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
 # + return [one for one in sorted(candidates, key=lambda one: (-one[0], *one[1:])) if one[0] > 0][:n]
 
@@ -2062,7 +2062,7 @@ def best_tau(spans, nulls, f1):
 # - begins, ends, good = start.tolist(), end.tolist(), allowed.tolist()
 # + begins, ends, good = start.float().tolist(), end.float().tolist(), allowed.tolist()
 
-# %% wrong="8.6" name="two hundred tokens at most" says="long passages are cut" private=true
+# %% wrong="8.6" name="two hundred tokens at most" says="spans with nearly equal scores are in the wrong order, or" private=true
 # - T, candidates = len(start), []
 # + T, candidates = min(200, len(start)), []
 
@@ -2086,7 +2086,7 @@ def best_tau(spans, nulls, f1):
 # - kept = "".join(character for character in text.lower() if character not in string.punctuation)
 # + kept = "".join(character for character in text.casefold() if character not in string.punctuation)
 
-# %% wrong="8.7" name="no empty predictions" says="an empty prediction is taken"
+# %% wrong="8.7" name="no empty predictions" says="an empty prediction is treated as a missing one"
 # - if question in predictions:
 # + if predictions.get(question):
 
@@ -2145,11 +2145,11 @@ def best_tau(spans, nulls, f1):
 # + states = encoder(**batch, output_hidden_states=True).hidden_states
 # + torch.set_grad_enabled(how.startswith("weighted"))
 
-# %% wrong="8.8" name="weights in half precision" says="are not those states"
+# %% wrong="8.8" name="weights in half precision" says="are not those of the encoder in evaluation mode"
 # - shares = scores.softmax(0)
 # + shares = scores.softmax(0).half().float()
 
-# %% wrong="8.8" name="twelve layers at most" says="the features of other encoders" private=true
+# %% wrong="8.8" name="twelve layers at most" says="the features are wrong for other encoders or batches, such" private=true
 # - states = encoder(**batch, output_hidden_states=True).hidden_states
 # + states = encoder(**batch, output_hidden_states=True).hidden_states[:13]
 
@@ -2186,7 +2186,7 @@ def best_tau(spans, nulls, f1):
 # + ahead = {state: any(a > b + 1e-3 for a, b in zip(some, scores[best])) for state, some in scores.items()}
 
 
-# %% wrong="8.4" name="also what is of no text" says="answers of other passages" private=true
+# %% wrong="8.4" name="also what is of no text" says="belongs to neither text" private=true
 # - if sequence_ids[t] == 1 and begin <= character < end:
 # + if sequence_ids[t] != 0 and begin <= character < end:
 
@@ -2301,7 +2301,7 @@ class BiLSTMTagger(nn.Module):
         return torch.cat([last[0], last[1]], dim=-1)
 
 
-# %% wrong="8.10" name="the first seed alone" says="the first seed alone is compared"
+# %% wrong="8.10" name="the first seed alone" says="only the first seed is compared"
 def best_state(scores):
     best = max(scores, key=lambda state: sum(scores[state]) / len(scores[state]))
     rivals = [s for s in scores if s != best and any(a > b for a, b in [(scores[s][0], scores[best][0])])]

@@ -79,29 +79,29 @@ def is_read(task_input: Remote, kind: str, parts: list[list[int]], most: int, *s
     longest = len(rows[0])
     if kind == "qa":
         size = len(parts[0])
-        told = "the question is cut. It never is: only the passage may lose its end."
+        told = "the question is cut. Only the passage may lose its end."
         assert rows[0][1 : size + 1] == parts[0], told
     assert longest <= most, "a row is longer than max_len. Special tokens count too."
     guesses: dict[str, Any] = {
-        "the last [SEP] is cut off: texts are cut first, then special tokens come around them.": [
+        "the last [SEP] is cut off. Cut the texts first, then add the special tokens.": [
             row[:most] for row in laid_out(whole, cls, sep, pad)[0]
         ],
-        "an empty second text has no [SEP]. Only a single text has one alone.": laid_out(
+        "an empty second text has no [SEP]. It should have one too.": laid_out(
             [(a, b or None) for a, b in pairs], cls, sep, pad
         )[0],
-        "the last [SEP] is missing. Each text has one after it.": [
+        "the last [SEP] is missing. Each text should have one after it.": [
             row[: sum(real) - 1] for row, real in zip(*wanted[::2], strict=True)
         ],
-        "there is only one [SEP]. Each of both texts has one after it.": [[cls, *a, *(b or []), sep] for a, b in pairs],
-        "the [CLS] is missing.": [row[1:] for row in wanted[0]],
+        "there is only one [SEP]. Each of the two texts should have one after it.": [
+            [cls, *a, *(b or []), sep] for a, b in pairs
+        ],
+        "the [CLS] at the beginning of a row is missing.": [row[1:] for row in wanted[0]],
         "the ids of [CLS] and [SEP] are always 101 and 102. Use `cls` and `sep`.": laid_out(pairs, 101, 102, pad)[0],
         "[PAD] is always 0. Use `pad`.": laid_out(pairs, cls, sep, 0)[0],
-        "a token whose id is that of the pad is dropped. It is a token like any other.": laid_out(
+        "a token of a text whose id is `pad` is dropped. It is a token like any other.": laid_out(
             [([one for one in a if one != pad], None if b is None else [*b]) for a, b in pairs], cls, sep, pad
         )[0],
-        "the rows are padded to max_len. They are as long as the longest of them.": [
-            row + [pad] * (most - T) for row in wanted[0]
-        ],
+        "the rows are padded to max_len. Pad them to the longest row.": [row + [pad] * (most - T) for row in wanted[0]],
     }
     if kind in ("pair", "choice"):
         both, left, ends = (parts[0], parts[1:]), parts[0], []
@@ -110,74 +110,79 @@ def is_read(task_input: Remote, kind: str, parts: list[list[int]], most: int, *s
             ends.append(end)
         cut = "only the second text is cut." if kind == "pair" else "of a choice, only the option is cut."
         cuts = {
-            "what one option cuts off the context is missing in the rows of the others too.": [
-                (left, end) for end in ends
-            ],
-            f"{cut} The longer one loses its last token, again and again.": [
+            (
+                "the context is cut for one option, and stays cut in the rows of the others. Cut it "
+                "for each option separately."
+            ): [(left, end) for end in ends],
+            f"{cut} Remove tokens one at a time from the end of the longer text.": [
                 (both[0], other[: max(0, most - 3 - len(both[0]))]) for other in both[1]
             ],
-            "only the first text is cut. The longer one loses its last token, again and again.": [
+            "only the first text is cut. Remove tokens one at a time from the end of the longer text.": [
                 (both[0][: max(0, most - 3 - len(other))], other) for other in both[1]
             ],
-            "of two texts that are equally long, the first one is cut. It is the second one's turn.": [
+            "if both texts are equally long, the first one loses a token. It should be the second one.": [
                 cut_pair(both[0], other, most - 3, "a") for other in both[1]
             ],
-            "the texts are cut by one token more than they have to be. A row may have max_len tokens.": [
+            "the texts lose one token too many. A row may have max_len tokens.": [
                 cut_pair(both[0], other, most - 4) for other in both[1]
             ],
-            "both texts get half of the room. A short one need not lose anything.": [
+            "each text gets half of the room. A short text need not lose anything.": [
                 (both[0][: (most - 3) // 2], other[: (most - 3) // 2]) for other in both[1]
             ],
-            "the texts lose their first tokens. They are cut at the end.": [
+            "the texts lose their first tokens. Cut them at the end.": [
                 (list(both[0][len(both[0]) - len(a) :]), list(other[len(other) - len(b or []) :]))
                 for (a, b), other in zip(pairs, both[1], strict=True)
             ],
         }
         guesses |= {sentence: laid_out(guess, cls, sep, pad)[0] for sentence, guess in cuts.items()}
     if kind == "single":
-        guesses["a text has two [SEP]. A single one has one."] = [wanted[0][0] + [sep]]
+        guesses["a single text has two [SEP]. It should have one."] = [wanted[0][0] + [sep]]
     expect.explained(
         rows,
         wanted[0],
-        f"the ids of the kind {kind!r}, with `cls = {cls}, sep = {sep}, pad = {pad}`, are not those of the table.",
+        (f"for the kind {kind!r}, with `cls = {cls}, sep = {sep}, pad = {pad}`, the ids are not those of the table."),
         guesses,
     )
     for place, name in ((1, "types"), (2, "mask")):
         item = found[place]
         assert item.shape == (n, T), f"the {name} should have the shape of the ids."
     assert all(not item.is_floating_point() and item.dtype != torch.bool for item in found), (
-        "ids, types and mask should be int64 tensors, not of another type."
+        "ids, types and mask should be int64 tensors, not floats or booleans."
     )
     assert all(item.dtype == torch.int64 for item in found), "ids, types and mask should be int64 tensors."
     expect.explained(
         found[1].tolist(),
         wanted[1],
-        f"the types of the kind {kind!r} are wrong: 0 up to and with the first [SEP], then 1, and 0 at pads.",
+        (f"for the kind {kind!r}, the types are wrong. They are 0 up to the first [SEP], then 1, and 0 at pads."),
         {
             "all types are 0: the encoder cannot tell the texts apart.": [[0] * T] * n,
-            "the first [SEP] has type 1. It belongs to the first text.": [
+            "the first [SEP] has type 1. It belongs to the first text, so its type is 0.": [
                 [0] * (len(a) + 1) + [1] * (sum(real) - len(a) - 1) + [0] * (T - sum(real))
                 for (a, _), real in zip(pairs, wanted[2], strict=True)
             ],
-            "pads have type 1. Their type is 0.": [[0] * (len(a) + 2) + [1] * (T - len(a) - 2) for a, _ in pairs],
-            "the types are the wrong way round: the first text has type 0.": [
+            "pads have type 1. Their type should be 0.": [
+                [0] * (len(a) + 2) + [1] * (T - len(a) - 2) for a, _ in pairs
+            ],
+            "the types are the wrong way round. The first text should have type 0.": [
                 [real - one for one, real in zip(row, reals, strict=True)]
                 for row, reals in zip(wanted[1], wanted[2], strict=True)
             ],
-            "a single text has type 1.": [[1] * T],
+            "a single text has type 1. It should have type 0.": [[1] * T],
         },
     )
     expect.explained(
         found[2].tolist(),
         wanted[2],
-        "the mask is wrong: 1 at tokens, special ones too, 0 at pads.",
+        "the mask is wrong. It is 1 at all tokens, also at special ones, and 0 at pads.",
         {
-            "the mask is 1 at pads. The encoder would read them.": [[1] * T] * n,
-            "the mask is the wrong way round: 1 at tokens, 0 at pads.": [[1 - one for one in row] for row in wanted[2]],
-            "the mask is 0 at a token whose id is that of the pad. Count, do not compare.": [
+            "the mask is 1 at pads, so the encoder would read them. It should be 0 there.": [[1] * T] * n,
+            "the mask is the wrong way round. It should be 1 at tokens and 0 at pads.": [
+                [1 - one for one in row] for row in wanted[2]
+            ],
+            "the mask is 0 at a token of a text whose id is `pad`. Use the lengths of the texts, not the ids.": [
                 [int(number != pad) for number in row] for row in wanted[0]
             ],
-            "the mask is 0 at special tokens. They are read like any other.": [
+            "the mask is 0 at special tokens. It should be 1: they are read like any other token.": [
                 [int(real and number not in (cls, sep)) for number, real in zip(row, reals, strict=True)]
                 for row, reals in zip(wanted[0], wanted[2], strict=True)
             ],
@@ -212,10 +217,10 @@ def task_input(task_input, lib):
     is_read(task_input, "choice", [a, b, [0, 7], [5]], 30, 1, 2, 0)
     is_read(task_input, "pair", [[0, 7, 0, 8], b], 30)
     is_read(task_input, "choice", [a, b, b[:2]], 30, 7, 8, 9)
-    told = "a question that leaves no place for a token of the passage should raise ValueError."
+    told = "a question that leaves no room for a token of the passage should raise ValueError."
     for most in (10, 9, 4):
         expect.refuses(lambda most=most: task_input("qa", [a, b], most), says=told)
-    told = "a question that leaves no place should raise ValueError whatever the passage is, an empty one too."
+    told = "a question that leaves no room should raise ValueError, even if the passage is empty."
     expect.refuses(lambda: task_input("qa", [a, []], 10), says=told)
     told = "an unknown kind should raise ValueError."
     expect.refuses(lambda: task_input("question", [a, b], 20), says=told)
@@ -246,34 +251,37 @@ def aligned(align_labels: Remote, word_ids: list[int | None], labels: list[Any],
     places = {word: place for place, word in enumerate(first)}
     last = {word: t for t, word in enumerate(word_ids) if word is not None}
     assert len(found) == len(word_ids), "there should be one label for each piece."
-    told = "`ignore` is not used: other pieces get -100 whatever it is."
+    told = "`ignore` is not used: other pieces get -100, whatever its value."
     assert ignore in (None, -100) or -100 not in found, told
     everywhere = [none if word is None else labels[word] for word in word_ids]
     expect.explained(
         found,
         wanted,
-        "the labels are not each at the first piece of its word.",
+        "each label should be at the first piece of its word.",
         {
-            "every piece of a word has its label. Only the first one is asked.": everywhere,
-            "the label is at the last piece of a word. It is at the first.": [
+            "every piece of a word gets its label. Only the first piece should.": everywhere,
+            "the label is at the last piece of a word. It should be at the first.": [
                 labels[word] if word is not None and last[word] == t else none for t, word in enumerate(word_ids)
             ],
-            "special tokens are labelled. They belong to no word.": [
+            "special tokens are labelled. They belong to no word, so they should get `ignore`.": [
                 "O" if word is None else now for word, now in zip(word_ids, wanted, strict=True)
             ],
-            "words are counted, not looked up: after a word without pieces all labels are out of step.": [
+            (
+                "words are counted, not looked up by their number. After a word without pieces, all "
+                "labels are off by one."
+            ): [
                 labels[places[word]] if word is not None and first[word] == t else none
                 for t, word in enumerate(word_ids)
             ],
-            "labels are counted by pieces, not looked up by word.": [
+            "labels are looked up by the number of the piece. Look them up by the number of the word.": [
                 none if word is None else labels[min(known[: t + 1].index(word), len(labels) - 1)]
                 for t, word in enumerate(word_ids)
             ],
-            "word 0 is taken for no word. It is the first one.": [
+            "word 0 is treated as no word. It is the first word.": [
                 now if word else none for word, now in zip(word_ids, wanted, strict=True)
             ],
-            "a label that is 0 or empty is taken for none.": [now or none for now in wanted],
-            "neighbouring words of one label are taken for one word. Compare words, not labels.": [
+            "a label that is 0 or empty is treated as no label.": [now or none for now in wanted],
+            "neighbouring words with the same label are treated as one word. Compare words, not labels.": [
                 none if word is None or (t and everywhere[t - 1] == everywhere[t]) else everywhere[t]
                 for t, word in enumerate(word_ids)
             ],
@@ -291,11 +299,11 @@ def foretold(
         else word_predictions(word_ids, predicted, count, missing)
     )
     none = "O" if missing is None else missing
-    expect.of_type(value, list, "word_predictions should return a list")
+    expect.of_type(value, list, "`word_predictions` should return a list")
     first = first_pieces(word_ids)
     last = {word: t for t, word in enumerate(word_ids) if word is not None}
     inner = [predicted[t] for t in sorted(first.values())]
-    told = "words without pieces are left out, or words are made up: there should be `count` predictions."
+    told = "there should be `count` predictions, one for each word, also for words without pieces."
     assert len(value) == count, told
     wanted = [predicted[first[word]] if word in first else none for word in range(count)]
     pieces = [[one for own, one in zip(word_ids, predicted, strict=True) if own == word] for word in range(count)]
@@ -305,21 +313,22 @@ def foretold(
         wanted,
         "a word's prediction should be that of its first piece.",
         {
-            "the prediction of a word's last piece is taken. It is the first one's.": [
+            "the prediction of a word's last piece is used. Use that of its first piece.": [
                 predicted[last[word]] if word in last else none for word in range(count)
             ],
-            "words are counted, not looked up: after a word without pieces all predictions are out of step.": (
-                inner + [none] * count
-            )[:count],
-            "special tokens count as words.": predicted[:count],
-            "word 0 is taken for no word. It is the first one.": [none, *wanted[1:]],
-            "a word without pieces has the prediction of another one. It is `missing`.": [
+            (
+                "words are counted, not looked up by their number. After a word without pieces, all "
+                "predictions are off by one."
+            ): (inner + [none] * count)[:count],
+            "special tokens are treated as words: their predictions are returned.": predicted[:count],
+            "word 0 is treated as no word. It is the first word.": [none, *wanted[1:]],
+            "a word without pieces gets the prediction of another word. It should get `missing`.": [
                 wanted[max((w for w in first if w <= word), default=0)] for word in range(count)
             ],
-            "a first piece that is O is passed over. It decides as any other.": [
+            "a first piece that is O is skipped. It decides like any other.": [
                 next((one for one in row if one != "O"), "O") if row else none for row in pieces
             ],
-            "the most frequent prediction of a word's pieces is taken. Its first piece decides.": [
+            "the most frequent prediction of a word's pieces is used. Only its first piece should decide.": [
                 max(row, key=row.count) if row else none for row in pieces
             ],
         },
@@ -344,7 +353,7 @@ def labels(align_labels, word_predictions, lib):
     for labels in (["B-PER", "B-PER", "I-PER", "I-PER"], [4, 4, 0, 0]):
         aligned(align_labels, near, labels)
     late: list[int | None] = [None, 400, 400, 401, 500, 500, 500, None]
-    told = "a word whose number is beyond 256 has its label at every piece. Compare words by `==`, not by `is`."
+    told = "a word with a number above 256 has its label at every piece. Compare words with `==`, not with `is`."
     numbers = list(range(501))
     assert align_labels(late, numbers) != [-100, 400, 400, 401, 500, 500, 500, -100], told
     aligned(align_labels, late, numbers)
@@ -359,12 +368,14 @@ def labels(align_labels, word_predictions, lib):
     has_form(lib, "list[str]", "what `word_predictions` gives", word_predictions, plain, ["O"] * len(plain), 4)
     many: list[int | None] = [None, 0, 0, 0, 0, 1, 1, 2, None]
     foretold(word_predictions, many, ["B-PER", "O", "B-LOC", "I-LOC", "I-LOC", "O", "I-PER", "B-ORG", "O"], 3)
-    told = "without pieces there is no label: an empty list."
+    told = "without pieces, `align_labels` should return an empty list."
     assert align_labels([], []) == [], told
-    assert align_labels([None, None], ["O"]) == [-100, -100], "special tokens are labelled."
+    assert align_labels([None, None], ["O"]) == [-100, -100], (
+        "special tokens are labelled. They belong to no word, so they should get `ignore`."
+    )
     told = "if no word has a piece, each prediction should be `missing`."
     assert word_predictions([None, None], ["B-PER", "B-PER"], 2, "?") == ["?", "?"], told
-    assert word_predictions([], [], 0) == [], "without words there is no prediction: an empty list."
+    assert word_predictions([], [], 0) == [], "without words, `word_predictions` should return an empty list."
 
 
 # 8.3
@@ -441,28 +452,34 @@ def found_in(entities: Remote, tags: list[str]) -> None:
         good = type(one) is list and len(one) == 3 and type(one[0]) is int and type(one[1]) is int
         assert good and type(one[2]) is str, f"an entity should be (first, last, type), not {kind(one)}."
     found, wanted = [(one[0], one[1], one[2]) for one in value], chunks(tags)
-    assert found == wanted or sorted(found) != sorted(wanted), "the entities should be in their order."
-    told = "the `B-` or `I-` is left in the type."
+    assert found == wanted or sorted(found) != sorted(wanted), (
+        "the entities are right, but should be in the order of the sentence."
+    )
+    told = "the type still has its `B-` or `I-`. It should be what follows the first hyphen."
     assert not any(name[:2] in ("B-", "I-") for *_, name in found) or found == wanted, told
     expect.explained(
         found,
         wanted,
         f"the entities of `{tags}` are not those that the rule gives.",
         {
-            "an entity does not end at an O: an `I-` after it begins another one.": open_chunks(tags),
-            "an entity ends one place too late: last is the last tag of it.": [(a, b + 1, c) for a, b, c in wanted],
-            "an `I-` of another type is dropped. It begins an entity.": [
+            "an entity does not end at an O. It should, and an `I-` after the O begins a new one.": open_chunks(tags),
+            "an entity ends one place too late: `last` is the place of its last tag.": [
+                (a, b + 1, c) for a, b, c in wanted
+            ],
+            "an `I-` of another type is dropped. It should begin an entity.": [
                 one for one in wanted if tags[one[0]][0] == "B" or one[0] == 0 or tags[one[0] - 1] == "O"
             ],
-            "an `I-` without a `B-` before it is dropped. It begins an entity too.": strict_chunks(tags),
-            "neighbours of one type are merged. Each `B-` begins an entity.": merged_chunks(tags),
+            "an `I-` without a `B-` before it is dropped. It should begin an entity too.": strict_chunks(tags),
+            "neighbouring entities of the same type are merged. Each `B-` should begin a new one.": merged_chunks(tags),
             "an `I-` of another type continues the entity. It should begin another one.": typeless_chunks(tags),
             "an entity at the end of the sentence is lost.": [one for one in wanted if one[1] < len(tags) - 1],
-            "the type ends at its own hyphen. It is all that follows the first one.": chunks(
+            "a type that has a hyphen is cut there. It is all that follows the first hyphen of the tag.": chunks(
                 ["-".join(tag.split("-")[:2]) for tag in tags]
             ),
-            "an `I-` whose type is longer goes on: compare the whole of both types.": beginning_chunks(tags),
-            "a type is changed. It should be exactly what follows the hyphen.": [
+            (
+                "an `I-` continues an entity if its type only begins with that of the entity. Compare the whole types."
+            ): beginning_chunks(tags),
+            "the letters of a type are changed. It should be exactly what follows the first hyphen.": [
                 (a, b, c.upper()) for a, b, c in wanted
             ],
             "each tag becomes a separate entity. `I-` should continue one.": [
@@ -487,8 +504,8 @@ def f1_of(gold: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]]) -> 
 def f1_is(entity_f1: Remote, *pairs: tuple[list[list[str]], list[list[str]]]) -> None:
     """Fail unless the F1 of these pairs of gold and predicted sentences is right."""
     cases = [(entity_f1(gold, predicted), *f1_and_guesses(gold, predicted)) for gold, predicted in pairs]
-    otherwise = "this is not the F1 of whole entities of all sentences together."
-    expect.numbers_like(cases, "what entity_f1 gives", otherwise)
+    otherwise = "this is not the F1 of the whole entities of all sentences together."
+    expect.numbers_like(cases, "what `entity_f1` returns", otherwise)
 
 
 def f1_and_guesses(gold: list[list[str]], predicted: list[list[str]]) -> tuple[float, dict[str, float]]:
@@ -511,23 +528,27 @@ def f1_and_guesses(gold: list[list[str]], predicted: list[list[str]]) -> tuple[f
     filled = [value for value, a, b in zip(each, one, other, strict=True) if a or b]
     whole = sum(map(len, one)) + sum(map(len, other))
     return wanted, {
-        "this is the token accuracy. Whole entities count.": sum(a == b for a, b in flat) / max(1, len(flat)),
-        "an overlap suffices. An entity is right only if first, last and type are all right.": 2
+        "this is the token accuracy. Count whole entities.": sum(a == b for a, b in flat) / max(1, len(flat)),
+        "an overlap counts as right. An entity is right only if first, last and type are all right.": 2
         * overlaps
         / max(1, whole),
-        "this is the F1 of tags. Whole entities count.": 2 * tokens / named if named else -1,
-        "this is the precision alone.": precision,
-        "this is the recall alone.": recall,
+        "this is the F1 of single tags. Count whole entities.": 2 * tokens / named if named else -1,
+        "this is the precision. F1 also needs the recall.": precision,
+        "this is the recall. F1 also needs the precision.": recall,
         "this is the mean of precision and recall. F1 is their harmonic mean.": (precision + recall) / 2,
-        "this is the mean of the sentences' F1. All entities count alike: sum first.": mean(each),
-        "this is the mean of the F1 of sentences with entities. All entities count alike: sum first.": mean(filled),
-        "the type of an entity is ignored.": any_type,
-        "the F1 is in percent. It is from 0 to 1.": 100 * wanted,
-        "it makes no difference in which sentence an entity is. It should make one.": no_place,
-        "only entities that begin with `B-` count.": f1_of(
+        "this is the mean of the F1 of each sentence. Count over all sentences, then compute one F1.": mean(each),
+        "this is the mean of the F1 of sentences with entities. Count over all sentences, then compute one F1.": mean(
+            filled
+        ),
+        "the type of an entity is ignored. It has to be right too.": any_type,
+        "the F1 is in percent. It should be between 0 and 1.": 100 * wanted,
+        (
+            "an entity counts as right if it occurs in another sentence. Compare entities sentence by sentence."
+        ): no_place,
+        "only entities that begin with `B-` count. Those that begin with `I-` should count too.": f1_of(
             [*map(strict_chunks, gold)], [*map(strict_chunks, predicted)]
         ),
-        "a sentence without entities counts as right. It has nothing to count.": mean(
+        "a sentence without entities counts as right. It should not change the F1.": mean(
             [value if a or b else 1 for value, a, b in zip(each, one, other, strict=True)]
         ),
         "sentences are joined: an entity continues in the next one. It should end with its sentence.": f1_of(
@@ -566,7 +587,7 @@ def entity_scores(entities, entity_f1, lib):
     with world_kept(lib, "after entities and entity_f1"):
         entities(SENTENCES[0].split())
         entity_f1([["B-A", "O"]], [["B-A", "O"]])
-    assert entities([]) == [], "a sentence without tags has no entities: an empty list."
+    assert entities([]) == [], "a sentence without tags should give an empty list."
     some = random.Random(83)
     for _ in range(60):
         found_in(entities, some.choices(["O", "B-A", "I-A", "B-B", "I-B"], k=some.randint(1, 7)))
@@ -585,14 +606,16 @@ def entity_scores(entities, entity_f1, lib):
     pairs.append(([["B-LOC", "O"], ["B-ORG", "O"]], [["B-LOC", "O"], ["I-PER", "I-ORG"]]))
     pairs.append(([["O", "B-PER"], ["I-PER", "O"]], [["O", "B-PER"], ["O", "O"]]))
     f1_is(entity_f1, *pairs)
-    found = expect.number(entity_f1(gold, all_o), "what entity_f1 gives")
+    found = expect.number(entity_f1(gold, all_o), "what `entity_f1` returns")
     assert found != sum(tag == "O" for tags in gold for tag in tags) / 17, (
-        "this is the token accuracy. Whole entities count."
+        "this is the token accuracy. Count whole entities."
     )
     assert found == 0, "a model that finds no entity should have an F1 of 0."
     f1_is(entity_f1, (gold, gold))
     for none in ([["O", "O"]], []):
-        assert expect.number(entity_f1(none, none), "what entity_f1 gives") == 0, "where there is no entity, F1 is 0."
+        assert expect.number(entity_f1(none, none), "what `entity_f1` returns") == 0, (
+            "if there is no entity at all, F1 should be 0."
+        )
     told = "lists or sentences of different lengths should raise ValueError."
     for one, other in (
         (gold, gold[:2]),
@@ -640,22 +663,27 @@ def located(answer_tokens: Remote, tokens: Tokens, start: int, text: str) -> Loc
     first, last = token_of(tokens, start), token_of(tokens, stop)
     nothing = not text or first is None or last is None
     wanted = [0, 0] if nothing else [first, last]
-    told = "an answer that is not there is given as -1, or another number below 0. It is (0, 0), the place of [CLS]."
+    told = "an answer that is not there gives a number below 0. It should give (0, 0), the place of [CLS]."
     assert not nothing or min(found) >= 0, told
     if text and nothing and found != [0, 0]:
         half = first is not None or last is not None
         lost = "first" if first is None else "last"
         blanks = len(text) - len(text.lstrip())
         inner = [token_of(tokens, start + blanks), token_of(tokens, start + len(text.rstrip()) - 1)]
-        told = "blanks around the text are stripped. They are characters of the answer, and here one is in no token."
+        told = (
+            "blanks around the text are stripped. They are characters of the answer, and this "
+            "one is in no token: (0, 0)."
+        )
         assert not half or text == text.strip() or found != inner, told
-        told = "half an answer is kept: its last character is in no token, and the passage's last token is given."
+        told = (
+            "half an answer is kept: its last character is in no token, and the last token of the passage is returned."
+        )
         assert not half or lost == "first" or found != [first, passage[-1]], told
-        told = f"half an answer is kept: its {lost} character is in no token, and tokens {found[0]} and {found[1]} "
-        assert not half, f"{told}are given. Then there is none: (0, 0)."
+        told = f"half an answer is kept: its {lost} character is in no token, but tokens {found[0]} and {found[1]} "
+        assert not half, f"{told}are returned. It should be (0, 0)."
     assert text or found == [0, 0], "a question without an answer should give (0, 0)."
     told = "an answer that is in no token of the passage should give (0, 0)."
-    assert not nothing or found == [0, 0], f"{told} Tokens {found[0]} and {found[1]} came."
+    assert not nothing or found == [0, 0], f"{told} Tokens {found[0]} and {found[1]} are returned."
     asked = token_of(tokens, start, 0), token_of(tokens, stop, 0)
     either = token_of(tokens, start, None), token_of(tokens, stop, None)
     shift = min(t for t, which in enumerate(tokens[1]) if which == 1)
@@ -664,7 +692,10 @@ def located(answer_tokens: Remote, tokens: Tokens, start: int, text: str) -> Loc
         for which, token, right in zip(("first", "last"), found, wanted, strict=True)
         if token != right and not nothing
     ]
-    otherwise = f"tokens {found[0]} and {found[1]} are given for an answer of {len(text)} characters from {start} on. "
+    otherwise = (
+        f"for an answer of {len(text)} characters that starts at {start}, tokens {found[0]} "
+        f"and {found[1]} are returned. "
+    )
     asks = [token for token in found if token < len(tokens[1]) and tokens[1][token] == 0]
     otherwise += (
         f"Token {asks[0]} is one of the question, whose characters are numbered from 0 too. Look in the passage."
@@ -674,31 +705,34 @@ def located(answer_tokens: Remote, tokens: Tokens, start: int, text: str) -> Loc
     one, other, after = first or 0, last or 0, token_of(tokens, stop + 1)
     closed = [next((t for t in passage if tokens[0][t][0] <= place <= tokens[0][t][1]), 0) for place in (start, stop)]
     guesses: dict[str, list[Any]] = {
-        "the answer is found in the question, whose characters are also numbered from 0. It is in the passage.": [
+        "the answer is found in the question, whose characters are numbered from 0 too. Look in the passage.": [
             *either
         ],
-        "it is looked for in the question. The answer is in the passage.": [*asked],
-        "a token is left out if the answer begins or ends in its middle. It holds a part of the answer.": [
+        "the answer is looked for in the question. Look in the passage.": [*asked],
+        "a token is left out if the answer begins or ends in the middle of it. It belongs to the answer.": [
             min((t for t in passage if tokens[0][t][0] >= start), default=0),
             max((t for t in passage if tokens[0][t][1] <= stop + 1), default=0),
         ],
-        "the character at a token's end is counted as part of the token. The end is excluded.": closed,
+        "the character at a token's end is counted as part of the token. The end is not included.": closed,
         "the character after the answer is looked up. Its last character is at start + len(text) - 1.": (
             [0, 0] if after is None else [one, after]
         ),
-        "last is one too far: it is the last token of the answer itself.": [one, other + 1],
-        "tokens are counted from the beginning of the passage. They count from [CLS].": [one - shift, other - shift],
-        "the length of the text is counted in bytes. Its characters count.": [
+        "last is one too large. It should be the last token of the answer, not the one after it.": [one, other + 1],
+        "tokens are counted from the beginning of the passage. Count them from [CLS].": [one - shift, other - shift],
+        "the length of the text is counted in bytes. Count its characters.": [
             one,
             token_of(tokens, start + len(text.encode()) - 1) or 0,
         ],
         "tokens are counted without [CLS]. It is token 0.": [one - 1, other - 1],
-        "these are characters, not tokens.": [start, stop],
-        "an answer that is there gives (0, 0), as one that is not there.": [0, 0],
-        "the whole passage is given. The answer is a part of it.": [passage[0], passage[-1]],
+        "these are the places of the first and the last character. Return the tokens that hold them.": [start, stop],
+        "an answer that is in the passage gives (0, 0), as if it were missing.": [0, 0],
+        "the first and the last token of the passage are returned. The answer is only a part of it.": [
+            passage[0],
+            passage[-1],
+        ],
         "first and last are the wrong way round.": [other, one],
-        "the token of the first character is given twice. The answer ends in another one.": [one, one],
-        "the token of the last character is given twice. The answer begins in another one.": [other, other],
+        "the token of the first character is returned twice. The answer ends in another token.": [one, one],
+        "the token of the last character is returned twice. The answer begins in another token.": [other, other],
         "first is the token after the one in which the answer begins.": [one + 1, other],
         "first is the token before the one in which the answer begins.": [one - 1, other],
         "last is the token before the one in which the answer ends.": [one, other - 1],
@@ -782,30 +816,32 @@ def spans_scored(
         late = torch.arange(T) >= T - pads.sum(1, keepdim=True)
         for one, right in zip(found, wanted, strict=True):
             hidden = one < -1e6
-            told = "the last places of a row are masked, as many as it has pads. The mask says which places are."
+            told = "the last places of a row are masked, as many as it has pads. Mask the places where the mask is 0."
             assert torch.equal(late, pads) or not torch.equal(hidden, late), told
-            told = "rows and tokens of the mask are exchanged, which shows where B = T."
+            told = "rows and tokens of the mask are swapped, which shows if B = T."
             assert B != T or torch.equal(pads, pads.T) or not torch.equal(hidden, pads.T), told
             told = "the logits of pads are not masked: they take part in the softmax."
             assert not pads.any() or not expect.near(one[pads], right[pads], 1e-3, 1e-3), told
-            assert not pads.any() or (one[pads] != 0).all(), "pads have logit 0. A softmax gives that a share too."
-            assert (one[~pads] > -1e6).all(), "real tokens are masked. The mask is 1 at those."
-            assert (one[pads] == -torch.inf).all(), "pads do not have the logit minus infinity, but another number."
+            assert not pads.any() or (one[pads] != 0).all(), (
+                "pads have logit 0, which gets a share of the softmax. It should be minus infinity."
+            )
+            assert (one[~pads] > -1e6).all(), "real tokens are masked. Mask only places where the mask is 0."
+            assert (one[pads] == -torch.inf).all(), "pads do not have the logit minus infinity, but some other number."
         found, wanted = ([one.masked_fill(pads, 0.0) for one in part] for part in (found, wanted))
     flat = torch.einsum("btd,kd->btk", states, state["weight"]) + state["bias"]
     for place, (one, name) in enumerate(zip(found, ("start", "end"), strict=True)):
         expect.like(
             one,
             wanted[place],
-            f"the {name} logits are not the linear map's column of each state.",
+            f"the {name} logits are not what the linear map gives for each state.",
             {
-                "start and end are swapped. Column 0 is for beginnings.": wanted[1 - place],
-                "the numbers of starts and ends are mixed: a reshape, where the last axis should be split.": (
+                "start and end are swapped. The first output of the linear map is for starts.": wanted[1 - place],
+                "start and end logits are mixed by a reshape. Split the last axis instead.": (
                     flat.reshape(2, B, T)[place]
                 ),
-                "these are probabilities. Give logits.": wanted[place].softmax(-1),
-                "the softmax runs over start and end. Give logits.": flat.softmax(-1)[..., place],
-                "these are logarithms of probabilities. Give logits.": wanted[place].log_softmax(-1),
+                "these are probabilities. Return logits.": wanted[place].softmax(-1),
+                "a softmax is taken over start and end. Return logits.": flat.softmax(-1)[..., place],
+                "these are logarithms of probabilities. Return logits.": wanted[place].log_softmax(-1),
             },
         )
 
@@ -839,9 +875,11 @@ def span_lost(
     )
     T = start.size(1)
     one, other = loss_by_loops(start, first), loss_by_loops(end, last)
-    assert (one and other) or not value.isnan().any(), "the loss is NaN where no place is inside, the mean of nothing."
+    assert (one and other) or not value.isnan().any(), (
+        "the loss is NaN if every place was cut off: the mean of nothing should be 0."
+    )
     assert not value.isnan().any() and not value.isinf().any(), (
-        "the loss is NaN or infinite, though the places are real."
+        "the loss is NaN or infinite, although the logits at the places are finite."
     )
     clipped = [first.clamp(max=T - 1), last.clamp(max=T - 1)]
     zeroed = [torch.where(places < T, places, 0) for places in (first, last)]
@@ -853,36 +891,41 @@ def span_lost(
     inside = [torch.where(places > 0, places, T) for places in (first, last)]
     guesses = {
         "this is the sum of both losses. Take their mean.": mean(one) + mean(other),
-        "start and end are swapped: each place is looked up in the other's logits.": (
+        "start and end are swapped: `first` is looked up in the end logits, and `last` in the start logits.": (
             mean(loss_by_loops(end, first)) + mean(loss_by_loops(start, last))
         )
         / 2,
-        "places that were cut off are clipped to the last token. They take no part.": (
+        "places that were cut off are clipped to the last token. They should not count.": (
             mean(loss_by_loops(start, clipped[0])) + mean(loss_by_loops(end, clipped[1]))
         )
         / 2,
-        "places that were cut off count as [CLS]. They take no part.": (
+        "places that were cut off count as [CLS]. They should not count.": (
             mean(loss_by_loops(start, zeroed[0])) + mean(loss_by_loops(end, zeroed[1]))
         )
         / 2,
-        "the means are over all rows. Rows whose place was cut off take no part.": sum(every) / rows / 2,
-        "beginnings and ends share one mean. Each has its own.": mean(every),
-        "a row of which one place was cut off is left out for the other place too.": (mean(pairs[0]) + mean(pairs[1]))
+        "the means are over all rows. Rows whose place was cut off should not count.": sum(every) / rows / 2,
+        "starts and ends share one mean. Take the mean of each, then half of the sum.": mean(every),
+        "if one place of a row was cut off, the other place is left out too. It should still count.": (
+            mean(pairs[0]) + mean(pairs[1])
+        )
         / 2
         if both
         else -1.0,
-        "the softmax runs over the rows of the batch, which shows where B = T. It runs over the tokens.": (
+        "the softmax runs over the rows of the batch, which shows if B = T. It should run over the tokens.": (
             (mean(loss_by_loops(start.T, first)) + mean(loss_by_loops(end.T, last))) / 2 if rows == T else -1.0
         ),
-        "only beginnings count.": mean(one),
-        "only ends count.": mean(other),
+        "only the starts count. Take the mean loss of the ends too.": mean(one),
+        "only the ends count. Take the mean loss of the starts too.": mean(other),
         "this is the sum over the rows. Take means.": sum(every),
         "this is half of the sum over the rows. Take means.": sum(every) / 2,
         "place 0 is left out. It is a place like any other: it holds [CLS].": (
             mean(loss_by_loops(start, inside[0])) + mean(loss_by_loops(end, inside[1]))
         )
         / 2,
-        "the ends are looked up at the beginnings' places.": (mean(one) + mean(loss_by_loops(end, first))) / 2,
+        "the end logits are looked up at the places in `first`. Use those in `last`.": (
+            mean(one) + mean(loss_by_loops(end, first))
+        )
+        / 2,
     }
     otherwise = (
         f"with `T = {T}, first = {first.tolist()}, last = {last.tolist()}` the loss is not half of the two mean "
@@ -896,7 +939,7 @@ def chosen(choice_logits: Remote, out: tuple[Remote, Mapping[str, torch.Tensor]]
     """Fail unless each option has its logit."""
     (layer, state), (B, N, _) = out, cls.shape
     value = choice_logits(cls, layer)
-    told = "there is an axis too many. From (B, N, d) comes (B, N)."
+    told = "the result has one axis too many. It should have shape (B, N), not (B, N, 1)."
     assert type(value) is not torch.Tensor or value.shape != (B, N, 1), told
     found = expect.floats(value, (B, N), "the logits of the options")
     wanted = torch.einsum("bnd,d->bn", cls, state["weight"][0]) + state["bias"]
@@ -905,11 +948,13 @@ def chosen(choice_logits: Remote, out: tuple[Remote, Mapping[str, torch.Tensor]]
         wanted,
         "the logits of the options are not the linear map of each state.",
         {
-            "the options of different examples are mixed: (N, B) is not (B, N).": wanted.T.reshape(B, N),
+            (
+                "the options of different examples are mixed: the result has the order of (N, B), reshaped to (B, N)."
+            ): wanted.T.reshape(B, N),
             "options and examples are mixed: a transposition before a reshape.": wanted.reshape(N, B).T,
-            "these are probabilities. Give logits.": wanted.softmax(-1),
-            "the softmax runs over the examples of the batch. Give logits.": wanted.softmax(0),
-            "these are logarithms of probabilities. Give logits.": wanted.log_softmax(-1),
+            "these are probabilities. Return logits.": wanted.softmax(-1),
+            "a softmax is taken over the examples of the batch. Return logits.": wanted.softmax(0),
+            "these are logarithms of probabilities. Return logits.": wanted.log_softmax(-1),
         },
     )
 
@@ -974,7 +1019,7 @@ def heads(span_logits, span_loss, choice_logits, lib):
         for which, name in enumerate(("start", "end")):
             (slope,) = lib(toys).gradients(span_logits, [x], out[0], which=which)
             (wanted,) = toys.gradients(lambda x: by_token(out[1], x), [x], which=which)
-            told = f"no gradient, or a wrong one, flows back from the {name} logits to the states."
+            told = f"the gradient of the {name} logits for the states is wrong or missing."
             expect.close(slope, wanted, told, 1e-3)
         SPANS.hold(span_logits, lib, "layout", "device")
 
@@ -990,17 +1035,14 @@ def heads(span_logits, span_loss, choice_logits, lib):
             places = torch.tensor(first), torch.tensor(last)
             span_lost(span_loss, start, end, *places)
             slopes = lib(toys).gradients(span_loss, [start, end], *places)
-            told = "no gradient, or a wrong one, flows back from the loss. Keep it a tensor computed from the logits."
+            told = "the gradient of the loss is wrong or missing. Return a tensor that is computed from the logits."
             for slope, wanted in zip(slopes, slopes_of_loss(start, end, *places), strict=True):
-                assert not slope.isnan().any(), "where no place is inside, the gradient is NaN. It should be zeros."
+                assert not slope.isnan().any(), "if every place was cut off, the gradient is NaN. It should be zeros."
                 expect.close(slope, wanted, told)
         pads = start.masked_fill(torch.arange(T + 1) > 3, -torch.inf)
         span_lost(span_loss, pads, pads.flip(0), torch.tensor([2, 0, 3, 8]), torch.tensor([3, 1, 3, 8]))
         span_lost(span_loss, pads, pads.flip(0), *places)
-        told = (
-            "where no place is inside, no gradient flows back: the 0 is a new "
-            "tensor. It should be computed from the logits."
-        )
+        told = "if every place was cut off, no gradient flows back: the 0 is a new tensor. Compute it from the logits."
         assert lib(toys).flows_back(span_loss, start, end, *places), told
         span_lost(span_loss, start[:, :4], end[:, :4], torch.tensor([0, 3, 1, 2]), torch.tensor([1, 3, 3, 2]))
         span_lost(span_loss, 60 * start, 60 * end, torch.tensor([2, 0, 5, 1]), torch.tensor([3, 0, 5, 4]))
@@ -1016,7 +1058,7 @@ def heads(span_logits, span_loss, choice_logits, lib):
         CHOICE.hold(choice_logits, lib, "layout", "device")
         (slope,) = lib(toys).gradients(choice_logits, [x], out[0])
         (wanted,) = toys.gradients(lambda x: x @ out[1]["weight"][0], [x])
-        told = "no gradient, or a wrong one, flows back from the options' logits to the states."
+        told = "the gradient of the options' logits for the states is wrong or missing."
         expect.close(slope, wanted, told, 1e-3)
 
 
@@ -1073,12 +1115,16 @@ def ranked(
     n, most = 20 if n is None else n, 30 if max_len is None else max_len
     every = every_span(start, end, allowed, most, tau)
     wanted = every[:n]
-    assert all(first <= last for _, first, last in found), "a span ends before it begins. Two argmaxes are not a span."
+    assert all(first <= last for _, first, last in found), (
+        "a span ends before it begins. Only pairs with first <= last are spans."
+    )
     good, places = allowed.tolist(), [one[1:] for one in found]
     outside = [(i, j) for i, j in places if not (0 <= i < len(good) and 0 <= j < len(good) and good[i] and good[j])]
-    told = "without a tau, the span (0, 0) is listed. The token [CLS] competes only if there is one."
+    told = "without a tau, the span (0, 0) is listed. It is a candidate only if tau is given."
     assert tau is not None or (0, 0) not in outside, told
-    assert all(place == (0, 0) for place in outside), "tokens of the question, or special ones, are in a span."
+    assert all(place == (0, 0) for place in outside), (
+        "a span begins or ends at a token of the question or at a special token, which is not allowed."
+    )
     assert all(last - first < most for _, first, last in found), "a span has more than max_len tokens."
     assert len({*places}) == len(places), "a span is listed twice."
     S, E = start.double().tolist(), end.double().tolist()
@@ -1086,43 +1132,50 @@ def ranked(
         null = tau if tau is not None and (i, j) == (0, 0) else 0.0
         wanted_score = S[i] + E[j] + null
         guesses = {
-            "the score is the product of both logits. It is their sum: two negative ones would win.": S[i] * E[j],
-            "tau is not added to the score of [CLS].": wanted_score - null,
-            "tau is subtracted from the score of [CLS]. It is added.": wanted_score - 2 * null,
-            "tau is added to the score of a span that is not (0, 0).": wanted_score + (tau or 0.0),
-            "the score is the mean of both logits. It is their sum.": wanted_score / 2,
-            "the score is the product of two probabilities. It is the sum of the logits.": float(
+            "the score is the product of both logits, so two negative ones would win. It should be their sum.": S[i]
+            * E[j],
+            "tau is not added to the score of (0, 0). It should be.": wanted_score - null,
+            "tau is subtracted from the score of [CLS]. It should be added.": wanted_score - 2 * null,
+            "tau is added to the score of a span of the passage. Add it only to that of (0, 0).": wanted_score
+            + (tau or 0.0),
+            "the score is the mean of both logits. It should be their sum.": wanted_score / 2,
+            "the score is the product of two probabilities. It should be the sum of two logits.": float(
                 start.softmax(0)[i] * end.softmax(0)[j]
             ),
             "the score is the sum of two probabilities. It should be the sum of two logits.": float(
                 start.softmax(0)[i] + end.softmax(0)[j]
             ),
-            "the score is the logit of the beginning alone.": S[i],
+            "the score is the start logit alone. Add the end logit.": S[i],
         }
         told = f"the score of the span {(i, j)} is not start plus end logit."
         expect.number_like(score, wanted_score, "a score", told, guesses, 1e-6, 1000.0)
     if tau is not None and (0, 0) in [one[1:] for one in wanted]:
-        assert (0, 0) in places, "with a tau, (0, 0) is a candidate. It is missing."
+        assert (0, 0) in places, "with a tau, (0, 0) is a candidate. Here it is among the best, and missing."
     assert len(found) <= len(wanted), "there are more than n spans."
     short = [span for span in every if span[2] - span[1] < most - 1][:n]
     if len(short) < len(wanted) or [one[1:] for one in short] != [one[1:] for one in wanted]:
-        told = "a span of exactly max_len tokens is refused. Only longer ones should be."
+        told = "a span of exactly max_len tokens is left out. Only longer ones should be."
         assert sorted(places) != sorted(one[1:] for one in short), told
     longer = [span for span in every if span[2] > span[1]][:n]
     if len(longer) < len(wanted) or longer != wanted:
-        assert sorted(places) != sorted(one[1:] for one in longer), "a span of a single token is refused."
+        assert sorted(places) != sorted(one[1:] for one in longer), (
+            "spans of a single token are left out. They are candidates too."
+        )
     inside = [span for span in every if (tau is not None and not span[2]) or all(good[span[1] : span[2] + 1])][:n]
     if [one[1:] for one in inside] != [one[1:] for one in wanted]:
-        told = "a span is refused that has a token inside which is not allowed. Its two ends must be, no others."
+        told = "a span is left out because a token inside it is not allowed. Only its two ends have to be."
         assert places != [one[1:] for one in inside], told
     if len(found) != len(wanted):
         of_passage = ([x if yes else -1e9 for x, yes in zip(X, good, strict=True)] for X in (S, E))
-        missed = "spans are missed whose ends are not among the best ones{}. All pairs are candidates."
+        missed = "spans are missed if their ends are not among the best starts and ends{}. All pairs are candidates."
         reasons = {
-            "a span with a score of 0 or less is left out. Scores may have any sign.": [
+            "spans with a score of 0 or less are left out. Scores may have any sign.": [
                 span for span in every if span[0] > 0
             ],
-            "what is allowed beyond a gap is left out. Each token says for itself whether it is allowed.": [
+            (
+                "spans that reach beyond a gap in `allowed` are left out. Only the two ends of a "
+                "span have to be allowed."
+            ): [
                 span for span in every if (tau is not None and not span[2]) or all(good[good.index(True) : span[2] + 1])
             ],
             missed.format(""): of_best(every, S, E, n),
@@ -1133,15 +1186,15 @@ def ranked(
         told = (
             f"only {len(found)} of {min(n, len(every))} spans are listed, with `n = {n}` and {len(every)} candidates."
         )
-        raise AssertionError(f"{told} Fewer than n candidates are all listed.")
+        raise AssertionError(f"{told} If there are fewer than n candidates, list all of them.")
     scores = [score for score, *_ in found]
-    told = "the best span does not come first, or the others are not in falling order."
+    told = "the spans are not in falling order of their scores: the best should come first."
     expect.close(torch.tensor(scores), torch.tensor(sorted(scores, reverse=True)), told, 1e-5)
-    told = "the scores are rounded. A score is start plus end logit, as it is."
+    told = "the scores are rounded. Return the sum of start and end logit as it is."
     if places == [one[1:] for one in wanted]:
         expect.close(torch.tensor(scores), torch.tensor([score for score, *_ in wanted]), told, 1e-5)
     if not torch.allclose(torch.tensor(scores), torch.tensor([score for score, *_ in wanted]), 1e-5, 1e-5):
-        told = "better spans are missing: all pairs are candidates, not only those of the best ends."
+        told = "better spans are missing: all pairs are candidates, not only those of the best starts and ends."
         assert places != [one[1:] for one in of_best(every, S, E, n)][:n], told
         odd = [one for one in places if one not in [other[1:] for other in wanted]]
         told = f"with `n = {n}, max_len = {most}, tau = {tau}` the span {(odd or places)[0]} is listed. "
@@ -1183,7 +1236,7 @@ def best_spans(best_spans, lib):
     )
     for one in (start[:1], start[:5]):
         none = torch.zeros(len(one), dtype=torch.bool)
-        told = "where nothing is allowed there should be an empty list."
+        told = "if no token is allowed, `best_spans` should return an empty list."
         assert best_spans(one, one, none) == [], told
         ranked(best_spans, one, one, none, 3, 4, 0.5)
     some = start, end, torch.arange(long) > 2, 4
@@ -1191,9 +1244,9 @@ def best_spans(best_spans, lib):
         has_form(lib, "list[tuple[float, int, int]]", "the result", best_spans, *some)
     flat = torch.zeros(5)
     level = spans_of(best_spans(flat, flat, torch.arange(5) > 1, 10, 2, 0.0))
-    assert all(abs(one[0]) < 1e-6 for one in level), "where all logits are 0, a score is another number."
+    assert all(abs(one[0]) < 1e-6 for one in level), "if all logits are 0, every score should be 0."
     found = [one[1:] for one in level]
-    told = "of equal scores the smaller first should come first, then the smaller last."
+    told = "if scores are equal, the span with the smaller first should come first, then that with the smaller last."
     assert found == [(0, 0), (2, 2), (2, 3), (3, 3), (3, 4), (4, 4)], told
     found = [one[1:] for one in spans_of(best_spans(flat, flat, torch.arange(5) > 1, 4))]
     assert found == [(2, 2), (2, 3), (2, 4), (3, 3)], told
@@ -1225,13 +1278,15 @@ def normalised(normalise: Remote, text: str) -> None:
     expect.explained(
         found,
         plain(text),
-        "a text is not normalised as the four rules say, one after the other.",
+        f"the text `{text!r}` is not normalised as the four rules say, one after the other.",
         {
-            "articles are taken out before the punctuation: `a.m.` loses its a.": articles_first(text),
+            (
+                "articles are removed before punctuation, so `a.m.` loses its a. Remove punctuation first."
+            ): articles_first(text),
             "punctuation becomes a blank. It should be removed without a replacement.": " ".join(
                 word for word in spaced if word not in ARTICLES
             ),
-            "articles are taken out of other words, or with the letters around them.": " ".join(
+            "the letters of articles are removed inside other words. Remove only whole words.": " ".join(
                 re.sub("the|an|a", "", "".join(one for one in low if one not in string.punctuation)).split()
             ),
             "articles are removed before punctuation: `the,` stays. Remove punctuation first.": " ".join(
@@ -1241,34 +1296,38 @@ def normalised(normalise: Remote, text: str) -> None:
                     if one not in string.punctuation
                 ).split()
             ),
-            "letters and signs that are not ASCII are lost. Remove only what is in `string.punctuation`.": " ".join(
+            "characters that are not ASCII are lost. Remove only what is in `string.punctuation`.": " ".join(
                 word for word in plain(text.encode("ascii", "ignore").decode()).split()
             ),
-            "signs go that are not in `string.punctuation`.": " ".join(
+            "characters are removed that are not in `string.punctuation`. Keep those.": " ".join(
                 word
                 for word in "".join(one for one in low if one.isalnum() or one.isspace()).split()
                 if word not in ARTICLES
             ),
-            "words that are a part of `a an the` are taken out. Only the words a, an and the go.": " ".join(
+            "other words that are a part of `a an the` are removed. Remove only the words a, an and the.": " ".join(
                 word
                 for word in "".join(one for one in low if one not in string.punctuation).split()
                 if word not in "a an the"
             ),
-            "the case is folded: `ß` becomes `ss`. Lower case is wanted, by `lower`.": plain(text.casefold()),
+            "the case is folded: `ß` becomes `ss`. Use `lower` instead.": plain(text.casefold()),
             "the text is not in lower case.": " ".join(
                 word
                 for word in "".join(one for one in text if one not in string.punctuation).split()
                 if word not in ARTICLES
             ),
-            "articles stay.": " ".join("".join(one for one in low if one not in string.punctuation).split()),
-            "punctuation stays.": " ".join(word for word in low.split() if word not in ARTICLES),
+            "articles stay. Remove the words a, an and the.": " ".join(
+                "".join(one for one in low if one not in string.punctuation).split()
+            ),
+            "punctuation stays. Remove all characters of `string.punctuation`.": " ".join(
+                word for word in low.split() if word not in ARTICLES
+            ),
             "punctuation inside words stays. Remove all of it.": " ".join(
                 word for one in low.split() if (word := one.strip(string.punctuation)) and word not in ARTICLES
             ),
-            "there is more than one blank between words, or some around them.": re.sub(
+            "there are two blanks between words, or blanks around the text. Leave one between words.": re.sub(
                 r"\b(a|an|the)\b", " ", "".join(one for one in low if one not in string.punctuation)
             ),
-            "all blanks are gone. One is left between two words.": plain(text).replace(" ", ""),
+            "all blanks are removed. Leave one between two words.": plain(text).replace(" ", ""),
         },
     )
 
@@ -1293,32 +1352,39 @@ def f1_scored(token_f1: Remote, prediction: str, answer: str) -> list[expect.Cas
     said, wanted = plain(prediction).split(), plain(answer).split()
     common = shared(said, wanted)
     one, other = {*said}, {*wanted}
-    found = expect.number(token_f1(prediction, answer), "what token_f1 gives")
+    found = expect.number(token_f1(prediction, answer), "what `token_f1` returns")
     if not said or not wanted:
-        told = "two texts without a word have an F1 of 1." if said == wanted else "if only one text has words, F1 is 0."
+        told = (
+            "if both texts have no word after normalisation, F1 should be 1."
+            if said == wanted
+            else "if only one of the texts has words after normalisation, F1 should be 0."
+        )
         assert found == float(said == wanted), told
         return []
     raw = prediction.split(), answer.split()
     raw_common = shared(*raw)
     precision, recall = common / len(said), common / len(wanted)
     guesses = {
-        "words count once. A word counts as often as it occurs in both.": (
+        "each word counts only once. It should count as often as it occurs in both texts.": (
             2 * len(one & other) / (len(one) + len(other))
         ),
-        "a word that is repeated counts each time, though the other text has it once.": (
+        "a repeated word counts each time, even if the other text has it only once.": (
             2 * sum(word in other for word in said) / (len(said) + len(wanted))
         ),
-        "this is the precision.": precision,
-        "this is the recall.": recall,
+        "this is the precision. F1 also needs the recall.": precision,
+        "this is the recall. F1 also needs the precision.": recall,
         "this is the mean of precision and recall. F1 is their harmonic mean.": (precision + recall) / 2,
-        "the texts are not normalised.": 2 * raw_common / (len(raw[0]) + len(raw[1])),
-        "F1 is in percent. Here it is from 0 to 1.": 100 * words_f1(prediction, answer),
-        "this is the share of common words in all words. F1 is another mean.": len(one & other) / len(one | other),
-        "this is the exact match.": float(said == wanted),
-        "words count once, as in a set. A word counts as often as it occurs in both.": (
+        "the texts are compared without normalising them. Use `normalise` first.": 2
+        * raw_common
+        / (len(raw[0]) + len(raw[1])),
+        "F1 is in percent. `token_f1` should return a number between 0 and 1.": 100 * words_f1(prediction, answer),
+        "this is the share of common words among all different words, which is not F1.": len(one & other)
+        / len(one | other),
+        "this is the exact match. F1 gives partial credit for common words.": float(said == wanted),
+        "common words count only once, as in a set. A word should count as often as it occurs in both texts.": (
             2 * len(one & other) / (len(said) + len(wanted))
         ),
-        "the order of the words counts. It does not.": 2
+        "words are compared place by place. Their order should not matter.": 2
         * sum(a == b for a, b in zip(said, wanted, strict=False))
         / (len(said) + len(wanted)),
     }
@@ -1328,7 +1394,7 @@ def f1_scored(token_f1: Remote, prediction: str, answer: str) -> list[expect.Cas
 def all_scored(*cases: list[expect.Case]) -> None:
     """Fail unless each F1 is that of its two texts."""
     known = [case for some in cases for case in some]
-    expect.numbers_like(known, "what token_f1 gives", "this is not the F1 of the words of both texts.")
+    expect.numbers_like(known, "what `token_f1` returns", "this is not the F1 of the words of both texts.")
 
 
 def answered(squad_scores: Remote, *questions: tuple[dict[str, str], dict[str, list[str]]]) -> None:
@@ -1336,7 +1402,7 @@ def answered(squad_scores: Remote, *questions: tuple[dict[str, str], dict[str, l
     cases: dict[str, list[expect.Case]] = {"f1": [], "exact_match": []}
     for predictions, answers in questions:
         found = expect.of_type(squad_scores(predictions, answers), dict, "`squad_scores` should return a dict")
-        told = '`squad_scores` should return a dict with "exact_match" and "f1", and no more.'
+        told = '`squad_scores` should return a dict with the keys "exact_match" and "f1", and no others.'
         assert {*found} == {*cases}, told
         for key, some in cases.items():
             some.append((found[key], *score_and_guesses(key, predictions, answers)))
@@ -1380,23 +1446,21 @@ def score_and_guesses(
         "the exact match compares the texts as they are. Both should be normalised first.": 100 * mean(raw)
         if exactly
         else -1,
-        "an exact match takes words in any order. That is F1: the normalised texts must be equal.": (
+        "for the exact match, words may be in any order. The normalised texts should be equal.": (
             100 * mean(bags) if exactly else -1
         ),
-        "an empty prediction is taken for a missing one. It is right where the answer has no word.": (
-            100 * mean(silent)
-        ),
+        "an empty prediction is treated as a missing one. It is right if the answer has no word.": (100 * mean(silent)),
         "only the first answer counts. The best of them should count.": 100 * mean([row[0] for row in rows]),
         "only the last answer counts. The best of them should count.": 100 * mean([row[-1] for row in rows]),
-        "the mean over the answers is taken. The best of them counts.": 100 * mean([mean(row) for row in rows]),
-        "the scores are from 0 to 1. Give percent.": right / 100,
-        "words of all questions are pooled. Each question has a score, and these are averaged.": pooled,
-        "questions without a prediction are left out. They score 0.": 100 * mean([max(row) for row in there]),
-        "the mean is over the predictions. It is over the questions.": 100
+        "the mean over the answers is taken. The best of them should count.": 100 * mean([mean(row) for row in rows]),
+        "the scores are between 0 and 1. Return them in percent.": right / 100,
+        "the words of all questions are pooled. Score each question, then take the mean.": pooled,
+        "questions without a prediction are left out. They should score 0.": 100 * mean([max(row) for row in there]),
+        "the sum is divided by the number of predictions. Divide it by the number of questions.": 100
         * sum(max(row) for row in rows)
         / max(1, len(predictions)),
         "this is the sum over the questions, not their mean.": 100 * sum(max(row) for row in rows),
-        "a missing prediction counts as an empty one. It scores 0.": 100 * mean([max(row) for row in empty]),
+        "a missing prediction counts as an empty one. It should score 0.": 100 * mean([max(row) for row in empty]),
         "the worst answer counts. The best of them should count.": 100 * mean([min(row) for row in rows]),
     }
 
@@ -1504,10 +1568,12 @@ def features_right(
     mode = read(theirs.training)
     more: list[Any] = [] if scores is None else [scores] if gamma is None else [scores, gamma]
     value = layer_features(theirs, batch, how, *more)
-    told = "the encoder is left in another mode than it came in. Remember `encoder.training`, and go back to it."
+    told = (
+        "the encoder is left in another mode. Remember `encoder.training` before the call, and restore it afterwards."
+    )
     assert read(theirs.training) is mode, told
     assert type(value) is not torch.Tensor, (
-        "one tensor with pads is returned. Each row has a tensor of its real tokens."
+        "one tensor with pads is returned. Return a list, with a tensor of the real tokens for each row."
     )
     found = expect.of_type(value, list, "layer_features should return a list of tensors, one for each row")
     real = batch["attention_mask"] == 1
@@ -1517,27 +1583,34 @@ def features_right(
     factor = 1.0 if gamma is None else gamma
     wanted = combined(states, how, scores, factor)
     guesses: dict[str, Any] = {
-        "the embeddings count as layer 1: all states are one place off.": lambda: combined(
+        "the embeddings are counted as layer 1, so all states are off by one.": lambda: combined(
             [*states[:1], *states[:-1]], how, scores, factor
         ),
         "the states count from the wrong end.": lambda: combined(states[::-1], how, scores, factor),
     }
     if how == "concat last four":
-        guesses["of four concatenated states the last one should stand last."] = torch.cat(states[:-5:-1], dim=-1)
-        guesses["the first four states are taken. The last four are wanted."] = torch.cat(states[:4], dim=-1)
+        guesses["the four states are concatenated in reverse order. The last state should come last."] = torch.cat(
+            states[:-5:-1], dim=-1
+        )
+        guesses["the first four states are used. Use the last four."] = torch.cat(states[:4], dim=-1)
     if how == "embeddings":
-        guesses = {"the first layer is taken. The embeddings are the state before it.": states[1]}
+        guesses = {"the output of the first layer is used. The embeddings are the state before it.": states[1]}
         with torch.no_grad():
-            guesses["the rows of the word table are taken. The embeddings are normed sums, `hidden_states[0]`."] = (
-                ours.embeddings.word_embeddings(batch["input_ids"])
-            )
+            guesses[
+                (
+                    "the rows of the word table are used. Use the encoder's first state, which is the "
+                    "normed sum of all embeddings."
+                )
+            ] = ours.embeddings.word_embeddings(batch["input_ids"])
     if scores is not None:
         stack = states[-4:] if "four" in how else states[1:]
         guesses |= {
-            "the scores are not softmaxed.": lambda: factor * sum(s * h for s, h in zip(scores, stack, strict=True)),
-            "gamma is not used.": lambda: combined(states, how, scores),
+            "the scores are used as weights themselves. Apply a softmax to them first.": lambda: (
+                factor * sum(s * h for s, h in zip(scores, stack, strict=True))
+            ),
+            "gamma is not used. It should multiply the result.": lambda: combined(states, how, scores),
             "all states have the same weight. Use the scores.": lambda: factor * sum(stack) / len(stack),
-            "the weights are the wrong way round: the first score is for the lowest state.": lambda: combined(
+            "the weights are the wrong way round. The first score belongs to the lowest state.": lambda: combined(
                 states, how, scores.flip(0), factor
             ),
             "gamma is inside the softmax. It should multiply the result.": lambda: combined(
@@ -1546,16 +1619,16 @@ def features_right(
         }
     for one, row, keep in zip(found, wanted, real, strict=True):
         assert type(one) is torch.Tensor, f"the features of a row should be a tensor, not {kind(one)}."
-        told = "pads have features. Only real tokens have: the mask says which."
+        told = "pads have features too. Return only those of real tokens, where the mask is 1."
         assert len(one) == int(keep.sum()) or len(one) != len(keep), told
-        told = "four states are not concatenated: the features have another width than four of them."
+        told = 'for "concat last four", the features should be as wide as four states together.'
         assert how != "concat last four" or (one.ndim == 2 and one.size(1) == row.size(-1)), told
         expect.floats(one, (int(keep.sum()), row.size(-1)), "the features of a row")
     flat = torch.cat([one.float() for one in found])
     expect.like(
         flat,
         wanted[real],
-        f"the features {how!r} are not those states of the encoder, in evaluation mode.",
+        f"for `how = {how!r}`, the features are not those of the encoder in evaluation mode.",
         {sentence: (guess() if callable(guess) else guess)[real] for sentence, guess in guesses.items()},
     )
 
@@ -1576,24 +1649,25 @@ def layer_features(layer_features, lib):
     with model_kept(lib, theirs, "after layer_features", draws=True):
         first = layer_features(theirs, batch, "last")
         assert read(theirs.training) is True, (
-            "the encoder is left in another mode than it came in. Remember `encoder.training`, and go back to it."
+            "the encoder is left in another mode. Remember `encoder.training` before the call, "
+            "and restore it afterwards."
         )
     with model_kept(lib, theirs, "after a refusal", draws=True):
-        told = "unknown features should raise ValueError."
+        told = "an unknown `how` should raise ValueError."
         expect.refuses(layer_features, theirs, batch, "first", scores["weighted all"], says=told)
     lib(toys).forget_gradients(theirs)
     with world_kept(lib, "after layer_features"):
         again = layer_features(theirs, batch, "last")
-        told = "two calls for one batch differ: dropout is on. Read the encoder in evaluation mode."
+        told = "two calls with the same batch differ, so dropout is on. Use the encoder in evaluation mode."
         assert type(first) is not list or type(first[0]) is not torch.Tensor or torch.equal(first[0], again[0]), told
     for how in HOWS:
         features_right(layer_features, pair, batch, how, scores.get(how))
     other = lib(tiny_bert).encoder({"n_layers": 6, "dropout": 0.3}, 89)
-    told = "for another encoder with the same batch, the features of the first one are given again."
+    told = "for another encoder with the same batch, the features of the first one are returned again."
     value = layer_features(other, batch, "last")
     assert type(value) is not list or not value or not expect.same(value[0], first[0]), told
     other.load_state_dict(ours.state_dict())
-    told = "after the weights of the encoder have changed, its old features are given again."
+    told = "after the weights of the encoder have changed, its old features are returned again."
     value = layer_features(other, batch, "last")
     assert type(value) is not list or not value or expect.near(value[0], first[0], 1e-3, 1e-4), told
     for how, values in scores.items():
@@ -1603,12 +1677,14 @@ def layer_features(layer_features, lib):
     ahead = some_batch([5, 5], 5, 29, 5)
     ahead["attention_mask"][0, :2] = 0
     features_right(layer_features, pair, ahead, "second-to-last")
-    told = "a gradient flows into the encoder. Its states are read without gradients."
+    told = "a gradient flows into the encoder. Compute its states without gradients."
     for how in HOWS:
         more = [scores[how]] if how in scores else []
         assert lib(toys).gradient_arrives(layer_features, theirs, batch, how, *more) is False, told
-    assert all(lib(toys).learning(theirs)), "the encoder's parameters are frozen for good. It should stay as it is."
-    told = "no gradient, or a wrong one, arrives at the scores. Only the encoder is read without gradients."
+    assert all(lib(toys).learning(theirs)), (
+        "after the call, the encoder's parameters are frozen. Leave the encoder as it was."
+    )
+    told = "the gradient for the scores is wrong or missing. Only the encoder should run without gradients."
     with torch.no_grad():
         states = ours.eval()(**batch, output_hidden_states=True).hidden_states
     for how, values in scores.items():
@@ -1621,15 +1697,15 @@ def layer_features(layer_features, lib):
         (wanted,) = toys.gradients(
             lambda one, how=how, values=values: (one * combined(states, how, values))[0], [torch.tensor(1.5)]
         )
-        told_of_gamma = "no gradient, or a wrong one, arrives at gamma. It learns as the scores do."
+        told_of_gamma = "the gradient for gamma is wrong or missing. It should learn like the scores."
         expect.close(slope, wanted, told_of_gamma, 1e-3)
     assert lib(toys).keeps_gradients(layer_features, theirs, batch, "last"), (
-        "the encoder's gradients are gone or changed. It should stay as it is."
+        "after the call, the encoder's gradients are gone or changed. Leave the encoder as it was."
     )
     assert read(theirs.config.output_hidden_states) is not True, (
-        "the encoder's config is changed, for all who use it later. Ask for the states in the call."
+        "the encoder's config is changed for all later calls. Ask for the states in the call instead."
     )
-    told = "unknown features should raise ValueError."
+    told = "an unknown `how` should raise ValueError."
     for wrong in ("first", "weighted", ""):
         expect.refuses(lambda wrong=wrong: layer_features(theirs, batch, wrong, scores["weighted all"]), says=told)
 
@@ -1669,12 +1745,12 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
     alone = [read_alone(state, row[:size]) for row, size in zip(x, sizes, strict=True)]
     padded = [read_alone(state, row) for row in x]
     value = tagger(x, lengths)
-    assert type(value) is torch.Tensor, f"forward should return a tensor, not {kind(value)}."
-    told = "the logits are as long as the longest sentence. They are as long as x: unpack to `total_length`."
+    assert type(value) is torch.Tensor, f"`forward` should return a tensor, not {kind(value)}."
+    told = "the logits are only as long as the longest sentence. They should be as long as x: unpack to `total_length`."
     assert value.ndim != 3 or value.size(1) != max(sizes) or max(sizes) == T, told
     real = torch.arange(T) < lengths[:, None]
     if type(value) is torch.Tensor and value.shape == (B, T, n) and not value[real].isnan().any():
-        told = "at the pads of shorter sentences the logits are NaN. They do not matter there, but must be numbers."
+        told = "at the pads of shorter sentences the logits are NaN. Any other number is fine there."
         assert not value.isnan().any(), told
     found = expect.floats(value, (B, T, n), "the logits")
     order = sorted(range(B), key=lambda place: -sizes[place])
@@ -1684,16 +1760,21 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
 
     swapped = [torch.cat([row[:, h:], row[:, :h]], dim=-1) for row in alone]
     guesses = {
-        "the reader from the right begins with the pads. Tell it where each sentence ends.": flat(padded),
-        "the states of the two readers are the wrong way round: that from the left comes first.": flat(swapped),
-        "there is a softmax. Give logits.": flat(alone).softmax(-1),
+        "the reader from the right begins with the pads. It should begin at the last token of each sentence.": flat(
+            padded
+        ),
+        "the states of the two readers are swapped. That of the reader from the left should come first.": flat(swapped),
+        "there is a softmax. Return logits.": flat(alone).softmax(-1),
     }
     if not expect.near(found[real], flat(alone), atol=1e-4):
-        told = "a second call with the same input gives other logits: something is drawn, or kept."
+        told = (
+            "a second call with the same input gives other logits. There should be no dropout, "
+            "and no state kept between calls."
+        )
         assert expect.same(tagger(x, lengths), value), told
     expect.like(found[real], flat(alone), "the logits are not those of each sentence alone.", guesses)
     vectors = tagger.sentence_vector(x, lengths)
-    told = "the sentence vector has a state for each token. It is one vector for each sentence."
+    told = "`sentence_vector` returns a state for each token. It should return one vector for each sentence."
     assert type(vectors) is not torch.Tensor or vectors.ndim != 3, told
     vectors = expect.floats(vectors, (B, 2 * h), "the sentence vectors")
 
@@ -1707,28 +1788,32 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
     expect.like(
         vectors,
         wanted,
-        "the sentence vectors are not the last state of either reader.",
+        "the sentence vectors are not the last states of the two readers.",
         {
-            "the output at the last token is taken: there the reader from the right has seen one token.": ends(
+            "the output at the last token is used. There, the reader from the right has seen only one token.": ends(
                 alone, last, last
             ),
-            "the last output of the padded row is taken: position T - 1 holds a pad.": ends(padded, final, final),
+            "the last output of the padded row is used, but position T - 1 holds a pad.": ends(padded, final, final),
             "the pads are read: the last states are those of padded rows.": ends(padded, final, zero),
-            "the reader from the right begins with the pads. Tell it where each sentence ends.": ends(
-                padded, last, zero
-            ),
-            "what is unpacked is 0 at pads, and there the last output was taken.": torch.stack(
+            (
+                "the reader from the right begins with the pads. It should begin at the last token of each sentence."
+            ): ends(padded, last, zero),
+            "the output at position T - 1 is used, which is 0 at the pads of shorter sentences.": torch.stack(
                 [row[-1] if size == T else torch.zeros(2 * h) for row, size in zip(alone, sizes, strict=True)]
             ),
-            "sentences are mixed: (2, B, h) is no (B, 2 h).": pairs.reshape(B, 2 * h),
-            "the two readers are the wrong way round: that from the left comes first.": torch.cat(
+            (
+                "sentences are mixed: the states (2, B, h) are reshaped to (B, 2 h), not transposed first."
+            ): pairs.reshape(B, 2 * h),
+            "the two readers are swapped. The state of the reader from the left should come first.": torch.cat(
                 [wanted[:, h:], wanted[:, :h]], dim=-1
             ),
-            "the sentences are in another order: sorted by length.": wanted[order],
-            "the states at the first token are taken. The reader from the left has seen one token there.": ends(
+            "the sentences are in another order: they are still sorted by length.": wanted[order],
+            "the states at the first token are used. There, the reader from the left has seen only one token.": ends(
                 alone, zero, zero
             ),
-            "this is the mean of the states.": torch.stack([row.mean(0) for row in alone]),
+            "this is the mean of the states. Use the last state of each reader.": torch.stack(
+                [row.mean(0) for row in alone]
+            ),
         },
     )
 
@@ -1780,7 +1865,7 @@ def tagger(BiLSTMTagger, lib):
     d, h, n = 5, 3, 4
     tagger = BiLSTMTagger(d, h, n)
     state = expect.weights(tagger, tagger_shapes(d, h, n), "`BiLSTMTagger(5, 3, 4)`", seed=90)
-    assert read(tagger.lstm.batch_first) is True, "`lstm` takes time first. Its batch should come first."
+    assert read(tagger.lstm.batch_first) is True, "`lstm` expects the time axis first. Its batch should come first."
     x = normal(4, 6, d, seed=91)
     for sizes in ([3, 6, 1, 5], [2, 4, 1, 3], [6, 6, 6, 6], [6, 5, 3, 2]):
         tagged(tagger, state, x, torch.tensor(sizes))
@@ -1791,7 +1876,7 @@ def tagger(BiLSTMTagger, lib):
     noisy[torch.arange(6) >= lengths[:, None]] = 1e4
     tagged(tagger, state, noisy, lengths)
     noisy[torch.arange(6) >= lengths[:, None]] = torch.nan
-    told = "a NaN at pads reaches the {}. The result for a sentence must not depend on its pads."
+    told = "a NaN at a pad reaches the {}. The result for a sentence must not depend on its pads."
     for value, what in (
         (tagger(noisy, lengths), "logits"),
         (tagger.sentence_vector(noisy, lengths), "sentence vectors"),
@@ -1807,7 +1892,7 @@ def tagger(BiLSTMTagger, lib):
         return torch.stack([torch.cat([row[-1, :h], row[0, h:]]) for row in rows])
 
     (wanted,) = toys.gradients(ours, [x])
-    expect.close(slope, wanted, "no gradient, or a wrong one, flows back from the sentence vectors.", 1e-3)
+    expect.close(slope, wanted, "the gradient of the sentence vectors for the features is wrong or missing.", 1e-3)
 
 
 # 8.10
@@ -1815,7 +1900,7 @@ def tagger(BiLSTMTagger, lib):
 
 def state_and_rivals(best_state: Remote, scores: dict[int, list[float]]) -> None:
     """Fail unless the best state and its rivals are found."""
-    best, rivals = expect.items(best_state(scores), 2, "best_state should return a state and a list")
+    best, rivals = expect.items(best_state(scores), 2, "`best_state` should return a state and a list")
     rivals = expect.of_type(rivals, list, "the rivals should be a list")
     means = {state: sum(some) / len(some) for state, some in scores.items()}
     right = max(means, key=lambda state: means[state])
@@ -1824,11 +1909,11 @@ def state_and_rivals(best_state: Remote, scores: dict[int, list[float]]) -> None
         right,
         "this is not the state with the highest mean.",
         {
-            "the state has the highest single run, and not the highest mean.": max(
+            "this state has the highest single run, not the highest mean.": max(
                 scores, key=lambda one: max(scores[one])
             ),
-            "the state has the lowest mean.": min(means, key=lambda state: means[state]),
-            "this is a mean. The state is wanted.": means[right],
+            "this state has the lowest mean, not the highest.": min(means, key=lambda state: means[state]),
+            "this is a mean. Return the state.": means[right],
         },
     )
     top = scores[right]
@@ -1837,12 +1922,12 @@ def state_and_rivals(best_state: Remote, scores: dict[int, list[float]]) -> None
     expect.explained(
         rivals,
         wanted,
-        f"these are not the states that are ahead of the best one with some seed. `scores` are `{scores}`.",
+        (f"with `scores = {scores}`, these are not the states that are ahead of the best one with some seed."),
         {
-            "the first seed alone is compared. Compare the states within every seed.": [
+            "only the first seed is compared. Compare the states within every seed.": [
                 state for state in others if scores[state][0] > top[0]
             ],
-            "a tie makes a rival. It is no lead.": [
+            "a tie counts as a lead. A rival has to be ahead with some seed.": [
                 state for state in others if any(a >= b for a, b in zip(scores[state], top, strict=True))
             ],
             "runs of different seeds are compared. Compare states within a seed.": [
@@ -1851,11 +1936,11 @@ def state_and_rivals(best_state: Remote, scores: dict[int, list[float]]) -> None
             "the highest runs are compared. Compare states within a seed.": [
                 state for state in others if max(scores[state]) > max(top)
             ],
-            "a rival must be ahead with every seed. One seed is enough.": [
+            "only states that are ahead with every seed are rivals. One seed is enough.": [
                 state for state in others if all(a > b for a, b in zip(scores[state], top, strict=True))
             ],
             "the best state is among its own rivals.": [state for state in scores if state in wanted or state == right],
-            "all other states are rivals. A rival is ahead with a seed or more.": others,
+            "all other states are listed as rivals. A rival has to be ahead with some seed.": others,
             "the rivals are not in the order of `scores`.": sorted(wanted),
         },
     )
@@ -1960,33 +2045,35 @@ def best_tau(best_tau):
         told = "`best_tau` should return two numbers, tau and the score that it gives"
         found = expect.items(best_tau(*questions), 2, told)
         tau, score = (expect.number(one, what) for one, what in zip(found, ("tau", "the score"), strict=True))
-        assert abs(tau) < 1e9, "tau is infinite. A tau beyond all differences gives the same score."
+        assert abs(tau) < 1e9, (
+            "tau is infinite. Return a finite tau beyond all differences, which gives the same score."
+        )
         tried.append((questions, tau, score))
     if not explains(tried):
-        told = "of equal scores [CLS] should win: a question with s = s_null + tau is refused."
+        told = "if both scores are equal, [CLS] should win: a question with s = s_null + tau is not answered."
         assert not explains(tried, ties=True) and not explains(tried, ties=True, beyond=(-1, 1)), told
-        assert not explains(tried, sign=-1), "tau has the wrong sign. It is added to the score of [CLS]."
-        told = "an F1 of 0 is taken for a question without an answer. That is None."
+        assert not explains(tried, sign=-1), "tau has the wrong sign. It should be added to the score of [CLS]."
+        told = "an F1 of 0 is treated as a question without an answer. Only None means that."
         assert not explains(tried, says="0 is None"), told
         told = "a refused question without an answer should score 1."
         assert not explains(tried, says="refused scores 0"), told
-        told = "the number of right refusals is made best. The score also asks how good an answer is."
+        told = "only the number of right decisions is maximised. The F1 of the answers counts too."
         assert not explains(tried, says="decisions"), told
-        told = "a tau that answers all questions, below all differences, is not tried."
+        told = "no tau below all differences is tried, with which all questions are answered."
         assert not explains(tried, beyond=()), told
-        raise AssertionError("another tau scores better.")
+        raise AssertionError("another tau gives a better score than the returned one.")
     for questions, _, score in tried:
         best, n = best_score(questions), len(questions[0])
         expect.number_like(
             score + 1,
             best + 1,
             "the score",
-            "the score is not the one that all questions have with this tau, in percent.",
+            "the score is not that of all questions with this tau, in percent.",
             {
-                "the score is from 0 to 1. Give percent.": best / 100 + 1,
+                "the score is between 0 and 1. Return it in percent.": best / 100 + 1,
                 "this is the sum over the questions, not their mean.": best * n / 100 + 1,
                 "this is the sum over the questions in percent, not their mean.": best * n + 1,
-                "the score is higher than any tau gives. Questions with the same difference change together.": (
+                "the score is higher than any tau can give. Questions with the same difference change together.": (
                     max(score, best + 1e-3) + 1
                 ),
             },
