@@ -19,7 +19,7 @@ streams = swept("10.9", seen.STREAMS, without=("values", "device", "gradients"))
 # 10.4
 
 
-@private("10.4", tells="with no memory before the segment, or where gradients are recorded, something else is kept.")
+@private("10.4", tells="the wrong states are kept if the memory is long, empty or None.")
 def first_memories(next_memory, lib):
     promised(EMPTY)
     for place in range(3):
@@ -34,7 +34,10 @@ def first_memories(next_memory, lib):
 # 10.5
 
 
-@private("10.5", tells="for other layers, segments or memories, logits or memories are wrong.")
+@private(
+    "10.5",
+    tells=("the logits or memories are wrong for other numbers of layers, or other lengths of segments or memories."),
+)
 def other_segments(SegmentModel, lib):
     promised(EMPTY)
     for place in range(3):
@@ -49,7 +52,7 @@ def other_segments(SegmentModel, lib):
         seen.segments_read(model, lib, ours, text.split(some.randint(3, 5), 1), 0)
 
 
-@private("10.5", tells="two texts that are read in turn, or segments of unequal length, are mixed up.")
+@private("10.5", tells=("the logits are wrong if two texts are read in turn, or if segments have different lengths."))
 def two_texts(SegmentModel, lib):
     some = draw(1160)
     V, d = some.randint(5, 12), some.randint(2, 6)
@@ -68,10 +71,8 @@ def two_texts(SegmentModel, lib):
 # 10.7
 
 
-@private(
-    "10.7", tells="for other texts, contexts, segments or memories a loss or a count is wrong, or a mode is changed."
-)
-def other_texts(evaluate_sliding, evaluate_cached, lib):
+def other_sizes() -> list[tuple[int, ...]]:
+    """Lengths, contexts, segments, memories and first targets."""
     some = draw(1229)
     sizes = [(some.randint(35, 45), some.randint(2, 9), some.randint(2, 6), some.randint(12, 20), some.randint(1, 9))]
     sizes.append((some.randint(1030, 1090), 2, 130, 5, 3))  # more windows than fit into a portion
@@ -81,22 +82,48 @@ def other_texts(evaluate_sliding, evaluate_cached, lib):
         context = some.randint(1, n - 1)
         first = context if place % 2 else some.randint(1, n - 1)
         sizes.append((n, context, some.randint(1, n + 2), some.randint(0, n), first))
-    seen.evaluated(evaluate_sliding, evaluate_cached, lib, sizes, draw(1240).randint(3, 8), 1241)
+    return sizes
+
+
+@private("10.7", tells="`evaluate_sliding` is wrong for other texts or contexts, or leaves the model in another mode.")
+def other_windows(evaluate_sliding, lib):
+    seen.evaluated(evaluate_sliding, None, lib, other_sizes(), draw(1240).randint(3, 8), 1241)
+
+
+@private(
+    "10.7",
+    tells="`evaluate_cached` is wrong for other texts, segments, memories or first targets, or leaves another mode.",
+)
+def other_segments_and_memories(evaluate_cached, lib):
+    seen.evaluated(None, evaluate_cached, lib, other_sizes(), draw(1240).randint(3, 8), 1241)
 
 
 # 10.9
 
 
-@private("10.9", tells="for other orders or masks with empty rows, or in evaluation mode, a stream is wrong.")
-def other_streams(TwoStreamLayer):
-    some = draw(1263)
+def another_layer(TwoStreamLayer, place: int):
+    """A layer in evaluation mode, its weights, its number of heads, and h and g."""
+    some = draw(1263 + place)
     heads = some.randint(1, 4)
     d, d_ff, T, B = heads * some.randint(3, 5), some.randint(2, 9), some.randint(3, 6), some.randint(1, 3)
     layer = TwoStreamLayer(d, heads, d_ff)
-    state = expect.weights(layer, seen.stream_shapes(d, d_ff), f"TwoStreamLayer({d}, {heads}, {d_ff})", 1273)
-    h, g = normal(B, T, d, seed=1283), normal(B, T, d, seed=1293)
+    shapes = seen.stream_shapes(d, d_ff)
+    state = expect.weights(layer, shapes, f"TwoStreamLayer({d}, {heads}, {d_ff})", 1273 + place)
     layer.eval()
-    seen.streamed(layer, state, h, g, seen.masks_of(some.sample(range(T), T)), heads)
+    return layer, state, heads, normal(B, T, d, seed=1283 + place), normal(B, T, d, seed=1293 + place)
+
+
+@private("10.9", tells="in evaluation mode, a stream is wrong for other sizes or orders.")
+def other_streams(TwoStreamLayer):
+    layer, state, heads, h, g = another_layer(TwoStreamLayer, 0)
+    T = h.size(1)
+    seen.streamed(layer, state, h, g, seen.masks_of(draw(1264).sample(range(T), T)), heads)
+
+
+@private("10.9", tells="a stream is wrong for masks of no order, of which some rows are empty.")
+def empty_rows(TwoStreamLayer):
+    layer, state, heads, h, g = another_layer(TwoStreamLayer, 5)
+    T = h.size(1)
     masks = [torch.rand(T, T, generator=generator(1300 + k)) < 0.4 for k in range(2)]
     masks[0][0] = masks[1][-1] = False
     masks[0][1, 1] = masks[1][1, 1] = True
@@ -106,7 +133,7 @@ def other_streams(TwoStreamLayer):
 # 10.10
 
 
-@private("10.10", tells="for other curves the place of the step is wrong.")
+@private("10.10", tells="the place is wrong for other curves.")
 def other_steps(known_from):
     some = draw(10101)
     for place in range(8):

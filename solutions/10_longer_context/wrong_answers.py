@@ -9,7 +9,7 @@
 # %% [markdown]
 # Answers to notebook 10 whose verdict is known. See autograder/author/answers.py for the markers.
 
-# %% wrong="10.1" name="ascending distances" says="the distances go up"
+# %% wrong="10.1" name="ascending distances" says="the distances increase"
 # - angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 # + angles = torch.arange(n)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 
@@ -97,7 +97,7 @@ def distance_table(n, d):
     return table
 
 
-# %% wrong="10.2" name="right without memory alone" says="there T is S"
+# %% wrong="10.2" name="right without memory alone" says="the rows move by S - 1 - i, which is right only without a"
 # - B, H, T, S = scores.shape
 # - padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
 # - return padded[:, :, 1:].reshape(B, H, T, S)
@@ -112,14 +112,14 @@ def distance_table(n, d):
 # + padded = F.pad(scores, (1, 0)).reshape(B, H, T, S + 1)
 # + return padded[..., 1:].reshape(B, H, T, S)
 
-# %% wrong="10.2" name="rolls the other way" says="rows roll around to the right"
+# %% wrong="10.2" name="rolls the other way" says="the rows roll to the right"
 # - B, H, T, S = scores.shape
 # - padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
 # - return padded[:, :, 1:].reshape(B, H, T, S)
 # + T = scores.size(-2)
 # + return torch.stack([scores[..., i, :].roll(i + 1, -1) for i in range(T)], -2)
 
-# %% wrong="10.2" name="the first row stays" says="It is the last row that stays"
+# %% wrong="10.2" name="the first row stays" says="the first row stays, and later ones move"
 # - B, H, T, S = scores.shape
 # - padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
 # - return padded[:, :, 1:].reshape(B, H, T, S)
@@ -211,7 +211,7 @@ def shift(scores):
     return padded[:, :, 1:].contiguous().view_as(scores)
 
 
-# %% wrong="10.3" name="u and v exchanged" says="u and v are exchanged"
+# %% wrong="10.3" name="u and v exchanged" says="u and v are swapped"
 # - by_content = (q + self.u[:, None]) @ k.mT
 # - by_distance = (q + self.v[:, None]) @ r.mT
 # + by_content = (q + self.v[:, None]) @ k.mT
@@ -221,7 +221,7 @@ def shift(scores):
 # - r = self.r_proj(torch.cat([angles.sin(), angles.cos()], dim=-1).to(x))[None]
 # + r = self.k_proj(torch.cat([angles.sin(), angles.cos()], dim=-1).to(x))[None]
 
-# %% wrong="10.3" name="a mask that knows of no memory" says="does not know of the memory"
+# %% wrong="10.3" name="a mask that knows of no memory" says="too much is hidden"
 # - weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1)
 # + weights = scores.masked_fill(columns + rows >= T, -torch.inf).softmax(-1)
 
@@ -262,7 +262,7 @@ def shift(scores):
 # - scores = (by_content + moved) / self.d_head**0.5
 # + scores = (by_content + moved) / d**0.5
 
-# %% wrong="10.3" name="distances are not divided" says="the terms of distance are not divided"
+# %% wrong="10.3" name="distances are not divided" says="terms b and d are not divided by the root of d_head"
 # - scores = (by_content + moved) / self.d_head**0.5
 # + scores = by_content / self.d_head**0.5 + moved
 
@@ -270,7 +270,7 @@ def shift(scores):
 # - seen = x if memory is None else torch.cat([memory, x], dim=1)
 # + seen = x
 
-# %% wrong="10.3" name="queries of the memory too" says="Queries come from the segment alone"
+# %% wrong="10.3" name="queries of the memory too" says="there is an output for each remembered token"
 # - seen = x if memory is None else torch.cat([memory, x], dim=1)
 # + seen = x = x if memory is None else torch.cat([memory, x], dim=1)
 
@@ -450,7 +450,7 @@ class RelativeAttention(nn.Module):
 # - both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
 # + both = hidden
 
-# %% wrong="10.4" name="a short one is thrown away" says="nothing is kept as long as"
+# %% wrong="10.4" name="a short one is thrown away" says="with fewer states than mem_len, nothing is kept"
 # - return both[:, max(0, both.size(1) - mem_len) :].detach()
 # + start = both.size(1) - mem_len
 # + return (both[:, start:] if start >= 0 else both[:, :0]).detach()
@@ -467,7 +467,7 @@ class RelativeAttention(nn.Module):
 # - return both[:, max(0, both.size(1) - mem_len) :].detach()
 # + return both[:, both.size(1) - mem_len :].detach()
 
-# %% wrong="10.4" name="newest first" says="the segment is before the memory"
+# %% wrong="10.4" name="newest first" says="the new states come before the remembered ones"
 # - both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
 # + both = hidden if memory is None else torch.cat([hidden, memory], dim=1)
 
@@ -489,11 +489,11 @@ class RelativeAttention(nn.Module):
 # + return both[:, max(0, both.size(1) - min(mem_len, 9)) :].detach()
 
 
-# %% wrong="10.4" name="says that it needs a gradient" says="the memory needs a gradient"
+# %% wrong="10.4" name="says that it needs a gradient" says="the memory has requires_grad=True"
 # - return both[:, max(0, both.size(1) - mem_len) :].detach()
 # + return both[:, max(0, both.size(1) - mem_len) :].detach().requires_grad_()
 
-# %% wrong="10.4" name="a full memory stays as it was" says="what was just read is missing"
+# %% wrong="10.4" name="a full memory stays as it was" says="the memory stays as it was"
 # - both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
 # + if memory is not None and memory.size(1) >= mem_len:
 # +     return memory[:, memory.size(1) - mem_len :].detach()
@@ -520,7 +520,7 @@ def next_memory(memory, hidden, mem_len):
     return hidden.narrow(1, hidden.shape[1] - count, count)
 
 
-# %% wrong="10.5" name="what came out of a layer" says="a layer remembers what came out of it"
+# %% wrong="10.5" name="what came out of a layer" says="a layer remembers its output"
 # - both = x if memory is None else torch.cat([memory, x], dim=1)
 # - kept.append(both[:, max(0, both.size(1) - mem_len) :].detach())
 # - x = layer(x, memory)
@@ -566,7 +566,7 @@ def next_memory(memory, hidden, mem_len):
 # - x = layer(x, memory)
 # + x = layer(x.detach(), memory)
 
-# %% wrong="10.5" name="minus zero" says="with mem_len = 0 something is kept"
+# %% wrong="10.5" name="minus zero" says="with mem_len = 0, states are kept"
 # - kept.append(both[:, max(0, both.size(1) - mem_len) :].detach())
 # + kept.append(both[:, -mem_len:].detach())
 
@@ -586,7 +586,7 @@ def next_memory(memory, hidden, mem_len):
 # - return self.head(x), kept
 # + return self.head(x), [*kept, x.detach()]
 
-# %% wrong="10.5" name="memories that the model keeps itself" says="the given memories are not what is read"
+# %% wrong="10.5" name="memories that the model keeps itself" says="with a smaller mem_len, the given memories are not read"
 # - for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
 # + old = self.old if memories else [None] * len(self.layers)
 # + for layer, memory in zip(self.layers, old):
@@ -601,12 +601,12 @@ def next_memory(memory, hidden, mem_len):
 # + if memory is not None and memory.size(1):
 # +     memory[:, 0] = 0
 
-# %% wrong="10.5" name="three layers alone" says="for other layers" private=true
+# %% wrong="10.5" name="three layers alone" says="the logits or memories are wrong for other numbers of" private=true
 # - return self.head(x), kept
 # + return self.head(x) * (1 if len(kept) == 3 else 2), kept
 
 
-# %% wrong="10.5" name="zeros in place of no memory" says="It is given None"
+# %% wrong="10.5" name="zeros in place of no memory" says="at the beginning of a text, a layer is given a memory"
 # - for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
 # + nothing = torch.zeros(len(tokens), 5, x.size(-1), device=x.device)
 # + for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
@@ -618,12 +618,12 @@ def next_memory(memory, hidden, mem_len):
 # - x = layer(x, memory)
 # + x = layer(x if memory is None else torch.cat([memory, x], dim=1))[:, -x.size(1) :]
 
-# %% wrong="10.5" name="memories say that they need a gradient" says="a memory needs a gradient"
+# %% wrong="10.5" name="memories say that they need a gradient" says="a memory has requires_grad=True"
 # - kept.append(both[:, max(0, both.size(1) - mem_len) :].detach())
 # + kept.append(both[:, max(0, both.size(1) - mem_len) :].detach().requires_grad_())
 
 
-# %% wrong="10.5" name="an empty memory at the beginning" says="if an empty one"
+# %% wrong="10.5" name="an empty memory at the beginning" says="at the beginning of a text, a layer is given a memory"
 # - for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
 # + for layer, memory in zip(self.layers, memories or [x[:, :0]] * len(self.layers)):
 
@@ -664,14 +664,14 @@ class SegmentModel(nn.Module):
         return self.head(states[-1]), tuple(one[:, one.size(1) - min(mem_len, one.size(1)) :] for one in both)
 
 
-# %% wrong="10.6" name="places add up" says="place i counts in every layer"
+# %% wrong="10.6" name="places add up" says="i is added in every layer"
 # - place = i
 # - for _ in range(n_layers):
 # -     place -= place % T + mem_len
 # - return i - place
 # + return n_layers * (mem_len + i)
 
-# %% wrong="10.6" name="layers times segments" says="this is layers times segments"
+# %% wrong="10.6" name="layers times segments" says="this is n_layers times T"
 # - place = i
 # - for _ in range(n_layers):
 # -     place -= place % T + mem_len
@@ -711,7 +711,7 @@ class SegmentModel(nn.Module):
 # - for _ in range(n_layers):
 # + for _ in range(n_layers - 1):
 
-# %% wrong="10.6" name="a layer more" says="counts once too often"
+# %% wrong="10.6" name="a layer more" says="the memory is counted once too often"
 # - for _ in range(n_layers):
 # + for _ in range(n_layers + 1):
 
@@ -793,7 +793,7 @@ def reach(n_layers, mem_len, T, i):
 # - logits, memories = model(some[None], memories, mem_len)
 # + logits, memories = model(some[None], memories, len(tokens))
 
-# %% wrong="10.7" name="in training mode" says="asked in training mode"
+# %% wrong="10.7" name="in training mode" says="the model is called in training mode"
 # - model.eval()
 # - windows, targets = tokens.unfold(0, context, 1)[:-1], tokens[context:]
 # + windows, targets = tokens.unfold(0, context, 1)[:-1], tokens[context:]
@@ -813,7 +813,7 @@ def reach(n_layers, mem_len, T, i):
 # - return torch.cat(losses)[first - 1 :].mean().item(), len(tokens) - 1
 # + return torch.cat(losses)[first - 1 :].mean().item(), len(tokens) - 1
 
-# %% wrong="10.7" name="counts the targets" says="Each costs a whole window"
+# %% wrong="10.7" name="counts the targets" says="the targets are counted"
 # - return total / len(targets), windows.numel()
 # + return total / len(targets), len(targets)
 
@@ -829,7 +829,7 @@ def reach(n_layers, mem_len, T, i):
 # - return total / len(targets), windows.numel()
 # + return total, windows.numel()
 
-# %% wrong="10.7" name="means of segments" says="means of segments are averaged"
+# %% wrong="10.7" name="means of segments" says="the means of the segments are averaged"
 # - return torch.cat(losses)[first - 1 :].mean().item(), len(tokens) - 1
 # + kept = [one[max(0, first - 1 - k * T) :] for k, one in enumerate(losses) if (k + 1) * T >= first]
 # + return sum(one.mean().item() for one in kept) / len(kept), len(tokens) - 1
@@ -847,7 +847,7 @@ def reach(n_layers, mem_len, T, i):
 # + logits, memories = model(some[None], memories, min(mem_len, 9))
 
 
-# %% wrong="10.7" name="the mode of the top alone" says="asked in training mode"
+# %% wrong="10.7" name="the mode of the top alone" says="the model is called in training mode"
 # - model.eval()
 # - windows, targets = tokens.unfold(0, context, 1)[:-1], tokens[context:]
 # + model.training = False
@@ -949,12 +949,12 @@ def evaluate_cached(model, tokens, T, mem_len, first):
 # - query = rank[:, None] > rank
 # + query = rank[:, None] < rank
 
-# %% wrong="10.8" name="the query sees itself" says="who asks for a token sees it"
+# %% wrong="10.8" name="the query sees itself" says="a position that asks for a token sees it"
 # - return query | torch.eye(len(order), dtype=torch.bool), query
 # + content = query | torch.eye(len(order), dtype=torch.bool)
 # + return content, content
 
-# %% wrong="10.8" name="content does not see itself" says="content does not see itself"
+# %% wrong="10.8" name="content does not see itself" says="a token does not see its own content"
 # - return query | torch.eye(len(order), dtype=torch.bool), query
 # + return query, query
 
@@ -966,7 +966,7 @@ def evaluate_cached(model, tokens, T, mem_len, first):
 # - rank = torch.tensor(order).argsort()
 # + rank = torch.arange(len(order))
 
-# %% wrong="10.8" name="numbers instead of True" says="True and false are meant"
+# %% wrong="10.8" name="numbers instead of True" says="It should be torch.bool"
 # - return query | torch.eye(len(order), dtype=torch.bool), query
 # + return (query | torch.eye(len(order), dtype=torch.bool)).float(), query.float()
 
@@ -1033,7 +1033,7 @@ def permutation_masks(order):
 # + scores = (q @ k.mT / self.d_head**0.5).masked_fill(~mask, -torch.inf)
 # + weights = scores.softmax(-1)
 
-# %% wrong="10.9" name="uniform for who sees nothing" says="sees everything"
+# %% wrong="10.9" name="uniform for who sees nothing" says="a token that may look at nothing gets the mean of all values"
 # - weights = scores.softmax(-1) * mask
 # + weights = scores.softmax(-1)
 
@@ -1047,17 +1047,17 @@ def permutation_masks(order):
 # - return self.stream(h, h, content), self.stream(g, h, query)
 # + return self.stream(h, h, content), self.stream(g, h.detach(), query)
 
-# %% wrong="10.9" name="a small penalty" says="Hidden tokens get a weight of exactly 0"
+# %% wrong="10.9" name="a small penalty" says="Hidden tokens should get a weight of exactly 0"
 # - scores = (q @ k.mT / self.d_head**0.5).masked_fill(~mask, torch.finfo(q.dtype).min)
 # - weights = scores.softmax(-1) * mask
 # + scores = q @ k.mT / self.d_head**0.5 - 100.0 * (~mask)
 # + weights = scores.softmax(-1) * mask.any(-1, keepdim=True)
 
-# %% wrong="10.9" name="masks exchanged" says="the masks are exchanged"
+# %% wrong="10.9" name="masks exchanged" says="the two masks are exchanged"
 # - return self.stream(h, h, content), self.stream(g, h, query)
 # + return self.stream(h, h, query), self.stream(g, h, content)
 
-# %% wrong="10.9" name="True is hidden" says="True is taken for hidden"
+# %% wrong="10.9" name="True is hidden" says="True is treated as hidden"
 # - scores = (q @ k.mT / self.d_head**0.5).masked_fill(~mask, torch.finfo(q.dtype).min)
 # + mask = ~mask
 # + scores = (q @ k.mT / self.d_head**0.5).masked_fill(~mask, torch.finfo(q.dtype).min)
@@ -1066,7 +1066,7 @@ def permutation_masks(order):
 # - x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
 # + x = self.norm1(h + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
 
-# %% wrong="10.9" name="asks with h" says="it asks with h"
+# %% wrong="10.9" name="asks with h" says="the queries come from h"
 # - return self.stream(h, h, content), self.stream(g, h, query)
 # + return self.stream(h, h, content), self.stream(h, h, query)
 
@@ -1086,7 +1086,7 @@ def permutation_masks(order):
 # + x = self.norm2(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
 # + return self.norm1(x + self.linear2(self.linear1(x).relu()))
 
-# %% wrong="10.9" name="GELU" says="use GELU"
+# %% wrong="10.9" name="GELU" says="the feed-forward part uses GELU"
 # - return self.norm2(x + self.linear2(self.linear1(x).relu()))
 # + return self.norm2(x + self.linear2(F.gelu(self.linear1(x))))
 
@@ -1106,7 +1106,7 @@ def permutation_masks(order):
 # - return self.stream(h, h, content), self.stream(g, h, query)
 # + return self.stream(h, h, content)
 
-# %% wrong="10.9" name="zeros only where nobody sees itself" says="for other orders or masks" private=true
+# %% wrong="10.9" name="zeros only where nobody sees itself" says="masks of no order" private=true
 # - weights = scores.softmax(-1) * mask
 # + weights = scores.softmax(-1) * (1 if mask.diagonal().any() else mask)
 
@@ -1115,7 +1115,7 @@ def permutation_masks(order):
 # - x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
 # + x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2).float().to(asking)))
 
-# %% wrong="10.9" name="a residual twice" says="tokens is wrong in all"
+# %% wrong="10.9" name="a residual twice" says="is wrong in all"
 # - x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
 # + x = self.norm1(2 * asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
 
@@ -1184,7 +1184,7 @@ class TwoStreamLayer(nn.Module):
         return x[:, :T], x[:, T:]
 
 
-# %% wrong="10.10" name="the first low place" says="does not stay there"
+# %% wrong="10.10" name="the first low place" says="the mean loss is below half of the guess there, but does not"
 def known_from(curves, guess):
     mean = [sum(some) / len(some) for some in zip(*curves)]
     return next((place for place, loss in enumerate(mean) if loss < guess / 2), None)
@@ -1207,7 +1207,7 @@ def known_from(curves, guess):
 # + return None if found is None else len(curves[0]) - found
 
 
-# %% wrong="10.10" name="one seed" says="one seed decides"
+# %% wrong="10.10" name="one seed" says="the fastest seed decides"
 # - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
 # + if min(curve[place] for curve in curves) >= guess / 2:
 
@@ -1217,7 +1217,7 @@ def known_from(curves, guess):
 # + if max(curve[place] for curve in curves) >= guess / 2:
 
 
-# %% wrong="10.10" name="the end for none" says="gives a place, not None"
+# %% wrong="10.10" name="the end for none" says="should give None, not a place"
 # - found = None
 # + found = len(curves[0])
 
@@ -1245,7 +1245,7 @@ def known_from(curves, guess):
     return start
 
 
-# %% wrong="10.S1" name="compares neighbours" says="A plateau is not the end"
+# %% wrong="10.S1" name="compares neighbours" says="each length is compared only with the next one"
 def effective_length(losses, threshold=0.01):
     lengths = sorted(losses)
     for c, longer in zip(lengths, lengths[1:]):
@@ -1277,12 +1277,12 @@ def effective_length(losses, threshold=0.01):
     return answer
 
 
-# %% wrong="10.5" name="memories are dropped where nothing is kept" says="the given memories are not what is read"
+# %% wrong="10.5" name="memories are dropped where nothing is kept" says="with a smaller mem_len, the given memories are not read"
 # - for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
 # + for layer, memory in zip(self.layers, memories if memories and mem_len else [None] * len(self.layers)):
 
 
-# %% wrong="10.5" name="memories are cut before they are read" says="the given memories are not what is read"
+# %% wrong="10.5" name="memories are cut before they are read" says="with a smaller mem_len, the given memories are not read"
 # - x = layer(x, memory)
 # + x = layer(x, memory if memory is None else memory[:, max(0, memory.size(1) - mem_len) :])
 
@@ -1300,7 +1300,7 @@ def effective_length(losses, threshold=0.01):
 # + self.weights = weights
 # + return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
 
-# %% wrong="10.2" name="one column too little" says="one column too little"
+# %% wrong="10.2" name="one column too little" says="every row moves one column too few"
 # - return padded[:, :, 1:].reshape(B, H, T, S)
 # + wide = F.pad(scores, (1, T))
 # + return torch.stack([wide[:, :, i, T - 1 - i :][..., :S] for i in range(T)], 2)
@@ -1343,10 +1343,10 @@ def known_from(curves, guess):
 # + if hidden.is_leaf:
 # +     hidden.requires_grad_(False)
 
-# %% wrong="10.9" name="a norm of what attention gives" says="is applied to what attention gives"
+# %% wrong="10.9" name="a norm of what attention gives" says="`norm1` is applied to the output of attention alone"
 # - x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
 # + x = asking + self.out_proj(self.norm1((weights @ v).transpose(1, 2).flatten(2)))
 
-# %% wrong="10.10" name="half of it as a whole number" says="halved to a whole number"
+# %% wrong="10.10" name="half of it as a whole number" says="half of the guess is rounded to a whole number"
 # - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
 # + if sum(curve[place] for curve in curves) / len(curves) >= guess // 2:

@@ -60,23 +60,23 @@ def tabled(distance_table: Remote, n: int, d: int) -> None:
     expect.like(
         found,
         wanted,
-        f"distance_table({n}, {d}) does not hold sines, then cosines, of the distances {n - 1} to 0.",
+        (f"`distance_table({n}, {d})` does not hold the sines, then the cosines, of the distances {n - 1} to 0."),
         {
-            "the distances go up. The first row belongs to the farthest key, n-1, the last one to distance 0.": (
-                wanted.flip(0)
-            ),
-            "the distances end at 1. The last row belongs to distance 0: a token's distance to itself.": lambda: (
-                table_of(n + 1, d)[:-1].float()
-            ),
+            (
+                "the distances increase. The first row should belong to distance n - 1, and the last one to distance 0."
+            ): (wanted.flip(0)),
+            (
+                "the distances end at 1. The last row should belong to distance 0, a token's distance to itself."
+            ): lambda: table_of(n + 1, d)[:-1].float(),
             "sines and cosines alternate, as in notebook 02. Here all sines come first.": torch.stack(
                 [sines, cosines], -1
             ).flatten(1),
-            "the cosines come first.": torch.cat([cosines, sines], 1),
-            "the exponent is divided by d/2, the number of frequencies. It is -2k/d, with the whole width.": lambda: (
-                table_of(n, d, 4.0).float()
-            ),
-            "the exponent is -k/d. It is -2k/d.": lambda: table_of(n, d, 1.0).float(),
-            "the frequencies grow. The exponent of 10000 is negative.": lambda: torch.cat(
+            "the cosines come first. All sines should come before them.": torch.cat([cosines, sines], 1),
+            (
+                "the exponent is divided by d/2, the number of frequencies. It should be -2k/d, with the whole width d."
+            ): lambda: table_of(n, d, 4.0).float(),
+            "the exponent is -k/d. It should be -2k/d.": lambda: table_of(n, d, 1.0).float(),
+            "the frequencies grow. The exponent of 10000 should be negative.": lambda: torch.cat(
                 [growing().sin(), growing().cos()], -1
             ),
             "distances are negative: the sines have the wrong sign.": torch.cat([-sines, cosines], 1),
@@ -135,8 +135,10 @@ def first_wrong(found: torch.Tensor, wanted: torch.Tensor, shape: tuple[int, ...
     T, S = shape[-2:]
     places = ((found - wanted).abs() > 1e-4).flatten(0, 1).any(0).nonzero().tolist()
     i, j = places[0]
-    told = f"with scores of shape `{shape}`, column {j} of row {i} is not column {j + T - 1 - i} of the scores. "
-    return f"{told}Key {j} is at distance {i + S - T - j} of query {i}."
+    told = (
+        f"with scores of shape `{shape}`, column {j} of row {i} should be column {j + T - 1 - i} of that row before. "
+    )
+    return f"{told}Key {j} is at distance {i + S - T - j} from query {i}."
 
 
 def moved(shift: Remote, scores: torch.Tensor) -> None:
@@ -145,33 +147,39 @@ def moved(shift: Remote, scores: torch.Tensor) -> None:
     found = expect.tensor(shift(scores), (B, H, T, S), "the shifted scores")
     told = f"the shifted scores are {found.dtype}. They should keep the dtype of the scores."
     assert found.dtype is scores.dtype, told
-    assert found.isfinite().all(), "there are numbers in the result that are not finite. Masking is not done here."
+    assert found.isfinite().all(), (
+        "the result holds numbers that are not finite. `shift` only moves scores: they are masked later."
+    )
     seen, wanted = in_sight(T, S), shifted(scores, lambda i, T, S: T - 1 - i)
     guesses = {
-        "nothing is moved.": scores,
-        "the rows move to the right.": shifted(scores, lambda i, T, S: i - T + 1),
-        "the first row stays and later ones move. It is the last row that stays.": shifted(scores, lambda i, T, S: i),
+        "nothing is moved: column j of every row is still about distance S - 1 - j.": scores,
+        "the rows move to the right. Row i should move to the left, by T - 1 - i.": shifted(
+            scores, lambda i, T, S: i - T + 1
+        ),
+        "the first row stays, and later ones move. The last row should stay.": shifted(scores, lambda i, T, S: i),
         "every row moves one column too far.": shifted(scores, lambda i, T, S: T - i),
-        "every row moves one column too little.": shifted(scores, lambda i, T, S: T - 2 - i),
+        "every row moves one column too few.": shifted(scores, lambda i, T, S: T - 2 - i),
         "all rows move as far as the first one. Row i moves by T - 1 - i.": shifted(scores, lambda i, T, S: T - 1),
         "all rows move by one column. Row i moves by T - 1 - i.": shifted(scores, lambda i, T, S: 1),
         "the rows move twice as far as they should.": shifted(scores, lambda i, T, S: 2 * (T - 1 - i)),
-        "the columns are in reverse order. Rows move, and keep their order.": scores.flip(-1),
-        "the last row of the reshaped scores is left out. It is the first one.": F.pad(scores, (1, 0))
+        "the columns are in reverse order. Rows should move, and keep the order of their columns.": scores.flip(-1),
+        "the last row of the reshaped scores is left out. Leave out the first one.": F.pad(scores, (1, 0))
         .reshape(B, H, S + 1, T)[:, :, :-1]
         .reshape(B, H, T, S),
-        "queries and keys are exchanged on the way: (S + 1, T) is a reshape, not a transposition.": F.pad(
+        "the padded scores are transposed to (S + 1, T). Reshape them, which is not a transposition.": F.pad(
             scores, (1, 0)
         )
         .mT[:, :, 1:]
         .reshape(B, H, T, S),
-        "the rows move by S - 1 - i, which is right only without memory: there T is S.": shifted(
+        "the rows move by S - 1 - i, which is right only without a memory, where T = S.": shifted(
             scores, lambda i, T, S: S - 1 - i
         ),
-        "rows roll around to the right. Row i moves to the left, by T - 1 - i.": torch.stack(
+        "the rows roll to the right. Row i should move to the left, by T - 1 - i.": torch.stack(
             [scores[..., i, :].roll(i + 1, -1) for i in range(T)], -2
         ),
-        "batch and heads are mixed up.": wanted.flatten(0, 1).reshape(H, B, T, S).transpose(0, 1),
+        "batch and heads are mixed up: the shifted scores of one head are returned for another.": wanted.flatten(0, 1)
+        .reshape(H, B, T, S)
+        .transpose(0, 1),
     }
     expect.like(
         found[..., seen],
@@ -188,11 +196,11 @@ def shift(shift, lib):
         moved(shift, normal(B, H, T, S, seed=T))
     scores = normal(2, 2, 3, 5, seed=11)
     again, _ = expect.items(lib(probes).again_after_writing(shift, [scores], {}), 2, "")
-    told = "a second call gives other scores after the first result was overwritten: results must be new."
+    told = "writing into the result of one call changes the result of the next. Return a new tensor each time."
     expect.close(expect.tensor(again, (2, 2, 3, 5), "the shifted scores") * in_sight(3, 5), by_key(scores), told)
     row = normal(2, 2, 1, 5, seed=12)
     _, given = expect.items(lib(probes).again_after_writing(shift, [row], {}), 2, "")
-    told = "for a single row the result is the scores themselves, or a part of them. Results must be new."
+    told = "for a single row (T = 1), the result is the given tensor or a view of it. Return a new tensor."
     assert expect.same(given, [row]), told
     SHIFT.hold(shift, lib, "dtypes", "layout", "device", "gradients")
 
@@ -270,7 +278,7 @@ def attended(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor 
     B, T, d = x.shape
     value = layer(x, memory) if memory is not None else layer(x)
     if type(value) is torch.Tensor and memory is not None and memory.size(1):
-        told = "there is an output for each remembered token. Queries come from the segment alone."
+        told = "there is an output for each remembered token. Queries should come from the segment alone."
         assert value.shape != (B, T + memory.size(1), d), told
     found = expect.floats(value, (B, T, d), "the output")
     if T > 1:
@@ -278,9 +286,9 @@ def attended(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor 
         earlier = expect.floats(layer(edited, memory), (B, T, d), "the output")[:, :-1]
         if not expect.near(earlier, found[:, :-1], atol=1e-4):
             again = expect.floats(layer(x, memory), (B, T, d), "the output")
-            told = "two calls with the same input differ: there is no dropout in 10.3."
+            told = "two calls with the same input give different outputs. There is no dropout in 10.3."
             assert expect.near(again, found, atol=1e-4), told
-            raise AssertionError("the future is visible: editing the last token moves outputs before it.")
+            raise AssertionError("the future is visible: editing the last token changes earlier outputs.")
     but: Callable[..., Any] = partial(partial, relative, state, x, memory, heads)
     swapped = state | {"u": state["v"], "v": state["u"]}
     expect.like(
@@ -288,61 +296,68 @@ def attended(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor 
         relative(state, x, memory, heads),
         lambda: wrong_term(layer, state, x, memory, heads),
         {
-            "the memory is ignored.": partial(relative, state, x, None, heads),
-            "u and v are exchanged: u meets the keys, v the distances.": partial(relative, swapped, x, memory, heads),
-            "too much is hidden: the mask does not know of the memory. Query i sees the keys up to i + (S - T).": but(
+            "the memory is ignored. Keys and values should come from the memory too.": partial(
+                relative, state, x, None, heads
+            ),
+            "u and v are swapped. Use u with the keys, and v with the distances.": partial(
+                relative, swapped, x, memory, heads
+            ),
+            "too much is hidden: the mask ignores the memory. Query i should see the keys up to i + (S - T).": but(
                 seen=lambda i, j, M: j <= i
             ),
-            "the memory is hidden.": but(seen=lambda i, j, M: (j >= M) & (j <= i + M)),
-            "a query does not see itself.": but(seen=lambda i, j, M: j < i + M),
-            "content and distance share one matrix: `k_proj` is used for distances. They have `r_proj`.": but(
-                r_map="k_proj"
+            "the mask hides the memory. Every query should see all of it.": but(
+                seen=lambda i, j, M: (j >= M) & (j <= i + M)
             ),
-            "`r_proj` is not used.": but(r_map=None),
+            "the mask hides a query's own token. A query should see itself.": but(seen=lambda i, j, M: j < i + M),
+            (
+                "content and distance share one matrix: `k_proj` is applied to the distances. Use `r_proj` for them."
+            ): but(r_map="k_proj"),
+            "`r_proj` is not applied to the rows of the distance table.": but(r_map=None),
             "every query gets the distances of the last one: the shift of 10.2 is missing.": but(
                 distance=lambda i, j, M: x.size(1) - 1 + M - j
             ),
             "the distances go the wrong way round: the nearest key gets the row of the farthest.": but(
                 distance=lambda i, j, M: j
             ),
-            "distances do not know of the memory: they are i - j. They are i + (S - T) - j.": but(
+            "the distances ignore the memory: they are i - j. They should be i + (S - T) - j.": but(
                 distance=lambda i, j, M: i - j
             ),
-            "the terms of distance, b and d, are missing.": but(terms={"b": 0.0, "d": 0.0}),
+            "terms b and d, which depend on the distance, are missing.": but(terms={"b": 0.0, "d": 0.0}),
             "term a, the query with the key, is missing.": but(terms={"a": 0.0}),
             "term b, the query with the distance, is missing.": but(terms={"b": 0.0}),
             "term c, u with the key, is missing.": but(terms={"c": 0.0}),
             "term d, v with the distance, is missing.": but(terms={"d": 0.0}),
-            "u and v are not used.": but(terms={"c": 0.0, "d": 0.0}),
+            "u and v are not used: terms c and d are missing.": but(terms={"c": 0.0, "d": 0.0}),
             "the scores are not divided by the root of d_head.": but(scale=1.0),
             "the scores are divided by the root of d_model. A head is only d_head wide.": but(scale=d**-0.5),
             "the scores are divided by d_head, not by its root.": but(scale=heads / d),
-            "the terms of distance are not divided by the root of d_head. The whole score is.": but(
+            "terms b and d are not divided by the root of d_head. Divide the whole score.": but(
                 terms={"b": (d / heads) ** 0.5, "d": (d / heads) ** 0.5}
             ),
-            "the heads are interleaved. Head h owns the h-th block of columns, not every n-th.": but(cut=interleaved),
-            "the heads are put together without bringing their axis behind that of the tokens.": but(
-                join=lambda heads_out: heads_out.reshape(B, T, d)
-            ),
-            "the softmax runs over the queries. It runs over the keys.": but(over=-2),
+            "the heads are interleaved. Head h should have the h-th block of columns.": but(cut=interleaved),
+            (
+                "the heads are joined in the wrong order. Move their axis behind that of the tokens "
+                "before you join them."
+            ): but(join=lambda heads_out: heads_out.reshape(B, T, d)),
+            "the softmax runs over the queries. It should run over the keys.": but(over=-2),
             "the memory comes after the segment. The memory is older, so it comes first.": but(turned=True),
-            "u meets keys and distances, and v is not used.": partial(
+            "u is used for keys and distances, and v is not used.": partial(
                 relative, state | {"v": state["u"]}, x, memory, heads
             ),
-            "v meets keys and distances, and u is not used.": partial(
+            "v is used for keys and distances, and u is not used.": partial(
                 relative, state | {"u": state["v"]}, x, memory, heads
             ),
             "all heads use u and v of the first head. Each should use its own.": partial(
                 relative, state | {name: state[name][:1].expand(heads, -1) for name in ("u", "v")}, x, memory, heads
             ),
-            "the distances are one too large: a query has distance 0 to itself.": but(
+            "the distances are too large by 1. A query should have distance 0 to itself.": but(
                 distance=lambda i, j, M: i + M - j + 1
             ),
-            "the distances are one too small: a query has distance 0 to itself.": but(
+            "the distances are too small by 1. A query should have distance 0 to itself.": but(
                 distance=lambda i, j, M: i + M - j - 1
             ),
             "the output projection is missing: `out_proj` is never used.": but(last=False),
-            "the output has the input added to it. There is no residual in 10.3.": lambda: (
+            "the input is added to the output. There is no residual in 10.3.": lambda: (
                 relative(state, x, memory, heads) + x
             ),
         },
@@ -367,7 +382,7 @@ def wrong_term(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tenso
         layer.load_state_dict(fewer)
         if not expect.near(layer(x, memory), relative(fewer, x, memory, heads), 1e-4, 1e-4):
             return where + sentence
-    return f"{where}the output is wrong, and right without `v`: look at term d."
+    return f"{where}the output is wrong, but right if `v` is all zero: look at term d."
 
 
 RELATIVE = Contract(
@@ -395,7 +410,7 @@ def relative_attention(RelativeAttention, lib):
     attended(layer, state, x, memory, heads)
     attended(layer, state, x, None, heads)
     attended(layer, state, x, normal(2, 2, d, seed=3), heads)
-    told = "a memory of length 0 should be the same as None."
+    told = "a memory of length 0 should give the same output as None."
     empty = expect.answers(layer, x, memory[:, :0], says=told)
     expect.close(expect.floats(empty, (2, 4, d), "the output"), relative(state, x, None, heads), told)
     attended(layer, state, x[:, :1], memory, heads)
@@ -412,21 +427,25 @@ def remembered(next_memory: Remote, lib: Library, memory: torch.Tensor | None, h
     both = hidden if memory is None else torch.cat([memory, hidden], 1)
     wanted = both[:, M + T - min(m, M + T) :]
     happens = lib(toys).cut_off(next_memory, hidden, memory, m)
-    assert happens != "kept", "gradients flow into the memory. Detach it: old segments are not trained through."
-    assert happens != "needs", "the memory needs a gradient (requires_grad). It is a number that was computed."
+    assert happens != "kept", (
+        "gradients flow into the memory. Detach it, so that no gradient flows back into old segments."
+    )
+    assert happens != "needs", "the memory has requires_grad=True. It should keep values only, without gradients."
     assert happens != "lost", "the states themselves are detached (`detach_`): no gradient reaches them any more."
     value = next_memory(memory, hidden, m)
     assert type(value) is torch.Tensor, f"the memory should be a tensor, not {kind(value)}."
     if m == 0 and value.ndim == 3:
-        assert value.size(1) == 0, "with mem_len = 0 nothing is kept. `[:, -0:]` is everything."
-    told = "with fewer states than mem_len, the start is negative and counts from the end."
+        assert value.size(1) == 0, (
+            "with mem_len = 0, states are kept. The memory should be empty, but `[:, -0:]` is everything."
+        )
+    told = "with fewer states than mem_len, some are lost: a negative start counts from the end."
     assert value.shape != (B, m - M - T, d) or m <= M + T or m >= 2 * (M + T), told
     told = "only the newest segment is kept. A memory may be longer than a segment."
     assert value.shape != (B, min(m, T), d) or min(m, T) >= wanted.size(1), told
-    told = "nothing is kept as long as there is less than mem_len. All of it is meant."
+    told = "with fewer states than mem_len, nothing is kept. All of them should be."
     assert value.shape != (B, 0, d) or wanted.size(1) == 0, told
-    assert value.shape != (B, M + T, d) or m >= M + T, "everything is kept. The last mem_len states are meant."
-    told = "the memory stays as it was: what was just read is missing."
+    assert value.shape != (B, M + T, d) or m >= M + T, "everything is kept. Keep only the last mem_len states."
+    told = "the memory stays as it was: the states of the new segment are missing."
     assert memory is None or m > M or not expect.near(value, memory[:, M - m :]) or not m, told
     found = expect.tensor(value, tuple(wanted.shape), "the memory")
     assert found.dtype is hidden.dtype, f"the memory is {found.dtype}. It should keep the dtype of the states."
@@ -434,11 +453,15 @@ def remembered(next_memory: Remote, lib: Library, memory: torch.Tensor | None, h
     expect.like(
         found,
         wanted,
-        f"of {M} remembered states and {T} new ones, the memory does not hold the last {m}.",
+        (f"with mem_len = {m}, the memory should hold the last {wanted.size(1)} of {M} remembered and {T} new states."),
         {
-            "the oldest states are kept. The newest are meant.": both[:, : wanted.size(1)],
-            **({"the segment is before the memory. What is older comes first.": turned} if m > M else {}),
-            "the states are in reverse order.": wanted.flip(1),
+            "the oldest states are kept. Keep the newest.": both[:, : wanted.size(1)],
+            **(
+                {"the new states come before the remembered ones. The older ones should come first.": turned}
+                if m > M
+                else {}
+            ),
+            "the states are in reverse order. The older ones should come first.": wanted.flip(1),
         },
         tolerance=1e-9,
     )
@@ -496,7 +519,7 @@ def built(SegmentModel: Remote, lib: Library, ours: nn.ModuleList, theirs: Seque
     state = expect.weights(model, shapes, "`SegmentModel`", seed)
     for part, module in parts.items():
         module.load_state_dict({name: state[f"{one}.{name}"] for one, name in names if one == part})
-    told = "the parts are copies. The very modules that were given are meant."
+    told = "the parts are copies. Keep the given modules themselves."
     for one, module in zip(theirs, ours, strict=True):
         assert expect.agree(one.state_dict(), module.state_dict()), told
     return model
@@ -549,17 +572,19 @@ def segments_read(
     right = read_on(ours, segments, mem_len)
     but: Callable[..., Any] = partial(read_on, ours, segments, mem_len)
     mistakes: dict[str, Callable[[], Any]] = {
-        "a layer remembers what came out of it. It remembers what came into it.": partial(
-            but, keeps=lambda before, after: after
-        ),
+        "a layer remembers its output. It should remember its input.": partial(but, keeps=lambda before, after: after),
         "only the newest segment is remembered. See 10.4.": partial(but, newest=True),
-        "all layers are given the memory of the first one. Each has its own.": partial(
+        "all layers are given the memory of the first one. Each should get its own.": partial(
             but, mixed=lambda memories: [memories[0]] * n_layers
         ),
-        "the layers are given each other's memories.": partial(but, mixed=lambda memories: memories[::-1]),
-        "the memories are not used.": partial(but, mixed=lambda memories: [None] * n_layers),
+        "the layers are given each other's memories. Each should get its own.": partial(
+            but, mixed=lambda memories: memories[::-1]
+        ),
+        "the memories are not used. Give each layer its own.": partial(but, mixed=lambda memories: [None] * n_layers),
         "a layer is given the new memory, which holds this segment. Give it the old one.": partial(but, early=True),
-        "the layers run in reverse order.": partial(but, order=lambda layers: layers[::-1]),
+        "the layers run in reverse order. The first one in the list should run first.": partial(
+            but, order=lambda layers: layers[::-1]
+        ),
     }
     memories: Any = None
     logits = []
@@ -570,9 +595,11 @@ def segments_read(
         found = expect.floats(value[0], (B, T, V), "the logits")
         expect.items(value[1], n_layers, f"with {n_layers} layers the memories should be a list of {n_layers}")
         for one, memory in zip(value[1], kept, strict=True):
-            told = f"a memory {'is ' + kind(one) if type(one) is not torch.Tensor else 'has the wrong length'}"
+            told = f"a memory {'is ' + kind(one) if type(one) is not torch.Tensor else f'has {one.ndim} axes'}"
             assert type(one) is torch.Tensor and one.ndim == 3, f"{told}. It should be a tensor (B, M, d)."
-            assert memory.size(1) or not one.size(1), "with mem_len = 0 something is kept."
+            assert memory.size(1) or not one.size(1), (
+                "with mem_len = 0, states are kept. The memories should have length 0."
+            )
             told = "only the newest segment is remembered. See 10.4."
             assert memory.size(1) <= T or one.size(1) != min(mem_len, T), told
             expect.floats(one, (B, memory.size(1), d), "a memory")
@@ -583,7 +610,7 @@ def segments_read(
 
         if n_layers:
             stacked = expect_stack(value[1])
-            told = "the memories are not the states that came into the layers."
+            told = "the memories are not the last inputs of the layers."
             expect.like(stacked, torch.stack(kept), told, explain(lambda one: torch.stack(one[1])))
         told = "the logits are not those of embedding, layers and head, in this order."
         expect.like(found, wanted, told, explain(lambda one: one[0]))
@@ -592,7 +619,7 @@ def segments_read(
     lengths = [0, *(kept[0].size(1) for _, kept in right[:-1] if kept)]
     wanted = [[tokens.size(1), length] for tokens, length in zip(segments, lengths, strict=False)]
     for given in lib(toys).given_to(model, len(segments)):
-        told = "at the beginning of a text a layer is given a memory, if an empty one. It is given None."
+        told = "at the beginning of a text, a layer is given a memory, perhaps an empty one. It should be given None."
         assert given[0][2:] == [True], told
         for (*sizes, _), needed in zip(given, wanted, strict=True):
             told = "a layer is called with {} tokens and {} remembered states, where it should get {} and {}."
@@ -621,13 +648,15 @@ def segment_model(SegmentModel, lib):
     whole = expect.floats(value[0], (2, 14, V), "the logits")
     told = "without mem_len nothing should be kept: it is 0 by default."
     assert all(type(one) is torch.Tensor and one.ndim == 3 and not one.size(1) for one in value[1]), told
-    told = "with a memory that holds everything, segments do not give what one pass over the text gives."
+    told = (
+        "with a memory that holds everything, the logits of the segments differ from those of one pass over the text."
+    )
     expect.close(torch.cat(logits, 1), whole, told)
     segments_read(model, lib, ours, text.split(4, 1), 3)
     alive = lib(toys).remembered_with_gradient(model, text[:, :4], 3)
-    told = "gradients flow into the memories. What is remembered is a number, see 10.4."
+    told = "gradients flow into the memories. They should hold values only, see 10.4."
     assert "flows" not in alive, told
-    assert "needs" not in alive, "a memory needs a gradient (requires_grad). It is a number that was computed."
+    assert "needs" not in alive, "a memory has requires_grad=True. It should keep values only, without gradients."
     slopes = lib(toys).parameter_gradients(lib(toys).First(model), text)
     ours.zero_grad()
     with torch.enable_grad():
@@ -636,7 +665,7 @@ def segment_model(SegmentModel, lib):
         for layer in layers:
             x = layer(x)
         toys.backward(head(x))
-    told = "the gradient of a segment's loss is cut off within the segment. Only memories are detached."
+    told = "the gradient of a segment's loss is cut off within the segment. Detach only the memories."
     for part, module in segment_parts(ours).items():
         for name, one in module.named_parameters():
             expect.close(slopes[f"module.{part}.{name}"], one.grad, told, 1e-3)
@@ -644,7 +673,10 @@ def segment_model(SegmentModel, lib):
     wanted = read_on(ours, [text[:, :6], text[:, 6:10]], 6)[1][0]
     for fewer in (0, 2):
         value = expect.items(model(text[:, 6:10], memories, fewer), 2, "the model should give two things")
-        told = "with a smaller mem_len, the given memories are not what is read: it says only what is kept for later."
+        told = (
+            "with a smaller mem_len, the given memories are not read whole. It should only "
+            "decide what is kept for later."
+        )
         expect.close(expect.floats(value[0], (2, 4, V), "the logits"), wanted, told)
     expect.one_device(lib, lib(toys).First(model), text)
 
@@ -673,17 +705,22 @@ def reaches(reach: Remote, asked: Sequence[tuple[int, int, int, int]]) -> None:
         told = "the reach is a float. It should be an integer."
         assert type(value) is not float and not (type(value) is torch.Tensor and value.is_floating_point()), told
         guesses = {
-            "place i counts in every layer. Only the first step begins inside the segment.": L * (M + i),
+            "i is added in every layer. Add it once: only the first step begins inside the segment.": L * (M + i),
             "this is the reach of one layer. The states in the memory had a memory too.": M + i,
-            "this is layers times segments. The memory's length decides.": L * T,
-            "this is layers times segments, and i. The memory's length decides.": L * T + i,
+            "this is n_layers times T. Each layer reaches back by the length of the memory.": L * T,
+            "this is n_layers times T, plus i. Each layer reaches back by the length of the memory.": L * T + i,
             "i is left out: the distance is counted from place i.": right - i,
-            "i is left out: this is layers times the memory's length.": L * M,
-            "a memory that begins inside an old segment reaches that segment's beginning.": L * M + i,
-            "the memory counts once too often: the lowest layer has one, and no layer below.": farthest(L + 1, M, T, i),
-            "only layers - 1 memories count. Every layer has one.": farthest(L - 1, M, T, i),
-            "whole segments count in every layer. The memory may be shorter, or longer.": L * (M + T) + i,
-            "the number of tokens in sight is one more than the distance to the farthest.": right + 1,
+            "i is left out: this is n_layers times mem_len.": L * M,
+            (
+                "this is n_layers times mem_len, plus i. A memory that begins inside an old segment "
+                "reaches that segment's beginning."
+            ): L * M + i,
+            "the memory is counted once too often. It counts once for each layer.": farthest(L + 1, M, T, i),
+            "only n_layers - 1 memories are counted. Every layer has one.": farthest(L - 1, M, T, i),
+            "T is added in every layer. A layer adds mem_len, and the way from there to that segment's beginning.": L
+            * (M + T)
+            + i,
+            "this is the number of tokens in sight. It is one more than the distance to the farthest.": right + 1,
         }
         cases.append((value, right, guesses))
 
@@ -750,7 +787,7 @@ def mean_of(values: Sequence[float]) -> float:
 def two_numbers(value: Any, name: str) -> tuple[Any, Any]:
     """The loss and the count that a function gives."""
     first, second = expect.items(
-        value, 2, f"`{name}` should give two numbers, the mean loss and the number of positions"
+        value, 2, f"`{name}` should return two numbers, the mean loss and the number of positions"
     )
     return first, second
 
@@ -772,11 +809,12 @@ def slid(
             loss,
             wanted,
             {
-                told + "all predictions of each window are averaged. Only the last one has the whole context.": mean_of(
-                    every
-                ),
-                told + "tokens with less context count too. Targets are tokens[context:].": mean_of(right),
-                told + "the window holds the target itself, or ends one too early.": mean_of(
+                told
+                + (
+                    "all predictions of each window are averaged. Take only the last one, which has the whole context."
+                ): mean_of(every),
+                told + "tokens with less context count too. The targets should be tokens[context:].": mean_of(right),
+                told + "the window is one token too long.": mean_of(
                     nats(table, text, lambda t: t - context - 1)[context - 1 :]
                 ),
                 told + "the window is one token too short.": mean_of(
@@ -787,7 +825,7 @@ def slid(
                 else math.inf,
                 told + "the first target is left out.": mean_of(right[context:]) if n > context + 1 else math.inf,
                 told + "the losses are added up. Take the mean.": sum(right[context - 1 :]),
-                told + "the loss is in bits. Nats are meant.": wanted / math.log(2),
+                told + "the loss is in bits. It should be in nats.": wanted / math.log(2),
                 **in_other_moods(
                     told,
                     table,
@@ -800,8 +838,8 @@ def slid(
             count,
             context * (n - context),
             {
-                told + "counted are the targets. Each costs a whole window of positions.": n - context,
-                told + "a window too many is counted: the one that has no target.": context * (n - context + 1),
+                told + "the targets are counted. Each of them costs a whole window of positions.": n - context,
+                told + "one window too many is counted: the last one has no target.": context * (n - context + 1),
             },
         ),
     )
@@ -812,9 +850,9 @@ def in_other_moods(
 ) -> dict[str, float]:
     """What the loss is if the model, in this mode, is asked in training mode, or while gradients are recorded."""
     sentences = {
-        1: "the model is asked in training mode.",
+        1: "the model is called in training mode. Use evaluation mode.",
         2: "gradients are recorded: use torch.no_grad().",
-        3: "the model is asked in training mode, and gradients are recorded.",
+        3: "the model is called in training mode, and gradients are recorded.",
     }
     return {
         told + sentence: mean(table.roll(mood, -1)) if training or mood == 2 else math.inf
@@ -867,14 +905,14 @@ def went_through(
             loss,
             wanted,
             {
-                told + "the memories are thrown away at the end of each segment.": mistaken(0),
+                told + "the memories are thrown away after each segment. Pass them on to the next one.": mistaken(0),
                 told + "everything is remembered: mem_len is ignored.": mistaken(n),
-                told + "the last tokens are read again. Give the model the memories that it gave.": mistaken(
+                told + "the last tokens are read again. Pass the model the memories that it returned.": mistaken(
                     mem_len, True
                 ),
-                told + "the memory has the length of a segment. `mem_len` says how long it is.": mistaken(T),
-                told + "targets before tokens[first] count too.": mean_of(right),
-                told + "the first of the targets is left out: tokens[first] is one.": (
+                told + "the memory has the length of a segment. It should have the length `mem_len`.": mistaken(T),
+                told + "targets before tokens[first] count too. They should be read, but not count.": mean_of(right),
+                told + "the first of the targets is left out: tokens[first] should count.": (
                     mean_of(right[first:]) if first < n - 1 else math.inf
                 ),
                 told + "one target too many counts: the first one is tokens[first].": mean_of(
@@ -884,10 +922,12 @@ def went_through(
                     mean_of(right[first - 1 : whole]) if whole >= first else math.inf
                 ),
                 told + "the losses are added up. Take the mean.": sum(right[first - 1 :]),
-                told + "means of segments are averaged. Targets of a short one count as much as all others.": mean_of(
-                    [mean_of(right[max(k, first - 1) : k + T]) for k in range(0, n - 1, T) if k + T >= first]
-                ),
-                told + "the loss is in bits. Nats are meant.": wanted / math.log(2),
+                told
+                + (
+                    "the means of the segments are averaged. Every target should count equally, also in "
+                    "a shorter segment."
+                ): mean_of([mean_of(right[max(k, first - 1) : k + T]) for k in range(0, n - 1, T) if k + T >= first]),
+                told + "the loss is in bits. It should be in nats.": wanted / math.log(2),
                 **in_other_moods(
                     told, table, lambda other: mean_of(read_once(other, text, T, mem_len)[first - 1 :]), training
                 ),
@@ -897,9 +937,10 @@ def went_through(
             count,
             n - 1,
             {
-                told + "counted are the targets that count. All tokens but the last are read.": n - first,
-                told + "the last token is counted. It is not an input.": n,
-                told + "what is remembered is counted again. It is not computed again.": sum(
+                told + ("only the targets from tokens[first] on are counted. All tokens but the last are read."): n
+                - first,
+                told + "the last token is counted. It is only a target, and never read.": n,
+                told + "remembered positions are counted again. The model does not compute them again.": sum(
                     min(T, n - 1 - k) + min(mem_len, k) for k in range(0, n - 1, T)
                 ),
             },
@@ -908,9 +949,9 @@ def went_through(
 
 
 def evaluated(
-    sliding: Remote, cached: Remote, lib: Library, sizes: Sequence[tuple[int, ...]], V: int, seed: int
+    sliding: Remote | None, cached: Remote | None, lib: Library, sizes: Sequence[tuple[int, ...]], V: int, seed: int
 ) -> None:
-    """Fail unless both are right for texts of these sizes: length, context, T, mem_len and first."""
+    """Fail unless both, or the one that is given, are right for texts: length, context, T, mem_len and first."""
     table = 2 * normal(7, V, seed=seed)
     model = lib(toys).Rememberer(table)
     for some in (sizes[:3], sizes[3:]):  # the first ones say best which mistake it is
@@ -918,8 +959,8 @@ def evaluated(
 
 
 def judged(
-    sliding: Remote,
-    cached: Remote,
+    sliding: Remote | None,
+    cached: Remote | None,
     lib: Library,
     sizes: Sequence[tuple[int, ...]],
     pair: tuple[Remote, torch.Tensor],
@@ -933,10 +974,13 @@ def judged(
         tokens = torch.randint(V, (n,), generator=expect.generator(seed + place + n))
         training = place % 2 == 0
         model.train(training)
-        read = slid(sliding, model, table, tokens, context, training)
-        read += went_through(cached, model, table, tokens, T, mem_len, first, training)
-        for some, case in zip(cases, read, strict=True):
-            some.append(case)
+        if sliding is not None:
+            for some, case in zip(cases[:2], slid(sliding, model, table, tokens, context, training), strict=True):
+                some.append(case)
+        if cached is not None:
+            read = went_through(cached, model, table, tokens, T, mem_len, first, training)
+            for some, case in zip(cases[2:], read, strict=True):
+                some.append(case)
         expect.unchanged(lib(probes).facts(model), FACTS | {"the modes of its parts": [training] * 2}, "afterwards")
 
     def otherwise(what: str, which: int, place: int, came: float) -> str:
@@ -949,7 +993,8 @@ def judged(
         return told + (f"It is the {means}." if what == "loss" else "Each position that the model computes counts.")
 
     for which, (what, tolerance) in enumerate((("loss", 1e-4), ("number of positions", 1e-9)) * 2):
-        expect.numbers_like(cases[which], f"the {what}", partial(otherwise, what, which), tolerance)
+        if cases[which]:
+            expect.numbers_like(cases[which], f"the {what}", partial(otherwise, what, which), tolerance)
 
 
 # What is the same of a `toys.Rememberer` after it was used.
@@ -1008,24 +1053,28 @@ def masked(permutation_masks: Remote, order: list[int]) -> None:
     assert T == 1 or not turned, "the two masks are exchanged. Return the content mask first."
     for mask, wanted, name in ((value[0], content, "the content mask"), (value[1], query, "the query mask")):
         found = expect.tensor(mask, (T, T), name)
-        assert found.dtype is torch.bool, f"{name} is {found.dtype}. True and false are meant."
+        assert found.dtype is torch.bool, f"{name} is {found.dtype}. It should be torch.bool."
         first = wanted is content
         guesses = {
-            "what may be seen is False, and the rest True. True means: may look.": ~wanted,
-            ("`order` is used as if it held ranks. The k-th token to be predicted is `order[k]`."): either
+            "True and False are swapped. True means: may look.": ~wanted,
+            "`order` is used as if it held ranks. The k-th token to be predicted is `order[k]`.": either
             if first
             else other,
-            "rows and columns are exchanged: a row is who looks.": wanted.T,
-            "the order is read from its end: the first one sees all others.": wanted.T if not first else query.T | own,
+            "rows and columns are exchanged: rows look, and columns are looked at.": wanted.T,
+            "the order is read backwards: its first token sees all others, and should see none of them.": wanted.T
+            if not first
+            else query.T | own,
             "the order is not used: this is the mask from left to right.": (
                 in_sight(T, T) if first else in_sight(T, T) & ~own
             ),
             "the rows are in the order of prediction. They should be in the order of the text.": wanted[order],
         }
         if first:
-            guesses["content does not see itself. It may: it is known."] = query
+            guesses["a token does not see its own content. In this mask it should."] = query
         else:
-            guesses["who asks for a token sees it. The query mask is without the diagonal."] = content
+            guesses[("a position that asks for a token sees it. The diagonal of the query mask should be False.")] = (
+                content
+            )
         named = {f"{name}: {sentence}": guess.float() for sentence, guess in guesses.items()}
         told = f"{name} is not that of the order {order}."
         expect.like(found.float(), wanted.float(), told, named)
@@ -1103,13 +1152,13 @@ def wrong_rows(name: str, found: torch.Tensor, right: torch.Tensor, mask: torch.
     looks = mask.any(-1)
     T = len(mask)
     if not wrong[looks].any():
-        return f"{name} of {T} tokens is wrong where a token may look at nothing, and right elsewhere."
+        return f"for {T} tokens, {name} is wrong where a token may look at nothing, and right elsewhere."
     if looks.all():
         rows = f"rows {wrong.nonzero().flatten().tolist()}" if not wrong.all() else f"all {T} rows"
-        return f"{name} of {T} tokens is wrong in {rows}. {expect.difference(found, right, 1e-4, 1e-4)}"
+        return f"for {T} tokens, {name} is wrong in {rows}. {expect.difference(found, right, 1e-4, 1e-4)}"
     if wrong[~looks].any():
-        return f"{name} of {T} tokens is wrong both where a token may look at others and where it may not."
-    return f"{name} of {T} tokens is wrong where a token may look at others, and right where it may look at nothing."
+        return f"for {T} tokens, {name} is wrong both where a token may look at others and where it may not."
+    return f"for {T} tokens, {name} is wrong where a token may look at others, and right where it may look at nothing."
 
 
 STREAMS = Contract(
@@ -1144,7 +1193,7 @@ def streamed(
     found: list[torch.Tensor] = []
     cases = ("`h'`", h, masks[0], masks[1]), ("`g'`", g, masks[1], masks[0])
     for given, (name, asking, mask, other) in zip(value, cases, strict=True):
-        told = f"{name} holds NaN: a softmax over a row with nothing to see. Zeros are meant there."
+        told = f"{name} holds NaN, from a softmax over a row with nothing to see. Use zeros as its weighted sum."
         assert type(given) is not torch.Tensor or not given.is_floating_point() or not given.isnan().any(), told
         out = expect.floats(given, (B, T, d), name)
         but: Callable[..., Any] = partial(partial, stream, state, asking, h, mask, heads)
@@ -1154,22 +1203,30 @@ def streamed(
         new = stream(state, h, h, other, heads)  # h' for g'
         uniform = but(empty=lambda v: v.mean(2, keepdim=True).expand_as(v))
         guesses: dict[str, Callable[[], torch.Tensor]] = {
-            "who may look at nothing sees everything: a softmax over equal scores is uniform.": uniform,
-            "a token that may look at nothing sees everything.": partial(
+            "a token that may look at nothing gets the mean of all values. It should get zeros.": uniform,
+            "a token that may look at nothing sees everything. Its weighted sum should be zeros.": partial(
                 stream, state, asking, h, mask | ~mask.any(-1, keepdim=True), heads
             ),
-            "what goes into the feed-forward part is not added to what comes out.": but(adds=False),
-            "the masks are exchanged.": partial(stream, state, asking, h, other, heads),
-            "True is taken for hidden. It means: may look.": partial(stream, state, asking, h, ~mask, heads),
-            "the mask is ignored.": partial(stream, state, asking, h, torch.ones_like(mask), heads),
-            "rows and columns of the mask are exchanged.": partial(stream, state, asking, h, mask.T, heads),
+            "the residual connection around the feed-forward part is missing.": but(adds=False),
+            "the two masks are exchanged. The content mask belongs to h', and the query mask to g'.": partial(
+                stream, state, asking, h, other, heads
+            ),
+            "True is treated as hidden. It means: may look.": partial(stream, state, asking, h, ~mask, heads),
+            "the mask is ignored: every token looks at all others.": partial(
+                stream, state, asking, h, torch.ones_like(mask), heads
+            ),
+            "rows and columns of the mask are exchanged. Rows look, and columns are looked at.": partial(
+                stream, state, asking, h, mask.T, heads
+            ),
             "keys and values come from g. Both streams should read h.": but(keys=g),
-            "it asks with h. The query stream asks with g.": partial(stream, state, h, h, mask, heads),
-            "the residual is h. It is what asks.": but(added=h),
+            "the queries come from h. In the query stream they should come from g.": partial(
+                stream, state, h, h, mask, heads
+            ),
+            "the residual is h. In the query stream it should be g.": but(added=h),
             "the scores are not divided by the root of d_head.": but(scale=1.0),
             "the scores are divided by the root of d_model. A head is only d_head wide.": but(scale=d**-0.5),
-            "the norms come before each part. Here they come after the sums.": but(pre_norm=True),
-            "`norm1` is applied to what attention gives. It should be applied to the sum with what asks.": but(
+            "the norms come before each part. They should come after the sums.": but(pre_norm=True),
+            "`norm1` is applied to the output of attention alone. Apply it to the sum with the residual.": but(
                 join=lambda heads_out: F.layer_norm(
                     joined(heads_out, cut), (d,), state["norm1.weight"], state["norm1.bias"]
                 ),
@@ -1177,27 +1234,30 @@ def streamed(
             ),
             "the two norms are exchanged.": partial(stream, swapped, asking, h, mask, heads),
             "`out_proj` is never used.": but(last=False),
-            "what attention gives is not added to what asks.": but(added=torch.zeros_like(asking)),
-            "`norm1` is used twice. The second sum has `norm2`.": partial(stream, once, asking, h, mask, heads),
-            "the new content h' is read. Both streams read h.": partial(stream, state, asking, new, mask, heads),
-            "the heads are put together without bringing their axis behind that of the tokens.": but(
-                join=lambda heads_out: heads_out.reshape(B, T, d)
+            "the residual connection around attention is missing.": but(added=torch.zeros_like(asking)),
+            "`norm1` is used twice. Use `norm2` for the second sum.": partial(stream, once, asking, h, mask, heads),
+            "keys and values come from h'. Both streams should read h.": partial(
+                stream, state, asking, new, mask, heads
             ),
-            "hidden weights become 0 after the softmax, and the others do not sum to 1.": but(
+            (
+                "the heads are joined in the wrong order. Move their axis behind that of the tokens "
+                "before you join them."
+            ): but(join=lambda heads_out: heads_out.reshape(B, T, d)),
+            "the mask is applied after the softmax, so the weights do not sum to 1.": but(
                 weigh=lambda scores, mask: scores.softmax(-1) * mask
             ),
-            "the softmax runs over the tokens that ask. It runs over those that are read.": but(
+            "the softmax runs over the tokens that ask. It should run over those that are read.": but(
                 weigh=lambda scores, mask: scores.masked_fill(~mask, -torch.inf).softmax(-2).nan_to_num()
             ),
-            "the hidden units use GELU, not ReLU.": but(act=F.gelu),
-            "the feed-forward part has no ReLU.": but(act=lambda x: x),
-            "the heads are interleaved. Head h owns the h-th block of columns, not every n-th.": but(cut=interleaved),
+            "the feed-forward part uses GELU. It should use ReLU.": but(act=F.gelu),
+            "the feed-forward part has no ReLU between its two maps.": but(act=lambda x: x),
+            "the heads are interleaved. Head h should have the h-th block of columns.": but(cut=interleaved),
             "all heads attend as one: `n_heads` is not used.": partial(stream, state, asking, h, mask, 1),
         }
         right = but()()
         if not expect.near(out, right, 1e-4, 1e-4):
             again = expect.items(layer(h, g, *masks), 2, "the layer should give two tensors, h' and g'")[len(found)]
-            told = f"{name} differs between two calls with the same input: there is no dropout in 10.9."
+            told = f"{name} differs between two calls with the same input. There is no dropout in 10.9."
             assert expect.same(given, again), told
         named = {f"{name}: {sentence}": guess for sentence, guess in guesses.items()}
         expect.like(out, right, partial(wrong_rows, name, out, right, mask), named)
@@ -1224,16 +1284,16 @@ def two_streams(TwoStreamLayer, lib):
         edited = h.clone()
         edited[:, t] += 1
         after = streamed(layer, state, edited, g, masks, heads)[1]
-        told = "editing a token moves the query output of that very token: it sees what it is to guess."
+        told = "editing a token changes its own query output: the query stream sees the token that it should predict."
         assert expect.near(after[:, t], before[1][:, t], atol=1e-5), told
     both = expect.items(layer(30 * h, 30 * g, *masks), 2, "the layer should give two tensors")
     for large, name, asking, mask in zip(both, ("h'", "g'"), (h, g), masks, strict=True):
         wanted = stream(state, 30 * asking, 30 * h, mask, heads)
-        told = f"where scores are large, {name} is wrong. Hidden tokens get a weight of exactly 0."
+        told = f"if scores are large, {name} is wrong. Hidden tokens should get a weight of exactly 0."
         expect.close(expect.floats(large, (2, 4, d), name), wanted, told, 1e-3)
     for which, name in enumerate(("h'", "g'")):
         found, parts = expect.items(lib(probes).slopes(layer, [h, g, *masks], {}, which), 2, "")
-        told = f"a gradient from {name} is NaN, where a token may look at nothing: no number on the way may be NaN."
+        told = f"if a token may look at nothing, a gradient from {name} is NaN. No number in between may be NaN."
         assert not any(one.isnan().any() for one in [*found[:2], *parts.values()]), told
     STREAMS.hold(TwoStreamLayer, lib, "gradients", "device")
 
@@ -1255,24 +1315,28 @@ def place_of_step(known_from: Remote, curves: list[list[float]], guess: float) -
 
     single = [first(curve) for curve in curves]
     wanted = first(mean)
-    assert found is None or type(found) is int, f"known_from should give a place or None, not {kind(found)}."
+    assert found is None or type(found) is int, f"`known_from` should give a place or None, not {kind(found)}."
     if wanted is None:
-        told = "the mean loss is not below half of the guess at the end, and known_from gives a place, not None."
+        told = "the mean loss at the end is not below half of the guess. `known_from` should give None, not a place."
         assert found is None, told
         return
-    assert found is not None, "the mean loss stays below half of the guess up to the end, and known_from gives None."
+    assert found is not None, (
+        "from some place on, the mean loss stays below half of the guess, but `known_from` gives None."
+    )
     expect.explained(
         found,
         wanted,
-        f"with `guess = {guess:g}`, this is not the first place from which on the mean loss stays below half of it.",
+        (f"with `guess = {guess:g}`, this is not the first place from which the mean loss stays below half of it."),
         {
-            "the loss is below half of the guess there, and does not stay there.": first(mean, stays=False),
-            "the loss is below the guess there, and not below half of it.": first(mean, guess),
-            "the guess is halved to a whole number. Half of 3 is 1.5.": first(mean, guess // 2) if guess % 2 else None,
+            "the mean loss is below half of the guess there, but does not stay below it.": first(mean, stays=False),
+            "the mean loss is below the guess there, but not below half of it.": first(mean, guess),
+            "half of the guess is rounded to a whole number. Half of 3 is 1.5.": first(mean, guess // 2)
+            if guess % 2
+            else None,
             "the place is one too early.": wanted - 1,
             "the place is one too late.": wanted + 1,
-            "this is the number of places that are known, and not the first of them.": count - wanted,
-            "one seed decides. The mean over seeds should be below half of the guess.": min(
+            "this is the number of places that are known. Return the first of them.": count - wanted,
+            "the fastest seed decides. The mean over seeds should be below half of the guess.": min(
                 (one for one in single if one is not None), default=-1
             ),
             "the slowest seed decides. The mean over seeds should be below half of the guess.": max(
@@ -1340,22 +1404,22 @@ def effective_length(effective_length):
             effective_length(losses, threshold),
             enough(losses, threshold),
             "the effective length",
-            "it is not the shortest length for which no longer one is better by more than the threshold.",
+            ("this is not the shortest length for which no longer one is better by more than the threshold."),
             {
-                "each length is compared with the next one alone. A plateau is not the end.": enough(
+                "each length is compared only with the next one. After a plateau, the loss may fall again.": enough(
                     losses, threshold, neighbours=True
                 ),
-                "the threshold is taken as a number of nats. It is a share of the loss.": enough(
+                "the threshold is used as a number of nats. It is a share of the loss.": enough(
                     losses, threshold, share=False
                 ),
                 "this is the length of the lowest loss. A little worse is good enough.": next(
                     length for length in lengths if losses[length] == best
                 ),
-                "this is the longest length.": lengths[-1],
-                "this is a loss. The length is meant.": losses[enough(losses, threshold)],
+                "this is the longest length. A shorter one is good enough.": lengths[-1],
+                "this is a loss. Return the length.": losses[enough(losses, threshold)],
             },
             tolerance=1e-9,
         )
-    told = "without a threshold it is one hundredth."
+    told = "without a threshold, `effective_length` should use 0.01."
     found = expect.answers(effective_length, courses[0][0], says=told)
     assert expect.number(found, "the effective length") == enough(*courses[0]), told
