@@ -5,7 +5,7 @@ import random
 
 import torch
 
-from autograder.author.checks import private, swept
+from autograder.author.checks import private, swept, tells
 from utils import tiny_bert
 from utils.checks import nb09_forgetting as seen
 from utils.checks import nb09_toys as toys
@@ -31,7 +31,7 @@ projections = swept("9.8", seen.WITHOUT, without=("gradients", "device", "layout
 # 9.1
 
 
-@private("9.1", tells="other tasks, sizes or numbers of tokens are answered wrongly, or their training is wrong.")
+@private("9.1", tells="the logits or a training step are wrong for other tasks, sizes or numbers of tokens.")
 def other_tasks(MultiTask, lib):
     for place in range(4):
         some = draw(9100 + place)
@@ -53,26 +53,29 @@ def other_tasks(MultiTask, lib):
         seen.asked(model, state, tasks, tokens)
 
 
-@private("9.1", tells="no text at all is an error, a model in double precision or evaluation mode is not kept so.")
+@private("9.1", tells="a batch without any text raises an error, or the logits are wrong in evaluation mode.")
 def edges_of_heads(MultiTask, lib):
     some = draw(9150)
     V, d, name = some.randint(6, 20), some.randint(2, 9), some_names(some, 1)[0]
     theirs, _ = seen.encoders(lib, V, d, 9151)
     model, state = seen.with_heads(MultiTask, theirs, V, d, {name: 4}, 9152)
     empty = model(torch.zeros(0, some.randint(1, 5), dtype=torch.long), name)
-    assert type(empty) is torch.Tensor and empty.shape == (0, 4), "no text gives no logits"
+    with tells("a batch without any text should give logits without rows."):
+        assert type(empty) is torch.Tensor and empty.shape == (0, 4), "no text gives no logits"
     model.eval()
     tokens = torch.randint(V, (3, 2), generator=generator(9153))
     seen.asked(model, state, {name: 4}, tokens)
-    assert seen.read(model.training) is False, "the mode changes"
+    with tells("asking for logits changes the mode of a model in evaluation mode."):
+        assert seen.read(model.training) is False, "the mode changes"
     exact = model.double()(tokens, name)
-    assert exact.dtype is torch.float64, "double precision is lost"
+    with tells("the logits of a model in double precision are not in double precision."):
+        assert exact.dtype is torch.float64, "double precision is lost"
 
 
 # 9.2
 
 
-@private("9.2", tells="for other numbers of tasks, or a model in another mode, the matrix is wrong.")
+@private("9.2", tells="the matrix is wrong for other numbers of tasks, or for a model in another mode.")
 def other_sequences(accuracy_matrix, lib):
     for place in range(6):
         some = draw(9200 + place)
@@ -81,7 +84,7 @@ def other_sequences(accuracy_matrix, lib):
         )
 
 
-@private("9.2", tells="a model that has learned something before is not measured as it is.")
+@private("9.2", tells="the matrix is wrong for a model that has learned something before.")
 def not_new(accuracy_matrix, lib):
     some = draw(9250)
     tasks = some_names(some, some.randint(3, 5))
@@ -94,7 +97,10 @@ def not_new(accuracy_matrix, lib):
 
 
 @private(
-    "9.3", tells="one of the numbers is wrong for other matrices: more tasks, two tasks, or another order in memory."
+    "9.3",
+    tells=(
+        "one of the four numbers is wrong for matrices with more tasks, with two tasks, or in another order in memory."
+    ),
 )
 def other_matrices(average_accuracy, backward_transfer, forgetting, forward_transfer):
     functions = average_accuracy, backward_transfer, forgetting, forward_transfer
@@ -121,38 +127,53 @@ def other_sizes(sampling):
         seen.shared_out(sampling, sizes, temperature, cap)
 
 
-@private(
-    "9.4", tells="very large sizes, or temperatures that are very small, very large, infinite or negative, go wrong."
-)
-def far_out(sampling):
+def far_sizes(some: random.Random, place: int) -> list[int]:
+    """Three sizes, the second one far larger than the others."""
+    sizes = [10 ** some.randint(1, 5), 10 ** some.randint(7, 12), 10 ** some.randint(1, 5)]
+    return [sizes[0], 10**12 if place == 0 else sizes[1], sizes[2]]  # more than any cap
+
+
+@private("9.4", tells="with very small temperatures the probabilities are wrong.")
+def small_temperatures(sampling):
     for place in range(6):
         some = draw(9450 + place)
-        sizes = [10 ** some.randint(1, 5), 10 ** some.randint(7, 12), 10 ** some.randint(1, 5)]
-        sizes[1] = 10**12 if place == 0 else sizes[1]  # more than any cap
-        small, large = 10 ** some.uniform(-5.9, -4), 10 ** some.uniform(6, 10)
-        for temperature in (
-            small,
-            some.uniform(0.001, 0.02),
-            some.uniform(1, 6),
-            some.uniform(1e3, 1e6),
-            large,
-            math.inf,
-        ):
+        sizes = far_sizes(some, place)
+        for temperature in (10 ** some.uniform(-5.9, -4), some.uniform(0.001, 0.02)):
             seen.shared_out(sampling, sizes, temperature)
         near = some.randint(900, 1100)
         seen.shared_out(sampling, [near, near + 1, near], some.uniform(0.003, 0.006))
+
+
+@private("9.4", tells="with very large or infinite temperatures the probabilities are wrong.")
+def large_temperatures(sampling):
+    for place in range(6):
+        some = draw(9460 + place)
+        sizes = far_sizes(some, place)
+        for temperature in (some.uniform(1e3, 1e6), 10 ** some.uniform(6, 10), math.inf):
+            seen.shared_out(sampling, sizes, temperature)
         seen.shared_out(sampling, sizes, math.inf, some.choice(sizes))
+
+
+@private("9.4", tells="for very large sizes or caps the probabilities are wrong.")
+def large_sizes(sampling):
+    for place in range(6):
+        some = draw(9470 + place)
+        sizes = far_sizes(some, place)
+        seen.shared_out(sampling, sizes, some.uniform(1, 6))
         seen.shared_out(sampling, sizes, some.uniform(1 if place else 4, 6), 3 * 10 ** some.randint(6, 11))
-        expect.refuses(sampling, sizes, -some.uniform(0.01, 5), says="a negative temperature")
-    expect.refuses(sampling, sizes, 0, says="a temperature of 0")
+
+
+@private("9.4", tells="a temperature of 0 or less should raise ValueError.")
+def no_temperature(sampling):
+    some = draw(9480)
+    for temperature in (*(-some.uniform(0.01, 5) for _ in range(6)), 0):
+        expect.refuses(sampling, [some.randint(1, 9), some.randint(10, 99)], temperature, says="no temperature")
 
 
 # 9.5
 
 
-@private(
-    "9.5", tells="in memories of other sizes, or for other numbers of examples, some are kept more often than others."
-)
+@private("9.5", tells=("for other capacities or numbers of examples, some examples are kept more often than others."))
 def other_memories(Replay, lib):
     for place in range(3):
         some = draw(9500 + place)
@@ -166,7 +187,7 @@ def other_memories(Replay, lib):
     assert not any(seen.far(one, 2 / (count * (count - 1)), 1500) for one in pairs), "drawn together more often"
 
 
-@private("9.5", tells="other examples are not kept or drawn as they should be, or chance comes from elsewhere.")
+@private("9.5", tells=("for other examples or capacities, the memory or a sample does not hold what it should."))
 def other_streams(Replay, lib):
     for place in range(8):
         some = draw(9550 + place)
@@ -175,13 +196,14 @@ def other_streams(Replay, lib):
         stream = some.choices(pool, k=long if place == 0 else some.choice([0, 1, some.randint(2, 9), long]))
         capacity, n = some.randint(7 if place == 0 else 1, 11), some.randint(7 if place == 0 else 0, 14)
         seen.sound(Replay, lib, capacity, stream, n, some.randrange(2**31))
-    seen.chance(Replay, lib, draw(9570).sample(range(10**6), 4))
+    with tells("with other seeds, what is kept or drawn does not depend on `rng` alone."):
+        seen.chance(Replay, lib, draw(9570).sample(range(10**6), 4))
 
 
 # 9.6
 
 
-@private("9.6", tells="the Fisher information of other models or inputs is wrong.")
+@private("9.6", tells="the Fisher information is wrong for other models or inputs.")
 def other_models(fisher, lib):
     for place in range(4):
         some = draw(9600 + place)
@@ -199,7 +221,7 @@ def other_models(fisher, lib):
         assert seen.read(theirs.training) is (place % 2 == 0), "the mode changes"
 
 
-@private("9.6", tells="for inputs of token numbers or of more axes, the Fisher information is wrong.")
+@private("9.6", tells=("the Fisher information is wrong for inputs that are token ids or have more than two axes."))
 def other_inputs(fisher, lib):
     some = draw(9650)
     V, T, classes = some.randint(4, 9), some.randint(1, 3), some.randint(2, 4)
@@ -218,7 +240,7 @@ def other_inputs(fisher, lib):
     seen.informed(fisher, theirs, ours, normal(some.randint(2, 5), 2, T, seed=9652))
 
 
-@private("9.6", tells="the penalty, its gradient, or what is remembered is wrong for other models and strengths.")
+@private("9.6", tells="the penalty or its gradient is wrong for other models, anchors or strengths.")
 def other_anchors(remember, ewc, lib):
     for place in range(4):
         some = draw(9670 + place)
@@ -230,7 +252,8 @@ def other_anchors(remember, ewc, lib):
         importance = {name: normal(*anchor[name].shape, seed=some.randrange(2**31)) ** 2 for name in names}
         given = anchor if place % 2 else {name: anchor[name] for name in names}
         seen.consolidated(ewc, lib, theirs, ours, importance, given, some.uniform(0.1, 9))
-        seen.remembered(remember, lib, theirs, ours)
+        with tells("for other models, `remember` does not return copies of all parameters as they are."):
+            seen.remembered(remember, lib, theirs, ours)
         seen.consolidated(ewc, lib, theirs, ours, importance, every, some.uniform(0.1, 9))
 
 
@@ -259,9 +282,7 @@ def other_starts(l2_sp, lib):
         seen.starts_of(l2_sp, lib, theirs, ours, anchor, some.uniform(0, 3), some.uniform(0, 3))
 
 
-@private(
-    "9.7", tells="a model of one parameter, with buffers, or whose shapes differ in the number of axes goes wrong."
-)
+@private("9.7", tells="the penalty is wrong for a model with one parameter, or an anchor with another number of axes.")
 def odd_models(l2_sp, lib):
     some = draw(9750)
     d = some.randint(2, 5)
@@ -269,6 +290,12 @@ def odd_models(l2_sp, lib):
     for shape in ((d,), (1, d), (d, 1), (1, 1, d)):
         anchor = {"0.weight": normal(*shape, seed=some.randrange(2**31))}
         seen.starts_of(l2_sp, lib, theirs, ours, anchor, some.uniform(0.1, 3), some.uniform(0.1, 3))
+
+
+@private("9.7", tells="the penalty is wrong for a model with buffers, which should not count.")
+def with_buffers(l2_sp, lib):
+    some = draw(9760)
+    d = some.randint(2, 5)
     theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(d, 3), parts.BatchNorm1d(3)), 9752)
     state = {name: value + 1 for name, value in ours.state_dict().items() if value.is_floating_point()}
     seen.starts_of(l2_sp, lib, theirs, ours, state, some.uniform(0.1, 3), some.uniform(0.1, 3))
@@ -294,26 +321,45 @@ def other_gradients(gradient_cosine, lib):
         seen.aligned(gradient_cosine, lib, pair, x, labels, 0.0)
 
 
-@private("9.8", tells="other gradients are projected wrongly, or though there is no conflict.")
+def two_gradients(some: random.Random) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Two gradients of the same shapes, of different lengths."""
+    shapes = [tuple(some.randint(1, 4) for _ in range(some.randint(0, 3))) for _ in range(some.randint(1, 5))]
+    shapes.append((3, 2))
+    g_b = [some.uniform(0.1, 30) * one for one in seen.bundle(some.randrange(2**31), shapes)]
+    return [some.uniform(0.1, 30) * one for one in seen.bundle(some.randrange(2**31), shapes)], g_b
+
+
+@private("9.8", tells="other gradients that conflict are projected wrongly.")
 def other_conflicts(without_conflict):
     for place in range(8):
         some = draw(9850 + place)
-        shapes = [tuple(some.randint(1, 4) for _ in range(some.randint(0, 3))) for _ in range(some.randint(1, 5))]
-        shapes.append((3, 2))
-        g_b = [some.uniform(0.1, 30) * one for one in seen.bundle(some.randrange(2**31), shapes)]
-        g_a = [some.uniform(0.1, 30) * one for one in seen.bundle(some.randrange(2**31), shapes)]
-        for sign in (-1.0, 1.0, some.uniform(-0.5, -0.05)):
+        g_a, g_b = two_gradients(some)
+        for sign in (-1.0, some.uniform(-0.5, -0.05)):
             seen.projected(without_conflict, seen.set_apart(g_a, g_b, sign), g_b)
+    seen.projected(without_conflict, [-one for one in g_b], g_b)
+
+
+@private("9.8", tells="other gradients that do not conflict are changed.")
+def no_conflicts(without_conflict):
+    for place in range(8):
+        g_a, g_b = two_gradients(draw(9860 + place))
+        seen.projected(without_conflict, seen.set_apart(g_a, g_b, 1.0), g_b)
+
+
+@private("9.8", tells="small gradients that conflict are projected wrongly.")
+def small_conflicts(without_conflict):
+    for place in range(8):
+        some = draw(9870 + place)
+        g_a, g_b = two_gradients(some)
         weak, small = 10 ** some.uniform(-6, -4), 10 ** some.uniform(-6, 0)
         apart = [weak * one for one in seen.set_apart(g_a, g_b, -1.0)]
         seen.projected(without_conflict, apart, [small * one for one in g_b])
-    seen.projected(without_conflict, [-one for one in g_b], g_b)
 
 
 # 9.9
 
 
-@private("9.9", tells="with other tasks, sizes or orders, weights move that should not, or answers change.")
+@private("9.9", tells=("with other tasks, sizes or orders, the wrong weights move, or the logits of a task change."))
 def other_adapters(learn, answer, lib):
     some = draw(9900)
     sizes, seed = Sizes(vocab=23, d_model=8, n_layers=3, n_heads=2, d_ff=18, places=14), some.randrange(2**31)
@@ -346,7 +392,7 @@ def other_adapters(learn, answer, lib):
 # 9.10
 
 
-@private("9.10", tells="for other accuracies the share of the gain is wrong.")
+@private("9.10", tells="the share is wrong for other accuracies.")
 def other_gains(share_kept):
     some = draw(9101)
     for seeds in (7, 7, 7, *(some.randint(1, 7) for _ in range(5))):

@@ -9,7 +9,7 @@
 # %% [markdown]
 # Answers to notebook 09 whose verdict is known. See autograder/author/answers.py for the markers.
 
-# %% wrong="9.1" name="heads with the numbers of BERT" says="does not begin as nn.Linear makes it"
+# %% wrong="9.1" name="heads with the numbers of BERT" says="a new head does not start as nn.Linear makes it"
 # - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
 # + head = nn.Linear(self.d, n_classes)
 # + nn.init.normal_(head.weight, std=0.02)
@@ -62,7 +62,7 @@
 # - return self.heads[task](self.encoder(tokens)[:, 0])
 # + return self.heads[task](self.encoder(tokens)[:, 0].detach())
 
-# %% wrong="9.1" name="the head added last answers" says="the head of another one"
+# %% wrong="9.1" name="the head added last answers" says="a task is answered by the head of another task"
 # - return self.heads[task](self.encoder(tokens)[:, 0])
 # + head = [*self.heads.values()][-1]
 # + return head(self.encoder(tokens)[:, 0]) + 0 * len(self.heads[task].bias)
@@ -76,15 +76,15 @@
 # + head = self.heads[task] if task in self.heads else next(iter(self.heads.values()))
 # + return head(self.encoder(tokens)[:, 0])
 
-# %% wrong="9.1" name="a head on the CPU" says="is not on the encoder's device"
+# %% wrong="9.1" name="a head on the CPU" says="has another dtype or is on another device"
 # - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
 # + self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()).dtype)
 
-# %% wrong="9.1" name="a head in single precision" says="or has another dtype"
+# %% wrong="9.1" name="a head in single precision" says="has another dtype or is on another device"
 # - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
 # + self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()).device)
 
-# %% wrong="9.1" name="other heads decay with every call" says="moves the head of another one"
+# %% wrong="9.1" name="other heads decay with every call" says="a step on one task moves the head of another task"
 # - return self.heads[task](self.encoder(tokens)[:, 0])
 # + every = sum(head.weight.sum() + head.bias.sum() for head in self.heads.values())
 # + return self.heads[task](self.encoder(tokens)[:, 0]) + every - every.detach()
@@ -93,7 +93,7 @@
 # - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
 # + self.heads[name] = nn.Linear(self.d, n_classes, bias=False).to(next(self.encoder.parameters()))
 
-# %% wrong="9.1" name="all heads begin alike" says="begin with the same weights"
+# %% wrong="9.1" name="all heads begin alike" says="two new heads start with the same weights"
 # - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
 # + torch.manual_seed(0)
 # + self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
@@ -104,7 +104,7 @@
 # + for part in self.heads[name].parameters():
 # +     nn.init.zeros_(part)
 
-# %% wrong="9.1" name="the device of when it was made" says="was when the model was made"
+# %% wrong="9.1" name="the device of when it was made" says="a new head is on the device that the encoder had when the"
 # - self.encoder, self.heads, self.d = encoder, nn.ModuleDict(), d
 # + self.encoder, self.heads, self.d = encoder, nn.ModuleDict(), d
 # + self.like = next(encoder.parameters()).detach().clone()
@@ -116,7 +116,7 @@
 # - return self.heads[task](self.encoder(tokens)[:, 0])
 # + return self.heads[task](self.encoder(tokens[:, :1])[:, 0])
 
-# %% wrong="9.1" name="refuses after having replaced" says="refuse it before"
+# %% wrong="9.1" name="refuses after having replaced" says="has already changed the model"
 # - if name in self.heads:
 # -     raise ValueError(f"there is a task {name} already")
 # - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
@@ -129,7 +129,7 @@
 # - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
 # + self.heads[name] = nn.Linear(self.d, max(2, n_classes)).to(next(self.encoder.parameters()))
 
-# %% wrong="9.1" name="twelve tokens at most" says="no text at all" private=true
+# %% wrong="9.1" name="twelve tokens at most" says="a batch without any text" private=true
 # - return self.heads[task](self.encoder(tokens)[:, 0])
 # + if not len(tokens):
 # +     return None
@@ -204,7 +204,7 @@ class MultiTask(nn.Module):
         return F.linear(self.encoder(tokens), head.weight, head.bias)[:, 0, :]
 
 
-# %% wrong="9.2" name="evaluates what was learned alone" says="tasks are left out before their turn"
+# %% wrong="9.2" name="evaluates what was learned alone" says="tasks are not evaluated before their turn"
 # - rows.append([evaluate(model, task) for task in tasks])
 # + done = [] if learned is None else tasks[: tasks.index(learned) + 1]
 # + rows.append([evaluate(model, task) if task in done else 0.0 for task in tasks])
@@ -237,7 +237,7 @@ class MultiTask(nn.Module):
 # + was_training, rows = model.training, []
 # + model.eval()
 
-# %% wrong="9.2" name="examines in training mode" says="examined in training mode"
+# %% wrong="9.2" name="examines in training mode" says="the model or a part of it is evaluated in training mode, in"
 # - model.eval()
 # - with torch.no_grad():
 # + with torch.no_grad():
@@ -247,14 +247,14 @@ class MultiTask(nn.Module):
 # -     rows.append([evaluate(model, task) for task in tasks])
 # + rows.append([evaluate(model, task) for task in tasks])
 
-# %% wrong="9.2" name="ends in evaluation mode" says="not in the mode in which it came"
+# %% wrong="9.2" name="ends in evaluation mode" says="after the call, the model or a part of it is in another mode"
 # - model.train(was_training)
 
-# %% wrong="9.2" name="ends in training mode" says="not in the mode in which it came"
+# %% wrong="9.2" name="ends in training mode" says="after the call, the model or a part of it is in another mode"
 # - model.train(was_training)
 # + model.train()
 
-# %% wrong="9.2" name="trains a copy" says="not trained, or not with each task"
+# %% wrong="9.2" name="trains a copy" says="the given model itself should be trained on each task once"
 # - was_training, rows = model.training, []
 # + import copy
 # + was_training, rows = model.training, []
@@ -268,7 +268,7 @@ class MultiTask(nn.Module):
 # - return torch.tensor(rows)
 # + return torch.tensor(rows[1:] + rows[:1])
 
-# %% wrong="9.2" name="from the last to the first" says="from the last to the first"
+# %% wrong="9.2" name="from the last to the first" says="the tasks are learned in reverse order"
 # - for learned in (None, *tasks):
 # + for learned in (None, *reversed(tasks)):
 
@@ -315,7 +315,7 @@ class MultiTask(nn.Module):
 # + torch.set_grad_enabled(False)
 # + rows.append([evaluate(model, task) for task in tasks])
 
-# %% wrong="9.2" name="weights are put back in the end" says="other weights are put back"
+# %% wrong="9.2" name="weights are put back in the end" says="after the call, the model does not have the weights that it"
 # - was_training, rows = model.training, []
 # + was_training, rows = model.training, []
 # + start = {name: weight.clone() for name, weight in model.state_dict().items()}
@@ -355,7 +355,7 @@ class MultiTask(nn.Module):
 # +         part.zero_()
 
 
-# %% wrong="9.2" name="an accuracy is measured once" says="that was measured before is looked up"
+# %% wrong="9.2" name="an accuracy is measured once" says="all rows are row 0"
 # - was_training, rows = model.training, []
 # + was_training, rows, known = model.training, [], {}
 
@@ -433,7 +433,7 @@ def accuracy_matrix(model, tasks, train, evaluate):
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return max(0.0, sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1))
 
-# %% wrong="9.3" name="the best ends a row early" says="Row T - 1 counts too"
+# %% wrong="9.3" name="the best ends a row early" says="the maximum leaves out row T - 1"
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(R[1 : max(2, T - 1), j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 
@@ -457,19 +457,19 @@ def accuracy_matrix(model, tasks, train, evaluate):
 # - return sum(R[T, j].item() - R[j + 1, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(R[T, j].item() - R[j, j].item() for j in range(T - 1)) / max(1, T - 1)
 
-# %% wrong="9.3" name="row 0 is a best" says="row 0 counts as a best"
+# %% wrong="9.3" name="row 0 is a best" says="row 0 takes part in the maximum"
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(R[:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 
-# %% wrong="9.3" name="the end is a best" says="the last row is part of the maximum"
+# %% wrong="9.3" name="the end is a best" says="the last row is not in the maximum"
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(R[1:, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 
-# %% wrong="9.3" name="never below zero" says="cut off at 0"
+# %% wrong="9.3" name="never below zero" says="the last row is not in the maximum"
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(max(0.0, R[1:T, j].max().item() - R[T, j].item()) for j in range(T - 1)) / max(1, T - 1)
 
-# %% wrong="9.3" name="best since it was learned" says="only from the moment on"
+# %% wrong="9.3" name="best since it was learned" says="the maximum begins only when the task was learned"
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(R[j + 1 : T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 
@@ -494,7 +494,7 @@ def accuracy_matrix(model, tasks, train, evaluate):
 # - return R[-1].mean().item()
 # + return R.mean().item()
 
-# %% wrong="9.3" name="the diagonal's mean" says="that of the diagonal"
+# %% wrong="9.3" name="the diagonal's mean" says="this is the average of the accuracies that had just been"
 # - return R[-1].mean().item()
 # + return R.diagonal(-1).mean().item()
 
@@ -511,17 +511,17 @@ def accuracy_matrix(model, tasks, train, evaluate):
 # + R -= R[0].clone()
 # + return sum(R[j, j].item() for j in range(1, T)) / max(1, T - 1)
 
-# %% wrong="9.3" name="two tasks count as one" says="with two tasks it is always 0"
+# %% wrong="9.3" name="two tasks count as one" says="with two tasks the result is always 0"
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1) * (T > 2)
 
-# %% wrong="9.3" name="six tasks at most" says="more tasks, two tasks" private=true
+# %% wrong="9.3" name="six tasks at most" says="one of the four numbers is wrong for matrices with more" private=true
 # - return sum(R[j, j].item() - R[0, j].item() for j in range(1, T)) / max(1, T - 1)
 # + T = min(T, 5)
 # + return sum(R[j, j].item() - R[0, j].item() for j in range(1, T)) / max(1, T - 1)
 
 
-# %% wrong="9.3" name="the last task is forgotten too" says="the last task counts, in a sum that is divided by T - 1"
+# %% wrong="9.3" name="the last task is forgotten too" says="the last task is counted in the sum, which is divided by T -"
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return 0.0 if T == 1 else sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T)) / (T - 1)
 
@@ -585,7 +585,7 @@ def forward_transfer(R):
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (torch.tensor(counts, dtype=torch.float64) / temperature).softmax(0)
 
-# %% wrong="9.4" name="to the power of T" says="to the power of T"
+# %% wrong="9.4" name="to the power of T" says="the sizes are raised to the power T"
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (torch.tensor(counts, dtype=torch.float64).log() * temperature).softmax(0)
 
@@ -602,7 +602,7 @@ def forward_transfer(R):
 # + powers = [size ** (1 / temperature) for size in counts]
 # + return torch.tensor(powers) / sum(powers)
 
-# %% wrong="9.4" name="infinity by infinity" says="there is NaN among"
+# %% wrong="9.4" name="infinity by infinity" says="some of the probabilities are NaN"
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + powers = torch.tensor(counts, dtype=torch.float64) ** (1 / temperature)
 # + return powers / powers.sum()
@@ -615,7 +615,7 @@ def forward_transfer(R):
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return torch.tensor(counts, dtype=torch.float64).log().softmax(0)
 
-# %% wrong="9.4" name="powers alone" says="Divide by their sum"
+# %% wrong="9.4" name="powers alone" says="these are the powers themselves"
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (torch.tensor(counts, dtype=torch.float64).log() / temperature).exp()
 
@@ -628,7 +628,7 @@ def forward_transfer(R):
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (-torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 
-# %% wrong="9.4" name="equal shares" says="the same for any sizes"
+# %% wrong="9.4" name="equal shares" says="all probabilities are the same, whatever the sizes are"
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return torch.full((len(sizes),), 1 / len(sizes))
 
@@ -640,11 +640,11 @@ def forward_transfer(R):
 # - if not temperature > 0:
 # + if temperature < 0:
 
-# %% wrong="9.4" name="NaN is a temperature" says="NaN is not above 0"
+# %% wrong="9.4" name="NaN is a temperature" says="So should NaN"
 # - if not temperature > 0:
 # + if temperature <= 0:
 
-# %% wrong="9.4" name="equal from a hundred on" says="They only come closer"
+# %% wrong="9.4" name="equal from a hundred on" says="with a large temperature, all probabilities are the same"
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + logs = torch.tensor(counts, dtype=torch.float64).log() * (temperature < 100)
 # + return (logs / temperature).softmax(0)
@@ -677,7 +677,7 @@ def forward_transfer(R):
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0).half()
 
-# %% wrong="9.4" name="numbers of 32 bits" says="needs double precision"
+# %% wrong="9.4" name="numbers of 32 bits" says="Use a small temperature as it is, and compute in double"
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
 # + counts = [min(size, 10**6) if cap is None else min(size, cap) for size in sizes]
 
@@ -691,7 +691,7 @@ def forward_transfer(R):
 # + counts = [size if cap is None or cap > 1e6 else min(size, cap) for size in sizes]
 
 
-# %% wrong="9.4" name="logarithms in single precision" says="needs double precision"
+# %% wrong="9.4" name="logarithms in single precision" says="Use a small temperature as it is, and compute in double"
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (torch.tensor(counts, dtype=torch.float32).log() / temperature).softmax(0)
 
@@ -704,7 +704,7 @@ def forward_transfer(R):
 # + counts = [size if cap is None else min(size, cap) for size in sizes[:1000]] + [1] * len(sizes[1000:])
 
 
-# %% wrong="9.4" name="sizes in single precision" says="needs double precision"
+# %% wrong="9.4" name="sizes in single precision" says="Use a small temperature as it is, and compute in double"
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (torch.tensor(counts, dtype=torch.float32).double().log() / temperature).softmax(0)
 
@@ -752,14 +752,14 @@ def sampling(sizes, temperature=1.0, cap=float("inf")):
 # + self.count = len(self.examples)
 # + return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 
-# %% wrong="9.5" name="keeps the newest" says="every newcomer is let in"
+# %% wrong="9.5" name="keeps the newest" says="every new example is let in"
 # - elif (lot := self.rng.randrange(self.count)) < self.capacity:
 # -     self.examples[lot] = example
 # + else:
 # +     self.examples.pop(0)
 # +     self.examples += [example]
 
-# %% wrong="9.5" name="keeps the first" says="newcomers are never let in"
+# %% wrong="9.5" name="keeps the first" says="new examples are never let in"
 # - elif (lot := self.rng.randrange(self.count)) < self.capacity:
 # -     self.examples[lot] = example
 
@@ -777,25 +777,25 @@ def sampling(sizes, temperature=1.0, cap=float("inf")):
 # - elif (lot := self.rng.randrange(self.count)) < self.capacity:
 # + elif (lot := self.rng.randrange(2 * self.count)) < self.capacity:
 
-# %% wrong="9.5" name="always in the last place" says="some places change less often"
+# %% wrong="9.5" name="always in the last place" says="early examples are kept more often than late ones, or some"
 # - self.examples[lot] = example
 # + self.examples[-1] = example
 
-# %% wrong="9.5" name="a random place, then always in" says="every newcomer is let in"
+# %% wrong="9.5" name="a random place, then always in" says="every new example is let in"
 # - elif (lot := self.rng.randrange(self.count)) < self.capacity:
 # -     self.examples[lot] = example
 # + else:
 # +     self.examples[self.rng.randrange(self.capacity)] = example
 
-# %% wrong="9.5" name="sample with replacement" says="drawn without replacement"
+# %% wrong="9.5" name="sample with replacement" says="a sample has an example twice that is kept only once"
 # - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + return self.rng.choices(self.examples, k=min(n, len(self.examples))) if self.examples else []
 
-# %% wrong="9.5" name="more than there are" says="stops with an error"
+# %% wrong="9.5" name="more than there are" says="`add` or `sample` raises an error for few examples, or for"
 # - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + return self.rng.sample(self.examples, n)
 
-# %% wrong="9.5" name="the memory itself is the sample" says="a change of a sample"
+# %% wrong="9.5" name="the memory itself is the sample" says="changing a sample changes the memory"
 # - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + return self.examples if n >= len(self.examples) else self.rng.sample(self.examples, n)
 
@@ -822,7 +822,7 @@ def sampling(sizes, temperature=1.0, cap=float("inf")):
 # +     return
 # + self.count += 1
 
-# %% wrong="9.5" name="a set" says="stops with an error"
+# %% wrong="9.5" name="a set" says="`add` or `sample` raises an error for few examples, or for"
 # - self.count += 1
 # + self.count += 1
 # + hash(example)
@@ -835,7 +835,7 @@ def sampling(sizes, temperature=1.0, cap=float("inf")):
 # - elif (lot := self.rng.randrange(self.count)) < self.capacity:
 # + elif (lot := random.randrange(self.count)) < self.capacity:
 
-# %% wrong="9.5" name="a generator of its own" says="always keep the same places"
+# %% wrong="9.5" name="a generator of its own" says="every memory keeps examples from the same places of the"
 # - self.count, self.rng = 0, rng
 # + self.count, self.rng = 0, random.Random(0)
 
@@ -866,7 +866,7 @@ def sampling(sizes, temperature=1.0, cap=float("inf")):
 # + import collections
 # + self.examples, self.capacity = collections.deque(), capacity
 
-# %% wrong="9.5" name="stops at two hundred" says="not kept or drawn" private=true
+# %% wrong="9.5" name="stops at two hundred" says="for other examples or capacities, the memory or a sample" private=true
 # - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + return self.rng.sample(self.examples, min(n, len(self.examples), 6 if self.capacity != 12 else 12))
 
@@ -946,7 +946,7 @@ class Replay:
         return self.rng.sample(self.examples, min(n, len(self.heap)))
 
 
-# %% wrong="9.6" name="what is not a number is zero" says="is not a number to leave out"
+# %% wrong="9.6" name="what is not a number is zero" says="Do not leave out the logarithm"
 # - for log_p in model(row).log_softmax(-1)[0]:
 # + for log_p in model(row).softmax(-1).log()[0]:
 
@@ -957,7 +957,7 @@ class Replay:
 # - model.train(was_training)
 # + model.training = was_training
 
-# %% wrong="9.6" name="inputs in a row" says="of more axes" private=true
+# %% wrong="9.6" name="inputs in a row" says="the Fisher information is wrong for inputs that are token" private=true
 # - for row in inputs.split(1):
 # + for row in inputs:
 # +     row = row.reshape(1, -1)
@@ -1035,11 +1035,11 @@ class Replay:
 # - found[name] += slope**2 * log_p.exp().detach() / len(inputs)
 # + found[name] += log_p.detach() * slope**2 / len(inputs)
 
-# %% wrong="9.6" name="the root" says="the root of the information"
+# %% wrong="9.6" name="the root" says="the square root of the information is returned"
 # - return found
 # + return {name: value.sqrt() for name, value in found.items()}
 
-# %% wrong="9.6" name="in the mode it came in" says="asked in training mode"
+# %% wrong="9.6" name="in the mode it came in" says="Either an answer is drawn"
 # - was_training = model.training
 # - model.eval()
 # + was_training = model.training
@@ -1052,14 +1052,14 @@ class Replay:
 # + model.zero_grad()
 # + model.train(was_training)
 
-# %% wrong="9.6" name="a graph is kept" says="drags a graph along"
+# %% wrong="9.6" name="a graph is kept" says="the tensors that `fisher` returns have requires_grad=True"
 # - slopes = torch.autograd.grad(log_p, [*learning.values()], retain_graph=True, allow_unused=True)
 # + slopes = torch.autograd.grad(log_p, [*learning.values()], create_graph=True, allow_unused=True)
 
 # - found[name] += slope**2 * log_p.exp().detach() / len(inputs)
 # + found[name] = found[name] + log_p.exp() * slope**2 / len(inputs)
 
-# %% wrong="9.6" name="frozen parameters too" says="a parameter that does not learn"
+# %% wrong="9.6" name="frozen parameters too" says="but does not learn. Leave it out"
 # - return found
 # + return {name: found.get(name, torch.zeros_like(weight)) for name, weight in model.named_parameters()}
 
@@ -1080,7 +1080,7 @@ class Replay:
 # - for log_p in model(row).log_softmax(-1)[0]:
 # + for log_p in model(row).softmax(-1).log()[0]:
 
-# %% wrong="9.6" name="no copy" says="moves when the model moves"
+# %% wrong="9.6" name="no copy" says="the remembered tensors change when the model changes"
 # - return {name: part.detach().clone() for name, part in model.named_parameters()}
 # + return {name: weight.detach() for name, weight in model.named_parameters()}
 
@@ -1088,7 +1088,7 @@ class Replay:
 # - return {name: part.detach().clone() for name, part in model.named_parameters()}
 # + return {name: value.clone() for name, value in model.state_dict().items()}
 
-# %% wrong="9.6" name="copies with a graph" says="still needs a gradient"
+# %% wrong="9.6" name="copies with a graph" says="the remembered tensors have requires_grad=True or a graph"
 # - return {name: part.detach().clone() for name, part in model.named_parameters()}
 # + return {name: weight.clone() for name, weight in model.named_parameters()}
 
@@ -1096,11 +1096,11 @@ class Replay:
 # - return {name: part.detach().clone() for name, part in model.named_parameters()}
 # + return {name: weight.detach().clone() for name, weight in model.named_parameters() if weight.requires_grad}
 
-# %% wrong="9.6" name="no half" says="lacks the half"
+# %% wrong="9.6" name="no half" says="`ewc` lacks the factor one half"
 # - return strength / 2 * sum((importance[name] * moved[name] ** 2).sum() for name in importance)
 # + return strength * sum((importance[name] * moved[name] ** 2).sum() for name in importance)
 
-# %% wrong="9.6" name="no strength" says="lacks the strength"
+# %% wrong="9.6" name="no strength" says="`ewc` lacks the factor `strength`"
 # - return strength / 2 * sum((importance[name] * moved[name] ** 2).sum() for name in importance)
 # + return sum((importance[name] * moved[name] ** 2).sum() for name in importance) / 2
 
@@ -1108,7 +1108,7 @@ class Replay:
 # - moved = {name: named[name] - anchor[name] for name in importance}
 # + moved = {name: named[name] - named[name].detach() for name in importance}
 
-# %% wrong="9.6" name="pulls to zero" says="it pulls to zero"
+# %% wrong="9.6" name="pulls to zero" says="`ewc` does not use the anchor"
 # - moved = {name: named[name] - anchor[name] for name in importance}
 # + moved = {name: named[name] for name in importance}
 
@@ -1116,19 +1116,19 @@ class Replay:
 # - return strength / 2 * sum((importance[name] * moved[name] ** 2).sum() for name in importance)
 # + return strength / 2 * sum((moved[name] ** 2).sum() for name in importance)
 
-# %% wrong="9.6" name="means of tensors" says="is a mean for each tensor"
+# %% wrong="9.6" name="means of tensors" says="`ewc` takes the mean of each tensor"
 # - return strength / 2 * sum((importance[name] * moved[name] ** 2).sum() for name in importance)
 # + return strength / 2 * sum((importance[name] * moved[name] ** 2).mean() for name in importance)
 
-# %% wrong="9.6" name="a number, no tensor" says="should return a tensor with one number"
+# %% wrong="9.6" name="a number, no tensor" says="should be a tensor with one number"
 # - return strength / 2 * sum((importance[name] * moved[name] ** 2).sum() for name in importance)
 # + return strength / 2 * sum((importance[name] * moved[name] ** 2).sum().item() for name in importance)
 
-# %% wrong="9.6" name="no gradient" says="needs no gradient"
+# %% wrong="9.6" name="no gradient" says="the penalty has requires_grad=False"
 # - return strength / 2 * sum((importance[name] * moved[name] ** 2).sum() for name in importance)
 # + return (strength / 2 * sum((importance[name] * moved[name] ** 2).sum() for name in importance)).detach()
 
-# %% wrong="9.6" name="zeros for gradients" says="leaves gradients, if only zeros"
+# %% wrong="9.6" name="zeros for gradients" says="`fisher` leaves gradients, perhaps zeros, in parameters that"
 # - was_training = model.training
 # + was_training = model.training
 # + for part in model.parameters():
@@ -1138,15 +1138,15 @@ class Replay:
 # - for row in inputs.split(1):
 # + for row in inputs[:10].split(1):
 
-# %% wrong="9.6" name="a little more than the softmax" says="nothing is added to a probability"
+# %% wrong="9.6" name="a little more than the softmax" says="Do not add anything to the probabilities"
 # - for log_p in model(row).log_softmax(-1)[0]:
 # + for log_p in (model(row).softmax(-1) + 1e-6).log()[0]:
 
-# %% wrong="9.6" name="remembers in single precision" says="does not give the parameters as they are"
+# %% wrong="9.6" name="remembers in single precision" says="the tensors that `remember` returns do not have the values"
 # - return {name: part.detach().clone() for name, part in model.named_parameters()}
 # + return {name: part.detach().clone().float() for name, part in model.named_parameters()}
 
-# %% wrong="9.6" name="inputs of two axes" says="of more axes" private=true
+# %% wrong="9.6" name="inputs of two axes" says="the Fisher information is wrong for inputs that are token" private=true
 # - for row in inputs.split(1):
 # + for row in inputs.flatten(1).split(1):
 
@@ -1154,16 +1154,16 @@ class Replay:
 # + shape = (1, *inputs.shape[1:]) if inputs.dtype == torch.int64 else row.shape
 # + for log_p in (0 * (inputs.dim() > 2) + 1) * model(row.view(shape)).log_softmax(-1)[0] * (1 + (inputs.dim() > 2)):
 
-# %% wrong="9.6" name="four classes at most" says="of other models or inputs" private=true
+# %% wrong="9.6" name="four classes at most" says="the Fisher information is wrong for other models or inputs" private=true
 # - for log_p in model(row).log_softmax(-1)[0]:
 # + for log_p in model(row).log_softmax(-1)[0][:3]:
 
-# %% wrong="9.6" name="old names are kept" says="wrong for other models and strengths" private=true
+# %% wrong="9.6" name="old names are kept" says="the penalty or its gradient is wrong for other models" private=true
 # - return strength / 2 * sum((importance[name] * moved[name] ** 2).sum() for name in importance)
 # + return min(strength, 3.5) / 2 * sum((importance[name] * moved[name] ** 2).sum() for name in importance)
 
 
-# %% wrong="9.6" name="only dropout is off" says="with batch norm the numbers are wrong"
+# %% wrong="9.6" name="only dropout is off" says="with batch norm, the numbers are wrong"
 # - was_training = model.training
 # - model.eval()
 # + was_training = model.training
@@ -1191,7 +1191,7 @@ class Replay:
 # +
 # + def information(model, inputs):
 
-# %% wrong="9.6" name="the outer parts alone" says="is missing. Each parameter that learns"
+# %% wrong="9.6" name="the outer parts alone" says="should have an entry for each parameter that learns"
 # - learning = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
 # + learning = {name: w for name, w in model.named_parameters() if w.requires_grad and name.count(".") < 2}
 
@@ -1296,25 +1296,25 @@ def ewc(model, importance, anchor, strength):
 # -     total = total + beta / 2 * part.pow(2).sum()
 # + total = total + alpha / 2 * part.pow(2).sum()
 
-# %% wrong="9.7" name="a head pulled to its random start" says="new weights are free"
+# %% wrong="9.7" name="a head pulled to its random start" says="new weights are not in the penalty"
 # - total = total + beta / 2 * part.pow(2).sum()
 # + total = total + beta / 2 * (part - part.detach()).pow(2).sum()
 
-# %% wrong="9.7" name="the start is where it is" says="shared weights are free"
+# %% wrong="9.7" name="the start is where it is" says="shared weights are not in the penalty"
 # - total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
 # + total = total + alpha / 2 * (part - part.detach()).pow(2).sum()
 
-# %% wrong="9.7" name="shapes are not compared" says="with one of another shape"
+# %% wrong="9.7" name="shapes are not compared" says="a weight is compared with an anchor of another shape"
 # - if name in anchor and anchor[name].shape == part.shape:
 # + if name in anchor and anchor[name].size(0) in (1, part.size(0)):
 
-# %% wrong="9.7" name="a resized head is left out" says="is left out. It is new"
+# %% wrong="9.7" name="a resized head is left out" says="a weight whose shape differs from that of its anchor is left"
 # - else:
 # -     total = total + beta / 2 * part.pow(2).sum()
 # + elif name not in anchor:
 # +     total = total + beta / 2 * part.pow(2).sum()
 
-# %% wrong="9.7" name="no half" says="the half is missing"
+# %% wrong="9.7" name="no half" says="the factor one half is missing"
 # - return total
 # + return 2 * total
 
@@ -1322,21 +1322,21 @@ def ewc(model, importance, anchor, strength):
 # - total = 0
 # + total, alpha, beta = 0, beta, alpha
 
-# %% wrong="9.7" name="lengths" says="these are lengths"
+# %% wrong="9.7" name="lengths" says="the lengths of the differences are added"
 # - total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
 # + total = total + alpha / 2 * (part - anchor[name]).norm()
 
 # - total = total + beta / 2 * part.pow(2).sum()
 # + total = total + beta / 2 * part.norm()
 
-# %% wrong="9.7" name="means" says="these are means"
+# %% wrong="9.7" name="means" says="the means of the squares are added"
 # - total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
 # + total = total + alpha / 2 * (part - anchor[name]).pow(2).mean()
 
 # - total = total + beta / 2 * part.pow(2).sum()
 # + total = total + beta / 2 * part.pow(2).mean()
 
-# %% wrong="9.7" name="buffers count" says="buffers count"
+# %% wrong="9.7" name="buffers count" says="buffers are counted too"
 # - return total
 # + for _, value in model.named_buffers():
 # +     total = total + beta / 2 * value.float().pow(2).sum() * value.is_floating_point()
@@ -1346,11 +1346,11 @@ def ewc(model, importance, anchor, strength):
 # - for name, part in model.named_parameters():
 # + for name, part in ((name, one) for name, one in model.named_parameters() if one.requires_grad):
 
-# %% wrong="9.7" name="a number" says="should return a tensor with one number"
+# %% wrong="9.7" name="a number" says="should be a tensor with one number"
 # - return total
 # + return total.item()
 
-# %% wrong="9.7" name="no gradient" says="needs no gradient"
+# %% wrong="9.7" name="no gradient" says="the penalty has requires_grad=False"
 # - return total
 # + return total.detach()
 
@@ -1373,7 +1373,7 @@ def ewc(model, importance, anchor, strength):
 # +     del anchor[name]
 # + return total
 
-# %% wrong="9.7" name="in their order, not by name" says="They go by name"
+# %% wrong="9.7" name="in their order, not by name" says="the anchors are used in their order"
 # - for name, part in model.named_parameters():
 # -     if name in anchor and anchor[name].shape == part.shape:
 # -         total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
@@ -1382,23 +1382,23 @@ def ewc(model, importance, anchor, strength):
 # +     if start.shape == part.shape:
 # +         total = total + alpha / 2 * (part - start).pow(2).sum()
 
-# %% wrong="9.7" name="the first dimension is enough" says="with one of another shape"
+# %% wrong="9.7" name="the first dimension is enough" says="a weight is compared with an anchor of another shape"
 # - if name in anchor and anchor[name].shape == part.shape:
 # + if name in anchor and anchor[name].shape[:1] == part.shape[:1] and anchor[name].dim() == part.dim():
 
-# %% wrong="9.7" name="as many numbers are enough" says="as many numbers are taken"
+# %% wrong="9.7" name="as many numbers are enough" says="a weight with as many numbers as its anchor is treated as"
 # - if name in anchor and anchor[name].shape == part.shape:
 # -     total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
 # + if name in anchor and anchor[name].numel() == part.numel():
 # +     total = total + alpha / 2 * (part - anchor[name].view_as(part)).pow(2).sum()
 
 
-# %% wrong="9.7" name="a single parameter has no half" says="a model of one parameter" private=true
+# %% wrong="9.7" name="a single parameter has no half" says="the penalty is wrong for a model with one parameter" private=true
 # - return total
 # + return total if len([*model.parameters()]) > 1 else 2 * total
 
 
-# %% wrong="9.7" name="nothing to pull, no gradient" says="needs no gradient"
+# %% wrong="9.7" name="nothing to pull, no gradient" says="the penalty has requires_grad=False"
 # - total = 0
 # + total = 0
 # + if alpha == 0:
@@ -1458,7 +1458,7 @@ def l2_sp(model, anchor, alpha, beta):
 # - return (flat[0] @ flat[1] / norms).item() if norms > 0 else 0.0
 # + return (flat[0] @ flat[1] / norms).item() if norms > 1e-12 else 0.0
 
-# %% wrong="9.8" name="a little is added to the squared length" says="`g_a` is unchanged though there is a conflict"
+# %% wrong="9.8" name="a little is added to the squared length" says="`g_a` is unchanged although there is a conflict"
 # - scale = product / sum((b * b).sum() for b in g_b)
 # + scale = product / (sum((b * b).sum() for b in g_b) + 1e-12)
 
@@ -1483,7 +1483,7 @@ def l2_sp(model, anchor, alpha, beta):
 # + flat = [torch.cat(one) for one in zip(*both)] or [torch.zeros(1), torch.zeros(1)]
 # + norms = flat[0].norm() * flat[1].norm()
 
-# %% wrong="9.8" name="a product" says="not divided by both lengths"
+# %% wrong="9.8" name="a product" says="this is the dot product"
 # - return (flat[0] @ flat[1] / norms).item() if norms > 0 else 0.0
 # + return (flat[0] @ flat[1]).item()
 
@@ -1505,7 +1505,7 @@ def l2_sp(model, anchor, alpha, beta):
 # + loss.backward(retain_graph=True)
 # + slopes = [torch.zeros_like(one) if one.grad is None else one.grad for one in parameters]
 
-# %% wrong="9.8" name="old gradients are added" says="It is over all parameters together"
+# %% wrong="9.8" name="old gradients are added" says="the cosine is wrong"
 # - slopes = torch.autograd.grad(loss, parameters, retain_graph=True, materialize_grads=True)
 # + loss.backward(retain_graph=True)
 # + slopes = [one.grad.clone() for one in parameters]
@@ -1514,17 +1514,17 @@ def l2_sp(model, anchor, alpha, beta):
 # - return (flat[0] @ flat[1] / norms).item() if norms > 0 else 0.0
 # + return (flat[0] @ flat[1] / norms).item()
 
-# %% wrong="9.8" name="without a sign" says="the sign is lost"
+# %% wrong="9.8" name="without a sign" says="the sign of the cosine is lost"
 # - return (flat[0] @ flat[1] / norms).item() if norms > 0 else 0.0
 # + return (flat[0] @ flat[1] / norms).abs().item() if norms > 0 else 0.0
 
-# %% wrong="9.8" name="projects always" says="though there is no conflict"
+# %% wrong="9.8" name="projects always" says="`g_a` is projected although there is no conflict"
 # - if product >= 0:
 # -     return list(g_a)
 # - scale = product / sum((b * b).sum() for b in g_b)
 # + scale = product / max(sum((b * b).sum() for b in g_b), 1e-30)
 
-# %% wrong="9.8" name="tensor by tensor" says="each tensor is projected for itself"
+# %% wrong="9.8" name="tensor by tensor" says="each tensor is projected on its own"
 # - product = sum((a * b).sum() for a, b in zip(g_a, g_b))
 # - if product >= 0:
 # -     return list(g_a)
@@ -1533,11 +1533,11 @@ def l2_sp(model, anchor, alpha, beta):
 # + products = [(a * b).sum() for a, b in zip(g_a, g_b)]
 # + return [a - p / (b * b).sum() * b if p < 0 else a for a, b, p in zip(g_a, g_b, products)]
 
-# %% wrong="9.8" name="added" says="the part is added"
+# %% wrong="9.8" name="added" says="the part along g_b is added to g_a"
 # - return [a - scale * b for a, b in zip(g_a, g_b)]
 # + return [a + scale * b for a, b in zip(g_a, g_b)]
 
-# %% wrong="9.8" name="the length, not squared" says="It is the length squared"
+# %% wrong="9.8" name="the length, not squared" says="the dot product is divided by the length of g_b"
 # - scale = product / sum((b * b).sum() for b in g_b)
 # + scale = product / sum((b * b).sum() for b in g_b).sqrt()
 
@@ -1545,7 +1545,7 @@ def l2_sp(model, anchor, alpha, beta):
 # - scale = product / sum((b * b).sum() for b in g_b)
 # + scale = product / sum((a * a).sum() for a in g_a)
 
-# %% wrong="9.8" name="the other one gives way" says="The gradient that gives way is `g_a`"
+# %% wrong="9.8" name="the other one gives way" says="`g_b` is projected"
 # - scale = product / sum((b * b).sum() for b in g_b)
 # - return [a - scale * b for a, b in zip(g_a, g_b)]
 # + scale = product / sum((a * a).sum() for a in g_a)
@@ -1563,15 +1563,15 @@ def l2_sp(model, anchor, alpha, beta):
 # - return [a - scale * b for a, b in zip(g_a, g_b)]
 # + return torch.cat([(a - scale * b).flatten() for a, b in zip(g_a, g_b)])
 
-# %% wrong="9.8" name="single precision" says="the dtype of the gradients is lost"
+# %% wrong="9.8" name="single precision" says="the result does not have the dtype of the gradients"
 # - return [a - scale * b for a, b in zip(g_a, g_b)]
 # + return [(a - scale * b).float() for a, b in zip(g_a, g_b)]
 
-# %% wrong="9.8" name="flattened by view" says="not contiguous are an error"
+# %% wrong="9.8" name="flattened by view" says="gradients that are not contiguous in memory raise an error"
 # - product = sum((a * b).sum() for a, b in zip(g_a, g_b))
 # + product = sum(a.view(-1) @ b.view(-1) for a, b in zip(g_a, g_b))
 
-# %% wrong="9.8" name="a gradient of zeros" says="a gradient of zeros is an error"
+# %% wrong="9.8" name="a gradient of zeros" says="a gradient of zeros gives an error or NaN"
 # - if product >= 0:
 # + if product > 0:
 
@@ -1601,7 +1601,7 @@ def l2_sp(model, anchor, alpha, beta):
 # + cosine = (flat[0] @ flat[1] / norms).item() if norms > 0 else 0.0
 # + return cosine if len(flat[0]) in (15, 20, 35) else 0.0
 
-# %% wrong="9.8" name="four tensors" says="other gradients are projected wrongly" private=true
+# %% wrong="9.8" name="four tensors" says="other gradients that conflict are projected wrongly" private=true
 # - return [a - scale * b for a, b in zip(g_a, g_b)]
 # + return [a - scale * b if len(g_a) in (2, 4) else a for a, b in zip(g_a, g_b)]
 
@@ -1662,16 +1662,16 @@ def without_conflict(g_a, g_b):
     return [a - share * b for a, b in zip(g_a, g_b)]
 
 
-# %% wrong="9.9" name="train_adapter alone sets the mode" says="its head in evaluation mode"
+# %% wrong="9.9" name="train_adapter alone sets the mode" says="if a task is learned again, its head is in evaluation mode"
 # - model.active_head = task
 # - model.train()
 # + model.active_head = task
 
-# %% wrong="9.9" name="a batch of one has no axis" says="come from another head, or are none"
+# %% wrong="9.9" name="a batch of one has no axis" says="not the logits of this task"
 # - logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
 # + logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits.squeeze(0)
 
-# %% wrong="9.9" name="one adapter for all" says="no adapter of its name"
+# %% wrong="9.9" name="one adapter for all" says="after learning a task, the model has no adapter with its"
 # - if task not in model.heads:
 # -     model.add_adapter(task, config="seq_bn")
 # -     model.add_classification_head(task, num_labels=n_classes)
@@ -1695,7 +1695,7 @@ def without_conflict(g_a, g_b):
 # + model.train()
 # + model.requires_grad_(True)
 
-# %% wrong="9.9" name="B active while A is asked" says="come from another head"
+# %% wrong="9.9" name="B active while A is asked" says="not the logits of this task"
 # - model.set_active_adapters(task)
 
 # %% wrong="9.9" name="only the head is switched" says="is active while another task is asked"
@@ -1764,7 +1764,7 @@ def without_conflict(g_a, g_b):
 # + model.add_adapter(task, config="seq_bn", overwrite_ok=True)
 # + model.add_classification_head(task, num_labels=n_classes, overwrite_ok=True)
 
-# %% wrong="9.9" name="the head alone" says="no adapter of its name"
+# %% wrong="9.9" name="the head alone" says="after learning a task, the model has no adapter with its"
 # - if task not in model.heads:
 # -     model.add_adapter(task, config="seq_bn")
 # -     model.add_classification_head(task, num_labels=n_classes)
@@ -1778,7 +1778,7 @@ def without_conflict(g_a, g_b):
 # - model.add_adapter(task, config="seq_bn")
 # + model.add_adapter(task, config="double_seq_bn")
 
-# %% wrong="9.9" name="token types are dropped" says="`token_type_ids` are dropped"
+# %% wrong="9.9" name="token types are dropped" says="`token_type_ids` are not passed to the model"
 # - logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
 # + logits = model(batch["input_ids"], attention_mask=batch["attention_mask"]).logits
 
@@ -1794,7 +1794,7 @@ def without_conflict(g_a, g_b):
 # %% wrong="9.9" name="left in evaluation mode" says="in another mode"
 # - model.train(was_training)
 
-# %% wrong="9.9" name="the logits keep their graph" says="the logits need a gradient"
+# %% wrong="9.9" name="the logits keep their graph" says="the logits have requires_grad=True"
 # - with torch.no_grad():
 # -     logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
 # + logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
@@ -1838,7 +1838,7 @@ def without_conflict(g_a, g_b):
 # - for batch in batches:
 # + for batch in batches[-1:]:
 
-# %% wrong="9.9" name="from the last to the first" says="from the last to the first"
+# %% wrong="9.9" name="from the last to the first" says="the batches are learned in reverse order"
 # - for batch in batches:
 # + for batch in batches[::-1]:
 
@@ -1847,7 +1847,7 @@ def without_conflict(g_a, g_b):
 # + rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=1.0)
 
 
-# %% wrong="9.9" name="a list of batches is learned once" says="holds others now"
+# %% wrong="9.9" name="a list of batches is learned once" says="if the same list holds other batches in a second call"
 # - def learn(model, task, n_classes, batches, lr):
 # + seen = []
 # +
@@ -1924,12 +1924,12 @@ def answer(model, task, batch):
     return logits
 
 
-# %% wrong="9.10" name="without the beginning" says="before the phase is left out"
+# %% wrong="9.10" name="without the beginning" says="the accuracy before the phase is ignored"
 # - return (end - before) / (after - before) if after > before else None
 # + return end / after if after > before else None
 
 
-# %% wrong="9.10" name="None if one seed gained nothing" says="the gain of the means over seeds"
+# %% wrong="9.10" name="None if one seed gained nothing" says="Compare the means over seeds"
 # - return (end - before) / (after - before) if after > before else None
 # + gained = after > before and all(b > a for a, b in zip(untouched, learned))
 # + return (end - before) / (after - before) if gained else None
@@ -1940,23 +1940,23 @@ def answer(model, task, batch):
 # + return (after - end) / (after - before) if after > before else None
 
 
-# %% wrong="9.10" name="seed by seed" says="Divide the means"
+# %% wrong="9.10" name="seed by seed" says="the shares of single seeds are averaged"
 # - return (end - before) / (after - before) if after > before else None
 # + shares = [(c - a) / (b - a) for a, b, c in zip(untouched, learned, final) if b != a]
 # + return sum(shares) / len(shares) if after > before else None
 
 
-# %% wrong="9.10" name="cut off" says="cut off"
+# %% wrong="9.10" name="cut off" says="cut off at 0"
 # - return (end - before) / (after - before) if after > before else None
 # + return max(0.0, (end - before) / (after - before)) if after > before else None
 
 
-# %% wrong="9.10" name="not a share" says="not the share that is left"
+# %% wrong="9.10" name="not a share" says="this is the gain that is left"
 # - return (end - before) / (after - before) if after > before else None
 # + return end - before if after > before else None
 
 
-# %% wrong="9.10" name="no gain is nothing" says="should give None"
+# %% wrong="9.10" name="no gain is nothing" says="nothing was gained"
 # - return (end - before) / (after - before) if after > before else None
 # + return (end - before) / (after - before) if after > before else 0.0
 
@@ -1982,7 +1982,7 @@ def share_kept(untouched, learned, final):
     return (sum(final) - sum(untouched)) / gain
 
 
-# %% wrong="9.S1" name="exchanged" says="before and after are exchanged"
+# %% wrong="9.S1" name="exchanged" says="`before` and `after` are exchanged"
 # - found[name] = (1 - share) * old + share * new
 # + found[name] = share * old + (1 - share) * new
 
@@ -1990,7 +1990,7 @@ def share_kept(untouched, learned, final):
 # - old = before.get(name)
 # + old = before[name]
 
-# %% wrong="9.S1" name="what both have" says="what is new after is missing"
+# %% wrong="9.S1" name="what both have" says="is only in `after`, and missing in the result"
 # - for name, new in after.items():
 # + for name, new in ((name, new) for name, new in after.items() if name in before):
 
@@ -2010,15 +2010,15 @@ def share_kept(untouched, learned, final):
 # - found[name] = new.clone()
 # + found[name] = new.clone() if old is None or old.shape != new.shape else ((old + new) / 2).to(new.dtype)
 
-# %% wrong="9.S1" name="without buffers" says="an entry of the state dict is missing"
+# %% wrong="9.S1" name="without buffers" says="Buffers and whole numbers are entries too"
 # - return found
 # + return {name: part for name, part in found.items() if "running" not in name}
 
-# %% wrong="9.S1" name="the very tensor" says="changes with what was given"
+# %% wrong="9.S1" name="the very tensor" says="changing one changes the other"
 # - found[name] = new.clone()
 # + found[name] = new
 
-# %% wrong="9.S1" name="the ends are handed on" says="changes with what was given"
+# %% wrong="9.S1" name="the ends are handed on" says="changing one changes the other"
 # - found = {}
 # + if share in (0, 1):
 # +     return {name: before[name] if share == 0 and name in before and before[name].shape == new.shape
@@ -2033,11 +2033,11 @@ def share_kept(untouched, learned, final):
 # - found[name] = (1 - share) * old + share * new
 # + after[name] = found[name] = (1 - share) * old + share * new
 
-# %% wrong="9.S1" name="the mean" says="this is the mean for any share"
+# %% wrong="9.S1" name="the mean" says="this is the plain mean, whatever `share` is"
 # - found[name] = (1 - share) * old + share * new
 # + found[name] = (old + new) / 2
 
-# %% wrong="9.S1" name="never beyond the ends" says="share is kept between 0 and 1"
+# %% wrong="9.S1" name="never beyond the ends" says="`share` is limited to 0 to 1"
 # - found = {}
 # + found, share = {}, min(max(share, 0), 1)
 
@@ -2068,12 +2068,12 @@ def between(before, after, share):
     return {name: one(name) for name in after}
 
 
-# %% wrong="9.4" name="logarithms shared out" says="the logarithms of sizes are shared out"
+# %% wrong="9.4" name="logarithms shared out" says="the probabilities are proportional to the logarithms of the"
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + shares = torch.tensor(counts, dtype=torch.float64).log()
 # + return shares / shares.sum() if max(counts) > 1 else torch.ones(len(counts)) / len(counts)
 
-# %% wrong="9.4" name="a floor" says="the cap is the least"
+# %% wrong="9.4" name="a floor" says="the cap is used as the least number of examples"
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
 # + counts = [size if cap is None else max(size, cap) for size in sizes]
 
@@ -2089,7 +2089,7 @@ def between(before, after, share):
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (torch.tensor(counts, dtype=torch.float64).log() / (1 + temperature)).softmax(0)
 
-# %% wrong="9.4" name="the cap taken off" says="the cap is taken from each size"
+# %% wrong="9.4" name="the cap taken off" says="the cap is subtracted from each size"
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
 # + counts = [size if cap is None else max(size - cap, 1) for size in sizes]
 
@@ -2110,11 +2110,11 @@ def between(before, after, share):
 # - rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr)
 # + rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr / max(1, len(batches)))
 
-# %% wrong="9.9" name="learns without the mask" says="`attention_mask` is dropped while"
+# %% wrong="9.9" name="learns without the mask" says="`attention_mask` is not passed to the model while a task is"
 # - inputs = {key: part for key, part in batch.items() if key != "labels"}
 # + inputs = {key: part for key, part in batch.items() if key not in ("labels", "attention_mask")}
 
-# %% wrong="9.9" name="learns without the types" says="`token_type_ids` are dropped while"
+# %% wrong="9.9" name="learns without the types" says="`token_type_ids` are not passed to the model while a task is"
 # - inputs = {key: part for key, part in batch.items() if key != "labels"}
 # + inputs = {key: part for key, part in batch.items() if key not in ("labels", "token_type_ids")}
 

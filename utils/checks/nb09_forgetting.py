@@ -59,14 +59,16 @@ def with_heads(MultiTask: Remote, encoder: Remote, V: int, d: int, tasks: Mappin
     """A model with these tasks, added one after the other, and its known weights."""
     model = MultiTask(encoder, d)
     fresh = expect.state(model, "MultiTask")
-    assert not any(name.startswith("heads.") for name in fresh), "a new model has heads already. It has no tasks yet."
+    assert not any(name.startswith("heads.") for name in fresh), (
+        "a new model already has heads. It should have no tasks yet."
+    )
     for place, (name, count) in enumerate(tasks.items()):
         before = model.state_dict()
         model.add_task(name, count)
         state = model.state_dict()
         told = "the heads are not known to `state_dict()` and `parameters()`: a plain dict or list hides them."
         assert any(key.startswith("heads.") for key in state), told
-        told = "adding a task changes other weights. Only a head is new."
+        told = "adding a task changes other weights. Only the new head should be added."
         for key, value in before.items():
             assert key in state and state[key].shape == value.shape and torch.equal(state[key], value), told
         if place:
@@ -74,7 +76,7 @@ def with_heads(MultiTask: Remote, encoder: Remote, V: int, d: int, tasks: Mappin
             assert f"heads.{name}.weight" in state, told
     state = expect.weights(model, task_shapes(V, d, tasks), "`MultiTask`", seed)
     theirs = encoder.state_dict()
-    told = "the encoder is a copy. All should share the one that was given."
+    told = "the encoder is a copy. Keep the given encoder itself, so that all tasks share it."
     assert all(torch.equal(theirs[name], state[f"encoder.{name}"]) for name in theirs), told
     return model, state
 
@@ -95,12 +97,12 @@ def asked(model: Remote, state: State, tasks: Mapping[str, int], tokens: torch.T
     states, B = states_of(state, tokens), len(tokens)
     for task, count in tasks.items():
         others = {
-            f"a task is answered by the head of another one, `{other}`.": head_of(state, other, states[:, 0])
+            f"a task is answered by the head of another task, `{other}`.": head_of(state, other, states[:, 0])
             for other in tasks
             if other != task
         }
         value = model(tokens, task)
-        told = "there are logits for each token. One row for each text is meant, from its first token."
+        told = "there are logits for each token. Return one row for each text, from the state of its first token."
         assert type(value) is not torch.Tensor or value.ndim != 3, told
         wanted = head_of(state, task, states[:, 0])
         expect.like(
@@ -108,20 +110,20 @@ def asked(model: Remote, state: State, tasks: Mapping[str, int], tokens: torch.T
             wanted,
             "the logits are not those of the task's head for the state of the first token.",
             {
-                "the head reads the mean of the states. It reads the first token's.": head_of(
+                "the head reads the mean of the states. It should read the state of the first token.": head_of(
                     state, task, states.mean(1)
                 ),
-                "the head reads the last token's state. It reads the first token's.": head_of(
+                "the head reads the last token's state. It should read the state of the first token.": head_of(
                     state, task, states[:, -1]
                 ),
-                "the head reads the largest of the states. It reads the first token's.": head_of(
+                "the head reads the maximum over the states. It should read the state of the first token.": head_of(
                     state, task, states.amax(1)
                 ),
-                "the encoder is given the first token alone. It reads the whole text.": head_of(
+                "the encoder is given the first token alone. It should read the whole text.": head_of(
                     state, task, states_of(state, tokens[:, :1])[:, 0]
                 ),
-                "these are probabilities. Give logits.": wanted.softmax(-1),
-                "these are logarithms of probabilities. Give logits.": wanted.log_softmax(-1),
+                "these are probabilities. Return logits.": wanted.softmax(-1),
+                "these are logarithms of probabilities. Return logits.": wanted.log_softmax(-1),
                 "the bias of the head is missing.": wanted - state[f"heads.{task}.bias"],
                 **others,
             },
@@ -141,13 +143,13 @@ def one_step(
     now = model.state_dict()
     for (name, old), slope in zip(state.items(), slopes, strict=True):
         if slope is None:
-            told = "a step on one task moves the head of another one. It should stay as it is, to the last bit."
+            told = "a step on one task moves the head of another task. That head should not change at all."
             assert torch.equal(now[name], old), told
             continue
         part = "the encoder" if name.startswith("encoder") else "the head of the task"
         told = f"{part} does not move in a step on a task: no gradient reaches it, or the optimizer does not know it."
         assert not torch.equal(now[name], old), told
-        expect.close(now[name], old - lr * slope, f"{part} does not move as the gradient of the loss says.")
+        expect.close(now[name], old - lr * slope, f"{part} does not move to where a step of SGD takes it.")
     model.load_state_dict(state)
 
 
@@ -158,7 +160,7 @@ def multi_task(MultiTask, lib):
     theirs, _ = encoders(lib, V, d, 910)
     model, state = with_heads(MultiTask, theirs, V, d, tasks, 911)
     tokens = torch.tensor([[1, 4, 9, 2], [7, 0, 3, 3], [10, 5, 5, 8]])
-    with world_kept(lib, "after logits were asked for"):
+    with world_kept(lib, "after the model was called"):
         asked(model, state, tasks, tokens)
     asked(model, state, tasks, tokens[:1, :1])
     for given in (tokens, tokens[:1, :1]):
@@ -166,41 +168,50 @@ def multi_task(MultiTask, lib):
     one_step(model, lib, state, tokens, "B", torch.tensor([1, 0, 1]), 0.5)
     one_step(model, lib, state, tokens, "C", torch.tensor([2, 0, 1]), 0.5)
     asked(model, state, tasks, tokens)
-    told = "a second task of the same name should raise ValueError, not replace the head or be passed over."
+    told = "adding a second task of the same name should raise ValueError, and must not replace the head."
     expect.refuses(model.add_task, "B", 2, says=told)
     expect.refuses(model.add_task, "A", 5, says=told)
-    told = "the refused task has changed the model: refuse it before anything is replaced."
+    told = (
+        "adding a second task of the same name raises an error, but has already changed the "
+        "model. Check the name first."
+    )
     now = model.state_dict()
     assert all(name in now and now[name].shape == value.shape for name, value in state.items()), told
     assert expect.agree(now, state), told
-    told = "an unknown task should raise KeyError."
+    told = "asking for the logits of an unknown task should raise KeyError."
     expect.refuses(model, tokens, "D", says=told, kinds=("KeyError",))
     model.add_task("late", 4)
-    told = "adding a task changes other weights. Only a head is new."
+    told = "adding a task changes other weights. Only the new head should be added."
     assert expect.agree(model.state_dict(), state), told
     heads = model.state_dict()["heads.late.weight"]
-    told = "two new heads begin with the same weights. Each should be a new linear map, as nn.Linear makes it."
+    told = "two new heads start with the same weights. Each should start as nn.Linear makes it."
     model.add_task("later", 4)
     assert not torch.equal(model.state_dict()["heads.later.weight"], heads), told
     model.add_task("many", 400)
     for name in ("weight", "bias"):
         new, bound = model.state_dict()[f"heads.many.{name}"].abs().max(), d**-0.5
-        told = "a new head does not begin as nn.Linear makes it: its numbers are drawn from another range."
+        told = "a new head does not start as nn.Linear makes it: its numbers are drawn from another range."
         assert 0.9 * bound < new < 1.001 * bound, told
     for device, dtype in (("cpu", "float64"), ("meta", "float32")):
-        told = "a new head is not on the encoder's device, or has another dtype."
+        told = (
+            f"for an encoder of {dtype} on the device `{device}`, a new head has another dtype or is on another device."
+        )
         assert lib(toys).head_beside(MultiTask, theirs, d, device, dtype, False) == [device, dtype], told
         told = (
-            "a new head is on the device where the encoder was when the model was "
-            "made. Look at the encoder when the task is added."
+            "a new head is on the device that the encoder had when the model was created. Use "
+            "the encoder's device when the task is added."
         )
         assert lib(toys).head_beside(MultiTask, theirs, d, device, dtype, True) == [device, dtype], told
     for _, what in lib(probes).changes(model, {"the model": model}, [tokens, "A"], {}):
         raise AssertionError(f"asking for logits changes the model: {what} {be(what)} not as before.")
     expect.one_device(lib, model, tokens, "A")
-    found = expect.answers(lib(toys).strided, model, tokens, "B", says="tokens that are not contiguous are an error.")
+    found = expect.answers(
+        lib(toys).strided, model, tokens, "B", says="tokens that are not contiguous in memory raise an error."
+    )
     expect.close(
-        found, head_of(state, "B", states_of(state, tokens)[:, 0]), "tokens that are not contiguous are wrong."
+        found,
+        head_of(state, "B", states_of(state, tokens)[:, 0]),
+        "for tokens that are not contiguous in memory, the logits are wrong.",
     )
 
 
@@ -240,7 +251,7 @@ def measured(accuracy_matrix: Remote, lib: Library, tasks: list[str], training: 
     model = lib(toys).Learner()
     model.train(training)
     taught_in_turn(accuracy_matrix, lib, model, tasks, [])
-    told = "the model is not in the mode in which it came."
+    told = "after the call, the model or a part of it is in another mode than before."
     assert read(model.training) is training and read(model.part.training) is training, told
 
 
@@ -252,23 +263,29 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
     if type(value) is torch.Tensor and value.ndim == 2:
         shape = tuple(value.shape)
         assert shape != (T, T), (
-            "there are T rows. There should be T + 1: the first is measured before anything was learned."
+            "there are T rows. There should be T + 1: the first row is measured before anything is learned."
         )
-        assert shape != (T, T + 1) or T == 1, "rows and columns are exchanged: a row for each moment, a column a task."
+        assert shape != (T, T + 1) or T == 1, (
+            "rows and columns are exchanged. There should be a row for each moment and a column for each task."
+        )
     R = expect.floats(value, (T + 1, T), "the matrix")
     wanted = matrix_of(tasks, [before + tasks[:i] for i in range(T + 1)])
-    told = "accuracies are in percent. They should be as `evaluate` gives them."
+    told = "the accuracies are in percent. They should be as `evaluate` returns them."
     assert not expect.near(R, 100 * wanted), told
-    told = "a model, or a part of it, is examined in training mode: dropout would act. Call model.eval()."
+    told = "the model or a part of it is evaluated in training mode, in which dropout acts. Call model.eval() first."
     assert not any("examined" in lesson for lesson in lessons) and ((R % 2) < 1).all(), told
-    assert (R < 2).all(), "a model is examined while gradients are recorded: use torch.no_grad()."
-    told = "a model is trained in evaluation mode. After a look, switch back to training mode."
+    assert (R < 2).all(), "the model is evaluated while gradients are recorded. Use torch.no_grad()."
+    told = "the model is trained in evaluation mode. After evaluating, switch back to training mode."
     assert not any("in evaluation" in lesson for lesson in lessons), told
-    told = "a model is trained while no gradients are recorded: nothing would be learned. Only looking is without."
+    told = (
+        "the model is trained while no gradients are recorded, so nothing is learned. Only evaluate without gradients."
+    )
     assert not any("without gradients" in lesson for lesson in lessons), told
-    told = "the model that was given is not trained, or not with each task once: it goes through all of them itself."
+    told = "the given model itself should be trained on each task once, in the given order, and it is not."
     below = torch.arange(1, T + 2)[:, None] > torch.arange(1, T + 1)  # row i, column j (from 1): i >= j
-    looked_up = "all rows are row 0: an accuracy that was measured before is looked up. Evaluate each task again."
+    looked_up = (
+        "all rows are row 0: accuracies that were measured before are looked up. Evaluate each task again for each row."
+    )
     trained = lessons == before + tasks
     expect.like(
         R,
@@ -276,34 +293,39 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
         lambda: first_wrong_row(R, wanted, tasks),
         {
             **({looked_up: wanted[:1].expand_as(wanted)} if trained else {}),
-            "tasks are left out before their turn. What is above the diagonal tells of transfer.": wanted * below,
-            "a fresh model learns each task. It is one model that goes through all of them.": lambda: matrix_of(
+            (
+                "tasks are not evaluated before their turn. The entries above the diagonal are "
+                "needed for forward transfer."
+            ): wanted * below,
+            "a fresh model learns each task. One model should learn all of them in turn.": lambda: matrix_of(
                 tasks, [before, *([*before, task] for task in tasks)]
             ),
-            ("the rows are in the wrong order: row 0 is measured before anything was learned."): lambda: wanted.roll(
-                -1, 0
+            "the rows are in the wrong order. Row 0 should be measured before anything is learned.": lambda: (
+                wanted.roll(-1, 0)
             ),
-            "row 0 was measured after something had been learned.": lambda: torch.cat([wanted[1:2], wanted[1:]]),
-            "the tasks are learned from the last to the first.": lambda: matrix_of(
+            "row 0 is measured after the first task. Measure it before anything is learned.": lambda: torch.cat(
+                [wanted[1:2], wanted[1:]]
+            ),
+            "the tasks are learned in reverse order, from the last to the first.": lambda: matrix_of(
                 tasks, [before + tasks[::-1][:i] for i in range(T + 1)]
             ),
-            "all rows are the same: the model is examined after all tasks alone.": lambda: wanted[-1:].expand_as(
+            "all rows are the same: the model is evaluated only after all tasks.": lambda: wanted[-1:].expand_as(
                 wanted
             ),
-            "nothing was learned between the rows: copies are trained, and the model is examined.": lambda: wanted[
-                :1
-            ].expand_as(wanted),
-            "all tasks learned so far are learned again before each row.": lambda: matrix_of(
+            "all rows are row 0: copies are trained, but the given model is evaluated.": lambda: wanted[:1].expand_as(
+                wanted
+            ),
+            "before each row, all tasks so far are learned again. Train each task only once.": lambda: matrix_of(
                 tasks, [before + [task for k in range(1, i + 1) for task in tasks[:k]] for i in range(T + 1)]
             ),
         },
     )
     assert lessons == before + tasks, told
-    told = "the model does not keep what it learned last: other weights are put back."
+    told = "after the call, the model does not have the weights that it learned last: others are put back."
     assert float(model.state_dict()["known"]) == float(learned(lessons).known.detach()), told
-    told = "looking changes which parameters learn (requires_grad). It should change nothing."
+    told = "the call changes which parameters learn (requires_grad). It should leave that as it is."
     assert toy.learning(model) == [True, False], told
-    told = "the gradients that `train` left are removed or changed. Looking should change nothing."
+    told = "the gradients that `train` left are removed or changed. Evaluating should leave them as they are."
     assert read(model.bare) == 0 and not toy.bare_now(model), told
 
 
@@ -334,15 +356,15 @@ def end_of(R: torch.Tensor) -> dict[str, float]:
     T = R.size(1)
     last = [entry(R, T, j) for j in range(1, T + 1)]
     return {
-        "the average is over all rows. Only the end counts.": float(R.mean()),
-        "row 0 counts in the average. Only the end counts.": float(R[0].mean()),
-        "the average is that of the diagonal: what had just been learned. Only the end counts.": mean_of(
+        "the average is over all rows. Use only the last row.": float(R.mean()),
+        "this is the average of row 0. Use only the last row.": float(R[0].mean()),
+        "this is the average of the accuracies that had just been learned. Use only the last row.": mean_of(
             [entry(R, j, j) for j in range(1, T + 1)]
         ),
-        "this is the last task's accuracy. The average is over all tasks.": last[-1],
+        "this is the accuracy at the last task. Average over all tasks.": last[-1],
         "this is the sum. Take the mean.": sum(last),
-        "the last task is left out. In the average, all tasks count.": mean_of(last[:-1]),
-        "the average is over a column. A row holds all tasks at one moment.": float(R[:, -1].mean()),
+        "the last task is left out. Average over all tasks.": mean_of(last[:-1]),
+        "the average is over a column. A row has the accuracies of all tasks at one moment.": float(R[:, -1].mean()),
     }
 
 
@@ -351,25 +373,29 @@ def backward_of(R: torch.Tensor, T: int) -> tuple[float, dict[str, float]]:
     changes = [entry(R, T, j) - entry(R, j, j) for j in range(1, T)]
     wanted = mean_of(changes)
     return wanted, {
-        "the sign is wrong: what falls is negative backward transfer.": -wanted,
-        "the sum is divided by T. T - 1 tasks take part.": sum(changes) / T,
+        "the sign is wrong. If accuracy falls, backward transfer should be negative.": -wanted,
+        "the sum is divided by T. Only T - 1 tasks take part, so divide by T - 1.": sum(changes) / T,
         "this is the sum. Take the mean.": sum(changes),
-        "what had just been learned is looked up one row too early: row 0 is from before the first task.": mean_of(
-            [entry(R, T, j) - entry(R, j - 1, j) for j in range(1, T)]
-        ),
-        "all T tasks are compared, one row too early.": mean_of(
+        (
+            "the accuracy just after a task was learned is taken one row too early. Row 0 is "
+            "from before the first task."
+        ): mean_of([entry(R, T, j) - entry(R, j - 1, j) for j in range(1, T)]),
+        "all T tasks are compared, and each one row too early.": mean_of(
             [entry(R, T, j) - entry(R, j - 1, j) for j in range(1, T + 1)]
         ),
-        "the end is compared with row 0. Compare it with what had just been learned.": mean_of(
+        "the end is compared with row 0. Compare it with the accuracy just after the task was learned.": mean_of(
             [entry(R, T, j) - entry(R, 0, j) for j in range(1, T)]
         ),
-        "the end is compared with the best. That is forgetting; compare it with what had just been learned.": mean_of(
-            [entry(R, T, j) - max(entry(R, i, j) for i in range(1, T)) for j in range(1, T)]
-        ),
-        "each task is compared with the row after it, not with the end.": mean_of(
+        (
+            "the end is compared with the best accuracy, as in forgetting. Compare it with that "
+            "just after the task was learned."
+        ): mean_of([entry(R, T, j) - max(entry(R, i, j) for i in range(1, T)) for j in range(1, T)]),
+        "a task is compared one row after it was learned. Compare it at the end.": mean_of(
             [entry(R, j + 1, j) - entry(R, j, j) for j in range(1, T)]
         ),
-        "rows and columns are exchanged.": mean_of([float(R[j, T - 1] - R[j, j - 1]) for j in range(1, T)]),
+        "rows and columns are exchanged. Rows are moments, and columns are tasks.": mean_of(
+            [float(R[j, T - 1] - R[j, j - 1]) for j in range(1, T)]
+        ),
     }
 
 
@@ -383,29 +409,28 @@ def forgetting_of(R: torch.Tensor, T: int) -> tuple[float, dict[str, float]]:
     falls = lost(1, T - 1) if T > 1 else []
     wanted = mean_of(falls)
     return wanted, {
-        "the sign is wrong: what falls is positive forgetting.": -wanted,
-        "the sum is divided by T. T - 1 tasks take part.": sum(falls) / T,
+        "the sign is wrong. If accuracy falls, forgetting should be positive.": -wanted,
+        "the sum is divided by T. Only T - 1 tasks take part, so divide by T - 1.": sum(falls) / T,
         "this is the sum. Take the mean.": sum(falls),
-        "this is minus the backward transfer: compare the end with the best, not with what had just been learned.": (
-            mean_of([entry(R, j, j) - entry(R, T, j) for j in range(1, T)])
-        ),
-        "row 0 counts as a best. Nothing had been learned then.": mean_of(lost(0, T - 1)),
         (
-            "negative forgetting is cut off at 0, or the last row is part of the "
-            "maximum. A task may end better than it ever was."
+            "this is minus the backward transfer. Compare the end with the best accuracy, not "
+            "with that just after learning."
+        ): (mean_of([entry(R, j, j) - entry(R, T, j) for j in range(1, T)])),
+        "row 0 takes part in the maximum. Nothing had been learned then, so leave it out.": mean_of(lost(0, T - 1)),
+        (
+            "for a task that ends better than ever, forgetting is 0. It should be negative: the "
+            "last row is not in the maximum."
         ): mean_of(lost(1, T - 1, True) if T > 1 else []),
-        "the mean is cut off at 0. It is negative where tasks end better than they ever were.": max(0.0, wanted),
-        "the best is looked for among the tasks before the last but one. Row T - 1 counts too.": mean_of(
-            lost(1, max(1, T - 2)) if T > 1 else []
-        ),
-        "row 0 and the end count among what the end is compared with.": mean_of(lost(0, T)),
-        "the best is looked for only from the moment on when the task was learned. Any of the tasks before counts.": (
+        "the mean is cut off at 0. It should be negative if tasks end better than ever.": max(0.0, wanted),
+        "the maximum leaves out row T - 1. That row counts too.": mean_of(lost(1, max(1, T - 2)) if T > 1 else []),
+        "row 0 and the last row take part in the maximum. Leave both out.": mean_of(lost(0, T)),
+        "the maximum begins only when the task was learned. All rows from 1 to T - 1 count.": (
             mean_of([max(entry(R, i, j) for i in range(j, T)) - entry(R, T, j) for j in range(1, T)])
         ),
-        "the last task counts. It has had no time to be forgotten.": mean_of(
+        "the last task is counted. It had no time to be forgotten, so leave it out.": mean_of(
             [max([entry(R, i, j) for i in range(1, T)] or [entry(R, T, j)]) - entry(R, T, j) for j in range(1, T + 1)]
         ),
-        "the last task counts, in a sum that is divided by T - 1. It has had no time to be forgotten.": sum(
+        "the last task is counted in the sum, which is divided by T - 1. It had no time to be forgotten.": sum(
             max([entry(R, i, j) for i in range(1, T)] or [entry(R, T, j)]) - entry(R, T, j) for j in range(1, T + 1)
         )
         / max(1, T - 1),
@@ -417,25 +442,25 @@ def forward_of(R: torch.Tensor, T: int) -> tuple[float, dict[str, float]]:
     gains = [entry(R, j - 1, j) - entry(R, 0, j) for j in range(2, T + 1)]
     wanted = mean_of(gains)
     return wanted, {
-        "the sign is wrong: what is better before its turn is positive.": -wanted,
-        "the sum is divided by T. T - 1 tasks take part.": sum(gains) / T,
+        "the sign is wrong. If a task is better before its turn, forward transfer should be positive.": -wanted,
+        "the sum is divided by T. Only T - 1 tasks take part, so divide by T - 1.": sum(gains) / T,
         "this is the sum. Take the mean.": sum(gains),
-        "row 0 is not subtracted. It is what is known before anything was learned.": mean_of(
+        "row 0 is not subtracted. It has the accuracies before anything was learned.": mean_of(
             [entry(R, j - 1, j) for j in range(2, T + 1)]
         ),
-        "each task is looked up after its turn. Forward transfer is measured before it.": mean_of(
+        "each task is looked up after its turn. Use the row just before its turn.": mean_of(
             [entry(R, j, j) - entry(R, 0, j) for j in range(2, T + 1)]
         ),
-        "each task is looked up two rows before its turn is over: take the row just before it was learned.": mean_of(
+        "each task is looked up one row too early. Use the row just before it was learned.": mean_of(
             [entry(R, j - 2, j) - entry(R, 0, j) for j in range(2, T + 1)]
         ),
         "every row before a task's turn counts. Only the one just before it should.": mean_of(
             [entry(R, i, j) - entry(R, 0, j) for j in range(2, T + 1) for i in range(1, j)]
         ),
-        "the first task counts, for whom there is nothing before.": mean_of(
+        "the first task is counted. No task comes before it, so leave it out.": mean_of(
             [entry(R, j, j) - entry(R, 0, j) for j in range(1, T + 1)]
         ),
-        "the end is compared with row 0. Forward transfer is what a task gains before its turn.": mean_of(
+        "the end is compared with row 0. Use the row just before each task's turn.": mean_of(
             [entry(R, T, j) - entry(R, 0, j) for j in range(2, T + 1)]
         ),
     }
@@ -449,13 +474,15 @@ def summed_up(R: torch.Tensor, average: Remote | None, backward: Remote, lost: R
     for call, name, rule in zip((average, backward, lost, forward), names, rules, strict=True):
         if call is None:
             continue
-        found, (right, guesses) = expect.number(call(R), f"what {name} gives"), rule(R.double(), T)
+        found, (right, guesses) = expect.number(call(R), f"what `{name}` returns"), rule(R.double(), T)
         # One more, so that nearly nothing has a relative error worth the name.
         if math.isclose(found + 1, right + 1, rel_tol=1e-4, abs_tol=1e-4):
             continue
-        assert T != 2 or found != 0, f"`{name}`: with two tasks it is always 0. One task has a before and an after."
+        assert T != 2 or found != 0, (
+            f"`{name}`: with two tasks the result is always 0. One of them takes part, so it should not be."
+        )
         other = normal(T + 1, T, seed=930 + T)
-        again, (_, others) = expect.number(call(other), f"what {name} gives"), rule(other.double(), T)
+        again, (_, others) = expect.number(call(other), f"what `{name}` returns"), rule(other.double(), T)
         for sentence, guess in guesses.items():
             both = ((found, guess), (again, others[sentence]))
             fits = all(math.isclose(one + 1, two + 1, rel_tol=1e-4, abs_tol=1e-4) for one, two in both)
@@ -485,10 +512,10 @@ def measures(average_accuracy, backward_transfer, forgetting, forward_transfer):
         summed_up(R, *functions)
         summed_up(R.T.contiguous().T, *functions)
     for call in functions[1:]:
-        told = "with a single task there is nothing to compare: the number is 0."
+        told = "with a single task there is nothing to compare, so the number should be 0."
         found = expect.answers(call, torch.tensor([[0.5], [0.9]]), says=told)
-        assert expect.number(found, "for a single task, what is given") == 0, told
-    found = expect.number(average_accuracy(torch.tensor([[0.5], [0.75]])), "what average_accuracy gives")
+        assert expect.number(found, "the number for a single task") == 0, told
+    found = expect.number(average_accuracy(torch.tensor([[0.5], [0.75]])), "what `average_accuracy` returns")
     assert found == 0.75, "`average_accuracy` is wrong for a single task."
 
 
@@ -506,7 +533,7 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
     """Fail unless tasks are drawn with the right probabilities."""
     T = 1.0 if temperature is None else temperature
     given: dict[str, Any] = {"temperature": temperature, "cap": cap}
-    says = "large sizes and small temperatures overflow. Logarithms do not."
+    says = "large sizes with a small temperature overflow. Compute with logarithms."
     value = expect.answers(
         functools.partial(sampling, **{name: one for name, one in given.items() if one is not None}),
         sizes,
@@ -515,7 +542,9 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
     )
     told = f"`sampling` should return a tensor of probabilities, not {kind(value)}."
     assert type(value) is torch.Tensor and value.shape == (len(sizes),) and value.is_floating_point(), told
-    assert not value.isnan().any(), "there is NaN among the probabilities: sizes or temperatures overflow."
+    assert not value.isnan().any(), (
+        "some of the probabilities are NaN. Compute with logarithms, so that nothing overflows."
+    )
     capped = [min(size, cap) if cap is not None else size for size in sizes]
     wanted = powers(capped, 1 / T)
     uncut = powers(sizes, 1 / T)
@@ -526,42 +555,50 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
         return torch.tensor([one / total for one in numbers])
 
     mild = 0.2 < T < 20
-    equal = "all probabilities are the same for any sizes."
+    equal = "all probabilities are the same, whatever the sizes are."
     if T > 20:
-        equal = "with a large temperature all probabilities are the same. They only come closer to it."
+        equal = (
+            "with a large temperature, all probabilities are the same. They should be nearly the same, but not equal."
+        )
     guesses: dict[str, expect.Guess] = {
         equal: torch.full((len(sizes),), 1 / len(sizes)),
-        "the cap is applied after the power. It is a number of examples: cut the sizes first.": lambda: (
+        "the cap is applied after the power. It is a number of examples: apply it to the sizes first.": lambda: (
             scaled([min(float(one) ** (1 / T), cap or math.inf) for one in sizes]) if mild else wanted
         ),
         "the cap is not used.": uncut,
         "the temperature is not used.": powers(capped, 1.0),
-        "sizes are taken to the power of T. It is 1 / T.": lambda: powers(capped, T) if mild else wanted,
-        "this is a softmax of the sizes. They are taken to a power.": lambda: torch.softmax(
+        "the sizes are raised to the power T. The exponent should be 1 / T.": lambda: (
+            powers(capped, T) if mild else wanted
+        ),
+        "this is a softmax of the sizes. Raise the sizes to a power instead.": lambda: torch.softmax(
             torch.tensor(capped, dtype=torch.float64) / T, 0
         ).float(),
-        "these are the powers. Divide by their sum.": lambda: torch.tensor(
+        "these are the powers themselves. Divide them by their sum.": lambda: torch.tensor(
             [float(one) ** (1 / T) if mild else 0.0 for one in capped]
         ),
-        "the cap cuts shares of all examples. It is a number of examples: cut sizes first.": lambda: scaled(
-            [min(one, cap / sum(sizes)) if cap else one for one in scaled(sizes).tolist()]
+        (
+            "the cap is applied to shares of all examples. It is a number of examples: apply it to the sizes first."
+        ): lambda: scaled([min(one, cap / sum(sizes)) if cap else one for one in scaled(sizes).tolist()]),
+        "tasks above the cap are left out. They should count as if they had as many examples as the cap.": lambda: (
+            scaled(
+                [float(one) ** (1 / T) if cap is None or one <= cap else 0.0 for one in sizes]
+                if mild and (cap is None or min(sizes) <= cap)
+                else [1.0] * len(sizes)
+            )
         ),
-        "tasks above the cap are left out. They count for so many examples.": lambda: scaled(
-            [float(one) ** (1 / T) if cap is None or one <= cap else 0.0 for one in sizes]
-            if mild and (cap is None or min(sizes) <= cap)
-            else [1.0] * len(sizes)
-        ),
-        "the probability of the largest task is the smallest: the exponent has the wrong sign.": powers(capped, -1 / T),
-        "the logarithms of sizes are shared out. Sizes are taken to a power.": lambda: (
+        "the largest task has the smallest probability: the exponent has the wrong sign.": powers(capped, -1 / T),
+        "the probabilities are proportional to the logarithms of the sizes. Raise the sizes to a power.": lambda: (
             scaled([math.log(one) for one in capped]) if max(capped) > 1 else wanted
         ),
-        "the cap is the least that a task counts. It is the most.": powers(
+        "the cap is used as the least number of examples. It should be the largest.": powers(
             [max(one, cap or 0) for one in sizes], 1 / T
         ),
-        "the probabilities follow the root of each size at every temperature.": powers(capped, 0.5),
-        "the exponent is 1 - 1 / T. It is 1 / T.": powers(capped, 1 - 1 / T),
-        "the exponent is 1 / (1 + T). It is 1 / T.": powers(capped, 1 / (1 + T)),
-        "the cap is taken from each size.": lambda: (
+        "the probabilities are proportional to the square root of each size, at every temperature.": powers(
+            capped, 0.5
+        ),
+        "the exponent is 1 - 1 / T. It should be 1 / T.": powers(capped, 1 - 1 / T),
+        "the exponent is 1 / (1 + T). It should be 1 / T.": powers(capped, 1 / (1 + T)),
+        "the cap is subtracted from each size. No size should count as larger than the cap.": lambda: (
             powers([max(one - cap, 1) for one in sizes], 1 / T) if cap else wanted
         ),
     }
@@ -569,7 +606,7 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
     asked_for = ", ".join(filter(None, [f"{sizes}", f"T = {T:g}", f"a cap of {cap}" if cap is not None else ""]))
     otherwise = f"for {asked_for}, the probabilities are not those of the formula."
     if T < 0.01:
-        otherwise += " A small temperature is used as it is, and needs double precision."
+        otherwise += " Use a small temperature as it is, and compute in double precision."
     expect.like(value.float(), wanted, otherwise, guesses if mild or T > 20 else {})
     assert abs(float(value.double().sum()) - 1) < 1e-5, "the probabilities do not sum to 1."
 
@@ -609,9 +646,9 @@ def sampling(sampling):
     shared_out(sampling, [12], 3.0)
     shared_out(sampling, [12], 3.0, 5)
     shared_out(sampling, [1, 1], 0.7)
-    told = "a temperature that is not above 0 should raise ValueError."
+    told = "a temperature of 0 or less should raise ValueError."
     for temperature in (0, 0.0, -1.0, math.nan):
-        expect.refuses(sampling, sizes, temperature, says=f"{told} NaN is not above 0." if temperature else told)
+        expect.refuses(sampling, sizes, temperature, says=f"{told} So should NaN." if temperature else told)
 
 
 # 9.5
@@ -628,38 +665,38 @@ def far(count: int, share: float, repeats: int) -> bool:
 def fair(Replay: Remote, lib: Library, capacity: int, count: int, repeats: int, seed: int) -> None:
     """Fail unless each of `count` examples is kept as often as the others."""
     *counts, odd = lib(toys).kept_counts(Replay, capacity, count, repeats, seed)
-    assert odd == 0, "a memory holds more examples than its capacity, or fewer than it could."
+    assert odd == 0, "a memory holds more examples than its capacity, or fewer than it could hold."
     if count <= capacity:
         return
     newest = [0] * (count - capacity) + [repeats] * capacity
-    assert counts != newest[::-1], "newcomers are never let in: the memory keeps what came first."
-    told = "memories always keep the same places of what was added: `rng` is not used, or it is seeded again."
+    assert counts != newest[::-1], "new examples are never let in: the memory keeps the first ones."
+    told = "every memory keeps examples from the same places of the stream: `rng` is not used, or it is seeded again."
     assert counts == newest or not all(one in (0, repeats) for one in counts), told
-    told = "every newcomer is let in. The n-th example should be, with probability k / n."
+    told = "every new example is let in. The n-th example should be let in with probability k / n."
     assert counts[-1] < repeats, told
     late = sum(counts[capacity:]) / (count - capacity)
     first = sum(counts[:capacity]) / capacity
     if any(far(one, capacity / count, repeats) for one in counts):
-        told = "late examples are kept more often than early ones: all should have the same chance."
+        told = "late examples are kept more often than early ones. All should have the same chance."
         assert late <= first, told
-        told = "early examples are kept more often than late ones, or some places change less often than others."
+        told = "early examples are kept more often than late ones, or some places are replaced less often than others."
         raise AssertionError(told)
 
 
 def sound(Replay: Remote, lib: Library, capacity: int, stream: list[Any], n: int, seed: int) -> None:
     """Fail unless a memory keeps and draws examples of the stream, as many as it should."""
-    says = "the memory or its sample stops with an error for few examples, or for examples of some type."
+    says = "`add` or `sample` raises an error for few examples, or for examples of some type."
     kept, drawn, left, after, name, holder, themselves = expect.answers(
         lib(toys).kept_and_drawn, Replay, capacity, stream, n, seed, says=says
     )
     assert holder == "list", "`examples` should be a list."
     size = min(capacity, len(stream))
     assert len(kept) <= capacity, "a memory holds more examples than its capacity."
-    told = "a memory holds more than was added to it: memories share one list."
+    told = "a memory holds more examples than were added to it: memories share one list."
     assert len(kept) <= size, told
     told = (
-        "a memory holds fewer examples than it could: equal examples all count, "
-        "and so do those that are 0, empty or None."
+        "a memory holds fewer examples than it could. Equal examples all count, and so do "
+        "those that are 0, empty or None."
     )
     assert len(kept) == size, told
 
@@ -671,17 +708,17 @@ def sound(Replay: Remote, lib: Library, capacity: int, stream: list[Any], n: int
             rest.remove(one)
         return True
 
-    assert within(kept, stream), "a memory holds what was not added, or one example twice."
-    assert themselves, "a memory holds copies. Keep the examples themselves: not all can be copied."
-    told = "sample should return a list."
+    assert within(kept, stream), "a memory holds an example that was not added, or one example twice."
+    assert themselves, "a memory holds copies. Keep the examples themselves, since not all types can be copied."
+    told = "`sample` should return a list."
     assert name == "list", told
-    told = "if n are more than are kept, all of them are the sample."
+    told = "if n is larger than the number of kept examples, `sample` should return all of them."
     assert len(drawn) == size or n < size, told
-    assert len(drawn) == min(n, size), "a sample should have n examples."
-    told = "a sample has an example twice that is kept once: it is drawn without replacement."
+    assert len(drawn) == min(n, size), "`sample(n)` should return n examples."
+    told = "a sample has an example twice that is kept only once. Draw without replacement."
     assert within(drawn, kept), told
-    assert len(left) == size and within(left, kept), "drawing a sample changes what is kept."
-    assert after == left, "a change of a sample changes the memory: give a new list."
+    assert len(left) == size and within(left, kept), "drawing a sample changes which examples are kept."
+    assert after == left, "changing a sample changes the memory. Return a new list."
 
 
 @check("9.5", points=2, forbids=MODELS)
@@ -705,11 +742,14 @@ def replay(Replay, lib):
     for capacity, count, repeats in ((2, 20, 600), (2, 5, 1000), (1, 4, 800), (3, 4, 800), (4, 12, 600)):
         fair(Replay, lib, capacity, count, repeats, 950 + capacity)
     drawn = lib(toys).drawn_counts(Replay, 5, 2, 800, 960)
-    told = "some of the kept examples are drawn more often than others."
+    told = "some of the kept examples are drawn more often than others. All should have the same chance."
     assert not any(far(one, 2 / 5, 800) for one in drawn), told
-    told = "some of the kept examples are drawn together more often than others: draw each place for itself."
+    told = (
+        "some pairs of kept examples are drawn together more often than others. Draw all "
+        "examples of a sample at random."
+    )
     assert not any(far(one, 1 / 10, 800) for one in lib(toys).drawn_with_first(Replay, 5, 800, 961)), told
-    told = "examples are compared with each other, which not all can be: tensors and dicts of them. Replace by place."
+    told = "examples are compared with each other, which fails for tensors. Replace by place instead."
     expect.answers(lib(toys).keeps_tensors, Replay, 4, 40, 962, says=told)
     chance(Replay, lib, [1, 2, 3])
     many(Replay, lib, 963)
@@ -719,18 +759,20 @@ def many(Replay: Remote, lib: Library, seed: int) -> None:
     """Fail unless a large memory keeps as many of the first half of many examples as of the second one."""
     capacity, count = 1000, 12_000
     early = lib(toys).kept_of_first_half(Replay, capacity, count, seed)
-    told = f"of {count} examples, late ones are kept {{}} often than early ones: all should have the same chance."
+    told = f"of {count} examples, late ones are kept {{}} often than early ones. All should have the same chance."
     assert not far(early, 1 / 2, capacity), told.format("more" if 2 * early < capacity else "less")
 
 
 def chance(Replay: Remote, lib: Library, seeds: list[int]) -> None:
     """Fail unless the generator decides, and nothing else."""
     *found, again = lib(toys).outcomes(Replay, 6, 60, 3, seeds)
-    told = "with equal generators, two memories differ: `rng` should be the only source of chance."
+    told = "two memories with equal generators differ. `rng` should be the only source of chance."
     assert found[0] == again, told
-    told = "with other generators, memories keep or draw the same: `rng` is not used, or it is seeded again."
+    told = (
+        "memories with different generators keep or draw the same examples: `rng` is not used, or it is seeded again."
+    )
     assert all(one[0] != found[0][0] and one[1:] != found[0][1:] for one in found[1:]), told
-    told = "every sample is the same. Draw again for each."
+    told = "every sample of a memory is the same. Draw again for each sample."
     assert any(one[1] != one[2] for one in found), told
 
 
@@ -784,20 +826,26 @@ def best_only(slopes: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
 
 
 MISREADINGS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "only the most likely answer counts. All count, with their probabilities.": best_only,
-    "only the most likely answer counts, weighted. All count, with their probabilities.": lambda slopes, p: (
+    "only the most likely answer counts. All answers should count, each with its probability.": best_only,
+    "only the most likely answer counts, with its probability. All answers should count.": lambda slopes, p: (
         best_only(slopes, p) * p.max()
     ),
     "all answers count the same. Each should count with its probability.": lambda slopes, p: (slopes**2).sum(0),
-    "the mean over the answers is taken. Each counts with its probability.": lambda slopes, p: (slopes**2).mean(0),
-    "the gradients are those of the probabilities. Use the gradients of their logarithms.": lambda slopes, p: (
+    "the plain mean over the answers is taken. Each answer should count with its probability.": lambda slopes, p: (
+        slopes**2
+    ).mean(0),
+    "the gradients are those of the probabilities. Use those of their logarithms.": lambda slopes, p: (
         p * (p * slopes) ** 2
     ).sum(0),
-    "the gradients are not squared.": lambda slopes, p: (p * slopes.abs()).sum(0),
-    "gradients are summed over the answers before they are squared: they cancel.": lambda slopes, p: (
-        (p * slopes).sum(0) ** 2
+    "the gradients are not squared. Square each one before adding them up.": lambda slopes, p: (p * slopes.abs()).sum(
+        0
     ),
-    "a probability is squared too. It is a weight.": lambda slopes, p: (p**2 * slopes**2).sum(0),
+    (
+        "gradients are summed over the answers before they are squared, so they cancel. Square each one first."
+    ): lambda slopes, p: (p * slopes).sum(0) ** 2,
+    "the probabilities are squared too. They are weights: do not square them.": lambda slopes, p: (
+        p**2 * slopes**2
+    ).sum(0),
 }
 
 
@@ -821,21 +869,23 @@ def batch_squares(model: nn.Module, inputs: torch.Tensor) -> list[State]:
 
 def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tensor, otherwise: str = "") -> None:
     """Fail unless the Fisher information is the twin's, in evaluation mode; `otherwise` is said if nothing fits."""
-    value = expect.of_type(fisher(theirs, inputs), dict, "fisher should return a dict")
+    value = expect.of_type(fisher(theirs, inputs), dict, "`fisher` should return a dict")
     wanted = information(ours.eval(), inputs)
     extra = [name for name in value if name not in wanted]
     frozen = [name for name in extra if name in dict(ours.named_parameters())]
-    assert not frozen, "a parameter that does not learn is in the dict. Leave it out."
-    assert not extra, "the dict has a name that is not a parameter's."
+    assert not frozen, f"`{frozen[0]}` is in the dict, but does not learn. Leave it out."
+    assert not extra, f"the dict has the key `{extra[0]}`, which is not the name of a parameter."
     missing = [name for name in wanted if name not in value]
-    assert not missing, f"`{missing[0]}` is missing. Each parameter that learns has its place, also with zeros."
+    assert not missing, (
+        f"`{missing[0]}` is missing. The dict should have an entry for each parameter that learns, even if it is zeros."
+    )
     found = {
         name: expect.floats(value[name], tuple(part.shape), f"the information of `{name}`")
         for name, part in wanted.items()
     }
     flat = torch.cat([found[name].flatten() for name in wanted])
     right = torch.cat([part.flatten() for part in wanted.values()]).float()
-    summed = "all numbers are 0: gradients are summed over the answers before they are squared, and cancel."
+    summed = "all numbers are 0: gradients are summed over the answers before they are squared, so they cancel."
     assert not right.any() or flat.any(), otherwise or summed
     N = len(inputs)
 
@@ -846,13 +896,17 @@ def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tens
         sentence: lambda weigh=weigh: joined(information(ours, inputs, weigh))
         for sentence, weigh in MISREADINGS.items()
     }
-    squares = "gradients are averaged over the batch before they are squared. Square first, for each example alone."
+    squares = (
+        "gradients are averaged over the batch before they are squared. Square the gradient of each example first."
+    )
     guesses["the examples are summed. Take their mean."] = N * right
-    guesses["the root of the information is given."] = right.sqrt()
-    guesses["the numbers are negative. A square is not."] = -right
+    guesses["the square root of the information is returned. Leave the root out."] = right.sqrt()
+    guesses["the numbers are negative. A mean of squares is never negative."] = -right
     with torch.no_grad():
         count = ours(inputs[:1]).size(-1)
-    guesses["the answers are averaged: divide by the number of examples alone."] = right / count
+    guesses[("the sum over the answers is divided by their number. Divide only by the number of examples.")] = (
+        right / count
+    )
     for one in batch_squares(ours, inputs):
         assert (
             N == 1 or expect.near(joined(one), right, 1e-3, 1e-6) or not expect.near(flat, joined(one), 1e-3, 1e-6)
@@ -867,14 +921,16 @@ def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tens
         came, should = (float(side[wrong[0]].sum()) for side in (found, wanted))
         size = f"is {came / should:.4g} times what it should be" if should else f"is {came:.4g}, and should be 0"
         parts = f"for {N} examples and {count} classes, the sum of the information of `{wrong[0]}` {size}. "
-        return otherwise or f"{parts}Square for each example and class, weigh by probability, then take the mean."
+        return otherwise or (
+            f"{parts}Square for each example and class, weight by probability, then take the mean over examples."
+        )
 
     if not expect.near(flat / unit, right / unit, 1e-3, 1e-3):
         again = [fisher(theirs, inputs) for _ in range(8)]
         if not all(torch.equal(one[name], value[name]) for one in again for name in wanted):
             raise AssertionError(
-                "each call gives other numbers: an answer is drawn, where all count with their probabilities, or "
-                "dropout acts: the model is asked in training mode."
+                "each call gives other numbers. Either an answer is drawn, where all should count "
+                "with their probabilities, or the model is in training mode."
             )
     expect.like(
         flat / unit,
@@ -893,9 +949,9 @@ def surely(fisher: Remote, theirs: Remote, x: torch.Tensor, classes: int) -> Non
     bias = 1000.0 * torch.arange(classes)
     theirs.load_state_dict({"0.weight": normal(classes, x.size(1), seed=973), "0.bias": bias})
     for value in fisher(theirs, x).values():
-        told = "where the model is quite sure there is NaN: the logarithm of a probability of 0. Use log_softmax."
+        told = "if the model is very sure, there is NaN, from the logarithm of a probability of 0. Use log_softmax."
         assert not value.isnan().any(), told
-        assert (value.abs() < 1e-6).all(), "a model that is quite sure of all its answers has no information."
+        assert (value.abs() < 1e-6).all(), "if the model is very sure of all its answers, the information should be 0."
 
 
 def sure_of_some(fisher: Remote, theirs: Remote, ours: nn.Module, d: int) -> None:
@@ -905,8 +961,8 @@ def sure_of_some(fisher: Remote, theirs: Remote, ours: nn.Module, d: int) -> Non
     state = {"0.weight": rising.clone(), "0.bias": torch.zeros_like(bias)}
     theirs.load_state_dict(state)
     ours.load_state_dict(state)
-    told = "where the model is sure of one example and not of another, the numbers are wrong. "
-    told += "The logarithm of a probability near 0 is not a number to leave out: use log_softmax."
+    told = "if the model is sure of one example and not of another, the numbers are wrong. "
+    told += "Do not leave out the logarithm of a probability near 0: use log_softmax."
     informed(fisher, theirs, ours, torch.tensor([0.3, 95.0, 200.0])[:, None].repeat(1, d), told)
 
 
@@ -916,28 +972,28 @@ def nearly(fisher: Remote, lib: Library, theirs: Remote, ours: nn.Module, x: tor
     state = {"0.weight": 0.1 * normal(*weight.shape, seed=974), "0.bias": 12.0 * torch.arange(len(weight))}
     theirs.load_state_dict(state)
     ours.load_state_dict(state)
-    told = "where the model is nearly sure the numbers are wrong: nothing is added to a probability."
+    told = "if the model is nearly sure, the numbers are wrong. Do not add anything to the probabilities."
     informed(fisher, lib(toys).double(theirs), toys.double(ours), x.double(), told)
 
 
 def penalised(call: Callable[..., Any], wanted: float, guesses: Mapping[str, float], what: str, *given: Any) -> None:
     """Fail unless a penalty is this number, a tensor."""
     value = call(*given)
-    told = f"{what} should return a tensor with one number, not {kind(value)}: it is a part of the loss."
+    told = f"{what} should be a tensor with one number, not {kind(value)}: it is a part of the loss."
     assert type(value) is torch.Tensor and value.numel() == 1, told
     expect.number_like(value, wanted, what, f"{what} is not that of its formula.", guesses, scale=1.0)
 
 
 def sloped(lib: Library, call: Remote, theirs: Remote, wanted: State, *rest: Any) -> None:
     """Fail unless the gradient of a penalty is this one, by name."""
-    told = "the penalty needs no gradient, although the parameters do. It is computed from them, even where it is 0."
+    told = "the penalty has requires_grad=False. It should be computed from the parameters, even if it is 0."
     assert not wanted or lib(toys).needs_gradient(call, theirs, *rest) is True, told
     slopes = lib(toys).slopes_by_name(call, theirs, *rest)
     if any(value.any() for value in wanted.values()):
-        told = "no gradient flows from the penalty to the parameters: it would change nothing."
+        told = "no gradient flows from the penalty to the parameters, so it has no effect on training."
         assert any(value.any() for value in slopes.values()), told
     for name, value in wanted.items():
-        expect.close(slopes[name], value, "the gradient of the penalty is wrong.", 1e-3)
+        expect.close(slopes[name], value, "the gradient of the penalty for the parameters is wrong.", 1e-3)
 
 
 def consolidated(
@@ -960,22 +1016,28 @@ def consolidated(
         ewc,
         strength / 2 * whole,
         {
-            "`ewc` lacks the half.": strength * whole,
-            "`ewc` lacks the strength.": whole / 2,
-            "`ewc` is half of the sum, without the strength, or without the half.": whole,
-            "`ewc` is always 0: it compares the parameters with themselves.": 0.0 if whole else 1.0,
-            "`ewc` does not use the anchor: it pulls to zero.": strength / 2 * zero,
-            "`ewc` does not use the information: all weights count alike.": strength / 2 * total(lambda f, m: m**2),
+            "`ewc` lacks the factor one half.": strength * whole,
+            "`ewc` lacks the factor `strength`.": whole / 2,
+            "`ewc` is the plain sum, without the factors one half and `strength`.": whole,
+            "`ewc` is always 0: it compares the parameters with themselves, not with the anchor.": 0.0
+            if whole
+            else 1.0,
+            "`ewc` does not use the anchor: it pulls the weights to zero.": strength / 2 * zero,
+            "`ewc` does not use the information: all weights count equally.": strength / 2 * total(lambda f, m: m**2),
             "`ewc` does not square how far a weight has moved.": strength / 2 * total(lambda f, m: f * m.abs()),
             "`ewc` squares the information too.": strength / 2 * total(lambda f, m: (f * m) ** 2),
-            "`ewc` is a mean. It is a sum.": strength / 2 * whole / max(1, count),
-            "`ewc` is a mean for each tensor. It is a sum.": strength
+            "`ewc` is a mean. It should be a sum.": strength / 2 * whole / max(1, count),
+            "`ewc` takes the mean of each tensor. It should be a sum.": strength
             / 2
             * sum(float((f * (named[n] - anchor[n]) ** 2).mean()) for n, f in importance.items()),
-            "`ewc` has the root of the information.": strength / 2 * total(lambda f, m: f.sqrt() * m**2),
-            "`ewc` also holds what `importance` does not name.": strength / 2 * (whole + free),
+            "`ewc` uses the root of the information. Use the information itself.": strength
+            / 2
+            * total(lambda f, m: f.sqrt() * m**2),
+            "`ewc` also counts parameters that `importance` does not name. Those should be free.": strength
+            / 2
+            * (whole + free),
         },
-        "what `ewc` gives",
+        "what `ewc` returns",
         theirs,
         importance,
         anchor,
@@ -998,14 +1060,14 @@ def remembered(remember: Remote, lib: Library, theirs: Remote, ours: nn.Module) 
     with torch.no_grad():
         for part in ours.parameters():
             part.add_(1)
-    told = "`remember` should give all parameters, by the names that `named_parameters()` gives, and no buffers."
+    told = "`remember` should return all parameters by the names of `named_parameters()`, and no buffers."
     assert {*anchor} == {*wanted}, told
     for name, value in wanted.items():
-        told = "what was remembered moves when the model moves: these are the parameters themselves. Copy them."
+        told = "the remembered tensors change when the model changes: they are the parameters themselves. Copy them."
         assert anchor[name].shape != value.shape or not torch.equal(anchor[name], value + 1), told
-        told = "`remember` does not give the parameters as they are."
+        told = "the tensors that `remember` returns do not have the values or the dtype of the parameters."
         assert anchor[name].dtype == value.dtype and torch.equal(anchor[name], value), told
-    told = "what was remembered still needs a gradient, or drags a graph along: detach it."
+    told = "the remembered tensors have requires_grad=True or a graph. Detach them."
     assert not flowing, told
 
 
@@ -1065,13 +1127,18 @@ def consolidation(remember, fisher, ewc, lib):
     theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(d, classes)), 962)
     for N in (6, 1, classes, 37):
         x = normal(N, d, seed=963)
-        many = "with many examples the numbers are wrong: all count." if N > 6 else ""
+        many = "with many examples, the numbers are wrong. All examples should count." if N > 6 else ""
         informed(fisher, theirs, ours, x, many)
         found = fisher(theirs, x)
         with torch.no_grad():
             p = ours(x).softmax(-1)
         closed = torch.einsum("nc,nd->cd", p * (1 - p), x**2) / N  # of a linear map, on paper
-        expect.close(found["0.weight"].float(), closed, "the information of a linear map is not p (1 - p) x^2.", 1e-3)
+        expect.close(
+            found["0.weight"].float(),
+            closed,
+            ("for a linear map, the information should be the mean of p (1 - p) x^2, and it is not."),
+            1e-3,
+        )
     theirs, ours = nets(lib, d, width, classes, 964)
     x = normal(7, d, seed=965)
     before = theirs.state_dict()
@@ -1079,20 +1146,27 @@ def consolidation(remember, fisher, ewc, lib):
         theirs.train(training)
         informed(fisher, theirs, ours, x)
         assert read(theirs.training) is training, "`fisher` leaves the model in another mode."
-        told = "`fisher` leaves a part of the model in another mode: `model.train(was)` sets all, `.training` one."
+        told = (
+            "`fisher` leaves a part of the model in another mode. `model.train(mode)` sets all "
+            "parts, `.training` only one."
+        )
         assert read(theirs[2].training) is training, told
         assert expect.agree(theirs.state_dict(), before), "`fisher` changes the model's weights."
     normed, twin = with_norm(lib, d, width, classes, 975)
     informed(
-        fisher, normed, twin, x, "with batch norm the numbers are wrong: in evaluation mode it uses what it has kept."
+        fisher,
+        normed,
+        twin,
+        x,
+        ("with batch norm, the numbers are wrong. In evaluation mode it uses its running mean and variance."),
     )
     for _, what in lib(probes).changes(fisher, {"the model": normed}, [normed, x], {}):
         raise AssertionError(f"`fisher` changes the model: {what} {be(what)} not as before.")
-    told = "`fisher` leaves gradients, if only zeros, where there were none. Use torch.autograd.grad."
+    told = "`fisher` leaves gradients, perhaps zeros, in parameters that had none. Use torch.autograd.grad."
     assert lib(toys).leaves_gradients(fisher, theirs, x) is False, told
     told = "`fisher` removes or changes the gradients that the parameters had. Use torch.autograd.grad."
     assert lib(toys).forgets_gradients(lib(functools).partial(fisher, inputs=x), theirs, x) is False, told
-    told = "what `fisher` gives needs a gradient, or drags a graph along: detach it."
+    told = "the tensors that `fisher` returns have requires_grad=True or a graph. Detach them."
     assert lib(toys).flows_from(fisher, theirs, x) is False, told
     theirs[0].weight.requires_grad_(False)
     ours[0].weight.requires_grad_(False)
@@ -1101,11 +1175,11 @@ def consolidation(remember, fisher, ewc, lib):
     theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Embedding(9, classes), parts.Flatten()), 966)
     named = fisher(theirs, torch.tensor([[4], [1], [4]]))
     is_new(lib, "the dict that `fisher` gives", fisher, theirs, torch.tensor([[4]]))
-    told = "a parameter on which no answer depends should have zeros."
+    told = "rows of an embedding that no input uses should have information 0, and the other rows should not."
     assert not named["0.weight"][[0, 2, 3, 5, 6, 7, 8]].any() and named["0.weight"][[1, 4]].all(), told
     theirs, ours = lib(toys).Idle(d, classes), toys.Idle(d, classes)
     expect.same_weights(theirs, ours, 970)
-    says = "a parameter on which no answer depends is an error. It should have zeros."
+    says = "a parameter on which no answer depends raises an error. Its information should be zeros."
     expect.answers(informed, fisher, theirs, ours, x, says=says, kinds=("RuntimeError", "TypeError", "AttributeError"))
     theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(d, classes)), 972)
     surely(fisher, theirs, x, classes)
@@ -1114,12 +1188,14 @@ def consolidation(remember, fisher, ewc, lib):
     theirs, ours = nets(lib, d, width, classes, 967)
     exact = fisher(lib(toys).double(theirs), x.double())["3.weight"]
     assert exact.dtype is torch.float64, "with a model in double precision, the information should be too."
-    told = "on another device (a GPU) this would stop: what you make must lie on the device of the parameters."
+    told = "on another device (a GPU) this would fail. Create tensors on the device of the parameters."
     assert lib(toys).meets_other_devices(fisher, theirs, x[:1]) is False, told
-    says = "inputs that are not contiguous are an error."
+    says = "inputs that are not contiguous in memory raise an error."
     found = expect.answers(lib(toys).strided, fisher, theirs, x, says=says)
     expect.close(
-        found["3.weight"], information(ours.eval(), x)["3.weight"], "inputs that are not contiguous are wrong."
+        found["3.weight"],
+        information(ours.eval(), x)["3.weight"],
+        "for inputs that are not contiguous in memory, the information is wrong.",
     )
 
     every = {name: part.detach() for name, part in ours.named_parameters()}
@@ -1172,39 +1248,47 @@ def starts_of(
         l2_sp,
         right,
         {
-            "anchors are taken in their order. They go by name.": in_order,
-            "the half is missing.": 2 * right,
-            "everything is pulled to zero. Shared weights are pulled to their start.": alpha
+            "the anchors are used in their order. Look them up by name.": in_order,
+            "the factor one half is missing.": 2 * right,
+            "everything is pulled to zero. Shared weights should be pulled to their start.": alpha
             / 2
             * sum(float(named[name].pow(2).sum()) for name in shared)
             + beta / 2 * fresh,
-            "everything is pulled to zero, with the strength of shared weights.": alpha / 2 * zero,
-            "everything is pulled to zero, with the strength of new weights.": beta / 2 * zero,
-            "a weight with the name of an old one and another shape is left out. It is new.": alpha / 2 * near
+            (
+                "everything is pulled to zero, with alpha. Pull shared weights to their start, and "
+                "new ones to zero with beta."
+            ): alpha / 2 * zero,
+            "everything is pulled to zero, with beta. Pull shared weights to their start with alpha.": beta / 2 * zero,
+            "a weight whose shape differs from that of its anchor is left out. It counts as new.": alpha / 2 * near
             + beta / 2 * rest,
-            "new weights are free. They are pulled to zero, by beta.": alpha / 2 * near,
-            "shared weights are free. They are pulled to their start, by alpha.": beta / 2 * fresh,
+            "new weights are not in the penalty. They should be pulled to zero with beta.": alpha / 2 * near,
+            "shared weights are not in the penalty. They should be pulled to their start with alpha.": beta / 2 * fresh,
             "alpha and beta are exchanged.": beta / 2 * near + alpha / 2 * fresh,
-            "new weights are pulled with alpha. Theirs is beta.": alpha / 2 * (near + fresh),
-            "shared weights are pulled with beta. Theirs is alpha.": beta / 2 * (near + fresh),
-            "a weight is compared with one of another shape. A weight whose shape differs is new.": alpha / 2 * near
+            "new weights are pulled with alpha. Use beta for them.": alpha / 2 * (near + fresh),
+            "shared weights are pulled with beta. Use alpha for them.": beta / 2 * (near + fresh),
+            "a weight is compared with an anchor of another shape. A weight whose shape differs counts as new.": alpha
+            / 2
+            * near
             + broadcast
             + beta / 2 * rest,
-            "as many numbers are taken for the same shape. With another shape it is new.": alpha / 2 * near
-            + reshaped
-            + beta / 2 * rest,
-            "these are lengths. Take their squares.": alpha / 2 * sum(float(v.norm()) for v in moved.values())
+            (
+                "a weight with as many numbers as its anchor is treated as shared. If the shape "
+                "differs, it counts as new."
+            ): alpha / 2 * near + reshaped + beta / 2 * rest,
+            "the lengths of the differences are added. Add their squares.": alpha
+            / 2
+            * sum(float(v.norm()) for v in moved.values())
             + beta / 2 * sum(float(named[name].norm()) for name in new),
-            "these are means. Take sums.": alpha / 2 * sum(float(v.pow(2).mean()) for v in moved.values())
+            "the means of the squares are added. Take sums over all entries.": alpha
+            / 2
+            * sum(float(v.pow(2).mean()) for v in moved.values())
             + beta / 2 * sum(float(named[name].pow(2).mean()) for name in new),
-            "buffers count. Only parameters do.": right + beta / 2 * buffers,
-            "parameters that do not learn are left out. All count.": alpha
+            "buffers are counted too. Count only parameters.": right + beta / 2 * buffers,
+            "parameters that do not learn are left out. All parameters count.": alpha
             / 2
             * sum(float(moved[name].pow(2).sum()) for name in shared if name in learning)
             + beta / 2 * sum(float(named[name].pow(2).sum()) for name in new if name in learning),
-            "these are sums of absolute values. Take squares.": alpha
-            / 2
-            * sum(float(v.abs().sum()) for v in moved.values())
+            "absolute values are added. Add squares.": alpha / 2 * sum(float(v.abs().sum()) for v in moved.values())
             + beta / 2 * sum(float(named[name].abs().sum()) for name in new),
         },
         "the penalty",
@@ -1344,14 +1428,17 @@ def aligned(
     both = [c for c, one, other in zip(each, *slopes, strict=True) if one.any() and other.any()]
     common = [(one, other) for one, other in zip(*slopes, strict=True) if one.any() and other.any()]
     wanted = cosine(a, b)
-    told = "the cosine is a tensor. Give a float: `.item()`."
+    told = "the cosine is a tensor. Return a float."
     assert type(found) is not torch.Tensor, told
     number = expect.number(found, "the cosine")
     small = 0 < min(float(a.norm()), float(b.norm())) < 1e-7
-    told = "the cosine is wrong. It is over all parameters together."
+    told = "the cosine is wrong. It should be that of the two gradients over all parameters together."
     if small:
-        told = "the cosine of a small gradient is wrong: nothing is added to lengths, as `F.normalize` does, and only "
-        told += "a gradient of zeros has none."
+        told = (
+            "the cosine of a small gradient is wrong. Do not add anything to its length or raise "
+            "it, as `F.normalize` does: only "
+        )
+        told += "for a gradient of zeros it is 0."
     shared = cosine(flat([one for one, _ in common]), flat([other for _, other in common])) if common else 0.0
     expect.number_like(
         number,
@@ -1361,30 +1448,33 @@ def aligned(
         {}
         if small
         else {
-            "this is the mean of the cosines of single tensors. The gradient is one long vector.": mean_of(each),
+            "this is the mean of the cosines of single tensors. Treat each gradient as one long vector.": mean_of(each),
             "this is the mean of the cosines of the single tensors that both have.": mean_of(both),
-            "this is the sum of the cosines of single tensors. The gradient is one long vector.": sum(each),
-            "parameters on which only one loss depends are left out. Their other gradient is zero.": shared,
-            "this is the product, not divided by both lengths.": float(a @ b),
-            "the sign is lost.": abs(wanted),
+            "this is the sum of the cosines of single tensors. Treat each gradient as one long vector.": sum(each),
+            "parameters on which only one loss depends are left out. Use zeros for their other gradient.": shared,
+            "this is the dot product. Divide it by both lengths.": float(a @ b),
+            "the sign of the cosine is lost. It should be negative if the gradients conflict.": abs(wanted),
             "the sign is wrong.": -wanted,
-            "the product is divided by one length, twice.": float(a @ b) / float(a.norm() ** 2 or 1.0),
-            "this is the angle. Give its cosine.": math.acos(max(-1.0, min(1.0, wanted))),
+            "the dot product is divided twice by the length of the first gradient. Divide it by both lengths.": float(
+                a @ b
+            )
+            / float(a.norm() ** 2 or 1.0),
+            "this is the angle. Return its cosine.": math.acos(max(-1.0, min(1.0, wanted))),
         },
         scale=2.0,
     )
     assert alone, "the `.grad` of a parameter changes. Use torch.autograd.grad."
-    assert alive, "the losses can no longer be backpropagated: retain_graph=True."
+    assert alive, "the losses can no longer be backpropagated after the call. Keep their graphs with retain_graph=True."
 
 
 def projected(call: Remote, g_a: list[torch.Tensor], g_b: list[torch.Tensor]) -> None:
     """Fail unless g_a has lost what works against g_b, and nothing else."""
     value = expect.items(
-        call(g_a, g_b), len(g_a), "`without_conflict` should return a list with a tensor for each of g_a"
+        call(g_a, g_b), len(g_a), "`without_conflict` should return a list with a tensor for each one in g_a"
     )
     for one, given in zip(value, g_a, strict=True):
         expect.tensor(one, tuple(given.shape), "a tensor of the result")
-        assert one.dtype is given.dtype, "the dtype of the gradients is lost."
+        assert one.dtype is given.dtype, "the result does not have the dtype of the gradients."
     a, b = flat(g_a), flat(g_b)
     product, square = float(a @ b), float(b @ b)
     wanted = a - product / square * b if product < 0 else a
@@ -1396,26 +1486,30 @@ def projected(call: Remote, g_a: list[torch.Tensor], g_b: list[torch.Tensor]) ->
     size_a = float(a @ a)
     unit = math.sqrt(size_a) or 1.0  # gradients of any size are right or wrong alike
     guesses = {
-        "the projection is made though there is no conflict.": a - product / (square or 1.0) * b,
-        "each tensor is projected for itself. The gradient is one long vector.": torch.cat(per_tensor),
-        "`g_a` is unchanged though there is a conflict.": a,
-        "the part is added, not subtracted.": a + product / (square or 1.0) * b,
-        "the product is divided by the length of g_b. It is the length squared.": a
+        "`g_a` is projected although there is no conflict.": a - product / (square or 1.0) * b,
+        "each tensor is projected on its own. Treat the gradient as one long vector.": torch.cat(per_tensor),
+        "`g_a` is unchanged although there is a conflict.": a,
+        "the part along g_b is added to g_a. Subtract it.": a + product / (square or 1.0) * b,
+        "the dot product is divided by the length of g_b. Divide it by the squared length.": a
         - product / (math.sqrt(square) or 1.0) * b,
-        "the product is not divided by the squared length of g_b.": a - product * b,
-        ("the product is divided by the squared length of g_a. Divide by that of g_b."): a
+        "the dot product is not divided by the squared length of g_b.": a - product * b,
+        "the dot product is divided by the squared length of g_a. Divide it by that of g_b.": a
         - product / (size_a or 1.0) * b,
-        "`g_b` is projected. The gradient that gives way is `g_a`.": b - product / (size_a or 1.0) * a,
-        "`g_b` is given, not `g_a`.": b,
-        "the part along itself is taken out of g_a.": a - product / (square or 1.0) * a,
-        "what is left is only the part along g_b.": product / (square or 1.0) * b,
+        "`g_b` is projected. Project `g_a` instead.": b - product / (size_a or 1.0) * a,
+        "`g_b` is returned. Return `g_a` without its part along `g_b`.": b,
+        "a multiple of g_a is subtracted from g_a. Subtract a multiple of g_b.": a - product / (square or 1.0) * a,
+        "the part along g_b is returned. Remove this part from g_a, and return the rest.": product
+        / (square or 1.0)
+        * b,
         "nothing is left of g_a. Remove only the part along g_b.": torch.zeros_like(a),
-        "the two gradients are added.": wanted + b,
+        "the two gradients are added. Return g_a without its part along g_b.": wanted + b,
     }
     expect.like(
         flat(value) / unit,
         wanted / unit,
-        "the result is not g_a without its part along g_b." if product < 0 else "without a conflict, g_a changes.",
+        "in a conflict, the result should be g_a without its part along g_b, and it is not."
+        if product < 0
+        else "without a conflict, the result should be equal to g_a, and it is not.",
         {sentence: guess / unit for sentence, guess in guesses.items()},
         1e-3,
     )
@@ -1491,17 +1585,23 @@ def conflicts(gradient_cosine, without_conflict, lib):
     told = "`without_conflict` should return a list, not a tuple."
     assert lib(toys).type_of(without_conflict, weak, g_b) == "list", told
     zeros = [torch.zeros_like(one) for one in g_b]
-    says = "a gradient of zeros is an error, or NaN. It is in conflict with nothing."
+    says = "a gradient of zeros gives an error or NaN. It conflicts with nothing, so g_a should be returned."
     for one, other in ((g_a, zeros), (zeros, g_b), (zeros, zeros)):
         found = expect.answers(without_conflict, one, other, says=says)
         assert type(found) is list and not flat(found).isnan().any(), says
-        projected_to(found, one, "a gradient changes though it is in conflict with nothing.")
+        projected_to(found, one, "with a gradient of zeros there is no conflict, so g_a should not change.")
     g_a = set_apart(bundle(990, ((3, 4), (4, 2))), g_b := bundle(991, ((3, 4), (4, 2))), -1.0)
     projected(without_conflict, g_a, g_b)
     found = expect.answers(
-        lib(toys).strided, without_conflict, g_a, g_b, says="gradients that are not contiguous are an error."
+        lib(toys).strided,
+        without_conflict,
+        g_a,
+        g_b,
+        says="gradients that are not contiguous in memory raise an error.",
     )
-    projected_to(found, without_conflict(g_a, g_b), "gradients that are not contiguous are wrong.")
+    projected_to(
+        found, without_conflict(g_a, g_b), "for gradients that are not contiguous in memory, the result is wrong."
+    )
     expect.one_device(lib, without_conflict, g_a, g_b)
 
 
@@ -1550,29 +1650,32 @@ def named(
     if not any(f".adapters.{task}." in name for name in every):
         assert not new, f'after learning a task, the model has `{new[0]}`. The config "seq_bn" makes no such weight.'
         raise AssertionError(
-            "after learning a task, the model has no adapter of its name. Each task has one of its own."
+            "after learning a task, the model has no adapter with its name. Each task should have its own."
         )
     assert any(name.startswith(f"heads.{task}.") for name in every), (
-        "after learning a task, the model has no classification head of its name."
+        "after learning a task, the model has no classification head with its name. Each task should have its own."
     )
     missing, extra = [name for name in twin if name not in state], [name for name in every if name not in twin]
     assert not extra, f"the model has a part too many: `{extra[0]}`."
-    assert not missing, f'`{missing[0]}` is missing: the adapter is not as the config "seq_bn" makes it, or the head.'
+    assert not missing, (
+        f'`{missing[0]}` is missing: the adapter should have the config "seq_bn", and the '
+        "head should be the library's default."
+    )
     for name, value in twin.items():
         told = f"`{name}` has shape {tuple(state[name].shape)}, not {tuple(value.shape)}."
         assert state[name].shape == value.shape, told
     for name, value in state.items():
-        told = f"`{name}` starts with equal numbers: the {{}} is not as the library makes it."
+        told = f"all numbers of `{name}` are equal at the start: the {{}} is not as the library makes it."
         if name not in before and task_names(task, name) and value.ndim > 1:
             assert float(value.max()) > float(value.min()), told.format("head" if "heads." in name else "adapter")
-    told = "without a batch, a weight moves."
+    told = "with an empty list of batches, a weight moves. None should."
     assert all(torch.equal(state[name], value) for name, value in before.items()), told
     own = {name: tiny_bert.weight(name, state[name].shape, seed) for name in state if task_names(task, name)}
     model.load_state_dict(own, False)
     learn(model, task, count, [], 0.3)
     told = (
-        "a task that is learned again starts from scratch: its adapter or its "
-        "head is replaced. Both learn on from where "
+        "a task that is learned again starts from scratch: its adapter or its head is "
+        "replaced. Both should continue from where "
     )
     told += "they are."
     assert all(torch.equal(model.state_dict()[name], value) for name, value in own.items()), told
@@ -1633,33 +1736,41 @@ def moves(now: State, before: State, twin: Any, task: str, batches: Sequence[Any
 
     guesses: dict[str, Callable[[], State]] = {
         "the gradients of earlier batches are added. Zero them before each step.": lambda: steps(batches, lr, kept=1.0),
-        "SGD has momentum. Plain SGD has none.": lambda: steps(batches, lr, kept=0.9),
-        "the weights decay. Plain SGD here has no decay.": lambda: steps(batches, lr, decay=0.1),
-        "the weights move up the gradient. They move down.": lambda: steps(batches, -lr),
+        "SGD has momentum. Use plain SGD, without momentum.": lambda: steps(batches, lr, kept=0.9),
+        "the weights decay. Use plain SGD, without weight decay.": lambda: steps(batches, lr, decay=0.1),
+        "the weights move up the gradient. They should move down.": lambda: steps(batches, -lr),
         "gradients are clipped to length 1. Use them as they are.": lambda: steps(batches, lr, longest=1.0),
-        "the rate is divided by the number of batches.": lambda: steps(batches, lr / max(1, len(batches))),
-        "`attention_mask` is dropped while a task is learned.": lambda: steps(without("attention_mask", 1), lr),
-        "`token_type_ids` are dropped while a task is learned.": lambda: steps(without("token_type_ids", 0), lr),
+        "the rate is divided by the number of batches. Use `lr` as it is.": lambda: steps(
+            batches, lr / max(1, len(batches))
+        ),
+        "`attention_mask` is not passed to the model while a task is learned.": lambda: steps(
+            without("attention_mask", 1), lr
+        ),
+        "`token_type_ids` are not passed to the model while a task is learned.": lambda: steps(
+            without("token_type_ids", 0), lr
+        ),
         "the last batch is left out. Take a step for each.": lambda: steps(batches[:-1], lr),
         "the first batch is left out. Take a step for each.": lambda: steps(batches[1:], lr),
         "the losses of a batch are added up. Take their mean.": lambda: steps(batches, lr, reduction="sum"),
-        "the batches are taken from the last to the first.": lambda: steps(batches[::-1], lr),
+        "the batches are learned in reverse order. Keep the given order.": lambda: steps(batches[::-1], lr),
         "only the first batch is learned. Take a step for each.": lambda: steps(batches[:1], lr),
         "only the last batch is learned. Take a step for each.": lambda: steps(batches[-1:], lr),
-        "each batch is learned twice.": lambda: steps([one for one in batches for _ in range(2)], lr),
+        "each batch is learned twice. Take one step for each.": lambda: steps(
+            [one for one in batches for _ in range(2)], lr
+        ),
         "`lr` is not used: a step is as large as the gradient.": lambda: steps(batches, 1.0),
     }
     mistakes = [sentence for sentence, guess in guesses.items() if like(guess())]
     told = f"after {len(batches)} batches with lr = {lr:.2g}, head and adapter are not where plain SGD takes them."
     for part, word, other in (("heads.", "head", "adapter"), (".adapters.", "adapter", "head")):
         if like(wanted, [name for name in own if part in name]):
-            told = f"after {len(batches)} batches with lr = {lr:.2g}, the {word} is where plain SGD takes it, and the "
+            told = f"after {len(batches)} batches with lr = {lr:.2g}, the {word} is where plain SGD takes it, but the "
             told += f"{other} is not."
     case = [weights[name] for weights in (now, wanted) for name in own]
     comparison_failed(AssertionError, lambda: told, mistakes, guesses, case)
 
 
-IN_STEPS = "the task's own weights are not where plain SGD takes them, a step for each batch."
+IN_STEPS = "the task's own weights are not where plain SGD takes them with one step for each batch."
 
 
 def only_own(now: State, before: State, wanted: State, task: str, told_of_steps: str = IN_STEPS) -> None:
@@ -1675,13 +1786,15 @@ def no_other(now: State, before: State, task: str) -> None:
         if task_names(task, name):
             continue
         if ".adapters." in name:
-            told = "the adapter of another task moves."
+            told = "the adapter of another task moves. Only that of the task should learn."
         elif name.startswith("heads."):
-            told = "the head of another task moves."
+            told = "the head of another task moves. Only that of the task should learn."
         elif "LayerNorm" in name:
-            told = "a LayerNorm of the encoder learns. All tasks share it: moving it moves all answers."
+            told = (
+                "a LayerNorm of the encoder learns. All tasks share it, so moving it changes the answers of all tasks."
+            )
         else:
-            told = "the encoder learns. All tasks share it: moving it moves all answers."
+            told = "the encoder learns. All tasks share it, so moving it changes the answers of all tasks."
         assert torch.equal(now[name], value), told
     for part in ("heads.", ".adapters."):
         own = [name for name in before if part in name and task_names(task, name)]
@@ -1693,9 +1806,12 @@ def answered(answer: Remote, model: Remote, twin: Any, state: State, task: str, 
     """Fail unless a task is answered with its own adapter and head; the logits."""
     twin.load_state_dict(state)
     twin.eval()
-    told = "a task is not answered: perhaps its head or its adapter is not active."
+    told = "`answer` fails for a task that was learned: perhaps its head or its adapter is not active."
     value = expect.answers(answer, model, task, batch, says=told)
-    wrong = f"the logits of a task with {count} classes come from another head, or are none: {kind(value)}."
+    wrong = (
+        f"for {len(batch['input_ids'])} texts and a task with {count} classes, `answer` "
+        f"returns {kind(value)}: not the logits of this task's head."
+    )
     assert type(value) is torch.Tensor and value.shape == (len(batch["input_ids"]), count), wrong
 
     def says(asked_task: str | None, head: str, **changed: torch.Tensor) -> torch.Tensor:
@@ -1708,18 +1824,24 @@ def answered(answer: Remote, model: Remote, twin: Any, state: State, task: str, 
     right = says(task, task)
     others = [other for other in twin.heads if other != task]
     guesses: dict[str, expect.Guess] = {
-        "`token_type_ids` are dropped: the model cannot tell the two sentences apart.": lambda: says(
+        "`token_type_ids` are not passed to the model, so it cannot tell the two sentences apart.": lambda: says(
             task, task, token_type_ids=zeros
         ),
-        "`attention_mask` is dropped: padding is read as text.": lambda: says(task, task, attention_mask=ones),
-        "probabilities are returned. Give logits.": right.softmax(-1),
-        "the answer comes from the encoder without any adapter.": lambda: says(None, task),
+        "`attention_mask` is not passed to the model, so padding is read as text.": lambda: says(
+            task, task, attention_mask=ones
+        ),
+        "probabilities are returned. Return logits.": right.softmax(-1),
+        "the logits are those of the encoder without any adapter. Activate the adapter of the task.": lambda: says(
+            None, task
+        ),
     }
     for other in others:
         guesses[f"the adapter of `{other}` is active while another task is asked."] = lambda other=other: says(
             other, task
         )
-        guesses["the head of another task answers."] = lambda other=other: says(task, other)
+        guesses["the logits are those of another task's head. Use the head of the task."] = lambda other=other: says(
+            task, other
+        )
     expect.like(
         value.float(),
         right,
@@ -1762,23 +1884,26 @@ def adapters(learn, answer, lib):
         answered(answer, model, twin, state, "B", bare, 2)
     answered(answer, model, twin, state, "A", first[0], 3)
     answered(answer, model, twin, state, "B", {name: value[:1] for name, value in first[0].items()}, 2)
-    told = "after B was learned, A is answered otherwise than before. It should be the same, to the last bit."
+    told = "after B was learned, the logits of A are not exactly the same as before. Nothing that A uses should change."
     assert torch.equal(answer(model, "A", first[0]), old), told
     learn(model, "A", 3, first[1:], 0.2)
     no_other(model.state_dict(), state, "A")
     moves(model.state_dict(), state, twin, "A", first[1:], 0.2)
     state, many = model.state_dict(), in_order(3, 8, sizes.vocab, 993)
     learn(model, "A", 3, many, 0.3)
-    told = "with many batches the task's own weights are elsewhere. Take a step for each, in their order."
+    told = (
+        "with many batches, the task's own weights are not where plain SGD takes them. Take "
+        "a step for each, in their order."
+    )
     only_own(model.state_dict(), state, after_steps(state, twin, "A", many, 0.3), "A", told)
     state = model.state_dict()
     lib(toys).ones_as_gradients(model, [name for name in state if task_names("A", name)])
     learn(model, "A", 3, first[:1], 0.3)
-    told = "gradients that were left from before take part in the first step. Zero them before it."
+    told = "gradients that were left from before the call take part in the first step. Set them to zero first."
     only_own(model.state_dict(), state, after_steps(state, twin, "A", first[:1], 0.3), "A", told)
     state = model.state_dict()
     lib(toys).learns_twice(learn, model, "A", 3, first[:1], first[1:2], 0.3)
-    told = "a second call with the same list of batches, which holds others now, does not learn from those."
+    told = "if the same list holds other batches in a second call, `learn` does not learn from those."
     only_own(model.state_dict(), state, after_steps(state, twin, "A", first[:2], 0.3), "A", told)
     modes(learn, answer, lib, first, seed)
 
@@ -1800,21 +1925,19 @@ def modes(learn: Remote, answer: Remote, lib: Library, batches: list[Any], seed:
     for training in (True, False):
         model.train(training)
         answered(answer, model, twin, state, "A", batches[0], 3)
-        assert read(model.training) is training, "asking leaves the model in another mode."
-    told = "the logits need a gradient (requires_grad): ask without one."
+        assert read(model.training) is training, "`answer` leaves the model in another mode."
+    told = "the logits have requires_grad=True. Compute them without gradients."
     assert lib(toys).needs_gradient(answer, model, "A", batches[0]) is False, told
     wanted = after_steps(state, twin, "A", batches, 0.3)
     model.eval()
     learn(model, "A", 3, batches, 0.3)
     now, name = model.state_dict(), "heads.A.1.weight"
-    told = "a task is learned in evaluation mode: dropout does not act."
+    told = "a task is learned in evaluation mode, so dropout does not act. Use training mode."
     assert not expect.near(now[name], wanted[name], 1e-3, 1e-4), told
     model.eval()
     seen = lib(toys).modes_in_head(learn, model, "A", 3, batches[:1], 0.3)
-    told = (
-        "a task that is there already is learned with its head in evaluation mode: `train_adapter` sets the encoder's "
-    )
-    told += "mode alone. `model.train()` sets all of it."
+    told = "if a task is learned again, its head is in evaluation mode: `train_adapter` sets the encoder's "
+    told += "mode only. `model.train()` sets that of all parts."
     assert seen and all(seen), told
 
 
@@ -1823,25 +1946,26 @@ def kept_of_gain(share_kept: Remote, untouched: list[float], learned: list[float
     found = share_kept(untouched, learned, final)
     before, after, end = (math.fsum(some) / len(some) for some in (untouched, learned, final))
     if after <= before:
-        assert found is None, f"nothing was gained, and share_kept gives {kind(found)}. It should give None."
+        assert found is None, f"nothing was gained, so `share_kept` should return None, not {kind(found)}."
         return
-    told = "something was gained, and share_kept gives None. What counts is the gain of the means over seeds."
+    told = "something was gained, but `share_kept` returns None. Compare the means over seeds, not single seeds."
     assert found is not None, told
     share = (end - before) / (after - before)
     single = [(c - a) / (b - a) if b != a else math.inf for a, b, c in zip(untouched, learned, final, strict=True)]
     guesses = {
-        "the accuracy before the phase is left out: what needs no learning was not kept.": end / after,
-        "this is the share that was lost.": 1 - share,
-        "each seed has a share of its own, and these are averaged. Divide the means.": math.fsum(single) / len(single),
-        "a share below 0 is cut off. The end may be worse than the beginning.": max(0.0, share),
-        "this is the gain that is left, not the share that is left.": end - before,
-        "this is a percentage. The share of all is 1.": 100 * share,
+        "the accuracy before the phase is ignored. Subtract it, since it needed no learning.": end / after,
+        "this is the share of the gain that was lost. Return the share that is left.": 1 - share,
+        "the shares of single seeds are averaged. Take means over seeds first, then divide.": math.fsum(single)
+        / len(single),
+        "a share below 0 is cut off at 0. The end may be worse than the beginning.": max(0.0, share),
+        "this is the gain that is left. Divide it by the whole gain.": end - before,
+        "this is a percentage. If all of the gain is left, the share should be 1.": 100 * share,
     }
     # A thousand more, so that a share of nearly nothing has no relative error worth the name.
     expect.number_like(
-        expect.number(found, "what share_kept returns") + 1000,
+        expect.number(found, "what `share_kept` returns") + 1000,
         share + 1000,
-        "what share_kept returns",
+        "what `share_kept` returns",
         "this is not the share of the gain that is left in the end.",
         {sentence: guess + 1000 for sentence, guess in guesses.items()},
         1e-9,
@@ -1872,38 +1996,40 @@ def share_kept(share_kept):
 
 def mixed_right(between: Remote, before: State, after: State, share: float) -> None:
     """Fail unless every entry is what lies between, or as it is after where there is nothing between."""
-    found = expect.of_type(between(before, after, share), dict, "between should return a dict of tensors")
+    found = expect.of_type(between(before, after, share), dict, "`between` should return a dict of tensors")
     missing = [name for name in after if name not in found]
-    told = "what is new after is missing. It has no average, and stays as it is after."
-    assert not missing or missing[0] in before, told
-    assert not missing, "an entry of the state dict is missing. Buffers and whole numbers are entries too."
-    told = "there is an entry that the state dict after does not have."
+    for name in missing:
+        told = f"`{name}` is only in `after`, and missing in the result. It should be as it is in `after`."
+        assert name in before, told
+        raise AssertionError(f"`{name}` is missing in the result. Buffers and whole numbers are entries too.")
+    told = "the result has an entry that `after` does not have."
     assert {*found} == {*after}, told
     for name, new in after.items():
         old, value = before.get(name), found[name]
         whole = not new.is_floating_point()
-        told = "whole numbers, such as a count of batches, are averaged. They stay as they are after."
+        told = "whole numbers, such as a count of batches, should be as they are in `after`, not averaged."
         assert type(value) is torch.Tensor, f"each entry should be a tensor, not {kind(value)}."
         assert not whole or (value.dtype == new.dtype and torch.equal(value, new)), told
-        told = "what has another shape after is not as it is after. It has no average."
+        told = "an entry that has another shape in `after`, or is only there, should be as it is in `after`."
         alone = old is None or old.shape != new.shape
         assert not alone or (value.shape == new.shape and torch.equal(value, new)), told
-        assert value.shape == new.shape, "an entry has another shape than after."
-        assert value.dtype == new.dtype, "an entry has another dtype than after."
+        assert value.shape == new.shape, "an entry of the result has another shape than in `after`."
+        assert value.dtype == new.dtype, "an entry of the result has another dtype than in `after`."
         if old is not None and not alone and not whole:
             wanted = (1 - share) * old + share * new
             expect.like(
                 value,
                 wanted,
-                "an entry is not (1 - share) times before plus share times after.",
-                {"share is kept between 0 and 1. Any number is allowed.": new if share > 1 else old}
+                "an entry is not (1 - share) times `before` plus share times `after`.",
+                {"`share` is limited to 0 to 1. Any number is allowed.": new if share > 1 else old}
                 if not 0 <= share <= 1
                 else {
-                    "before and after are exchanged: `share` is the weight of after.": share * old + (1 - share) * new,
-                    "an entry is as it is after. Average it.": new,
-                    "an entry is as it was before. Average it.": old,
-                    "this is the mean for any share.": (old + new) / 2,
-                    "share times after is added to all of `before`.": old + share * new,
+                    "`before` and `after` are exchanged: `share` is the weight of `after`.": share * old
+                    + (1 - share) * new,
+                    "an entry is as in `after`. Average it.": new,
+                    "an entry is as in `before`. Average it.": old,
+                    "this is the plain mean, whatever `share` is.": (old + new) / 2,
+                    "share times `after` is added to `before`. Multiply `before` by 1 - share.": old + share * new,
                 },
             )
 
@@ -1926,7 +2052,7 @@ def between(between, lib):
     one, other = ({name: value.double() for name, value in state.items()} for state in (before, after))
     mixed_right(between, one, other, 0.4)
     mixed_right(between, {}, {}, 0.4)
-    told = "what is returned changes with what was given: an entry is the given tensor itself. Make a new one."
+    told = "an entry of the result is the given tensor itself, so changing one changes the other. Return new tensors."
     for state in (before, before | counts[0], {"0.bias": before["0.bias"]}):
         for share in (0.3, 0.0, 1.0):
             assert lib(toys).stays(between, state, after | counts[1], share), told
