@@ -301,12 +301,12 @@ def few_runs(health):
 @private("5.9", tells="the number of seeds is wrong for other differences, spreads, levels or powers.")
 def other_numbers_of_seeds(seeds_needed):
     some = draw(590)
-    plans = [(some.uniform(5, 7), 0.95, 0.8), (some.uniform(0.01, 0.02), 0.95, 0.8)]  # hundreds, and two
-    plans += [(some.uniform(13, 14), 0.95, 0.8)]  # more than a thousand
-    for place, (ratio, level, power) in enumerate(plans):
-        difference = 10 ** (some.uniform(-3, 0) if place % 2 else some.uniform(0.1, 2))  # fractions and points
-        found = expect.number(seeds_needed(difference, ratio * difference, level, power), "seeds_needed")
-        assert found == seen.seeds_wanted(difference, ratio * difference, level, power), "wrong"
+    plans = [((5, 7), (0.1, 2)), ((0.01, 0.02), (-3, 0))]  # hundreds of points, and two of fractions
+    plans += [((13, 14), (0.1, 2)), ((5, 7), (-6, -4))]  # more than a thousand, and a difference near 0
+    for ratios, powers_of_ten in plans:
+        difference, ratio = 10 ** some.uniform(*powers_of_ten), some.uniform(*ratios)
+        found = expect.number(seeds_needed(difference, ratio * difference, 0.95, 0.8), "seeds_needed")
+        assert found == seen.seeds_wanted(difference, ratio * difference, 0.95, 0.8), "wrong"
     assert seeds_needed(some.uniform(0.01, 1), 0.0) == 2, "no spread"
 
 

@@ -403,6 +403,9 @@ def other_steps(step_facts):
     for _ in range(4):
         numbers = some.randint(2, 4000), some.randint(2, 600), some.randint(10, 10**6)
         seen.steps(step_facts, *numbers, some.randint(1000, 10**10))
+    sequences, length, count = some.randint(2, 9), some.randint(2, 9), some.randint(10, 99)
+    part = some.uniform(1e-5, 4e-5)  # of an epoch
+    seen.steps(step_facts, sequences, length, count, int(sequences * length * count / part))
 
 
 # 7.10

@@ -125,7 +125,7 @@ def other_tables(beam_search, lib):
 def other_fusions(BertFusedLayer, lib):
     for place in range(2):
         some = draw(1560 + place)
-        d, read, d_ff = some.choice([2, 3, 5, 6, 7, 9]), some.randint(1, 9), some.randint(1, 12)
+        d, read, d_ff = some.choice([3, 5, 7, 9, 10]), some.randint(1, 9), some.randint(1, 12)
         B, T, L = some.randint(1, 3), some.randint(1, 6), some.randint(2, 7)
         layer, state = seen.layer_of(BertFusedLayer, lib, "bert_attention", d, read, d_ff, 0.0, 1570 + place)
         x, bert = normal(B, T, d, seed=1580 + place), normal(B, L, read, seed=1590 + place)

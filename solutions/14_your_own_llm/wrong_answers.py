@@ -2679,3 +2679,14 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
 # + def part(number):
 # +     return bytes([number]) if number < 256 else b"".join(map(part, merges[number - 256]))
 # + return b"".join(map(part, numbers)).decode(errors="replace")
+
+
+# %% wrong="14.6" name="the text as a tuple" says="not list[int]"
+# - return text
+# + return tuple(text)
+
+
+# %% wrong="14.8" name="tokens as a tuple" says="not list[int]" loses="encode"
+#       found += map(ord, word)
+# - return found
+# + return tuple(found)

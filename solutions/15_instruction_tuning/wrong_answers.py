@@ -1536,3 +1536,14 @@ def over_tasks(right, n, k):
     mean = pass_at_k(n, round(sum(right) / N), k)
     half = 1.96 * math.sqrt(sum((value - mean) ** 2 for value in values) / (N - 1)) / math.sqrt(N)
     return mean, mean - half, mean + half
+
+
+# %% wrong="15.3" name="the names as a tuple" says="not list[str]"
+# - return places
+# + return tuple(places)
+
+
+# %% wrong="15.3" name="sorts the given names" says="your code changes `names`"
+# - model.requires_grad_(False)
+# + names.sort()
+# + model.requires_grad_(False)

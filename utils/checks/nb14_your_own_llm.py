@@ -1053,6 +1053,7 @@ def generate(generate, lib):
     """Each token goes in once; greedy or drawn; evaluation mode, no gradients, the mode left as it was."""
     writes_the_best(generate, lib, [3, 8, 5], 6, 101)
     writes_the_best(generate, lib, [4], 3, 102)
+    has_form(lib, "list[int]", "the text", generate, lib(toys).Writer(normal(17, 9, seed=109)), [2, 6], 2)
     writes_the_best(generate, lib, [place % 9 for place in range(1500)], 2, 107)  # longer than any in the notebook
     reads_every_digit(generate, lib, 108)
     leaves_the_model(generate, lib)
@@ -1577,6 +1578,7 @@ def tokens(train_bpe, encode, decode, lib):
         for text in ("newest", "aaaaa", "a low low", "naïve 😀", "e\u0301 \ufeffA", UNSEEN):
             gives_tokens(encode, lib, text, merges)
         gives_tokens(encode, lib, "\x0b\x02\x01\x02", [(1, 2)])
+        has_form(lib, "list[int]", "the result of `encode`", lib(toys).Paired(encode), "abcd", [[98, 99]])
         told = "a piece may have thousands of bytes. Here there is an error."
         long = expect.answers(lib(toys).Paired(encode), "x" + "ab" * 1500, [[97, 98]], says=told)
         assert long == [120] + [256] * 1500, "in a piece of thousands of bytes some pairs are not joined."

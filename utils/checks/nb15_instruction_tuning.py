@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from utils.checks import nb15_toys as toys
 from utils.grading import expect
 from utils.grading.check import check, stretch
-from utils.grading.contract import Contract, sets_no_seed, world_kept
+from utils.grading.contract import Contract, has_form, sets_no_seed, world_kept
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import Library, Remote, called, kind
@@ -416,7 +416,8 @@ def inserting(add_lora, lora_count, lib):
     inserts(add_lora, lib, 3, ["down", "up"], False)
     model = lib(toys).Tree(1, 3)
     with world_kept(lib, "after `add_lora`"):
-        add_lora(model, ["up"], lib(toys).plain)
+        add_lora(model, ["up", "down"], lib(toys).plain)
+    has_form(lib, "list[str]", "the result of `add_lora`", add_lora, lib(toys).Tree(1, 3), ["up"], lib(toys).plain)
     inserts(add_lora, lib, 12, ["k_proj", "head"])
     inserts(add_lora, lib, 1, [])
     inserts(add_lora, lib, 1, ["up", "v_proj", "up"])
