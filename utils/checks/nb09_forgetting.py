@@ -1540,7 +1540,7 @@ def turned_aside(g_a: list[torch.Tensor], g_b: list[torch.Tensor]) -> tuple[torc
 
 WITHOUT = Contract(
     "without_conflict([a, b], [c, d])",
-    sizes={"n": (1, 6, 1500), "m": (1, 5)},
+    sizes={"n": (1, 6, 1500), "m": (3, 7)},  # what is left of a single number may be less than its rounding
     a="floats (n, m)",
     b="floats (m)",
     e="floats (n, m)",
