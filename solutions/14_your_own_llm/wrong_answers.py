@@ -2690,3 +2690,9 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
 #       found += map(ord, word)
 # - return found
 # + return tuple(found)
+
+
+# %% wrong="14.6" name="a seed afterwards" says="sets the state of the global random generator of torch"
+# - return text
+# + torch.manual_seed(0)
+# + return text

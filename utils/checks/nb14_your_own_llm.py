@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from utils.checks import nb14_toys as toys
 from utils.grading import expect, probes
 from utils.grading.check import check, stretch
-from utils.grading.contract import Contract, has_form, world_kept
+from utils.grading.contract import Contract, has_form, sets_no_seed, world_kept
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.parts import part
@@ -980,6 +980,8 @@ def leaves_the_model(generate: Remote, lib: Library) -> None:
             with world_kept(lib, when, draws=True):
                 generate(model, [2, 6], 3, temperature)
             expect.unchanged(lib(probes).facts(model), before, f"{when}, training = {training},")
+    writes = partial(generate, model, [2, 6], 3, 1.0)
+    sets_no_seed(lib, "`generate(model, [2, 6], 3, 1.0)`", writes, writes)
 
 
 def drawn(
