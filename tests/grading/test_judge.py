@@ -22,7 +22,7 @@ COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
 FIRST = COURSE.notebooks[0]
 WHOLE = bool(os.environ.get("COURSE_LONG_TESTS"))
-SAMPLE = 1  # so many other wrong answers of each exercise are judged in the suite; tests/checks judges all, at home
+SAMPLE = 1  # so many wrong answers of a kind to each exercise are judged here; tests/checks asks all of them at home
 
 
 # What a wrong answer may have left for all that come after it in this kernel.
@@ -30,15 +30,20 @@ AS_AT_FIRST = "import torch; torch.set_default_dtype(torch.float32); torch.set_g
 
 
 def chosen(cases):
-    """The answers that are judged in a kernel: all right ones, those of private checks and of parts, and a few more.
+    """The answers that are judged in a kernel here; with COURSE_LONG_TESTS=1 all of them.
 
-    With COURSE_LONG_TESTS=1 all are.
+    In every notebook the demonstration grades the solution and the last right answer to each exercise, and both must
+    get full marks (tests/grading/test_demo.py), so these two are left out. Wrong answers lose all points, those of some
+    parts, or fail a private check: SAMPLE of each kind to each exercise are judged.
     """
+    right = [case for case in cases if case.right]
+    graded = [*{case.exercise: case for case in right}.values()]
+    graded += {case.exercise: case for case in reversed(right)}.values()
     count = Counter()
     for case in cases:
-        special = case.right or case.private or case.loses
-        count[case.exercise] += not special
-        if special or WHOLE or count[case.exercise] <= SAMPLE:
+        kind = case.exercise, case.private, case.loses
+        count[kind] += not case.right
+        if WHOLE or (case not in graded if case.right else count[kind] <= SAMPLE):
             yield case
 
 
