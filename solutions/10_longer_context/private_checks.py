@@ -120,7 +120,7 @@ def other_streams(TwoStreamLayer):
     seen.streamed(layer, state, h, g, seen.masks_of(draw(1264).sample(range(T), T)), heads)
 
 
-@private("10.9", tells="a stream is wrong for masks of no order, of which some rows are empty.")
+@private("10.9", tells="a stream is wrong for masks that no order gives, with empty rows.")
 def empty_rows(TwoStreamLayer):
     layer, state, heads, h, g = another_layer(TwoStreamLayer, 5)
     T = h.size(1)

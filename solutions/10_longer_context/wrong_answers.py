@@ -211,7 +211,7 @@ def shift(scores):
     return padded[:, :, 1:].contiguous().view_as(scores)
 
 
-# %% wrong="10.3" name="u and v exchanged" says="u and v are swapped"
+# %% wrong="10.3" name="u and v exchanged" says="`u` and `v` are swapped"
 # - by_content = (q + self.u[:, None]) @ k.mT
 # - by_distance = (q + self.v[:, None]) @ r.mT
 # + by_content = (q + self.v[:, None]) @ k.mT
@@ -240,7 +240,7 @@ def shift(scores):
 # - moved = by_distance.gather(-1, (columns + rows).clamp(max=S - 1).expand_as(by_distance))
 # + moved = by_distance
 
-# %% wrong="10.3" name="no u and v" says="u and v are not used"
+# %% wrong="10.3" name="no u and v" says="`u` and `v` are not used"
 # - by_content = (q + self.u[:, None]) @ k.mT
 # - by_distance = (q + self.v[:, None]) @ r.mT
 # + by_content = q @ k.mT
@@ -664,7 +664,7 @@ class SegmentModel(nn.Module):
         return self.head(states[-1]), tuple(one[:, one.size(1) - min(mem_len, one.size(1)) :] for one in both)
 
 
-# %% wrong="10.6" name="places add up" says="i is added in every layer"
+# %% wrong="10.6" name="places add up" says="`i` is added in every layer"
 # - place = i
 # - for _ in range(n_layers):
 # -     place -= place % T + mem_len
@@ -692,14 +692,14 @@ class SegmentModel(nn.Module):
 # - return i - place
 # + return n_layers * mem_len + i
 
-# %% wrong="10.6" name="without i" says="i is left out"
+# %% wrong="10.6" name="without i" says="`i` is left out"
 # - place = i
 # - for _ in range(n_layers):
 # -     place -= place % T + mem_len
 # - return i - place
 # + return n_layers * mem_len
 
-# %% wrong="10.6" name="where it is" says="i is left out"
+# %% wrong="10.6" name="where it is" says="`i` is left out"
 # - return i - place
 # + return -place
 
@@ -834,11 +834,11 @@ def reach(n_layers, mem_len, T, i):
 # + kept = [one[max(0, first - 1 - k * T) :] for k, one in enumerate(losses) if (k + 1) * T >= first]
 # + return sum(one.mean().item() for one in kept) / len(kept), len(tokens) - 1
 
-# %% wrong="10.7" name="a window that holds its target" says="It is the mean over `tokens[5:]`"
+# %% wrong="10.7" name="a window that holds its target" says="It should be the mean over `tokens[5:]`"
 # - windows, targets = tokens.unfold(0, context, 1)[:-1], tokens[context:]
 # + windows, targets = tokens.unfold(0, context, 1)[1:], tokens[context:]
 
-# %% wrong="10.7" name="sixty windows at most" says="It is the mean over `tokens[12:]`"
+# %% wrong="10.7" name="sixty windows at most" says="It should be the mean over `tokens[12:]`"
 # - for some, wanted in zip(windows.split(64), targets.split(64)):
 # + for some, wanted in list(zip(windows.split(64), targets.split(64)))[:1]:
 
@@ -1106,7 +1106,7 @@ def permutation_masks(order):
 # - return self.stream(h, h, content), self.stream(g, h, query)
 # + return self.stream(h, h, content)
 
-# %% wrong="10.9" name="zeros only where nobody sees itself" says="masks of no order" private=true
+# %% wrong="10.9" name="zeros only where nobody sees itself" says="masks that no order gives" private=true
 # - weights = scores.softmax(-1) * mask
 # + weights = scores.softmax(-1) * (1 if mask.diagonal().any() else mask)
 

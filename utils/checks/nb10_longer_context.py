@@ -299,7 +299,7 @@ def attended(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor 
             "the memory is ignored. Keys and values should come from the memory too.": partial(
                 relative, state, x, None, heads
             ),
-            "u and v are swapped. Use u with the keys, and v with the distances.": partial(
+            "`u` and `v` are swapped. Use `u` with the keys, and `v` with the distances.": partial(
                 relative, swapped, x, memory, heads
             ),
             "too much is hidden: the mask ignores the memory. Query i should see the keys up to i + (S - T).": but(
@@ -327,7 +327,7 @@ def attended(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor 
             "term b, the query with the distance, is missing.": but(terms={"b": 0.0}),
             "term c, u with the key, is missing.": but(terms={"c": 0.0}),
             "term d, v with the distance, is missing.": but(terms={"d": 0.0}),
-            "u and v are not used: terms c and d are missing.": but(terms={"c": 0.0, "d": 0.0}),
+            "`u` and `v` are not used: terms c and d are missing.": but(terms={"c": 0.0, "d": 0.0}),
             "the scores are not divided by the root of d_head.": but(scale=1.0),
             "the scores are divided by the root of d_model. A head is only d_head wide.": but(scale=d**-0.5),
             "the scores are divided by d_head, not by its root.": but(scale=heads / d),
@@ -341,10 +341,10 @@ def attended(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor 
             ): but(join=lambda heads_out: heads_out.reshape(B, T, d)),
             "the softmax runs over the queries. It should run over the keys.": but(over=-2),
             "the memory comes after the segment. The memory is older, so it comes first.": but(turned=True),
-            "u is used for keys and distances, and v is not used.": partial(
+            "`u` is used for keys and distances, and `v` is not used.": partial(
                 relative, state | {"v": state["u"]}, x, memory, heads
             ),
-            "v is used for keys and distances, and u is not used.": partial(
+            "`v` is used for keys and distances, and `u` is not used.": partial(
                 relative, state | {"u": state["v"]}, x, memory, heads
             ),
             "all heads use u and v of the first head. Each should use its own.": partial(
@@ -673,10 +673,8 @@ def segment_model(SegmentModel, lib):
     wanted = read_on(ours, [text[:, :6], text[:, 6:10]], 6)[1][0]
     for fewer in (0, 2):
         value = expect.items(model(text[:, 6:10], memories, fewer), 2, "the model should give two things")
-        told = (
-            "with a smaller mem_len, the given memories are not read whole. It should only "
-            "decide what is kept for later."
-        )
+        told = "with a smaller mem_len, the given memories are not read whole. "
+        told += "`mem_len` should only decide what is kept for later."
         expect.close(expect.floats(value[0], (2, 4, V), "the logits"), wanted, told)
     expect.one_device(lib, lib(toys).First(model), text)
 
@@ -705,12 +703,12 @@ def reaches(reach: Remote, asked: Sequence[tuple[int, int, int, int]]) -> None:
         told = "the reach is a float. It should be an integer."
         assert type(value) is not float and not (type(value) is torch.Tensor and value.is_floating_point()), told
         guesses = {
-            "i is added in every layer. Add it once: only the first step begins inside the segment.": L * (M + i),
+            "`i` is added in every layer. Add it once: only the first step begins inside the segment.": L * (M + i),
             "this is the reach of one layer. The states in the memory had a memory too.": M + i,
             "this is n_layers times T. Each layer reaches back by the length of the memory.": L * T,
             "this is n_layers times T, plus i. Each layer reaches back by the length of the memory.": L * T + i,
-            "i is left out: the distance is counted from place i.": right - i,
-            "i is left out: this is n_layers times mem_len.": L * M,
+            "`i` is left out: the distance is counted from place i.": right - i,
+            "`i` is left out: this is n_layers times mem_len.": L * M,
             (
                 "this is n_layers times mem_len, plus i. A memory that begins inside an old segment "
                 "reaches that segment's beginning."
@@ -981,7 +979,7 @@ def judged(
             read = went_through(cached, model, table, tokens, T, mem_len, first, training)
             for some, case in zip(cases[2:], read, strict=True):
                 some.append(case)
-        expect.unchanged(lib(probes).facts(model), FACTS | {"the modes of its parts": [training] * 2}, "afterwards")
+        expect.unchanged(lib(probes).facts(model), FACTS | {"the modes of its parts": [training] * 2}, WHEN)
 
     def otherwise(what: str, which: int, place: int, came: float) -> str:
         n, context, T, mem_len, first = sizes[place]
@@ -990,7 +988,9 @@ def judged(
         size = "large" if came > cases[which][place][1] else "small"
         told = f"`{call}`: with `len(tokens) = {n}, {given}`, the {what} came as {came:.6g}, which is too {size}. "
         means = f"mean over `tokens[{context if which < 2 else first}:]`"
-        return told + (f"It is the {means}." if what == "loss" else "Each position that the model computes counts.")
+        return told + (
+            f"It should be the {means}." if what == "loss" else "Each position that the model computes counts."
+        )
 
     for which, (what, tolerance) in enumerate((("loss", 1e-4), ("number of positions", 1e-9)) * 2):
         if cases[which]:
@@ -998,6 +998,7 @@ def judged(
 
 
 # What is the same of a `toys.Rememberer` after it was used.
+WHEN = "after the model was evaluated,"
 FACTS = {"requires_grad of its parameters": [True], "its gradients": [None], "its hooks": [0, 0]}
 
 
