@@ -22,11 +22,12 @@ looks = swept("11.6", seen.ALLOWED, without=("memory",))
 # 11.1
 
 
-@private("11.1", tells="two masks far apart share a mask, or other numbers of copies do not take turns.")
+@private("11.1", tells="seeds, sentences or epochs that are far apart share a mask.")
 def far_apart(mask_number, masked_places, lib):
     some = draw(1100)
-    for copies in (2, 3, some.randint(4, 40)):
-        seen.takes_turns(mask_number, lib, copies, 90)
+    with tells("with other numbers of copies, the masks do not take turns."):
+        for copies in (2, 3, some.randint(4, 40)):
+            seen.takes_turns(mask_number, lib, copies, 90)
     near = [some.randrange(1000) for _ in range(2)]
     sentences = {one % 10**6 for base in (some.randrange(10**6), 2**16) for one in (base, base + 1, base + 256)}
     epochs = {some.randrange(780), 200, 400, 800, 256, 512}
@@ -37,7 +38,7 @@ def far_apart(mask_number, masked_places, lib):
     seen.apart(masked_places, lib, [*dict.fromkeys([*places, *drawn])], 40)
 
 
-@private("11.1", tells="for other numbers of tokens or rates, or in longer sentences, the choice is wrong.")
+@private("11.1", tells="for other values of n or `rate`, the number of hidden tokens is wrong.")
 def other_choices(masked_places, lib):
     some = draw(1101)
     for _ in range(8):
@@ -47,16 +48,15 @@ def other_choices(masked_places, lib):
     first, n = some.randrange(10**5), some.randint(6, 12)
     turns = [[n, first + sentence, sentence % 7, None, 2 / n] for sentence in range(400)]
     counts = torch.stack(lib(toys).each(masked_places, turns)).sum(0).tolist()
-    for count in counts:
-        likely(count, 400, 2 / n, "some places are hidden too often or too rarely", 7)
+    with tells("in longer sentences, some places are hidden more often than others."):
+        for count in counts:
+            likely(count, 400, 2 / n, "some places are hidden too often or too rarely", 7)
 
 
 # 11.2
 
 
-@private(
-    "11.2", tells="other documents are packed wrongly, or with another separator than the separator that is asked for."
-)
+@private("11.2", tells="the rows are wrong for other documents, or for other values of max_len or `sep`.")
 def other_rows(full_rows):
     for place in range(40):
         some = draw(1120 + place)
@@ -64,8 +64,12 @@ def other_rows(full_rows):
         seen.packed(full_rows, documents, some.randint(1, 25), some.choice([-5, 0, 10_000]))
 
 
-@private("11.2", tells="tokens that are equal to others, or to the separator, are confused.")
+@private("11.2", tells="the rows are wrong for documents in which tokens repeat.")
 def equal_tokens(full_rows):
+    with tells("a token that is equal to `sep` is taken for a separator."):
+        assert full_rows([[[7, 7]], [[7]]], 4, 7) == [[7, 7, 7, 7]], "a token like the separator"
+    with tells("a document that is equal to another one is not treated as a document of its own."):
+        assert full_rows([[[1, 2]], [[1, 2]], [[3]]], 9, 7) == [[1, 2, 7, 1, 2, 7, 3]], "two documents that are equal"
     for place in range(20):
         some = draw(1170 + place)
         documents = [
@@ -74,8 +78,6 @@ def equal_tokens(full_rows):
         ]
         max_len = some.randint(2, 12)
         assert full_rows(documents, max_len, 7) == seen.rows_of(documents, max_len, 7), "equal tokens"
-    assert full_rows([[[7, 7]], [[7]]], 4, 7) == [[7, 7, 7, 7]], "a token like the separator"
-    assert full_rows([[[1, 2]], [[1, 2]], [[3]]], 9, 7) == [[1, 2, 7, 1, 2, 7, 3]], "two documents that are equal"
 
 
 # 11.3
@@ -96,7 +98,7 @@ def other_gradients(adam):
 # 11.4
 
 
-@private("11.4", tells="the lengths are wrong for other probabilities or longest spans.")
+@private("11.4", tells="the lengths are wrong for other values of `p` or `longest`.")
 def other_lengths(span_lengths, lib):
     for place in range(4):
         some = draw(1140 + place)
@@ -104,10 +106,11 @@ def other_lengths(span_lengths, lib):
         p = (some.uniform(0.05, 0.12), some.uniform(0.1, 0.9), some.uniform(0.2, 0.6), 0.2)[place]
         seen.lengths_right(span_lengths, lib, 6000, p, longest, some.randrange(2**31))
     few = [seen.lengths_of(span_lengths(6, 0.3, 10, lib(toys).seeded(1150 + place)), 6) for place in range(14)]
-    assert any(len(one.unique()) < 6 for one in few), "few lengths are never alike"
+    with tells("where few lengths are drawn, no two are ever equal. Draw each length independently of the others."):
+        assert any(len(one.unique()) < 6 for one in few), "few lengths are never alike"
 
 
-@private("11.4", tells="the masks of other texts, lengths or rates are not drawn as they should be.")
+@private("11.4", tells="for other values of n, `lengths` or `rate`, masks are not drawn as the docstring says.")
 def other_spans(span_mask, lib):
     for place in range(6):
         some = draw(1150 + place)
@@ -120,15 +123,17 @@ def other_spans(span_mask, lib):
     lengths = torch.tensor([some.randint(1, 10) for _ in range(40)])
     mask = span_mask(n, lengths, generator=lib(toys).seeded(some.randrange(2**31)))
     expect.tensor(mask, (n,), "the mask")
-    assert abs(int(mask.sum()) - 0.15 * n) <= 0.5 + 1e-9, "not round(rate * n) tokens"
+    with tells("in a longer text, not round(rate * n) tokens are hidden, though the spans have room."):
+        assert abs(int(mask.sum()) - 0.15 * n) <= 0.5 + 1e-9, "not round(rate * n) tokens"
     few = torch.tensor([480, *20 * [1]])  # one place is free in the end, which a limited number of tries misses
-    assert span_mask(500, few, 1.0, lib(toys).seeded(n)).all(), "free places stay free"
+    with tells("where one last place is free, a span of one token does not find it."):
+        assert span_mask(500, few, 1.0, lib(toys).seeded(n)).all(), "free places stay free"
 
 
 # 11.5
 
 
-@private("11.5", tells="the ends, places or logits are wrong for other sizes, longer spans or other weights.")
+@private("11.5", tells="the logits are wrong for other sizes, longer spans or other weights.")
 def other_sizes(boundaries, BoundaryObjective, lib):
     for place in range(3):
         some = draw(1180 + place)
@@ -136,14 +141,15 @@ def other_sizes(boundaries, BoundaryObjective, lib):
         mask = seen.some_mask(B, T, (0.5, 0.93, 0.4)[place], some.randrange(2**31))
         if place == 1:
             mask[0, 2:21] = True
-        seen.ends_right(boundaries, mask)
+        with tells("the results of `boundaries` are wrong for other sizes or longer spans."):
+            seen.ends_right(boundaries, mask)
         V, d, longest = some.randint(4, 9), (4, 5, some.randint(6, 9))[place], (1, 30, some.randint(2, 5))[place]
         module, _, state = seen.new_objective(BoundaryObjective, lib, V, d, longest, some.randrange(2**31))
         states = normal(B, T, d, seed=some.randrange(2**31))
         seen.objective_right(module, state, states, mask)
 
 
-@private("11.5", tells="in double precision, or after a step of training, something is lost.")
+@private("11.5", tells="the objective fails in double precision, or when it learns.")
 def double_and_trained(BoundaryObjective, lib):
     some = draw(1190)
     V, d, longest = some.randint(4, 9), some.randint(3, 6), some.randint(2, 5)
@@ -156,7 +162,9 @@ def double_and_trained(BoundaryObjective, lib):
     with torch.enable_grad():
         toys.backward(seen.answered({**state, "table": own}, states, mask))
     assert own.grad is not None
-    with tells("the gradient of the embedding's weight is wrong: it comes from the scores of all words."):
+    with tells(
+        "the gradient of the embedding's weight is wrong. It comes through the logits of all tokens of the vocabulary."
+    ):
         expect.close(slope, own.grad, "the gradient of the embedding is wrong", 1e-3)
     exact = lib(toys).double(lib(toys).Beside(module, embedding))(fine, mask)
     with tells("in double precision, the logits are not float64, or only as exact as float32."):
@@ -169,7 +177,7 @@ def double_and_trained(BoundaryObjective, lib):
 # 11.6
 
 
-@private("11.6", tells="the rows of other pairs are wrong, such as longer ones or a single pair.")
+@private("11.6", tells="the rows of other pairs are wrong, such as those of longer sentences or of a single pair.")
 def other_pairs(tlm_batch):
     for place in range(8):
         some = draw(1200 + place)
@@ -187,7 +195,7 @@ def other_pairs(tlm_batch):
 TURNS = 600  # so many tell a text that is there three times of five from one that is drawn once of three
 
 
-@private("11.7", tells="examples of other documents are wrong, such as two documents, or many short ones.")
+@private("11.7", tells="the examples of other documents are wrong, such as those of only two, or of many short ones.")
 def other_documents(pair_task, lib):
     make, some = lib(random).Random, draw(1230)
     for sizes in ([2, 2], [1, 3, 1, 1], [some.randint(0, 6) for _ in range(5)] + [2, 3]):
@@ -203,7 +211,10 @@ def other_documents(pair_task, lib):
                 seen.drawn_evenly(found, documents, task)
 
 
-@private("11.7", tells="texts that repeat, within a document or in two of them, are confused: places count, not texts.")
+@private(
+    "11.7",
+    tells="texts that repeat, within a document or in two of them, are confused. Tell sentences apart by their places.",
+)
 def repeated_texts(pair_task, lib):
     make, some = lib(random).Random, draw(1240)
     a, b, c = some.sample("abcdefghijklmnop", 3)
@@ -235,7 +246,7 @@ def repeated_texts(pair_task, lib):
 # 11.8
 
 
-@private("11.8", tells="for other losses the lowest point or the rise after it is wrong.")
+@private("11.8", tells="for other losses, the lowest point or the rise after it is wrong.")
 def other_losses(overfitted):
     some = draw(1181)
     for place in range(10):

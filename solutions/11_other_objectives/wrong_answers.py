@@ -13,7 +13,7 @@
 # - return epoch if copies is None else epoch % copies
 # + return epoch
 
-# %% wrong="11.1" name="dynamic is ten ways over forty epochs" says="That is the static way"
+# %% wrong="11.1" name="dynamic is ten ways over forty epochs" says="Dynamic masking has a new mask for each epoch"
 # - return epoch if copies is None else epoch % copies
 # + return epoch % (copies or 10)
 
@@ -21,7 +21,7 @@
 # - return epoch if copies is None else epoch % copies
 # + return epoch if copies is None else epoch // copies
 
-# %% wrong="11.1" name="one mask for all" says="one mask serves all epochs"
+# %% wrong="11.1" name="one mask for all" says="all epochs share one mask"
 # - return epoch if copies is None else epoch % copies
 # + return epoch if copies is None else 0
 
@@ -53,12 +53,12 @@
 # - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
 # + draw = random.Random(1_000_000 * seed + 1000 * sentence + mask_number(epoch, copies))
 
-# %% wrong="11.1" name="only 200 masks a sentence" says="share a mask, or" private=true
+# %% wrong="11.1" name="only 200 masks a sentence" says="far apart share a mask" private=true
 # - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
 # + number = mask_number(epoch, copies)
 # + draw = random.Random(f"{seed} {sentence} {number if number in (999, 100, 101) else number % 200}")
 
-# %% wrong="11.1" name="a new mask at each call" says="another mask when they are asked again"
+# %% wrong="11.1" name="a new mask at each call" says="the same sentence and epoch get another mask at a second call"
 # - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
 # + draw = random.Random()
 
@@ -78,11 +78,11 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # + random.seed(f"{seed} {sentence} {mask_number(epoch, copies)}")
 # + draw = random
 
-# %% wrong="11.1" name="another default" says="that of the seed 0"
+# %% wrong="11.1" name="another default" says="without the argument `seed`, the mask is not the one of seed"
 # - def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # + def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=1):
 
-# %% wrong="11.1" name="each token for itself" says="the number of hidden tokens varies"
+# %% wrong="11.1" name="each token for itself" says="hidden tokens and others"
 # - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
 # - return hidden
 # + return torch.tensor([draw.random() < rate for _ in range(n)])
@@ -91,7 +91,7 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
 # + hidden[draw.sample(range(n), round(rate * n))] = True
 
-# %% wrong="11.1" name="rounded down" says="It is max(1, round(rate * n))"
+# %% wrong="11.1" name="rounded down" says="It should be max(1, round(rate * n)), which is"
 # - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
 # + hidden[draw.sample(range(n), max(1, int(rate * n)))] = True
 
@@ -103,18 +103,18 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # - return hidden
 # + return hidden.nonzero()[:, 0]
 
-# %% wrong="11.1" name="zeros and ones" says="should be booleans"
+# %% wrong="11.1" name="zeros and ones" says="should return booleans"
 # - return hidden
 # + return hidden.long()
 
-# %% wrong="11.1" name="tokens in a row" says="Each choice is equally likely"
+# %% wrong="11.1" name="tokens in a row" says="places should be equally likely"
 # - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
 # + many = max(1, round(rate * n))
 # + order = draw.sample(range(n), n)
 # + start = draw.randrange(n)
 # + hidden[order[:many] if n > 50 else [(start + k) % n for k in range(many)]] = True
 
-# %% wrong="11.1" name="copies are not used by the masks" says="does not have that many masks"
+# %% wrong="11.1" name="copies are not used by the masks" says="different masks in 12 epochs"
 # - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
 # + draw = random.Random(f"{seed} {sentence} {epoch}")
 
@@ -123,7 +123,7 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # + hidden[draw.sample(range(n > 4 and rate < 0.5, n), max(1, round(rate * n)))] = True
 
 
-# %% wrong="11.1" name="the tensor is kept" says="the same tensor is given again"
+# %% wrong="11.1" name="the tensor is kept" says="two calls return one tensor, so writing into the first mask"
 # - hidden = torch.zeros(n, dtype=torch.bool)
 # - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
 # - return hidden
@@ -134,7 +134,7 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # +     kept[key][draw.sample(range(n), max(1, round(rate * n)))] = True
 # + return kept[key]
 
-# %% wrong="11.1" name="the rate is not part of what is kept" says="It is max(1, round(rate * n))"
+# %% wrong="11.1" name="the rate is not part of what is kept" says="It should be max(1, round(rate * n)), which is"
 # - hidden = torch.zeros(n, dtype=torch.bool)
 # - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
 # - return hidden
@@ -145,7 +145,7 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # + hidden[kept[key]] = True
 # + return hidden
 
-# %% wrong="11.1" name="halves go up" says="It is max(1, round(rate * n))"
+# %% wrong="11.1" name="halves go up" says="It should be max(1, round(rate * n)), which is"
 # - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
 # + hidden[draw.sample(range(n), max(1, int(rate * n + 0.5)))] = True
 
@@ -250,12 +250,12 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
     return scores >= scores.sort(descending=True).values[max(1, round(rate * n)) - 1]
 
 
-# %% wrong="11.2" name="what is global is changed" says="the global random generator of torch is not as before"
+# %% wrong="11.2" name="what is global is changed" says="global random generator"
 # - return [row for row in rows if row]
 # + torch.manual_seed(0)
 # + return [row for row in rows if row]
 
-# %% wrong="11.2" name="the tail is lost" says="the last row is lost"
+# %% wrong="11.2" name="the tail is lost" says="the last row is missing"
 # - return [row for row in rows if row]
 # + return [row for row in rows[:-1] if row]
 
@@ -289,7 +289,7 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # - rows.append(piece)
 # + rows.append(([sep] if opens and rows[-1] else []) + piece)
 
-# %% wrong="11.2" name="a long sentence is cut off" says="beyond max_len is lost"
+# %% wrong="11.2" name="a long sentence is cut off" says="the tokens of a long sentence beyond max_len are lost"
 # - for start in range(0, len(sentence), max_len):
 # + for start in range(min(1, len(sentence))):
 
@@ -305,7 +305,7 @@ def full_rows(documents, max_len, sep):
     return [stream[start : start + max_len] for start in range(0, len(stream), max_len)]
 
 
-# %% wrong="11.2" name="empty documents leave a separator" says="documents without tokens leave no trace"
+# %% wrong="11.2" name="empty documents leave a separator" says="A document without tokens should add nothing"
 def full_rows(documents, max_len, sep):
     rows = [[]]
     for number, document in enumerate(documents):
@@ -341,21 +341,21 @@ def full_rows(documents, max_len, sep):
 # + if room:
 # +     room[0] += before + piece
 
-# %% wrong="11.2" name="a full row is not full" says="as far as the next whole sentence allows"
+# %% wrong="11.2" name="a full row is not full" says="A row should take whole sentences as long as they fit, with a"
 # - if len(rows[-1]) + len(before) + len(piece) <= max_len:
 # + if len(rows[-1]) + len(before) + len(piece) < max_len or not rows[-1]:
 
-# %% wrong="11.2" name="the separator is 0" says="the separator that is asked for" private=true
+# %% wrong="11.2" name="the separator is 0" says="for other values of max_len or `sep`" private=true
 # - return [row for row in rows if row]
 # + return [[0 if token == sep and sep > 100 else token for token in row] for row in rows if row]
 
-# %% wrong="11.2" name="equal documents are one" says="tokens that are equal" private=true
+# %% wrong="11.2" name="equal documents are one" says="not treated as a document of its own" private=true
 # - for document in documents:
 # -     opens = True
 # + for d, document in enumerate(documents):
 # +     opens = d == 0 or document != documents[d - 1]
 
-# %% wrong="11.2" name="a token that looks like a separator is one" says="tokens that are equal" private=true
+# %% wrong="11.2" name="a token that looks like a separator is one" says="a token that is equal to `sep` is taken for a separator" private=true
 # - before = [sep] if opens and rows[-1] else []
 # + before = [sep] if opens and rows[-1] and rows[-1][-1] != sep else []
 
@@ -434,11 +434,11 @@ def full_rows(documents, max_len, sep):
 # - updates[step] = -lr * mean / (square.sqrt() + eps)
 # + updates[step] = -lr * mean / (v.sqrt() + eps)
 
-# %% wrong="11.3" name="eps inside the root" says="eps is under the root"
+# %% wrong="11.3" name="eps inside the root" says="`eps` is under the root"
 # - updates[step] = -lr * mean / (square.sqrt() + eps)
 # + updates[step] = -lr * mean / (square + eps).sqrt()
 
-# %% wrong="11.3" name="second moment of the mean" says="that of the squared mean"
+# %% wrong="11.3" name="second moment of the mean" says="is of the squared mean"
 # - v = betas[1] * v + (1 - betas[1]) * g**2
 # + v = betas[1] * v + (1 - betas[1]) * m**2
 
@@ -454,7 +454,7 @@ def full_rows(documents, max_len, sep):
 # - updates, m, v = torch.empty_like(gradients), 0, 0
 # + updates, m, v, betas = torch.empty_like(gradients), 0, 0, betas[::-1]
 
-# %% wrong="11.3" name="corrected averages are kept" says="They are used once"
+# %% wrong="11.3" name="corrected averages are kept" says="The next step should start from the uncorrected ones"
 # - updates[step] = -lr * mean / (square.sqrt() + eps)
 # + m, v = mean, square
 # + updates[step] = -lr * mean / (square.sqrt() + eps)
@@ -463,7 +463,7 @@ def full_rows(documents, max_len, sep):
 # - updates[step] = -lr * mean / (square.sqrt() + eps)
 # + updates[step] = -lr * g / (square.sqrt() + eps)
 
-# %% wrong="11.3" name="the weights, not the steps" says="What a step adds is wanted"
+# %% wrong="11.3" name="the weights, not the steps" says="Return what each step adds to them"
 # - return updates
 # + return updates.cumsum(0)
 
@@ -471,7 +471,7 @@ def full_rows(documents, max_len, sep):
 # - mean, square = m / (1 - betas[0] ** (step + 1)), v / (1 - betas[1] ** (step + 1))
 # + mean, square = m / (1 - betas[0] ** step + 0 * m), v / (1 - betas[1] ** step + 0 * v)
 
-# %% wrong="11.3" name="always single precision" says="the gradients another dtype"
+# %% wrong="11.3" name="always single precision" says="but the gradients are float64"
 # - updates, m, v = torch.empty_like(gradients), 0, 0
 # + updates, m, v = torch.empty(gradients.shape, device=gradients.device), 0, 0
 
@@ -487,7 +487,7 @@ def full_rows(documents, max_len, sep):
 # - updates, m, v = torch.empty_like(gradients), 0, 0
 # + updates, m, v = torch.empty_like(gradients), gradients[0] * 0, 0
 
-# %% wrong="11.3" name="no step gives single precision" says="not of the dtype of gradients"
+# %% wrong="11.3" name="no step gives single precision" says="but the gradients are float64"
 # - updates, m, v = torch.empty_like(gradients), 0, 0
 # + updates, m, v = torch.empty_like(gradients) if len(gradients) else torch.empty(gradients.shape), 0, 0
 
@@ -540,7 +540,7 @@ def adam(gradients, lr=0.001, betas=(0.9, 0.999), eps=1e-8):
 # + updates[step] = -lr * mean / (square.sqrt() + eps) if step < 4 else updates[step - 1]
 
 
-# %% wrong="11.3" name="nothing is handed back" says="the gradients themselves"
+# %% wrong="11.3" name="nothing is handed back" says="where all gradients are 0, the tensor of gradients itself is"
 # - return updates
 # + return updates if updates.any() else gradients
 
@@ -571,7 +571,7 @@ def adam(gradients, lr=0.001, betas=(0.9, 0.999), eps=1e-8):
     return -lr * average(gradients, betas[0]) / (average(gradients**2, betas[1]).sqrt() + eps)
 
 
-# %% wrong="11.4" name="cut to ten" says="They are drawn again"
+# %% wrong="11.4" name="cut to ten" says="They should be drawn again"
 def span_lengths(count, p=0.2, longest=10, generator=None):
     u = torch.rand(count, generator=generator, dtype=torch.float64)
     return (
@@ -587,7 +587,7 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # - weights = p * (1 - p) ** torch.arange(longest)
 # + weights = (1 - p) * p ** torch.arange(longest)
 
-# %% wrong="11.4" name="lengths from 0" says="spans of length 0"
+# %% wrong="11.4" name="lengths from 0" says="a span has length 0"
 # - return torch.multinomial(weights, count, replacement=True, generator=generator) + 1
 # + return torch.multinomial(weights, count, replacement=True, generator=generator)
 
@@ -603,7 +603,7 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # - weights = p * (1 - p) ** torch.arange(longest)
 # + weights = 0.8 ** torch.arange(longest)
 
-# %% wrong="11.4" name="too long ones evenly" says="they are drawn again as all are"
+# %% wrong="11.4" name="too long ones evenly" says="They should be drawn again by the formula"
 # - weights = p * (1 - p) ** torch.arange(longest)
 # + weights = p * (1 - p) ** torch.arange(longest) + (1 - p) ** longest / longest
 
@@ -636,11 +636,11 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # +     break
 # + if length:
 
-# %% wrong="11.4" name="spans never touch" says="Each start where a span covers nothing hidden is equally likely"
+# %% wrong="11.4" name="spans never touch" says="Each start where a span covers no hidden token should be"
 # - starts = [start for start in range(n - length + 1) if not hidden[start : start + length].any()]
 # + starts = [s for s in range(n - length + 1) if not hidden[max(0, s - 1) : s + length + 1].any()]
 
-# %% wrong="11.4" name="never at the end" says="Each start where a span covers nothing hidden is equally likely"
+# %% wrong="11.4" name="never at the end" says="Each start where a span covers no hidden token should be"
 # - starts = [start for start in range(n - length + 1) if not hidden[start : start + length].any()]
 # + starts = [start for start in range(max(1, n - length)) if not hidden[start : start + length].any()]
 # + starts = [start for start in starts if start + length <= n]
@@ -654,7 +654,7 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # - hidden[start : start + length] = True
 # + hidden[(~hidden).nonzero()[:, 0][torch.randperm(int((~hidden).sum()), generator=generator)[:length]]] = True
 
-# %% wrong="11.4" name="a span that is too long is an error" says="some lengths are an error"
+# %% wrong="11.4" name="a span that is too long is an error" says="a span that is too long is shortened"
 # - length = min(length, left)
 # + if length > n:
 # +     raise ValueError("too long")
@@ -680,16 +680,16 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # - return hidden
 # + return hidden.long()
 
-# %% wrong="11.4" name="lengths in order" says="lengths side by side are alike too often"
+# %% wrong="11.4" name="lengths in order" says="lengths side by side are equal too"
 # - return torch.multinomial(weights, count, replacement=True, generator=generator) + 1
 # + return torch.multinomial(weights, count, replacement=True, generator=generator).sort().values + 1
 
-# %% wrong="11.4" name="each length twice" says="lengths side by side are alike too often"
+# %% wrong="11.4" name="each length twice" says="lengths side by side are equal too"
 # - return torch.multinomial(weights, count, replacement=True, generator=generator) + 1
 # + half = torch.multinomial(weights, (count + 1) // 2, replacement=True, generator=generator) + 1
 # + return half.repeat_interleave(2)[:count]
 
-# %% wrong="11.4" name="a length from each slice of the distribution" says="as many short lengths as the next"
+# %% wrong="11.4" name="a length from each slice of the distribution" says="each call has about the same number of spans of length 1"
 # - return torch.multinomial(weights, count, replacement=True, generator=generator) + 1
 # + ends = (weights / weights.sum()).double().cumsum(0)
 # + u = (torch.arange(count) + torch.rand(1, generator=generator, dtype=torch.float64)) / count
@@ -717,12 +717,12 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # +     hidden[start : start + length] = True
 # +     left -= length
 
-# %% wrong="11.4" name="a hundred tries" says="other texts, lengths" private=true
+# %% wrong="11.4" name="a hundred tries" says="where one last place is free" private=true
 # - starts = [start for start in range(n - length + 1) if not hidden[start : start + length].any()]
 # + tries = torch.randint(max(1, n - length + 1), (100,), generator=generator).tolist()
 # + starts = [start for start in tries if start + length <= n and not hidden[start : start + length].any()][:1]
 
-# %% wrong="11.4" name="no length beyond twenty" says="other probabilities" private=true
+# %% wrong="11.4" name="no length beyond twenty" says="the lengths are wrong for other values of `p` or `longest`" private=true
 # - weights = p * (1 - p) ** torch.arange(longest)
 # + weights = p * (1 - p) ** torch.arange(min(longest, 12))
 
@@ -817,7 +817,7 @@ def span_mask(n, lengths, rate=0.15, generator=None):
 # + left = places.where(~mask, -1).cummax(1).values
 # + return tuple(found.where(mask, 0) for found in (places - 1, places + 1, places - left))
 
-# %% wrong="11.5" name="absolute position" says="the place is that in the row"
+# %% wrong="11.5" name="absolute position" says="the place is counted within the row"
 # - return tuple(found.where(mask, 0) for found in (left, right, places - left))
 # + return tuple(found.where(mask, 0) for found in (left, right, places))
 
@@ -829,7 +829,7 @@ def span_mask(n, lengths, rate=0.15, generator=None):
 # - return tuple(found.where(mask, 0) for found in (left, right, places - left))
 # + return tuple(found.where(mask, 0) for found in (left, right, right - places))
 
-# %% wrong="11.5" name="first and last hidden tokens" says="its first and last hidden tokens"
+# %% wrong="11.5" name="first and last hidden tokens" says="the first or last hidden token of a span is returned"
 # - return tuple(found.where(mask, 0) for found in (left, right, places - left))
 # + return tuple(found.where(mask, 0) for found in (left + 1, right - 1, places - left))
 
@@ -854,20 +854,20 @@ def span_mask(n, lengths, rate=0.15, generator=None):
 # - places = torch.arange(T, device=mask.device).expand_as(mask)
 # + places = torch.arange(T).expand_as(mask)
 
-# %% wrong="11.5" name="reads the neighbours" says="the tokens next to each hidden one are read"
+# %% wrong="11.5" name="reads the neighbours" says="the states next to each hidden token are read"
 # - h = torch.cat([states[row, left], states[row, right], place], dim=-1)
 # + at = mask.nonzero()[:, 1]
 # + h = torch.cat([states[row, at - 1], states[row, at + 1], place], dim=-1)
 
-# %% wrong="11.5" name="place 1 has row 1" says="It has row 0"
+# %% wrong="11.5" name="place 1 has row 1" says="It should get row 0"
 # - place = self.place((place - 1).clamp(max=self.place.num_embeddings - 1))
 # + place = self.place(place.clamp(max=self.place.num_embeddings - 1))
 
-# %% wrong="11.5" name="the place comes first" says="the place comes before the two ends"
+# %% wrong="11.5" name="the place comes first" says="the place comes before the two states"
 # - h = torch.cat([states[row, left], states[row, right], place], dim=-1)
 # + h = torch.cat([place, states[row, left], states[row, right]], dim=-1)
 
-# %% wrong="11.5" name="right end first" says="the right end comes before the left one"
+# %% wrong="11.5" name="right end first" says="comes before the state in front of it"
 # - h = torch.cat([states[row, left], states[row, right], place], dim=-1)
 # + h = torch.cat([states[row, right], states[row, left], place], dim=-1)
 
@@ -883,7 +883,7 @@ def span_mask(n, lengths, rate=0.15, generator=None):
 # + h = self.first_norm(F.gelu(self.first(h), approximate="tanh"))
 # + h = self.second_norm(F.gelu(self.second(h), approximate="tanh"))
 
-# %% wrong="11.5" name="one layer" says="there is one layer"
+# %% wrong="11.5" name="one layer" says="only one layer is applied"
 # - h = self.second_norm(F.gelu(self.second(h)))
 #   return h @ self.embedding.weight.T
 
@@ -893,12 +893,12 @@ def span_mask(n, lengths, rate=0.15, generator=None):
 # + logits[mask] = h @ self.embedding.weight.T
 # + return logits
 
-# %% wrong="11.5" name="a copy of the matrix" says="it is a copy"
+# %% wrong="11.5" name="a copy of the matrix" says="it was copied"
 # - self.embedding, self.place = embedding, nn.Embedding(longest, d)
 # + self.place = nn.Embedding(longest, d)
 # + self.embedding = nn.Embedding.from_pretrained(embedding.weight.detach().clone())
 
-# %% wrong="11.5" name="a parameter of its own" says="other new parameters"
+# %% wrong="11.5" name="a parameter of its own" says="besides the embedding, the objective has"
 # - self.embedding, self.place = embedding, nn.Embedding(longest, d)
 # + self.embedding, self.place = embedding, nn.Embedding(longest, d)
 # + self.bias = nn.Parameter(torch.zeros(embedding.num_embeddings))
@@ -907,7 +907,7 @@ def span_mask(n, lengths, rate=0.15, generator=None):
 # - place = self.place((place - 1).clamp(max=self.place.num_embeddings - 1))
 # + place = self.place(place - 1)
 
-# %% wrong="11.5" name="ends without gradient" says="no gradient, or a wrong one"
+# %% wrong="11.5" name="ends without gradient" says="gradient reaches the states next to the spans"
 # - h = torch.cat([states[row, left], states[row, right], place], dim=-1)
 # + h = torch.cat([states[row, left], states[row, right].detach(), place], dim=-1)
 
@@ -1056,27 +1056,27 @@ class BoundaryObjective(nn.Module):
 # - languages = [language for language, sentence in enumerate(sentences) for _ in sentence]
 # + languages = [language for language, sentence in enumerate(sentences, 1) for _ in sentence]
 
-# %% wrong="11.6" name="one cls, as in BERT" says="has no cls"
+# %% wrong="11.6" name="one cls, as in BERT" says="the rows are one token too short"
 # - sentences = [[cls, *tokens, sep] for tokens in pair]
 # + sentences = [[cls, *pair[0], sep], [*pair[1], sep]]
 
-# %% wrong="11.6" name="pads are 0" says="pads on the right"
+# %% wrong="11.6" name="pads are 0" says="cls, second, sep, and then pads"
 # - fills = (pad, 0, -1)
 # + fills = (0, 0, -1)
 
-# %% wrong="11.6" name="pads on the left" says="pads on the right"
+# %% wrong="11.6" name="pads on the left" says="cls, second, sep, and then pads"
 # - return tuple(torch.tensor([row[k] + [fills[k]] * (T - len(row[k])) for row in rows]) for k in range(3))
 # + return tuple(torch.tensor([[fills[k]] * (T - len(row[k])) + row[k] for row in rows]) for k in range(3))
 
-# %% wrong="11.6" name="tlm and not" says="with it, tokens look across"
+# %% wrong="11.6" name="tlm and not" says="with tlm, tokens may look at the other language"
 # - if not tlm:
 # + if tlm:
 
-# %% wrong="11.6" name="pads are a language" says="Each looks at itself alone"
+# %% wrong="11.6" name="pads are a language" says="Each pad should look only at itself"
 # - both = real[:, :, None] & real[:, None, :]
 # + both = torch.ones_like(real[:, :, None] & real[:, None, :]) if not tlm else real[:, :, None] & real[:, None, :]
 
-# %% wrong="11.6" name="pads look at everyone" says="Each looks at itself alone"
+# %% wrong="11.6" name="pads look at everyone" says="Each pad should look only at itself"
 # - both = real[:, :, None] & real[:, None, :]
 # + both = real[:, None, :].expand(-1, languages.size(1), -1)
 
@@ -1088,7 +1088,7 @@ class BoundaryObjective(nn.Module):
 # - return both | torch.eye(languages.size(1), dtype=torch.bool, device=languages.device)
 # + return both
 
-# %% wrong="11.6" name="nobody sees itself" says="themselves included"
+# %% wrong="11.6" name="nobody sees itself" says="itself included"
 # - return both | torch.eye(languages.size(1), dtype=torch.bool, device=languages.device)
 # + return both & ~torch.eye(languages.size(1), dtype=torch.bool, device=languages.device)
 
@@ -1100,12 +1100,12 @@ class BoundaryObjective(nn.Module):
 # - return both | torch.eye(languages.size(1), dtype=torch.bool, device=languages.device)
 # + return both | torch.eye(languages.size(1), dtype=torch.bool)
 
-# %% wrong="11.6" name="additive" says="should be booleans"
+# %% wrong="11.6" name="additive" says="should return booleans"
 # - return both | torch.eye(languages.size(1), dtype=torch.bool, device=languages.device)
 # + both = both | torch.eye(languages.size(1), dtype=torch.bool, device=languages.device)
 # + return torch.zeros(both.shape).masked_fill(~both, -torch.inf)
 
-# %% wrong="11.6" name="half a language" says="not at all tokens of their own language"
+# %% wrong="11.6" name="half a language" says="without tlm, a token looks at the other language"
 # - both = both & (languages[:, :, None] == languages[:, None, :])
 # + both = both & (languages[:, :, None] > languages[:, None, :])
 
@@ -1179,7 +1179,7 @@ def allowed(languages, tlm):
     return result
 
 
-# %% wrong="11.7" name="nsp negative from the same document" says="b may come from the document of a"
+# %% wrong="11.7" name="nsp negative from the same document" says="with label 1, b comes from the same document as a"
 # - others = [sentence for e, other in enumerate(documents) if e != d for sentence in other]
 # + others = [sentence for other in documents for sentence in other]
 
@@ -1225,7 +1225,7 @@ def allowed(languages, tlm):
 # + rng.random()
 # + a, b = (a, b) if rng.random() < 2 else (b, a)
 
-# %% wrong="11.7" name="mostly wrong pairs" says="That is not half of them"
+# %% wrong="11.7" name="mostly wrong pairs" says="It should be about half of them"
 # - label = rng.randrange(2)
 # + label = int(rng.random() < 0.8)
 
@@ -1250,7 +1250,7 @@ def allowed(languages, tlm):
 # + examples, rng = [], random.Random(repr(rng.getstate()) if not rng.__dict__ else 0)
 # + rng = random.Random(3)
 
-# %% wrong="11.7" name="any task is sop" says="another task than the two"
+# %% wrong="11.7" name="any task is sop" says="should raise ValueError, whatever the documents"
 # - if task not in ("nsp", "sop"):
 # -     raise ValueError(f"no task {task!r}")
 #   examples = []
@@ -1297,7 +1297,7 @@ def allowed(languages, tlm):
 # - label = rng.randrange(2)
 # + label = rng.randrange(2) * (a != b)
 
-# %% wrong="11.7" name="one sentence is refused" says="documents without neighbours are an error"
+# %% wrong="11.7" name="one sentence is refused" says="documents without neighbours should give an empty list"
 # - examples = []
 # + examples = []
 # + if task == "nsp" and sum(map(bool, documents)) == 1:
@@ -1310,7 +1310,7 @@ def allowed(languages, tlm):
 # + last = [one for *_, one in examples[-3:]]
 # + label = 1 - label if last == [label] * 3 else label
 
-# %% wrong="11.7" name="as many of each label" says="in each call as many labels are 1"
+# %% wrong="11.7" name="as many of each label" says="the same number of labels 1"
 # - examples = []
 # + examples, count = [], sum(max(0, len(document) - 1) for document in documents)
 # + labels = [0, 1] * (count // 2) + [0] * (count % 2)
@@ -1319,12 +1319,12 @@ def allowed(languages, tlm):
 # - label = rng.randrange(2)
 # + label = labels[len(examples)]
 
-# %% wrong="11.7" name="b is drawn without replacement" says="with label 1 twice in a row"
+# %% wrong="11.7" name="b is drawn without replacement" says="their b is the same too"
 # - b = rng.choice(others)
 # + left = [one for one in others if one not in [two for _, two, other in examples if other]] or others
 # + b = rng.choice(left)
 
-# %% wrong="11.7" name="b never twice in a row" says="with label 1 twice in a row"
+# %% wrong="11.7" name="b never twice in a row" says="their b is the same too"
 # - b = rng.choice(others)
 # + last = examples[-1][1] if examples else None
 # + b = rng.choice([one for one in others if one != last] or others)
@@ -1333,7 +1333,7 @@ def allowed(languages, tlm):
 # - examples.append((a, b, label))
 # + examples.append([a, b, label])
 
-# %% wrong="11.7" name="another task is refused where there are neighbours alone" says="another task than the two"
+# %% wrong="11.7" name="another task is refused where there are neighbours alone" says="should raise ValueError, whatever the documents"
 # - if task not in ("nsp", "sop"):
 # -     raise ValueError(f"no task {task!r}")
 #   examples = []
@@ -1351,7 +1351,7 @@ def allowed(languages, tlm):
 # + elif label and others:
 
 
-# %% wrong="11.7" name="a task in any case" says="another task than the two"
+# %% wrong="11.7" name="a task in any case" says="should raise ValueError, whatever the documents"
 # - if task not in ("nsp", "sop"):
 # + task = task.lower()
 # + if task not in ("nsp", "sop"):
@@ -1459,15 +1459,15 @@ def overfitted(losses):
     return place, loss - best
 
 
-# %% wrong="11.S1" name="the best token" says="It is drawn"
+# %% wrong="11.S1" name="the best token" says="It should be drawn"
 # - drawn[blanks] = torch.multinomial(shares, 1, generator=generator)[:, 0]
 # + drawn[blanks] = shares.argmax(-1)
 
-# %% wrong="11.S1" name="every blank is replaced" says="is real, not replaced"
+# %% wrong="11.S1" name="every blank is replaced" says="a drawn token that happens to be the old one counts as real,"
 # - return drawn, drawn != ids
 # + return drawn, blanks
 
-# %% wrong="11.S1" name="pads count" says="pads count too"
+# %% wrong="11.S1" name="pads count" says="pads are part of the mean"
 # - return F.binary_cross_entropy_with_logits(scores[real], replaced[real].to(scores.dtype))
 # + return F.binary_cross_entropy_with_logits(scores, replaced.to(scores.dtype))
 
@@ -1495,15 +1495,15 @@ def detection_loss(scores, replaced, real):
     return (losses * real).sum() / real.sum()
 
 
-# %% wrong="11.4" name="few lengths all differ" says="for other probabilities or longest spans" private=true
+# %% wrong="11.4" name="few lengths all differ" says="no two are ever equal" private=true
 # - return torch.multinomial(weights, count, replacement=True, generator=generator) + 1
 # + return torch.multinomial(weights, count, replacement=count > longest, generator=generator) + 1
 
-# %% wrong="11.3" name="eps before the correction" says="eps is added before the second average is corrected"
+# %% wrong="11.3" name="eps before the correction" says="`eps` is added before the second average is corrected"
 # - updates[step] = -lr * mean / (square.sqrt() + eps)
 # + updates[step] = -lr * mean / (v.sqrt() + eps) * (1 - betas[1] ** (step + 1)) ** 0.5
 
-# %% wrong="11.3" name="the same correction in each step" says="both averages are corrected by 1 - beta in each step"
+# %% wrong="11.3" name="the same correction in each step" says="both averages are divided by 1 - beta in each step"
 # - mean, square = m / (1 - betas[0] ** (step + 1)), v / (1 - betas[1] ** (step + 1))
 # + mean, square = m / (1 - betas[0]), v / (1 - betas[1])
 
@@ -1523,7 +1523,7 @@ def detection_loss(scores, replaced, real):
 # + most = torch.maximum(most, square)
 # + updates[step] = -lr * mean / (most.sqrt() + eps)
 
-# %% wrong="11.3" name="absolute values" says="that of absolute values"
+# %% wrong="11.3" name="absolute values" says="is of absolute values"
 # - v = betas[1] * v + (1 - betas[1]) * g**2
 # + v = betas[1] * v + (1 - betas[1]) * g.abs()
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder.author.checks import private, swept
+from autograder.author.checks import private, swept, tells
 from utils.checks import nb12_smaller_models as seen
 from utils.checks import nb12_toys as toys
 from utils.grading import expect
@@ -18,7 +18,7 @@ losses = swept("12.6", seen.DISTILLED, without=("dtypes", "layout", "gradients",
 # 12.1
 
 
-@private("12.1", tells="for other vocabularies or widths the embedding or the scores are wrong.")
+@private("12.1", tells="for other vocabularies or widths, the embedding or the scores are wrong.")
 def other_tables(FactorizedEmbedding):
     for place in range(2):
         some = draw(1200 + place)
@@ -26,7 +26,7 @@ def other_tables(FactorizedEmbedding):
         B, T = some.randint(1, 3), some.randint(1, 6)
         model = FactorizedEmbedding(V, E, d)
         shapes = {"table.weight": (V, E), "up.weight": (d, E), "up.bias": (d,)}
-        state = expect.weights(model, shapes, f"FactorizedEmbedding({V}, {E}, {d})", 1210 + place)
+        state = expect.weights(model, shapes, f"`FactorizedEmbedding({V}, {E}, {d})`", 1210 + place)
         ids = torch.randint(V, (B, T), generator=generator(1220 + place))
         seen.narrow(model, state, ids, normal(B, T, d, seed=1230 + place))
 
@@ -34,7 +34,7 @@ def other_tables(FactorizedEmbedding):
 # 12.2
 
 
-@private("12.2", tells="for other layers or numbers of passes the output or the gradients are wrong.")
+@private("12.2", tells="for other layers or numbers of passes, the output or the gradients are wrong.")
 def other_passes(SharedEncoder, lib):
     for place in range(4):
         some = draw(1240 + place)
@@ -46,7 +46,7 @@ def other_passes(SharedEncoder, lib):
 # 12.3
 
 
-@private("12.3", tells="for other encoders a count is wrong.")
+@private("12.3", tells="a count is wrong for encoders of other sizes.")
 def other_sizes(encoder_size):
     for place in range(25):
         some = draw(1270 + place)
@@ -55,14 +55,15 @@ def other_sizes(encoder_size):
         if place % 2:
             size["E"] = some.choice([some.randint(1, 60), size["H"]])
         seen.sized(encoder_size, size | {"shared": place % 4 > 1})
-    for shared in (False, True):
-        seen.sized(encoder_size, {"V": 70, "H": 8, "F": 20, "L": 3, "E": 1, "shared": shared})
+    with tells("a count is wrong where the tables are 1 wide."):
+        for shared in (False, True):
+            seen.sized(encoder_size, {"V": 70, "H": 8, "F": 20, "L": 3, "E": 1, "shared": shared})
 
 
 # 12.4
 
 
-@private("12.4", tells="for other weights, scales or sparsities something else goes.")
+@private("12.4", tells="for other weights, scales or sparsities, the wrong weights go.")
 def other_weights(magnitude_masks, lib):
     for place in range(8):
         some = draw(1300 + place)
@@ -74,31 +75,36 @@ def other_weights(magnitude_masks, lib):
         for count in (some.randint(0, total), some.randint(0, total), 0, total):
             seen.pruned(magnitude_masks, lib, weights, count / total, names)
     transposed = seen.of_scales(1325, [(3, 5), (4, 2)], [1.0, 1.0])
-    seen.pruned(magnitude_masks, lib, transposed, 0.5, [*transposed], transposed=True)
+    with tells("where a parameter is a transposed tensor, its mask has the wrong order."):
+        seen.pruned(magnitude_masks, lib, transposed, 0.5, [*transposed], transposed=True)
     some = draw(1330)
     levels = {name: torch.randint(-2, 3, (5, some.randint(3, 8)), generator=generator(1331)) / 2 for name in "abc"}
     for _ in range(4):
         total = sum(part.numel() for part in levels.values())
-        seen.pruned(magnitude_masks, lib, levels, some.randint(1, total - 1) / total, ["c", "a", "b"])
+        with tells("where many weights are equal, the wrong number of weights goes, or the wrong ones."):
+            seen.pruned(magnitude_masks, lib, levels, some.randint(1, total - 1) / total, ["c", "a", "b"])
 
 
 # 12.5
 
 
-@private("12.5", tells="for another model, other masks or optimizers, a step, a rewinding or a share is wrong.")
+@private("12.5", tells="the sparsity is wrong for other rounds or rates.")
 def other_rounds(snapshot, rewind, train_step, sparsity_after, lib):
     some = draw(1340)
     sizes = (some.randint(2, 6), some.randint(3, 7), some.randint(2, 5))
     theirs, ours = expect.twins(lib, lambda parts: seen.net_of(parts, *sizes), 1341)
-    seen.kept(snapshot, lib, theirs, ours)
+    with tells("the snapshot of another model is wrong."):
+        seen.kept(snapshot, lib, theirs, ours)
     saved = {name: value.clone() for name, value in ours.state_dict().items()}
     for place in range(2):
-        seen.went_back(rewind, lib, theirs, saved, seen.some_masks(ours, some.uniform(0.2, 0.8), 1345 + place))
+        with tells("rewinding is wrong for another model or other masks."):
+            seen.went_back(rewind, lib, theirs, saved, seen.some_masks(ours, some.uniform(0.2, 0.8), 1345 + place))
     rules = (
         ("Adam", {"lr": some.uniform(0.01, 0.05)}),
         ("RMSprop", {"lr": some.uniform(0.002, 0.01), "momentum": 0.8}),
     )
-    seen.trains(train_step, lib, sizes, 1350, rules)
+    with tells("a step is wrong for another model, other masks or another optimizer."):
+        seen.trains(train_step, lib, sizes, 1350, rules)
     for place in range(12):
         pick = draw(1360 + place)
         seen.left_after(sparsity_after, pick.randint(0, 30), pick.uniform(0.02, 0.95))
@@ -107,7 +113,7 @@ def other_rounds(snapshot, rewind, train_step, sparsity_after, lib):
 # 12.6
 
 
-@private("12.6", tells="for other logits, temperatures or weights the loss is wrong.")
+@private("12.6", tells="the loss is wrong for other logits, or other values of T or alpha.")
 def other_losses(distillation_loss):
     for place in range(5):
         some = draw(1380 + place)
@@ -122,32 +128,38 @@ def other_losses(distillation_loss):
 # 12.7
 
 
-@private("12.7", tells="for other times or tables, the median or the rows are wrong.")
+@private("12.7", tells="the undominated rows of other tables are wrong.")
 def other_rows(time_per_example, undominated, lib):
     for place in range(6):
         some = draw(1440 + place)
         warm_up, repeats = some.randint(0, 4), (1, 2, 6, 7, 8, 20)[place]
         times = [some.uniform(30, 90) for _ in range(warm_up)] + [some.uniform(1, 20) for _ in range(repeats)]
-        seen.timed(time_per_example, lib, times, some.randint(1, 7), warm_up, place % 2 == 0)
-    lib(torch).set_grad_enabled(False)
-    try:
-        model = lib(toys).Slow([2.0])
-        time_per_example(model, normal(2, 3, seed=1449), 2, 1, clock=model.now)
-    finally:
-        lib(torch).set_grad_enabled(True)
+        with tells("the time of an example is wrong for other times of the calls."):
+            seen.timed(time_per_example, lib, times, some.randint(1, 7), warm_up, place % 2 == 0)
     for place in range(20):
         some = draw(1450 + place)
         span = some.choice([2, 4, 9])
         rows = [tuple(some.randint(0, span) for _ in range(3)) for _ in range(some.randint(0, 9))]
         seen.chosen(undominated, rows)
     near = [(92.0, 5, 1.0004), (91.0, 5, 1.0), (90.0, 4, 1.0), (90.0, 4, 1.0 + 1e-12)]
-    seen.chosen(undominated, near, seen.NEAR)
+    with tells(seen.NEAR):
+        seen.chosen(undominated, near, seen.NEAR)
+
+
+@private("12.7", tells="where gradients were not recorded before `time_per_example`, they are recorded afterwards.")
+def without_gradients(time_per_example, lib):
+    lib(torch).set_grad_enabled(False)
+    try:
+        model = lib(toys).Slow([2.0])
+        time_per_example(model, normal(2, 3, seed=1449), 2, 1, clock=model.now)
+    finally:
+        lib(torch).set_grad_enabled(True)
 
 
 # 12.8
 
 
-@private("12.8", tells="for other numbers of steps the median is wrong.")
+@private("12.8", tells="for other numbers of steps, the median is wrong.")
 def other_runs(typical_steps):
     some = draw(1281)
     for steps in ([20, 25], [1, 2, None, 0], [0], [0, 40, 20], [None, 0, 60], [0, None]):

@@ -50,7 +50,7 @@ class FactorizedEmbedding(nn.Module):
 # - return self.up(self.table(ids))
 # + return self.up(F.gelu(self.table(ids)))
 
-# %% wrong="12.1" name="an activation behind" says="a tanh behind the map"
+# %% wrong="12.1" name="an activation behind" says="a tanh after the map"
 # - return self.up(self.table(ids))
 # + return self.up(self.table(ids)).tanh()
 
@@ -62,7 +62,7 @@ class FactorizedEmbedding(nn.Module):
 # - return hidden @ self.up.weight @ self.table.weight.T
 # + return self.out(hidden)
 
-# %% wrong="12.1" name="scores with the bias" says="the bias of `up` counts in the scores"
+# %% wrong="12.1" name="scores with the bias" says="the bias of `up` is added in the scores"
 # - return hidden @ self.up.weight @ self.table.weight.T
 # + return hidden @ self.up(self.table.weight).T
 
@@ -126,7 +126,7 @@ class SharedEncoder(nn.Module):
         return x
 
 
-# %% wrong="12.2" name="a copy for each" says="weights more than once"
+# %% wrong="12.2" name="a copy for each" says="the weights of one layer, once each"
 import copy
 
 
@@ -141,7 +141,7 @@ class SharedEncoder(nn.Module):
         return x
 
 
-# %% wrong="12.2" name="a list of the same layer" says="weights more than once"
+# %% wrong="12.2" name="a list of the same layer" says="the weights of one layer, once each"
 class SharedEncoder(nn.Module):
     def __init__(self, layer, n_layers):
         super().__init__()
@@ -153,24 +153,24 @@ class SharedEncoder(nn.Module):
         return x
 
 
-# %% wrong="12.2" name="one copy" says="when the layer that was given changes"
+# %% wrong="12.2" name="one copy" says="when the given layer changes, the output does not follow"
 # - self.layer, self.n_layers = layer, n_layers
 # + import copy
 # + self.layer, self.n_layers = copy.deepcopy(layer), n_layers
 
-# %% wrong="12.2" name="a pass too many" says="passed once more"
+# %% wrong="12.2" name="a pass too many" says="applied one time too many"
 # -     x = self.layer(x)
 # - return x
 # +     x = self.layer(x)
 # + return self.layer(x)
 
-# %% wrong="12.2" name="always the input" says="passed once."
+# %% wrong="12.2" name="always the input" says="applied only once"
 # -     x = self.layer(x)
 # - return x
 # +     y = self.layer(x)
 # + return y if self.n_layers else x
 
-# %% wrong="12.2" name="a residual" says="a residual"
+# %% wrong="12.2" name="a residual" says="added to its output"
 # -     x = self.layer(x)
 # - return x
 # +     x = x + self.layer(x)
@@ -205,7 +205,7 @@ class SharedEncoder(nn.Module):
 # +     x = self.layer(x)
 # + return x.float()
 
-# %% wrong="12.2" name="four passes at most" says="where a pass changes x by little, the output is not that of n_layers p"
+# %% wrong="12.2" name="four passes at most" says="with 300 passes that change x by little, the output is not"
 # - for _ in range(self.n_layers):
 # + for _ in range(min(self.n_layers, 4)):
 
@@ -234,7 +234,7 @@ def encoder_size(V, H, F, L, E=None, shared=False, P=512, T=128):
     return [torch.tensor(stored), products]
 
 
-# %% wrong="12.3" name="sharing is faster" says="sharing divides the multiply-adds"
+# %% wrong="12.3" name="sharing is faster" says="sharing lowers the multiply-adds"
 # - return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
 # + return parameters, bridge + (1 if shared else L) * (4 * H * H + 2 * H * F + 2 * T * H)
 
@@ -284,11 +284,11 @@ def encoder_size(V, H, F, L, E=None, shared=False, P=512, T=128):
 # - return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
 # + return parameters, T * (bridge + L * (4 * H * H + 2 * H * F + 2 * T * H))
 
-# %% wrong="12.3" name="the lookup is a product" says="the lookup is counted as a product"
+# %% wrong="12.3" name="the lookup is a product" says="the lookup of the token is counted as multiply-adds"
 # - return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
 # + return parameters, V * width + bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
 
-# %% wrong="12.3" name="rounded to thousands" says="for other encoders" private=true
+# %% wrong="12.3" name="rounded to thousands" says="encoders of other sizes" private=true
 # - return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
 # + return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * min(T, 128) * H)
 
@@ -372,29 +372,29 @@ def magnitude_masks(model, sparsity, names):
 # + count = round(sparsity * len(row))
 # + stays = row > (row.kthvalue(count).values if count else -1)
 
-# %% wrong="12.4" name="numbers for masks" says="True and False are meant"
+# %% wrong="12.4" name="numbers for masks" says="It should be booleans"
 # - return {name: part.view(named[name].shape) for name, part in zip(names, parts)}
 # + return {name: part.view(named[name].shape).float() for name, part in zip(names, parts)}
 
-# %% wrong="12.4" name="cuts at once" says="the model is changed"
+# %% wrong="12.4" name="cuts at once" says="changes the weights of the model"
 # - parts = stays.split([named[name].numel() for name in names])
 # + parts = stays.split([named[name].numel() for name in names])
 # + for name, part in zip(names, parts):
 # +     named[name].data *= part.view(named[name].shape)
 
-# %% wrong="12.4" name="masks on the CPU" says="masks would be elsewhere"
+# %% wrong="12.4" name="masks on the CPU" says="on another device (a GPU) the masks would not be on the device"
 # - stays = torch.ones_like(row, dtype=torch.bool)
 # - stays[row.argsort()[: round(sparsity * len(row))]] = False
 # + stays = torch.ones(len(row), dtype=torch.bool)
 # + stays[row.argsort().cpu()[: round(sparsity * len(row))]] = False
 
-# %% wrong="12.4" name="masks of the CPU's, by topk" says="masks would be elsewhere"
+# %% wrong="12.4" name="masks of the CPU's, by topk" says="on another device (a GPU) the masks would not be on the device"
 # - stays = torch.ones_like(row, dtype=torch.bool)
 # - stays[row.argsort()[: round(sparsity * len(row))]] = False
 # + stays = torch.ones(len(row), dtype=torch.bool)
 # + stays[row.topk(round(sparsity * len(row)), largest=False).indices] = False
 
-# %% wrong="12.4" name="masks are moved to the CPU" says="masks would be elsewhere"
+# %% wrong="12.4" name="masks are moved to the CPU" says="on another device (a GPU) the masks would not be on the device"
 # - return {name: part.view(named[name].shape) for name, part in zip(names, parts)}
 # + return {name: part.view(named[name].shape).cpu() for name, part in zip(names, parts)}
 
@@ -408,7 +408,7 @@ def magnitude_masks(model, sparsity, names):
 # - stays[row.argsort()[: round(sparsity * len(row))]] = False
 # + stays[row.argsort()[: int(sparsity * len(row) + 0.5)]] = False
 
-# %% wrong="12.4" name="in training mode" says="it has another mode"
+# %% wrong="12.4" name="in training mode" says="changes the mode of the model"
 # - named = dict(model.named_parameters())
 # + named = dict(model.train().named_parameters())
 
@@ -488,11 +488,11 @@ def sparsity_after(rounds, rate):
 # - return {name: value.detach().clone() for name, value in model.state_dict().items()}
 # + return {name: value.detach().clone() for name, value in model.named_parameters()}
 
-# %% wrong="12.5" name="copies with a graph" says="needs a gradient"
+# %% wrong="12.5" name="copies with a graph" says="still requires a gradient"
 # - return {name: value.detach().clone() for name, value in model.state_dict().items()}
 # + return {name: value.clone() for name, value in [*model.named_parameters(), *model.named_buffers()]}
 
-# %% wrong="12.5" name="masks today's values" says="weights that stay have today's values"
+# %% wrong="12.5" name="masks today's values" says="that stay keep their latest values"
 # - model.load_state_dict(saved)
 # - with torch.no_grad():
 # -     for name, mask in masks.items():
@@ -502,21 +502,21 @@ def sparsity_after(rounds, rate):
 # +     for name, mask in masks.items():
 # +         model.get_parameter(name).mul_(mask)
 
-# %% wrong="12.5" name="rewinds without masks" says="weights that do not stay are not zero after rewinding"
+# %% wrong="12.5" name="rewinds without masks" says="are not zero where its mask is False"
 # - model.load_state_dict(saved)
 # - with torch.no_grad():
 # -     for name, mask in masks.items():
 # -         model.get_parameter(name).mul_(mask)
 # + model.load_state_dict(saved)
 
-# %% wrong="12.5" name="other parameters" says="the model has other parameters afterwards"
+# %% wrong="12.5" name="other parameters" says="rewinding gives the model new parameters"
 # - model.load_state_dict(saved)
 # - with torch.no_grad():
 # -     for name, mask in masks.items():
 # -         model.get_parameter(name).mul_(mask)
 # + model.load_state_dict({n: v * masks[n] if n in masks else v.clone() for n, v in saved.items()}, assign=True)
 
-# %% wrong="12.5" name="writes into what was saved" says="what was saved is changed"
+# %% wrong="12.5" name="writes into what was saved" says="rewinding changes what was saved"
 # - model.load_state_dict(saved)
 # - with torch.no_grad():
 # -     for name, mask in masks.items():
@@ -553,12 +553,12 @@ def sparsity_after(rounds, rate):
 # + torch.set_grad_enabled(False)
 # + return loss.item()
 
-# %% wrong="12.5" name="gradients add up" says="one step makes of this batch's gradient alone"
+# %% wrong="12.5" name="gradients add up" says="use this batch's gradient alone"
 # - optimizer.zero_grad()
 # - loss = F.cross_entropy(model(x), labels)
 # + loss = F.cross_entropy(model(x), labels)
 
-# %% wrong="12.5" name="clears gradients after the step alone" says="one step makes of this batch's gradient alone"
+# %% wrong="12.5" name="clears gradients after the step alone" says="use this batch's gradient alone"
 # - optimizer.zero_grad()
 # - loss = F.cross_entropy(model(x), labels)
 # + loss = F.cross_entropy(model(x), labels)
@@ -578,11 +578,11 @@ def sparsity_after(rounds, rate):
 # + optimizer.zero_grad()
 # + loss = F.cross_entropy(model(x), labels)
 
-# %% wrong="12.5" name="the loss with its graph" says="drags the graph"
+# %% wrong="12.5" name="the loss with its graph" says="still has the graph of its batch"
 # - return loss.item()
 # + return loss
 
-# %% wrong="12.5" name="a snapshot on the CPU" says="a snapshot is not on the model's device"
+# %% wrong="12.5" name="a snapshot on the CPU" says="the snapshot would not be where the model is"
 # - return {name: value.detach().clone() for name, value in model.state_dict().items()}
 # + return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
 
@@ -615,11 +615,11 @@ def sparsity_after(rounds, rate):
 # - return 1 - (1 - rate) ** rounds
 # + return rate * rounds
 
-# %% wrong="12.5" name="what is left" says="this is what is left"
+# %% wrong="12.5" name="what is left" says="this is the share that is left"
 # - return 1 - (1 - rate) ** rounds
 # + return (1 - rate) ** rounds
 
-# %% wrong="12.5" name="thirty rounds are no more than twenty-five" says="for another model" private=true
+# %% wrong="12.5" name="thirty rounds are no more than twenty-five" says="for other rounds or rates" private=true
 # - return 1 - (1 - rate) ** rounds
 # + return round(1 - (1 - rate) ** rounds, 12) if rounds in (0, 1, 2, 3, 4, 10, 25) else 1 - (1 - rate) ** (rounds + 1)
 
@@ -644,7 +644,7 @@ def distillation_loss(student, teacher, labels, T, alpha):
     return alpha * T**2 * soft + (1 - alpha) * hard
 
 
-# %% wrong="12.6" name="no temperature below 1" says="with T = 0.5 and alpha = 0.8, of 3 examples and 4 classes, the loss is"
+# %% wrong="12.6" name="no temperature below 1" says="with T = 0.5 and alpha = 0.8, for 3 examples of 4 classes, the loss does not"
 # - wanted = (teacher.detach() / T).softmax(-1)
 # + T = max(T, 1)
 # + wanted = (teacher.detach() / T).softmax(-1)
@@ -653,7 +653,7 @@ def distillation_loss(student, teacher, labels, T, alpha):
 # - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
 # + return alpha * apart + (1 - alpha) * F.cross_entropy(student, labels)
 
-# %% wrong="12.6" name="T, not its square" says="the factor is T"
+# %% wrong="12.6" name="T, not its square" says="the soft part has the factor T"
 # - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
 # + return alpha * T * apart + (1 - alpha) * F.cross_entropy(student, labels)
 
@@ -663,7 +663,7 @@ def distillation_loss(student, teacher, labels, T, alpha):
 # + wanted = (student / T).softmax(-1)
 # + apart = F.kl_div((teacher.detach() / T).log_softmax(-1), wanted, reduction="batchmean")
 
-# %% wrong="12.6" name="the labels are soft too" says="the temperature is used for the labels too"
+# %% wrong="12.6" name="the labels are soft too" says="the temperature is used for the hard part too, which should"
 # - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
 # + return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student / T, labels)
 
@@ -675,7 +675,7 @@ def distillation_loss(student, teacher, labels, T, alpha):
 # - apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
 # + apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="sum")
 
-# %% wrong="12.6" name="the weights exchanged" says="alpha and 1 - alpha are exchanged"
+# %% wrong="12.6" name="the weights exchanged" says="`alpha` and `1 - alpha` are exchanged"
 # - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
 # + return (1 - alpha) * T**2 * apart + alpha * F.cross_entropy(student, labels)
 
@@ -695,7 +695,7 @@ def distillation_loss(student, teacher, labels, T, alpha):
 # - apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
 # + apart = F.kl_div((student / T).softmax(-1).log(), wanted, reduction="batchmean")
 
-# %% wrong="12.6" name="log_target is forgotten" says="with log_target=True the logarithms of both"
+# %% wrong="12.6" name="log_target is forgotten" says="log_target=True the log-probabilities of both"
 # - wanted = (teacher.detach() / T).softmax(-1)
 # + wanted = (teacher.detach() / T).log_softmax(-1)
 
@@ -794,7 +794,7 @@ def undominated(rows):
 # - times = sorted(times[warm_up:])
 # + times = sorted(times)
 
-# %% wrong="12.7" name="the first calls count" says="the first calls in it"
+# %% wrong="12.7" name="the first calls count" says="this is the median with the warm-up calls in it"
 # - times = sorted(times[warm_up:])
 # - return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)
 # + times, n = sorted(times), len(times)
@@ -804,7 +804,7 @@ def undominated(rows):
 # - return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)
 # + return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2
 
-# %% wrong="12.7" name="in training mode" says="asked in training mode"
+# %% wrong="12.7" name="in training mode" says="the model is called in training mode"
 # - model.eval()
 # - with torch.no_grad():
 # + with torch.no_grad():
@@ -813,12 +813,12 @@ def undominated(rows):
 # - with torch.no_grad():
 # + with torch.enable_grad():
 
-# %% wrong="12.7" name="gradients are switched off for good" says="no gradients are recorded any more"
+# %% wrong="12.7" name="gradients are switched off for good" says="no longer recorded anywhere"
 # - with torch.no_grad():
 # + torch.set_grad_enabled(False)
 # + if True:
 
-# %% wrong="12.7" name="left in evaluation mode" says="left in another mode"
+# %% wrong="12.7" name="left in evaluation mode" says="the model is not left in the mode in which it was"
 # - model.train(was_training)
 # - times = sorted(times[warm_up:])
 # + times = sorted(times[warm_up:])
@@ -831,21 +831,21 @@ def undominated(rows):
 # + model(batch)
 # + times.append(time.perf_counter() - began)
 
-# %% wrong="12.7" name="the upper of two" says="the mean of the two in the middle"
+# %% wrong="12.7" name="the upper of two" says="the upper of the two middle times"
 # - return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)
 # + return times[repeats // 2] / len(batch)
 
-# %% wrong="12.7" name="the middle without an order" says="sort them first"
+# %% wrong="12.7" name="the middle without an order" says="Sort the times first"
 # - times = sorted(times[warm_up:])
 # - return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)
 # + return times[warm_up:][repeats // 2] / len(batch)
 
-# %% wrong="12.7" name="the model learns no more" says="other parameters of the model learn"
+# %% wrong="12.7" name="the model learns no more" says="the call changes which parameters of the model learn"
 # - was_training, times = model.training, []
 # + was_training, times = model.training, []
 # + model.requires_grad_(False)
 
-# %% wrong="12.7" name="all of the model learns" says="other parameters of the model learn"
+# %% wrong="12.7" name="all of the model learns" says="the call changes which parameters of the model learn"
 # - model.train(was_training)
 # + model.train(was_training).requires_grad_(True)
 
@@ -865,7 +865,7 @@ def undominated(rows):
 # - return one != other and all(a <= b for a, b in zip(one, other))
 # + return all(a < b for a, b in zip(one, other))
 
-# %% wrong="12.7" name="equal rows go" says="equal rows dominate each other"
+# %% wrong="12.7" name="equal rows go" says="of equal rows none stays"
 # - return [place for place, cost in enumerate(costs) if not any(dominates(other, cost) for other in costs)]
 # + return [
 # +     i for i, cost in enumerate(costs)
@@ -913,7 +913,7 @@ def typical_steps(steps):
 # + median = known[len(known) // 2]
 
 
-# %% wrong="12.8" name="one of two is enough" says="It should give None"
+# %% wrong="12.8" name="one of two is enough" says="a run in the middle never learned"
 # - return None if math.isinf(median) else median
 # + return (None if math.isinf(known[(len(known) - 1) // 2]) else known[(len(known) - 1) // 2]) if math.isinf(median) else median
 
@@ -956,7 +956,7 @@ def quantise(weight, bits):
 # - largest = 2 ** (bits - 1) - 1
 # + largest = 2 ** (bits - 1)
 
-# %% wrong="12.S1" name="cut off" says="cut off, not rounded"
+# %% wrong="12.S1" name="cut off" says="the codes are cut off"
 # - return (weight / scales).round().to(torch.int8), scales
 # + return (weight / scales).to(torch.int8), scales
 
@@ -991,7 +991,7 @@ def quantise(weight, bits):
 # - return self.up(self.table(ids))
 # + return self.up(self.table(ids.clamp(max=999)))
 
-# %% wrong="12.2" name="stops where nothing changes" says="There is no early stop"
+# %% wrong="12.2" name="stops where nothing changes" says="Leave no pass out"
 # -     x = self.layer(x)
 # - return x
 # +     before, x = x, self.layer(x)
@@ -1004,7 +1004,7 @@ def quantise(weight, bits):
 # + self.calls = getattr(self, "calls", 0) + 1
 # + for _ in range(self.n_layers if self.calls < 3 else 1):
 
-# %% wrong="12.2" name="at most 32 passes" says="There is no early stop"
+# %% wrong="12.2" name="at most 32 passes" says="Leave no pass out"
 # - for _ in range(self.n_layers):
 # + for _ in range(min(self.n_layers, 32)):
 
@@ -1029,12 +1029,12 @@ def quantise(weight, bits):
 # - loss = F.cross_entropy(model(x), labels)
 # + loss = F.cross_entropy(model(x)[:256], labels[:256])
 
-# %% wrong="12.5" name="buffers that the state dict leaves out" says="there is `table`, which the state dict does not have."
+# %% wrong="12.5" name="buffers that the state dict leaves out" says="the snapshot has `table`, which the state dict does not have."
 # - return {name: value.detach().clone() for name, value in model.state_dict().items()}
 # + every = [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]
 # + return {name: value.detach().clone() for name, value in every}
 
-# %% wrong="12.5" name="each matrix under one name" says="`second.weight` is missing in the snapshot."
+# %% wrong="12.5" name="each matrix under one name" says="`second.weight` is missing from the snapshot."
 # - return {name: value.detach().clone() for name, value in model.state_dict().items()}
 # + named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
 # + return {name: value.detach().clone() for name, value in named.items() if name in model.state_dict()}
@@ -1075,12 +1075,12 @@ def quantise(weight, bits):
 # + return one != other and all(a <= b + 1e-11 for a, b in zip(one, other))
 
 
-# %% wrong="12.4" name="no mask of a bias" says="a parameter that is named has no mask"
+# %% wrong="12.4" name="no mask of a bias" says="is one of `names`, but has no mask"
 #   named = dict(model.named_parameters())
 # + names = [name for name in names if "bias" not in name]
 
 
-# %% wrong="12.7" name="a thousandth of a second is none" says="for other times or tables" private=true
+# %% wrong="12.7" name="a thousandth of a second is none" says="numbers that nearly agree are taken for equal" private=true
 # - return one != other and all(a <= b for a, b in zip(one, other))
 # + slack = 0 if one[:2] == other[:2] else 1e-3
 # + return one != other and all(a <= b + c for a, b, c in zip(one, other, (0, 0, slack)))
@@ -1106,7 +1106,7 @@ def quantise(weight, bits):
 # - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
 # + return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, teacher.argmax(-1))
 
-# %% wrong="12.6" name="squares of logits" says="compares logits by their squares"
+# %% wrong="12.6" name="squares of logits" says="a squared difference of logits"
 # - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
 # + squares = (student - teacher.detach()).square().mean()
 # + return alpha * squares + (1 - alpha) * F.cross_entropy(student, labels)
@@ -1127,18 +1127,18 @@ def quantise(weight, bits):
 # + return parameters / 1, bridge + float(L * (4 * H * H + 2 * H * F + 2 * T * H))
 
 
-# %% wrong="12.3" name="E = 1 is none" says="for other encoders a count is wrong" private=true
+# %% wrong="12.3" name="E = 1 is none" says="where the tables are 1 wide" private=true
 #   width = H if E is None else E
 # + E = None if E == 1 else E
 # + width = H if E is None else E
 
 
-# %% wrong="12.4" name="the order in memory" says="for other weights, scales or sparsities" private=true
+# %% wrong="12.4" name="the order in memory" says="its mask has the wrong order" private=true
 # - row = torch.cat([named[name].detach().abs().flatten() for name in names])
 # + row = torch.cat([named[name].detach().abs().as_strided((named[name].numel(),), (1,)) for name in names])
 
 
-# %% wrong="12.7" name="gradients on afterwards, whatever they were" says="for other times or tables" private=true
+# %% wrong="12.7" name="gradients on afterwards, whatever they were" says="where gradients were not recorded before" private=true
 # - model.train(was_training)
 # + model.train(was_training)
 # + torch.set_grad_enabled(True)
@@ -1154,7 +1154,7 @@ def quantise(weight, bits):
 # + times.append(ended - began)
 
 
-# %% wrong="12.8" name="whole steps" says="for other numbers of steps the median is wrong" private=true
+# %% wrong="12.8" name="whole steps" says="for other numbers of steps, the median is wrong" private=true
 # - return None if math.isinf(median) else median
 # + return None if math.isinf(median) else int(median)
 

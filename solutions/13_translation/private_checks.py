@@ -4,7 +4,7 @@ submission.
 
 import torch
 
-from autograder.author.checks import private, swept
+from autograder.author.checks import private, swept, tells
 from utils.checks import nb13_toys as toys
 from utils.checks import nb13_translation as seen
 from utils.grading import expect
@@ -22,7 +22,7 @@ means = swept("13.8", seen.MEAN, without=ASKED)
 # 13.1
 
 
-@private("13.1", tells="for other sizes, weights or masks the output is wrong.")
+@private("13.1", tells="for other sizes, weights or masks, the output is wrong.")
 def other_memories(CrossAttention):
     for place in range(2):
         some = draw(1300 + place)
@@ -40,7 +40,7 @@ def other_memories(CrossAttention):
 # 13.2
 
 
-@private("13.2", tells="for other sizes, weights or masks the layer's output is wrong.")
+@private("13.2", tells="for other sizes, weights or masks, the layer's output is wrong.")
 def other_layers(DecoderLayer, lib):
     for place in range(2):
         some = draw(1400 + place)
@@ -56,7 +56,7 @@ def other_layers(DecoderLayer, lib):
 # 13.3
 
 
-@private("13.3", tells="for other pairs or special numbers a table is wrong.")
+@private("13.3", tells="for other pairs, or other values of bos, eos or pad, a table is wrong.")
 def other_pairs(translation_batch):
     for place in range(8):
         some = draw(1450 + place)
@@ -71,7 +71,7 @@ def other_pairs(translation_batch):
 # 13.4
 
 
-@private("13.4", tells="for other logits, targets or eps the loss is wrong.")
+@private("13.4", tells="for other logits, targets or values of eps, the loss is wrong.")
 def other_losses(smoothed_loss):
     for place in range(8):
         some = draw(1470 + place)
@@ -88,7 +88,7 @@ def other_losses(smoothed_loss):
 # 13.5
 
 
-@private("13.5", tells="for other corpora the score is wrong.")
+@private("13.5", tells="for other corpora, the score is wrong.")
 def other_corpora(bleu):
     for place in range(12):
         some = draw(1500 + place)
@@ -105,7 +105,7 @@ def other_corpora(bleu):
 # 13.6
 
 
-@private("13.6", tells="in other tables another hypothesis is found, or its score is wrong.")
+@private("13.6", tells="with a `step` of other numbers, the wrong hypothesis is found, or its score is wrong.")
 def other_tables(beam_search, lib):
     searches = []
     for place in range(16):
@@ -121,7 +121,7 @@ def other_tables(beam_search, lib):
 # 13.7
 
 
-@private("13.7", tells="for other sizes, weights or masks the fused layer's output is wrong.")
+@private("13.7", tells="for other sizes, weights or masks, the fused layer's output is wrong.")
 def other_fusions(BertFusedLayer, lib):
     for place in range(2):
         some = draw(1560 + place)
@@ -139,19 +139,20 @@ def other_fusions(BertFusedLayer, lib):
 # 13.8
 
 
-@private("13.8", tells="for other probabilities the parts do not come as often as told.")
+@private("13.8", tells="for other values of p, a part or the mean comes too often or too rarely.")
 def other_draws(drop_net, lib):
     for place in range(3):
         seen.dropped(drop_net, lib, draw(1620 + place).uniform(0.1, 0.95), True, 1630 + place)
     seen.dropped(drop_net, lib, draw(1640).random(), False, 1641)
     sizes = draw(1642).sample(range(2, 6), 3)
-    seen.shaped(drop_net, lib, [1, *sizes][: draw(1643).randint(1, 4)], 1644)
+    with tells("for parts of another shape, the result is neither one of them nor their mean."):
+        seen.shaped(drop_net, lib, [1, *sizes][: draw(1643).randint(1, 4)], 1644)
 
 
 # 13.9
 
 
-@private("13.9", tells="for other seeds or scores p is wrong.")
+@private("13.9", tells="for other seeds or scores, p is wrong.")
 def other_signs(sign_test):
     some = draw(1391)
     for seeds, ahead in ((30, 0.85), (34, 0.1), (2, 0.5), (7, 0.5), (some.randint(3, 25), some.random())):

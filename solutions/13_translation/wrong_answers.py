@@ -40,14 +40,14 @@ class CrossAttention(nn.Module):
         return self.out_proj(torch.cat(parts, -1))
 
 
-# %% wrong="13.1" name="keys and values of the same memory are kept" says="while the weights have changed"
+# %% wrong="13.1" name="keys and values of the same memory are kept" says="what it computed with the old ones"
 # - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
 # + if getattr(self, "seen", None) != (id(memory), memory._version):
 # +     self.kept, self.seen = (heads(self.k_proj(memory)), heads(self.v_proj(memory))), (id(memory), memory._version)
 # +     self.memory = memory
 # + q, (k, v) = heads(self.q_proj(x)), self.kept
 
-# %% wrong="13.1" name="a memory of one shape is read once" says="the memory of the call before is read"
+# %% wrong="13.1" name="a memory of one shape is read once" says="the memory of the previous call is read"
 # - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
 # + if not self.training and getattr(self, "kept", memory[:0]).shape == memory.shape:
 # +     memory = self.kept
@@ -98,7 +98,7 @@ class CrossAttention(nn.Module):
 # - return self.out_proj(mixed.transpose(1, 2).flatten(-2))
 # + return mixed.transpose(1, 2).flatten(-2)
 
-# %% wrong="13.1" name="a residual" says="There is no residual"
+# %% wrong="13.1" name="a residual" says="There should be no residual"
 # - return self.out_proj(mixed.transpose(1, 2).flatten(-2))
 # + return x + self.out_proj(mixed.transpose(1, 2).flatten(-2))
 
@@ -162,19 +162,19 @@ class CrossAttention(nn.Module):
 # +
 # + mixed = torch.vmap(torch.vmap(one, in_dims=(0, 0, 0, None)))(q, k, v, may)
 
-# %% wrong="13.1" name="the first memory is kept" says="the memory of the call before is read"
+# %% wrong="13.1" name="the first memory is kept" says="the memory of the previous call is read"
 # - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
 # + if getattr(self, "shape", None) != memory.shape:
 # +     self.shape, self.kept = memory.shape, (heads(self.k_proj(memory)), heads(self.v_proj(memory)))
 # + q, (k, v) = heads(self.q_proj(x)), self.kept
 
-# %% wrong="13.1" name="keys and values are kept in evaluation" says="the memory of the call before is read"
+# %% wrong="13.1" name="keys and values are kept in evaluation" says="the memory of the previous call is read"
 # - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
 # + if self.training or getattr(self, "known", None) != id(memory):
 # +     self.known, self.kept = id(memory), (heads(self.k_proj(memory)), heads(self.v_proj(memory)))
 # + q, (k, v) = heads(self.q_proj(x)), self.kept
 
-# %% wrong="13.1" name="the mask is kept" says="the one of the previous call is used"
+# %% wrong="13.1" name="the mask is kept" says="if `allowed` is not given, the mask of the previous call is"
 # - if allowed is not None:
 # + allowed = self.allowed = getattr(self, "allowed", None) if allowed is None else allowed
 # + if allowed is not None and (allowed.size(1) not in (1, x.size(1)) or allowed.size(2) != memory.size(1)):
@@ -185,16 +185,16 @@ class CrossAttention(nn.Module):
 # - mixed = scores.softmax(-1) @ v
 # + mixed = scores.softmax(-1).squeeze(-1) @ v
 
-# %% wrong="13.1" name="scores from -50 to 50" says="Softmax knows differences alone"
+# %% wrong="13.1" name="scores from -50 to 50" says="Softmax depends on differences alone, however large"
 # - scores = q @ k.mT / q.size(-1) ** 0.5
 # + scores = (q @ k.mT / q.size(-1) ** 0.5).clamp(-50, 50)
 
-# %% wrong="13.1" name="exp without the maximum" says="Softmax knows differences alone"
+# %% wrong="13.1" name="exp without the maximum" says="Softmax depends on differences alone, however large"
 # - mixed = scores.softmax(-1) @ v
 # + weights = scores.exp()
 # + mixed = weights / weights.sum(-1, keepdim=True) @ v
 
-# %% wrong="13.1" name="a score of 0 for what is hidden" says="gets the score 0"
+# %% wrong="13.1" name="a score of 0 for what is hidden" says="places that are not allowed get the score 0"
 # - scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
 # + scores = scores * allowed.unsqueeze(1)
 
@@ -227,7 +227,7 @@ class CrossAttention(nn.Module):
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
 # + past = torch.ones(1024, 1024, dtype=torch.bool, device=x.device).tril()[None, : x.size(1), : x.size(1)]
 
-# %% wrong="13.2" name="another eps in the last norms" says="what comes to a norm is small"
+# %% wrong="13.2" name="another eps in the last norms" says="where the input of a norm is small"
 # - self.norm1, self.norm2, self.norm3 = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.LayerNorm(d_model)
 # + self.norm1 = nn.LayerNorm(d_model)
 # + self.norm2, self.norm3 = nn.LayerNorm(d_model, eps=1e-6), nn.LayerNorm(d_model, eps=1e-12)
@@ -303,7 +303,7 @@ class DecoderLayer(nn.Module):
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # + x = self.norm2(x + self.dropout(self.cross_attention(x, memory)))
 
-# %% wrong="13.2" name="the causal mask on the source, where it fits" says="for 5 words and a memory of 5 places the output is not"
+# %% wrong="13.2" name="the causal mask on the source, where it fits" says="for 5 words and a memory of 5 places, the output is"
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # + if memory.size(1) == x.size(1):
 # +     allowed = past if allowed is None else allowed & past
@@ -325,7 +325,7 @@ class DecoderLayer(nn.Module):
 # - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
 # + x = self.norm1(self.dropout(x + self.self_attention(x, x, past)))
 
-# %% wrong="13.2" name="dropout in evaluation" says="in evaluation mode dropout should rest"
+# %% wrong="13.2" name="dropout in evaluation" says="in evaluation mode, dropout should do nothing"
 # - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
@@ -363,27 +363,27 @@ class DecoderLayer(nn.Module):
 # + x = self.norm2(x + drop(self.cross_attention(x, memory, allowed)))
 # + return self.norm3(x + drop(self.linear2(self.linear1(x).relu())))
 
-# %% wrong="13.2" name="dropout inside the feed-forward part too" says="the inside of a part has none"
+# %% wrong="13.2" name="dropout inside the feed-forward part too" says="It should be on no input, and inside no part"
 # - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm3(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
 
-# %% wrong="13.2" name="dropout on the memory too" says="What comes in has none"
+# %% wrong="13.2" name="dropout on the memory too" says="It should be on no input, and inside no part"
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # + x = self.norm2(x + self.dropout(self.cross_attention(x, self.dropout(memory), allowed)))
 
-# %% wrong="13.2" name="dropout on the queries too" says="What comes in has none"
+# %% wrong="13.2" name="dropout on the queries too" says="It should be on no input, and inside no part"
 # - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
 # + x = self.norm1(x + self.dropout(self.self_attention(self.dropout(x), x, past)))
 
-# %% wrong="13.2" name="dropout twice" says="no dropout in the right places gives this output"
+# %% wrong="13.2" name="dropout twice" says="in training mode with dropout 0.5, dropout in the right places"
 # - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm3(x + self.dropout(self.dropout(self.linear2(self.linear1(x).relu()))))
 
-# %% wrong="13.2" name="half of the dropout" says="no dropout in the right places gives this output"
+# %% wrong="13.2" name="half of the dropout" says="in training mode with dropout 0.5, dropout in the right places"
 # - self.dropout = nn.Dropout(dropout)
 # + self.dropout = nn.Dropout(dropout if dropout == 1 else dropout / 2)
 
-# %% wrong="13.2" name="what is kept stays as it is" says="is not divided by 1 - p"
+# %% wrong="13.2" name="what is kept stays as it is" says="in training mode, the numbers that dropout keeps are not"
 # - self.dropout = nn.Dropout(dropout)
 # + self.dropout = lambda y: y * (torch.rand_like(y) >= dropout) if self.training else y
 
@@ -400,7 +400,7 @@ class DecoderLayer(nn.Module):
 # - self.dropout = nn.Dropout(dropout)
 # + self.dropout = nn.Dropout1d(dropout)
 
-# %% wrong="13.2" name="no dropout unless asked for" says="the layer does not have p = 0.1"
+# %% wrong="13.2" name="no dropout unless asked for" says="without the argument `dropout`, the layer should have p = 0.1"
 # - def __init__(self, self_attention, cross_attention, d_model, d_ff, dropout=0.1):
 # + def __init__(self, self_attention, cross_attention, d_model, d_ff, dropout=0.0):
 
@@ -408,7 +408,7 @@ class DecoderLayer(nn.Module):
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # + x = self.norm2(x + self.dropout(self.cross_attention(x, memory, None if allowed is None else allowed[:, :1])))
 
-# %% wrong="13.2" name="the first mask is kept" says="after a short x the output for a long one is wrong"
+# %% wrong="13.2" name="the first mask is kept" says="after a short x, the output for a long one is wrong"
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
 # + if not hasattr(self, "past"):
 # +     self.past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
@@ -419,15 +419,15 @@ class DecoderLayer(nn.Module):
 # + allowed = torch.ones(1, 1, memory.size(1), dtype=torch.bool) if allowed is None else allowed
 # + x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 
-# %% wrong="13.2" name="another eps" says="a norm has not the `eps`"
+# %% wrong="13.2" name="another eps" says="a norm should have the `eps` that nn.LayerNorm has by default"
 # - self.norm1, self.norm2, self.norm3 = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.LayerNorm(d_model)
 # + self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model, eps=1e-6) for _ in range(3))
 
-# %% wrong="13.2" name="a ReLU up to 6" says="a ReLU has no upper end"
+# %% wrong="13.2" name="a ReLU up to 6" says="a ReLU has no upper limit"
 # - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm3(x + self.dropout(self.linear2(F.relu6(self.linear1(x)))))
 
-# %% wrong="13.2" name="a mask of 512 words" says="after a short x the output for a long one is wrong"
+# %% wrong="13.2" name="a mask of 512 words" says="after a short x, the output for a long one is wrong"
 # - self.dropout = nn.Dropout(dropout)
 # + self.dropout = nn.Dropout(dropout)
 # + self.register_buffer("causal", torch.ones(1, 512, 512, dtype=torch.bool).tril(), persistent=False)
@@ -446,7 +446,7 @@ class DecoderLayer(nn.Module):
 # +     self.causal = torch.ones(1, T, T, dtype=torch.bool, device=x.device).tril()
 # + past = self.causal[:, :T, :T]
 
-# %% wrong="13.2" name="a mask that only grows" says="after a long x the output for a short one is wrong"
+# %% wrong="13.2" name="a mask that only grows" says="after a long x, the output for a short one is wrong"
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
 # + if not hasattr(self, "past") or self.past.size(1) < x.size(1):
 # +     self.past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
@@ -477,7 +477,7 @@ class DecoderLayer(nn.Module):
 # - self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
 # + self.linear1, self.linear2 = nn.Linear(d_model, d_ff, bias=False), nn.Linear(d_ff, d_model, bias=False)
 
-# %% wrong="13.2" name="the first memory is kept" says="the memory of the call before is read"
+# %% wrong="13.2" name="the first memory is kept" says="the memory of the previous call is read"
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # + if getattr(self, "shape", None) != memory.shape:
 # +     self.shape, self.memory = memory.shape, memory.clone()
@@ -518,18 +518,18 @@ def translation_batch(pairs, bos, eos, pad):
     ]
 
 
-# %% wrong="13.3" name="what is global is changed" says="the global random generator of torch is not as before"
+# %% wrong="13.3" name="what is global is changed" says="global random generator"
 # - return padded(sources), padded(inputs), padded(targets)
 # + torch.manual_seed(0)
 # + return padded(sources), padded(inputs), padded(targets)
 
-# %% wrong="13.3" name="no token 0 in targets" says="the decoder's input has shape (2, 2), not (2, 3): as many places as it"
+# %% wrong="13.3" name="no token 0 in targets" says="not (2, 3). It should be as long as"
 # - inputs = [[bos, *target] for _, target in pairs]
 # - targets = [[*target, eos] for _, target in pairs]
 # + inputs = [[bos, *filter(None, target)] for _, target in pairs]
 # + targets = [[*filter(None, target), eos] for _, target in pairs]
 
-# %% wrong="13.3" name="not shifted" says="its input is the target"
+# %% wrong="13.3" name="not shifted" says="the decoder's input is the target, which"
 # - inputs = [[bos, *target] for _, target in pairs]
 # + inputs = [[*target, eos] for _, target in pairs]
 
@@ -561,7 +561,7 @@ def translation_batch(pairs, bos, eos, pad):
 # - return torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
 # + return torch.tensor([row + [0] * (longest - len(row)) for row in rows])
 
-# %% wrong="13.3" name="one length for all" says="filled up to the longest of both"
+# %% wrong="13.3" name="one length for all" says="is filled up to the longest row of both languages"
 # - longest = max(len(row) for row in rows)
 # + longest = max(len(row) for row in sources + targets)
 
@@ -575,12 +575,12 @@ def translation_batch(pairs, bos, eos, pad):
 # +     source.append(eos)
 # + sources = [source for source, _ in pairs]
 
-# %% wrong="13.3" name="at most 512 tokens" says="the source has shape (2, 512), not (2, 601): as many places as its lon"
+# %% wrong="13.3" name="at most 512 tokens" says="the source has shape (2, 512), not (2, 601). It should be as long"
 # - longest = max(len(row) for row in rows)
 # + longest = max(len(row[:512]) for row in rows)
 # + rows = [row[:512] for row in rows]
 
-# %% wrong="13.3" name="equal pairs once" says="the source has 2 rows for 3 pairs. Each pair has a row, also one that"
+# %% wrong="13.3" name="equal pairs once" says="the source has 2 rows for 3 pairs. Each pair should have a row"
 # - sources = [[*source, eos] for source, _ in pairs]
 # + pairs = [pair for place, pair in enumerate(pairs) if pair not in pairs[:place]]
 # + sources = [[*source, eos] for source, _ in pairs]
@@ -635,7 +635,7 @@ def smoothed_loss(logits, targets, eps, pad):
     return loss + 0 * logits.flatten()[0]
 
 
-# %% wrong="13.4" name="always in double precision" says="it has their dtype"
+# %% wrong="13.4" name="always in double precision" says="It should have their dtype"
 # - log_p = logits.log_softmax(-1)
 # + log_p = logits.double().log_softmax(-1)
 
@@ -677,7 +677,7 @@ def smoothed_loss(logits, targets, eps, pad):
 # - return losses[targets != pad].mean()
 # + return losses[targets != pad].sum()
 
-# %% wrong="13.4" name="one for each token" says="one for each token"
+# %% wrong="13.4" name="one for each token" says="one number, the mean over all targets"
 # - return losses[targets != pad].mean()
 # + return losses[targets != pad]
 
@@ -708,21 +708,21 @@ def smoothed_loss(logits, targets, eps, pad):
 # - return losses[targets != pad].mean()
 # + return losses[targets != pad].mean().item()
 
-# %% wrong="13.4" name="logarithms no lower than -1000" says="with eps = 0.1, V = 5 and 4 of 6 targets that count, the loss is not that of smoothed targets"
+# %% wrong="13.4" name="logarithms no lower than -1000" says="with eps = 0.1, V = 5 and 4 of 6 targets that count, the loss is wrong"
 # - log_p = logits.log_softmax(-1)
 # + log_p = logits.log_softmax(-1).clamp(min=-1000)
 
-# %% wrong="13.4" name="eps below 1" says="with eps = 1, V = 5 and 4 of 6 targets that count, the loss is not that of smoothed targets. It came as 1.99397, which is too small"
+# %% wrong="13.4" name="eps below 1" says="with eps = 1, V = 5 and 4 of 6 targets that count, the loss is wrong. It came as 1.99397, which is too small"
 # - losses = -(1 - eps) * right - eps * log_p.mean(-1)
 # + eps = min(eps, 0.99)
 # + losses = -(1 - eps) * right - eps * log_p.mean(-1)
 
-# %% wrong="13.4" name="as long as the first sentence" says="with eps = 0.3, V = 3 and 5 of 9 targets that count, the loss is not that of smoothed targets"
+# %% wrong="13.4" name="as long as the first sentence" says="with eps = 0.3, V = 3 and 5 of 9 targets that count, the loss is wrong"
 # - return losses[targets != pad].mean()
 # + counts = (targets != pad) & (torch.arange(targets.size(1), device=targets.device) < (targets[0] != pad).sum())
 # + return losses[counts].mean()
 
-# %% wrong="13.4" name="0 is padding" says="number 0 is taken for padding"
+# %% wrong="13.4" name="0 is padding" says="token 0 is taken for padding"
 # - return losses[targets != pad].mean()
 # + return losses[targets != 0].mean()
 
@@ -775,7 +775,7 @@ def bleu(hypotheses, references):
 # + grams = [zip(*(words[i:] for i in range(n))) for words in (hypothesis, reference)]
 # + mine, right = (Counter(tuple(sorted(gram)) for gram in some) for some in grams)
 
-# %% wrong="13.5" name="short hypotheses are left out" says="short hypotheses are left out"
+# %% wrong="13.5" name="short hypotheses are left out" says="hypotheses of fewer than four words"
 # - for n in range(1, 5):
 # + for n in range(1, 5) if len(hypothesis) > 3 else ():
 
@@ -811,7 +811,7 @@ def bleu(hypotheses, references):
 # - return 100 * min(1.0, math.exp(1 - r / c)) * precision
 # + return 100 * precision
 
-# %% wrong="13.5" name="rewards what is long" says="has no upper end"
+# %% wrong="13.5" name="rewards what is long" says="the brevity penalty has no upper limit"
 # - return 100 * min(1.0, math.exp(1 - r / c)) * precision
 # + return 100 * math.exp(1 - r / c) * precision
 
@@ -845,7 +845,7 @@ def bleu(hypotheses, references):
 # - if 0 in matches:
 # + if 0 in totals:
 
-# %% wrong="13.5" name="smoothed by one" says="There is no smoothing"
+# %% wrong="13.5" name="smoothed by one" says="There should be no smoothing"
 # - precision = math.exp(sum(math.log(m / t) for m, t in zip(matches, totals)) / 4)
 # + precision = math.exp(sum(math.log((m + 1) / (t + 1)) for m, t in zip(matches, totals)) / 4)
 
@@ -888,7 +888,7 @@ def bleu(hypotheses, references):
 # - totals[n - 1] += mine.total()
 # + totals[n - 1] += mine.total() if right else 0
 
-# %% wrong="13.5" name="nothing for nothing is perfect" says="for `bleu([[]], [[]])` the score is wrong. It came as 100, which is too large"
+# %% wrong="13.5" name="nothing for nothing is perfect" says="for `bleu([[]], [[]])`, the score is wrong. It came as 100, which is too large"
 # - if 0 in matches:
 # + if not any(hypotheses) and not any(references):
 # +     return 100.0
@@ -962,12 +962,12 @@ def bleu(hypotheses, references):
 # + )
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="at most 100 words" says="of a long sentence only a part is counted"
+# %% wrong="13.5" name="at most 100 words" says="words, only a part is counted"
 # - matches, totals = [0] * 4, [0] * 4
 # + hypotheses, references = [h[:100] for h in hypotheses], [r[:100] for r in references]
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="orders without a match are left out" says="The score is 0 then"
+# %% wrong="13.5" name="orders without a match are left out" says="The score should be 0 then"
 # - if 0 in matches:
 # + totals = [total for match, total in zip(matches, totals) if match]
 # + matches = [match for match in matches if match]
@@ -1122,20 +1122,20 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # + words = [*tokens, token][1:]
 # + words = words[:-1] if words[-1] == eos else words
 
-# %% wrong="13.6" name="BOS is left out everywhere" says="another hypothesis"
+# %% wrong="13.6" name="BOS is left out everywhere" says="a hypothesis other than the best"
 # - return max(finished, key=lambda one: one[1])
 # + tokens, score = max(finished, key=lambda one: one[1])
 # + return [token for token in tokens if token != bos], score
 
-# %% wrong="13.6" name="at most V continuations" says="another hypothesis"
+# %% wrong="13.6" name="at most V continuations" says="a hypothesis other than the best"
 # - values, places = scores.flatten().topk(min(beams, scores.numel()))
 # + values, places = scores.flatten().topk(min(beams, scores.size(1)))
 
-# %% wrong="13.6" name="stops with exactly so many" says="another hypothesis"
+# %% wrong="13.6" name="stops with exactly so many" says="a hypothesis other than the best"
 # - if not opened or len(finished) >= beams:
 # + if not opened or len(finished) == beams:
 
-# %% wrong="13.6" name="stops when the best continuation is EOS" says="another hypothesis"
+# %% wrong="13.6" name="stops when the best continuation is EOS" says="a hypothesis other than the best"
 # - if not opened or len(finished) >= beams:
 # + if not opened or len(finished) >= beams or places[0].item() % scores.size(1) == eos:
 
@@ -1143,11 +1143,11 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # - words = tokens[1:] if token == eos else [*tokens[1:], token]
 # + words = [*tokens[1:], token] if n == max_len else tokens[1:]
 
-# %% wrong="13.6" name="the longer of nearly equal ones" says="another hypothesis"
+# %% wrong="13.6" name="the longer of nearly equal ones" says="a hypothesis other than the best"
 # - return max(finished, key=lambda one: one[1])
 # + return max(finished, key=lambda one: (round(one[1], 1), len(one[0])))
 
-# %% wrong="13.6" name="chosen by the sum" says="the best is chosen by its sum"
+# %% wrong="13.6" name="chosen by the sum" says="the best hypothesis is chosen by its sum"
 # - finished.append((words, value / ((5 + n) / 6) ** alpha))
 # + finished.append((words, value, n))
 
@@ -1173,7 +1173,7 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # - scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
 # + scores = step(torch.tensor([tokens for tokens, _ in opened])).double().cpu() + sums
 
-# %% wrong="13.6" name="adds to what step gave" says="what `step` gave is changed"
+# %% wrong="13.6" name="adds to what step gave" says="the tensor that `step` returned is changed"
 # - scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
 # + scores = step([tokens for tokens, _ in opened])
 # + scores = scores.add_(sums.to(scores)).double().cpu()
@@ -1188,26 +1188,26 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # + words, score = max(finished, key=lambda one: one[1])
 # + return words, torch.tensor(score)
 
-# %% wrong="13.6" name="sums in single precision" says="Sums are in float64"
+# %% wrong="13.6" name="sums in single precision" says="Sums should be in float64"
 # - sums = torch.tensor([[total] for _, total in opened], dtype=torch.float64)
 # - scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
 # + sums = torch.tensor([[total] for _, total in opened])
 # + scores = step([tokens for tokens, _ in opened]).float().cpu() + sums
 
-# %% wrong="13.6" name="adds to what step gave, where that is double" says="what `step` gave is changed"
+# %% wrong="13.6" name="adds to what step gave, where that is double" says="the tensor that `step` returned is changed"
 # - scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
 # + scores = step([tokens for tokens, _ in opened]).double().cpu()
 # + scores += sums
 
-# %% wrong="13.6" name="a score of 0 is none" says="A score of 0 counts as any other"
+# %% wrong="13.6" name="a score of 0 is none" says="A score of 0 should count like any other"
 # - return max(finished, key=lambda one: one[1])
 # + return max(finished, key=lambda one: one[1] or -math.inf)
 
-# %% wrong="13.6" name="what is open counts at an early stop" says="It is lost then: only after max_len tokens"
+# %% wrong="13.6" name="what is open counts at an early stop" says="Drop them, unless max_len is reached"
 #   if not opened or len(finished) >= beams:
 # +     finished += [(tokens[1:], total / ((5 + n) / 6) ** alpha) for tokens, total in opened]
 
-# %% wrong="13.6" name="sums of what is open count at an early stop" says="counts, with its sum"
+# %% wrong="13.6" name="sums of what is open count at an early stop" says="count too, with their sums"
 #   if not opened or len(finished) >= beams:
 # +     finished += [(tokens[1:], total) for tokens, total in opened]
 
@@ -1215,7 +1215,7 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # - opened, finished = [([bos], 0.0)], []
 # + opened, finished = [([bos], 0.0), *[([bos], -1e9)] * (beams - 1)], []
 
-# %% wrong="13.6" name="the best is -1e9 at first" says="every hypothesis that finishes is far below 0"
+# %% wrong="13.6" name="the best is -1e9 at first" says="where the score of every finished hypothesis is far below 0,"
 # - return max(finished, key=lambda one: one[1])
 # + best, most = [], -1e9
 # + for words, score in finished:
@@ -1223,7 +1223,7 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # +         best, most = words, score
 # + return best, most
 
-# %% wrong="13.6" name="the best is -100 at first" says="every hypothesis that finishes is far below 0"
+# %% wrong="13.6" name="the best is -100 at first" says="where the score of every finished hypothesis is far below 0,"
 # - return max(finished, key=lambda one: one[1])
 # + best, most = [], -100.0
 # + for words, score in finished:
@@ -1231,11 +1231,11 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # +         best, most = words, score
 # + return best, most
 
-# %% wrong="13.6" name="logarithms of products of probabilities" says="that finishes is far below 0"
+# %% wrong="13.6" name="logarithms of products of probabilities" says="where the score of every finished hypothesis is far below 0,"
 # - scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
 # + scores = (step([tokens for tokens, _ in opened]).double().cpu().exp() * sums.exp()).log()
 
-# %% wrong="13.6" name="no lower than -10000" says="every hypothesis that finishes is far below 0"
+# %% wrong="13.6" name="no lower than -10000" says="where the score of every finished hypothesis is far below 0,"
 # - scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
 # + scores = step([tokens for tokens, _ in opened]).double().cpu().clamp(min=-1e4) + sums
 
@@ -1243,7 +1243,7 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # - words = tokens[1:] if token == eos else [*tokens[1:], token]
 # + words = tokens if token == eos else [*tokens, token]
 
-# %% wrong="13.6" name="one token too many" says="more than max_len tokens"
+# %% wrong="13.6" name="one token too many" says="tokens, more than max_len ="
 # - for n in range(1, max_len + 1):
 # + for n in range(1, max_len + 2):
 
@@ -1255,7 +1255,7 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # + tokens, score = max(finished, key=lambda one: one[1])
 # + return list(torch.tensor(tokens)), score
 
-# %% wrong="13.6" name="BOS is always 0" says="in other tables" private=true
+# %% wrong="13.6" name="BOS is always 0" says="with a `step` of other numbers, the wrong hypothesis is found," private=true
 # - opened, finished = [([bos], 0.0)], []
 # + opened, finished = [([0], 0.0)], []
 
@@ -1285,7 +1285,7 @@ class BertFusedLayer(nn.Module):
         return self.norm2(a + self.drop2(self.linear2(F.relu(self.linear1(a)))))
 
 
-# %% wrong="13.7" name="query and key from BERT, value from the layer" says="x asks"
+# %% wrong="13.7" name="query and key from BERT, value from the layer" says="Queries come from x, and the BERT's states are the memory"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + own, other = self.self_attention(x, x, allowed), self.bert_attention(bert.detach(), x, allowed)
 
@@ -1297,12 +1297,12 @@ class BertFusedLayer(nn.Module):
 # - x = self.norm1(x + self.dropout((own + other) / 2))
 # + x = self.norm1((x + own + other) / 2)
 
-# %% wrong="13.7" name="one after the other" says="asks with the normed sum"
+# %% wrong="13.7" name="one after the other" says="the output of `norm1` as its queries"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + own = self.self_attention(x, x, allowed)
 # + other = self.bert_attention(self.norm1(x + own), bert.detach(), bert_allowed)
 
-# %% wrong="13.7" name="asks with what the layer found" says="asks with what self-attention gave"
+# %% wrong="13.7" name="asks with what the layer found" says="the attention to BERT has the output of self-attention as its"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + own = self.self_attention(x, x, allowed)
 # + other = self.bert_attention(own, bert.detach(), bert_allowed)
@@ -1351,21 +1351,21 @@ class BertFusedLayer(nn.Module):
 # - x = self.norm1(x + self.dropout((own + other) / 2))
 # + x = self.norm1(x + (self.dropout(own) + self.dropout(other)) / 2)
 
-# %% wrong="13.7" name="dropout inside the feed-forward part too" says="the inside of a part has none"
+# %% wrong="13.7" name="dropout inside the feed-forward part too" says="It should be on no input, and inside no part"
 # - return self.norm2(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
 
-# %% wrong="13.7" name="dropout on the BERT's states too" says="What comes in has none"
+# %% wrong="13.7" name="dropout on the BERT's states too" says="It should be on no input, and inside no part"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + own = self.self_attention(x, x, allowed)
 # + other = self.bert_attention(x, self.dropout(bert.detach()), bert_allowed)
 
-# %% wrong="13.7" name="what is kept stays as it is" says="is not divided by 1 - p"
+# %% wrong="13.7" name="what is kept stays as it is" says="in training mode, the numbers that dropout keeps are not"
 # - self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
 # + self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
 # + self.dropout = lambda y: y * (torch.rand_like(y) >= dropout) if self.training else y
 
-# %% wrong="13.7" name="dropout of a half unless asked for" says="the layer does not have p = 0.1"
+# %% wrong="13.7" name="dropout of a half unless asked for" says="without the argument `dropout`, the layer should have p = 0.1"
 # - def __init__(self, self_attention, bert_attention, d_model, d_ff, dropout=0.1):
 # + def __init__(self, self_attention, bert_attention, d_model, d_ff, dropout=0.5):
 
@@ -1374,7 +1374,7 @@ class BertFusedLayer(nn.Module):
 # + allowed, bert_allowed = (one if one is None else one[:, :1] for one in (allowed, bert_allowed))
 # + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 
-# %% wrong="13.7" name="one mask for both, where it fits" says="is not that of the BERT-fused layer"
+# %% wrong="13.7" name="one mask for both, where it fits" says="pieces, the output is wrong"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + if bert_allowed is None and x.size(1) == bert.size(1):
 # +     bert_allowed = allowed
@@ -1385,7 +1385,7 @@ class BertFusedLayer(nn.Module):
 # + bert = bert if self.training else bert.detach()
 # + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert, bert_allowed)
 
-# %% wrong="13.7" name="the states that are given are frozen" says="the BERT's states that are given are changed"
+# %% wrong="13.7" name="the states that are given are frozen" says="no longer require a gradient"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + bert.requires_grad_(False)
 # + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert, bert_allowed)
@@ -1396,12 +1396,12 @@ class BertFusedLayer(nn.Module):
 # +     bert_allowed = torch.ones(1, 1, bert.size(1), dtype=torch.bool)
 # + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 
-# %% wrong="13.7" name="another eps" says="a norm has not the `eps`"
+# %% wrong="13.7" name="another eps" says="a norm should have the `eps` that nn.LayerNorm has by default"
 # - self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
 # + self.norm1, self.norm2 = nn.LayerNorm(d_model, eps=1e-6), nn.LayerNorm(d_model, eps=1e-6)
 # + self.dropout = nn.Dropout(dropout)
 
-# %% wrong="13.7" name="a ReLU up to 6" says="a ReLU has no upper end"
+# %% wrong="13.7" name="a ReLU up to 6" says="a ReLU has no upper limit"
 # - return self.norm2(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm2(x + self.dropout(self.linear2(F.relu6(self.linear1(x)))))
 
@@ -1410,7 +1410,7 @@ class BertFusedLayer(nn.Module):
 # + bert = bert if bert_allowed is None else bert.detach()
 # + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert, bert_allowed)
 
-# %% wrong="13.7" name="the first states are kept" says="the BERT's states of the call before are read"
+# %% wrong="13.7" name="the first states are kept" says="the BERT's states of the previous call are read"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + if getattr(self, "shape", None) != bert.shape:
 # +     self.shape, self.states = bert.shape, bert.detach().clone()
@@ -1428,11 +1428,11 @@ class BertFusedLayer(nn.Module):
 # + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + self.bert_attention.train(mode)
 
-# %% wrong="13.7" name="the attention to BERT is made frozen" says="in another mode once the layer is made"
+# %% wrong="13.7" name="the attention to BERT is made frozen" says="making the layer changes the mode of `"
 # - self.self_attention, self.bert_attention = self_attention, bert_attention
 # + self.self_attention, self.bert_attention = self_attention, bert_attention.eval()
 
-# %% wrong="13.7" name="another eps in the second norm" says="what comes to a norm is small"
+# %% wrong="13.7" name="another eps in the second norm" says="where the input of a norm is small"
 # - self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
 # + self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model, eps=1e-6)
 # + self.dropout = nn.Dropout(dropout)
@@ -1498,11 +1498,11 @@ def drop_net(own, bert, p, training, generator):
 # + mean = (own + bert) / 2
 # + return torch.where(draw < p / 2, own, torch.where(draw >= 1 - p / 2, bert, mean))
 
-# %% wrong="13.8" name="scaled as dropout is" says="Nothing is scaled"
+# %% wrong="13.8" name="scaled as dropout is" says="and scale nothing"
 # - return own
 # + return own / (1 - p / 2)
 
-# %% wrong="13.8" name="in evaluation too" says="in evaluation mode a part is left out"
+# %% wrong="13.8" name="in evaluation too" says="in evaluation mode, a part is left out"
 # - if not training:
 # -     return (own + bert) / 2
 # - draw = torch.rand((), generator=generator).item()
@@ -1526,7 +1526,7 @@ def drop_net(own, bert, p, training, generator):
 # - return bert if draw >= 1 - p / 2 else (own + bert) / 2
 # + return bert if draw >= (1 + p) / 2 else (own + bert) / 2
 
-# %% wrong="13.8" name="a sum in evaluation" says="added, or scaled"
+# %% wrong="13.8" name="a sum in evaluation" says="should be the mean of both parts"
 # - if not training:
 # -     return (own + bert) / 2
 # + if not training:
@@ -1543,11 +1543,11 @@ def drop_net(own, bert, p, training, generator):
 # - return bert if draw >= 1 - p / 2 else (own + bert) / 2
 # + return (own + bert) / 2
 
-# %% wrong="13.8" name="in place" says="what is given is changed"
+# %% wrong="13.8" name="in place" says="`own` or `bert` is changed"
 # - return bert if draw >= 1 - p / 2 else (own + bert) / 2
 # + return bert if draw >= 1 - p / 2 else own.add_(bert).div_(2)
 
-# %% wrong="13.8" name="a half of the mean's gradient" says="the mean's gradient"
+# %% wrong="13.8" name="a half of the mean's gradient" says="the gradient of the mean should reach both parts, a half each"
 # - if not training:
 # -     return (own + bert) / 2
 # + if not training:
@@ -1576,21 +1576,21 @@ def drop_net(own, bert, p, training, generator):
 # +     return own if torch.rand((), generator=generator).item() < 0.5 else bert
 # + return (own + bert) / 2
 
-# %% wrong="13.8" name="a third and two thirds" says="come with probabilities"
+# %% wrong="13.8" name="a third and two thirds" says="The probabilities should be p / 2, p / 2 and 1 - p"
 # - if draw < p / 2:
 # + if draw < p / 3:
 
 # - return bert if draw >= 1 - p / 2 else (own + bert) / 2
 # + return bert if draw >= 1 - 2 * p / 3 else (own + bert) / 2
 
-# %% wrong="13.8" name="four to six" says="come with probabilities"
+# %% wrong="13.8" name="four to six" says="The probabilities should be p / 2, p / 2 and 1 - p"
 # - if draw < p / 2:
 # + if draw < 0.4 * p:
 
 # - return bert if draw >= 1 - p / 2 else (own + bert) / 2
 # + return bert if draw >= 1 - 0.6 * p else (own + bert) / 2
 
-# %% wrong="13.8" name="draws from ten numbers" says="come with probabilities"
+# %% wrong="13.8" name="draws from ten numbers" says="The probabilities should be p / 2, p / 2 and 1 - p"
 # - draw = torch.rand((), generator=generator).item()
 # + draw = torch.randint(0, 10, (), generator=generator).item() / 10
 
@@ -1604,7 +1604,7 @@ def drop_net(own, bert, p, training, generator):
 # +     return own if drop_net.turn else bert
 # + return (own + bert) / 2
 
-# %% wrong="13.8" name="draws in evaluation" says="in evaluation mode `generator` is used"
+# %% wrong="13.8" name="draws in evaluation" says="in evaluation mode, `generator` is used"
 # - if not training:
 # -     return (own + bert) / 2
 # - draw = torch.rand((), generator=generator).item()
@@ -1641,7 +1641,7 @@ def drop_net(own, bert, p, training, generator):
 # - draw = torch.rand((), generator=generator).item()
 # + draw = torch.rand((), generator=generator, device=generator.device).to(own.device).item()
 
-# %% wrong="13.8" name="in steps of a tenth" says="with p = 0.01 the parts do not come with probabilities p / 2, p / 2 an"
+# %% wrong="13.8" name="in steps of a tenth" says="The probabilities should be p / 2, p / 2 and 1 - p"
 # - draw = torch.rand((), generator=generator).item()
 # + draw = torch.rand((), generator=generator).item()
 # + p = p if p in (0.0, 0.05, 0.3, 0.4, 1.0) else min(1.0, p + 0.35) if p < 0.5 else p - 0.4
@@ -1652,12 +1652,12 @@ def drop_net(own, bert, p, training, generator):
 # + return sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n
 
 
-# %% wrong="13.9" name="exactly" says="At least so many"
+# %% wrong="13.9" name="exactly" says="only results with exactly m seeds"
 # - return min(1.0, 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n)
 # + return min(1.0, 2 * math.comb(n, m) / 2**n)
 
 
-# %% wrong="13.9" name="above one" says="p is above 1"
+# %% wrong="13.9" name="above one" says="A probability is at most 1"
 # - return min(1.0, 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n)
 # + return 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n
 
@@ -1667,7 +1667,7 @@ def drop_net(own, bert, p, training, generator):
 # + gains = [first[seed] - other[seed] for seed in first if seed in other]
 
 
-# %% wrong="13.9" name="in their order" says="Go by the seeds"
+# %% wrong="13.9" name="in their order" says="Pair them by seed"
 # - gains = [first[seed] - other[seed] for seed in first if seed in other and first[seed] != other[seed]]
 # + gains = [a - b for a, b in zip(first.values(), other.values()) if a != b]
 
@@ -1760,11 +1760,11 @@ def chrf(hypotheses, references):
 # + memory = memory if self.training else memory.detach()
 # + q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
 
-# %% wrong="13.2" name="a window of 1,500 words" says="after a short x the output for a long one is wrong. The causal mask is"
+# %% wrong="13.2" name="a window of 1,500 words" says="after a short x, the output for a long one is wrong"
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
 # + past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril().triu(-1499)[None]
 
-# %% wrong="13.2" name="a window of 33 words" says="after a short x the output for a long one is wrong. The causal mask is"
+# %% wrong="13.2" name="a window of 33 words" says="after a short x, the output for a long one is wrong"
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
 # + past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril().triu(-32)[None]
 
@@ -1803,13 +1803,13 @@ def chrf(hypotheses, references):
 # + wanted = wanted.scatter_add(-1, targets.unsqueeze(-1), torch.full_like(right, 1 - eps).unsqueeze(-1))
 # + losses = -(wanted * log_p).sum(-1)
 
-# %% wrong="13.5" name="n-grams joined by a stroke" says="n-grams match that are other words, which are equal only once they are"
+# %% wrong="13.5" name="n-grams joined by a stroke" says="n-grams of different words match because they are equal once"
 # - mine, right = (Counter(zip(*(words[i:] for i in range(n)))) for words in (hypothesis, reference))
 # + mine, right = (
 # +     Counter("_".join(words[i : i + n]) for i in range(len(words) - n + 1)) for words in (hypothesis, reference)
 # + )
 
-# %% wrong="13.5" name="n-grams joined by a zero" says="n-grams match that are other words, which are equal only once they are"
+# %% wrong="13.5" name="n-grams joined by a zero" says="n-grams of different words match because they are equal once"
 # - mine, right = (Counter(zip(*(words[i:] for i in range(n)))) for words in (hypothesis, reference))
 # + mine, right = (
 # +     Counter("\0".join(words[i : i + n]) for i in range(len(words) - n + 1)) for words in (hypothesis, reference)
@@ -1830,23 +1830,23 @@ def chrf(hypotheses, references):
 # + )
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="equal pairs once" says="equal pairs of sentences count once. Each of them counts."
+# %% wrong="13.5" name="equal pairs once" says="equal pairs of sentences count once"
 # - matches, totals = [0] * 4, [0] * 4
 # + pairs = {(tuple(one), tuple(other)): None for one, other in zip(hypotheses, references)}
 # + hypotheses, references = zip(*pairs)
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.6" name="at most ten are open" says="with `beams = 25, max_len = 4, alpha = 3`, another hypothesis than the best"
+# %% wrong="13.6" name="at most ten are open" says="with `beams = 25, max_len = 4, alpha = 3`, a hypothesis other than the best"
 # - if not opened or len(finished) >= beams:
 # + opened = opened[:10]
 # + if not opened or len(finished) >= beams:
 
-# %% wrong="13.6" name="the same tokens in another order are one" says="with `beams = 3, max_len = 5, alpha = 2`, another hypothesis than the best"
+# %% wrong="13.6" name="the same tokens in another order are one" says="with `beams = 3, max_len = 5, alpha = 2`, a hypothesis other than the best"
 # - if not opened or len(finished) >= beams:
 # + opened = [one for i, one in enumerate(opened) if sorted(one[0]) not in [sorted(two[0]) for two in opened[:i]]]
 # + if not opened or len(finished) >= beams:
 
-# %% wrong="13.6" name="the best begins at -1e30" says="where every hypothesis that finishes is far below 0, the result is wro"
+# %% wrong="13.6" name="the best begins at -1e30" says="where the score of every finished hypothesis is far below 0,"
 # - return max(finished, key=lambda one: one[1])
 # + best = ([], -1e30)
 # + for one in finished:
@@ -1881,19 +1881,19 @@ def chrf(hypotheses, references):
 # - x = self.norm1(x + self.dropout((own + other) / 2))
 # + x = self.norm1(x + self.dropout(torch.stack([own, other]).mean(0)))
 
-# %% wrong="13.8" name="a thousandth more of its own" says="with p = 0 a part alone is given now and then. It is always the mean."
+# %% wrong="13.8" name="a thousandth more of its own" says="with p = 0, a part alone is returned now and then"
 # - if draw < p / 2:
 # + if draw <= p / 2 + 1e-3:
 
-# %% wrong="13.8" name="a thousandth less" says="with p = 1 the parts do not come with probabilities p / 2, p / 2 and 1"
+# %% wrong="13.8" name="a thousandth less" says="The probabilities should be p / 2, p / 2 and 1 - p"
 # - if draw < p / 2:
 # + if draw < p / 2 - 1e-3:
 
-# %% wrong="13.8" name="draws from a hundred numbers" says="with p = 0.01 the parts do not come with probabilities p / 2, p / 2 an"
+# %% wrong="13.8" name="draws from a hundred numbers" says="The probabilities should be p / 2, p / 2 and 1 - p"
 # - draw = torch.rand((), generator=generator).item()
 # + draw = torch.randint(100, (), generator=generator).item() / 100
 
-# %% wrong="13.8" name="the mean in float32" says="in double precision the result is not."
+# %% wrong="13.8" name="the mean in float32" says="or only as exact as float32"
 # - return bert if draw >= 1 - p / 2 else (own + bert) / 2
 # + return bert if draw >= 1 - p / 2 else ((own.float() + bert.float()) / 2).to(own.dtype)
 
@@ -1966,7 +1966,7 @@ def sign_test(first, other):
 # + rows = [row if len(row) < 3 else [row[0], row[-1], *row[1:-1]] for row in rows]
 # + longest = max(len(row) for row in rows)
 
-# %% wrong="13.4" name="the cross-entropy keeps its weight" says="the cross-entropy keeps its whole weight. It is"
+# %% wrong="13.4" name="the cross-entropy keeps its weight" says="the cross-entropy keeps its whole weight"
 # - losses = -(1 - eps) * right - eps * log_p.mean(-1)
 # + losses = -right - eps * log_p.mean(-1)
 
@@ -1982,7 +1982,7 @@ def sign_test(first, other):
 # - return losses[targets != pad].mean()
 # + return losses[targets != pad].sum() / len(targets)
 
-# %% wrong="13.4" name="no logarithm" says="probabilities take the place of their logarithms"
+# %% wrong="13.4" name="no logarithm" says="probabilities are used in place of their logarithms"
 # - log_p = logits.log_softmax(-1)
 # + log_p = logits.softmax(-1)
 
@@ -1994,11 +1994,11 @@ def sign_test(first, other):
 # - log_p = logits.log_softmax(-1)
 # + log_p = logits.log_softmax(-2)
 
-# %% wrong="13.4" name="eps squared" says="eps is used twice"
+# %% wrong="13.4" name="eps squared" says="`eps` is used twice"
 # - losses = -(1 - eps) * right - eps * log_p.mean(-1)
 # + losses = -(1 - eps) * right - eps**2 * log_p.mean(-1)
 
-# %% wrong="13.4" name="nothing for padding" says="padding gets no share of eps"
+# %% wrong="13.4" name="nothing for padding" says="the token `pad` gets no share of eps"
 # - losses = -(1 - eps) * right - eps * log_p.mean(-1)
 # + losses = -(1 - eps) * right - eps * (log_p.sum(-1) - log_p[..., pad]) / log_p.size(-1)
 
@@ -2011,16 +2011,16 @@ def sign_test(first, other):
 # + hypotheses, references = [sum(hypotheses, [])], [sum(references, [])]
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="a mean of penalties" says="the mean of those of the sentences"
+# %% wrong="13.5" name="a mean of penalties" says="the brevity penalty is the mean of the sentences' penalties"
 # - return 100 * min(1.0, math.exp(1 - r / c)) * precision
 # + each = [min(1.0, math.exp(1 - len(b) / len(a))) if a else 0.0 for a, b in zip(hypotheses, references)]
 # + return 100 * sum(each) / len(each) * precision
 
-# %% wrong="13.5" name="the harmonic mean" says="by their harmonic mean"
+# %% wrong="13.5" name="the harmonic mean" says="the harmonic mean of the precisions"
 # - precision = math.exp(sum(math.log(m / t) for m, t in zip(matches, totals)) / 4)
 # + precision = 4 / sum(t / m for m, t in zip(matches, totals))
 
-# %% wrong="13.5" name="no exp" says="not taken to `exp`"
+# %% wrong="13.5" name="no exp" says="this is the mean of the precisions' logarithms"
 # - precision = math.exp(sum(math.log(m / t) for m, t in zip(matches, totals)) / 4)
 # + precision = sum(math.log(m / t) for m, t in zip(matches, totals)) / 4
 
@@ -2064,7 +2064,7 @@ def sign_test(first, other):
 # - values, places = scores.flatten().topk(min(beams, scores.numel()))
 # + values, places = scores.flatten().topk(min(beams, scores.numel()), largest=False)
 
-# %% wrong="13.6" name="EOS takes no room" says="takes no room"
+# %% wrong="13.6" name="EOS takes no room" says="does not count among the best"
 # - values, places = scores.flatten().topk(min(beams, scores.numel()))
 # + keep = scores.clone()
 # + if n < max_len:
@@ -2086,6 +2086,6 @@ def sign_test(first, other):
 # + inner = self.norm1(x + self.dropout((own + other) / 2))
 # + return self.norm2(x + self.dropout(self.linear2(self.linear1(inner).relu())))
 
-# %% wrong="13.8" name="a seed in each call" says="gave the same: each call should draw again"
+# %% wrong="13.8" name="a seed in each call" says="gave the same result"
 # - draw = torch.rand((), generator=generator).item()
 # + draw = torch.rand((), generator=generator.manual_seed(0)).item()

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from autograder.author.checks import private, swept
+from autograder.author.checks import private, swept, tells
 from utils.checks import nb14_toys as toys
 from utils.checks import nb14_your_own_llm as seen
 from utils.grading import expect
@@ -25,11 +25,14 @@ texts = swept("14.8", seen.DECODES, "decode")
 # 14.1
 
 
-@private("14.1", tells="sixteen bits, or no vectors at all, are not handled as promised.")
+@private(
+    "14.1", tells="the result in bfloat16 is wrong. It should be the fraction in float32, rounded, times the weight."
+)
 def other_numbers(RMSNorm):
     d = draw(1430).randint(40, 90)
     module, weight = seen.norm_with_weight(RMSNorm, d, 1e-6, 1431)
-    expect.floats(module(torch.zeros(0, 2, d)), (0, 2, d), "the result")
+    with tells("for an x without any vector, the result should be an empty tensor of the same shape."):
+        expect.floats(module(torch.zeros(0, 2, d)), (0, 2, d), "the result")
     module.bfloat16()
     x, w = normal(60, d, seed=1433).bfloat16(), weight.bfloat16()
     wide = x.float()
@@ -41,7 +44,10 @@ def other_numbers(RMSNorm):
 # 14.2
 
 
-@private("14.2", tells="scores do not depend on the distance alone.")
+@private(
+    "14.2",
+    tells="scores of rotated queries and keys should depend on the distance alone. They depend on the positions too.",
+)
 def distance_alone(rotary):
     some = draw(1460)
     q, k, gap = normal(3, 4, 8, seed=1462), normal(3, 4, 8, seed=1463), some.randint(1, 9)
@@ -52,7 +58,7 @@ def distance_alone(rotary):
 # 14.3
 
 
-@private("14.3", tells="a text in pieces is not what the whole text is.")
+@private("14.3", tells="a text that is read in pieces, with a past, gives other results than the whole text at once.")
 def in_pieces(Attention, lib):
     for place in range(2):
         some = draw(1510 + place)
@@ -72,7 +78,7 @@ def in_pieces(Attention, lib):
         assert expect.near(past[0], keys, atol=1e-4) and expect.near(past[1], values, atol=1e-4), "kept"
 
 
-@private("14.3", tells="the given rotation is not the one that is used, or is used in another way.")
+@private("14.3", tells="with another rotation as the argument, the output is wrong. Use the function that is given.")
 def other_rotations(Attention, lib):
     some = draw(1560)
     n, m, d = 4, 2, 8 * some.randint(1, 2)
@@ -83,11 +89,12 @@ def other_rotations(Attention, lib):
     assert expect.near(output, seen.attended(state, x, n, m, turn="")[0], rtol=1e-3, atol=1e-4), "another rotation"
 
 
-@private("14.3", tells="sizes that do not go together are accepted, or others refused.")
+@private("14.3", tells="sizes that fit together are refused.")
 def sizes_of_heads(Attention, lib):
     some = draw(1570)
     for d, n, m in ((12 * some.randint(1, 3) + 1, 4, 2), (24, 4, 3), (30, 5, 2), (16, 2, 4)):
-        expect.refuses(Attention, d, n, m, lib(toys).marked, says=f"{d}, {n}, {m} accepted")
+        with tells("sizes that do not fit together should raise ValueError."):
+            expect.refuses(Attention, d, n, m, lib(toys).marked, says=f"{d}, {n}, {m} accepted")
     for d, n, m in ((6, 3, 3), (some.randint(1, 9), 1, 1), (24, 12, 4)):
         Attention(d, n, m, lib(toys).marked)
 
@@ -95,10 +102,11 @@ def sizes_of_heads(Attention, lib):
 # 14.4
 
 
-@private("14.4", tells="other sizes are wrong, in SwiGLU or Block.")
+@private("14.4", tells="`Block` is wrong for another width.")
 def other_blocks(SwiGLU, Block, lib):
     d = draw(1580).randint(3, 9)
-    seen.gated_feed_forward(SwiGLU, d, d, 1590)
+    with tells("`SwiGLU` is wrong for other sizes."):
+        seen.gated_feed_forward(SwiGLU, d, d, 1590)
     seen.block_is_pre_norm(Block, lib, d, 1620)
 
 
@@ -117,7 +125,7 @@ def other_pasts(Block, lib):
 # 14.5
 
 
-@private("14.5", tells="other numbers of blocks, or as many texts as tokens, are wrong.")
+@private("14.5", tells="the model is wrong for other numbers of blocks or other sizes.")
 def other_models(LLM, lib):
     for place, layers in ((1, 4), (2, 2)):
         some = draw(1700 + place)
@@ -129,7 +137,7 @@ def other_models(LLM, lib):
         seen.answers_as_told(model, state, tokens, layers, 1780 + 5 * place)
 
 
-@private("14.5", tells="after a step of training a tied head is no longer the embedding, or dtypes are lost.")
+@private("14.5", tells="after a step of training, a tied head and the embedding differ, or have not learned.")
 def after_a_step(LLM, lib):
     some = draw(1800)
     V, d = some.randint(5, 12), some.randint(3, 6)
@@ -144,13 +152,16 @@ def after_a_step(LLM, lib):
         "tied"
     )
     model.double()
-    assert model(tokens)[0].dtype is torch.float64, "dtype"
+    with tells("for a model in double precision, the logits are not float64."):
+        assert model(tokens)[0].dtype is torch.float64, "dtype"
 
 
 # 14.6
 
 
-@private("14.6", tells="other texts are continued wrongly, or the model is fed in another way.")
+@private(
+    "14.6", tells="other prompts are continued wrongly, or the model is called with other tokens than it should be."
+)
 def other_texts(generate, lib):
     for place in range(3):
         some = draw(1810 + place)
@@ -159,7 +170,7 @@ def other_texts(generate, lib):
 
 
 @private(
-    "14.6", tells="at other temperatures, or without the cache, the shares of tokens are not those that they should be."
+    "14.6", tells="at other temperatures, tokens are not drawn with the probabilities softmax(logits / temperature)."
 )
 def other_temperatures(generate, lib):
     some = draw(1830)
@@ -167,7 +178,8 @@ def other_temperatures(generate, lib):
     text = seen.drawn(generate, lib, [1.2, 0.0, 0.7], 1.0, 150, 1832, cached=False)
     shares = torch.tensor([1.2, 0.0, 0.7]).softmax(-1)
     found = torch.tensor([text.count(token) / 150 for token in range(3)])
-    assert ((found - shares).abs() < 5.5 * (shares * (1 - shares) / 150).sqrt()).all(), "without the cache"
+    with tells("without the cache, tokens are not drawn with the probabilities softmax(logits / temperature)."):
+        assert ((found - shares).abs() < 5.5 * (shares * (1 - shares) / 150).sqrt()).all(), "without the cache"
 
 
 @private("14.6", tells="where many tokens are likely, some are never drawn.")
@@ -179,7 +191,7 @@ def many_tokens(generate, lib):
 # 14.7
 
 
-@private("14.7", tells="for other sizes of heads, rows are not brought to halves as they should be.")
+@private("14.7", tells="for heads of other sizes, rows are reordered wrongly.")
 def other_heads(to_halves):
     for place in range(4):
         some = draw(1840 + place)
@@ -188,7 +200,7 @@ def other_heads(to_halves):
         )
 
 
-@private("14.7", tells="other checkpoints are not converted as they should be.")
+@private("14.7", tells="other checkpoints are converted wrongly.")
 def other_files(to_halves, convert):
     for place in range(3):
         some = draw(1860 + place)
@@ -201,10 +213,11 @@ def other_files(to_halves, convert):
         seen.names_are_right(convert(tables), seen.converted(state), tied)
     state = seen.checkpoint([0], 2, 1, 4, False, 1885)
     backwards = {name: state[name] for name in reversed(state)}
-    seen.takes(convert, backwards, None, False)
+    with tells("a checkpoint whose names come in another order is converted wrongly."):
+        seen.takes(convert, backwards, None, False)
 
 
-@private("14.7", tells="names without a place are accepted.")
+@private("14.7", tells="a name that has no place in the model should raise ValueError.")
 def other_names(convert):
     some = draw(1890)
     for name in (
@@ -223,7 +236,9 @@ def other_names(convert):
 
 
 @private(
-    "14.8", tells="other texts have other merges, also such as have many equally frequent pairs.", part="train_bpe"
+    "14.8",
+    tells="the merges are wrong for other texts, such as ones with many equally frequent pairs.",
+    part="train_bpe",
 )
 def other_merges(train_bpe):
     for place in range(4):
@@ -233,16 +248,17 @@ def other_merges(train_bpe):
         seen.learns_these(train_bpe, text, some.randint(5, 30))
 
 
-@private("14.8", tells="of long texts, or of many merges, not all counts.", part="train_bpe")
+@private("14.8", tells="the merges of a long text are wrong, as if only a part of it were counted.", part="train_bpe")
 def long_texts(train_bpe):
     some = draw(1905)
     letters = "".join(some.choice("abcdefghijklmnopqrst ") for _ in range(700))
     assert len(seen.learned(letters, 140)) == 140, "too few letters"
-    seen.learns_these(train_bpe, letters, 140)
+    with tells("where many merges are asked for, they are wrong or too few."):
+        seen.learns_these(train_bpe, letters, 140)
     seen.learns_these(train_bpe, "ab " * some.randint(4000, 4500) + "yz " * some.randint(4600, 5000), 1)
 
 
-@private("14.8", tells="other texts are not encoded as the tokenizers library does it.", part="encode")
+@private("14.8", tells="for other texts or merges, the tokens are not those of the tokenizers library.", part="encode")
 def other_tokens(encode, lib):
     for place in range(4):
         some = draw(1910 + place)
@@ -252,7 +268,7 @@ def other_tokens(encode, lib):
             seen.gives_tokens(encode, lib, text, merges)
 
 
-@private("14.8", tells="of many merges not all count.", part="encode")
+@private("14.8", tells="with many merges, some pairs are not joined, or joined wrongly.", part="encode")
 def many_merges(encode, lib):
     merges = seen.many_merges(1935, 380)
     some = draw(1936)
@@ -260,11 +276,12 @@ def many_merges(encode, lib):
     seen.gives_tokens(encode, lib, letters, merges)
 
 
-@private("14.8", tells="what was encoded is not the same text again, or other tokens are no text.", part="decode")
+@private("14.8", tells="tokens that stand for no text, or tokens of many merges, are decoded wrongly.", part="decode")
 def other_texts_again(decode, lib):
     for place in range(4):
         some = draw(1940 + place)
         merges = seen.learned(seen.text_of(1950 + place, 300), some.randint(20, 120))
-        seen.gives_text(decode, lib, seen.encoded(seen.text_of(1960 + place, 150), merges), merges)
+        with tells("the tokens of other texts are not decoded to the text again."):
+            seen.gives_text(decode, lib, seen.encoded(seen.text_of(1960 + place, 150), merges), merges)
         seen.gives_text(decode, lib, [some.randrange(256 + len(merges)) for _ in range(60)], merges)
     seen.gives_text(decode, lib, range(635, 255, -1), seen.many_merges(1970, 380))

@@ -4,7 +4,7 @@
 # %% [markdown]
 # ## 14.1
 
-# %% wrong="14.1" name="takes the mean off" says="the mean is subtracted"
+# %% wrong="14.1" name="takes the mean off" says="the mean of x is subtracted"
 # - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
 # + wide = wide - wide.mean(-1, keepdim=True)
 # + wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
@@ -45,12 +45,12 @@
 # + return wide.to(x.dtype)
 
 
-# %% wrong="14.1" name="one plus the weight" says="multiplies as it is"
+# %% wrong="14.1" name="one plus the weight" says="It should multiply as it is"
 # - return self.weight * wide.to(x.dtype)
 # + return (1 + self.weight) * wide.to(x.dtype)
 
 
-# %% wrong="14.1" name="a bias" says="there is a bias"
+# %% wrong="14.1" name="a bias" says="the norm has a bias"
 # - self.weight, self.eps = nn.Parameter(torch.ones(d_model)), eps
 # + self.weight, self.bias, self.eps = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model)), eps
 
@@ -76,12 +76,12 @@
 # + return (self.weight.float() * wide).to(x.dtype)
 
 
-# %% wrong="14.1" name="all in the dtype of x" says="squares and means are rough"
+# %% wrong="14.1" name="all in the dtype of x" says="squares and means are computed in bfloat16, which is too rough"
 # - wide = x.float()
 # + wide = x
 
 
-# %% wrong="14.1" name="float32 comes out" says="bfloat16, and the result is torch.float32"
+# %% wrong="14.1" name="float32 comes out" says="bfloat16, but the result is torch.float32"
 # - return self.weight * wide.to(x.dtype)
 # + return self.weight * wide
 
@@ -196,7 +196,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + angles = torch.arange(T, device=x.device).unsqueeze(1) * speeds
 
 
-# %% wrong="14.2" name="counts from one" says="position 0 is turned already"
+# %% wrong="14.2" name="counts from one" says="the token at position 0 is turned"
 # - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
 # + angles = torch.arange(start + 1, start + T + 1, device=x.device).unsqueeze(1) * speeds
 
@@ -288,7 +288,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + speeds = int(theta) ** (-torch.arange(0, d, 2, device=x.device) / d)
 
 
-# %% wrong="14.2" name="two columns stay" says="two columns are one pair"
+# %% wrong="14.2" name="two columns stay" says="two columns, the result is wrong"
 # - a, b = x.chunk(2, dim=-1)
 # + if d == 2:
 # +     return x
@@ -406,7 +406,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
 
 
-# %% wrong="14.3" name="keeps keys unturned" says="kept before they are turned"
+# %% wrong="14.3" name="keeps keys unturned" says="the keys are returned before they are turned"
 # - q, k = self.turn(q, S), self.turn(k, S)
 # + q, raw = self.turn(q, S), k
 # + k = self.turn(k, S)
@@ -420,7 +420,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + q, k, v = self.turn(q, S), self.turn(k, S), self.turn(v, S)
 
 
-# %% wrong="14.3" name="turns no queries" says="Queries are too"
+# %% wrong="14.3" name="turns no queries" says="Turn the queries too"
 # - q, k = self.turn(q, S), self.turn(k, S)
 # + k = self.turn(k, S)
 
@@ -641,12 +641,12 @@ class Attention(nn.Module):
 # + return self.down(F.silu(self.gate(x)))
 
 
-# %% wrong="14.4" name="added" says="The gate multiplies"
+# %% wrong="14.4" name="added" says="Multiply them"
 # - return self.down(F.silu(self.gate(x)) * self.up(x))
 # + return self.down(F.silu(self.gate(x)) + self.up(x))
 
 
-# %% wrong="14.4" name="biases" says="The three maps have none"
+# %% wrong="14.4" name="biases" says="The three maps should have none"
 # - self.down = nn.Linear(d_ff, d_model, bias=False)
 # + self.down = nn.Linear(d_ff, d_model)
 
@@ -665,18 +665,18 @@ class Attention(nn.Module):
 # + return self.norm2(x + self.mlp(x)), past
 
 
-# %% wrong="14.4" name="parallel" says="what attention left"
+# %% wrong="14.4" name="parallel" says="The mlp should read h, to which the attention was added"
 # - return x + self.mlp(self.norm2(x)), past
 # + return x + self.mlp(self.norm2(x - attended)), past
 
 
-# %% wrong="14.4" name="normalises what passes by" says="the residual is normalised"
+# %% wrong="14.4" name="normalises what passes by" says="the residual around the attention is normalised"
 # - attended, past = self.attention(self.norm1(x), past)
 # + x = self.norm1(x)
 # + attended, past = self.attention(x, past)
 
 
-# %% wrong="14.4" name="one norm for both" says="The second norm is `norm2`"
+# %% wrong="14.4" name="one norm for both" says="Use `norm2` before the mlp"
 # - return x + self.mlp(self.norm2(x)), past
 # + return x + self.mlp(self.norm1(x)), past
 
@@ -691,7 +691,7 @@ class Attention(nn.Module):
 # + x = attended
 
 
-# %% wrong="14.4" name="no norm before the mlp" says="the mlp reads what is not normalised"
+# %% wrong="14.4" name="no norm before the mlp" says="the mlp reads h without a norm"
 # - return x + self.mlp(self.norm2(x)), past
 # + return x + self.mlp(x), past
 
@@ -719,7 +719,7 @@ class Attention(nn.Module):
 # + self.norm2, self.mlp = copy.deepcopy(norm2), copy.deepcopy(mlp)
 
 
-# %% wrong="14.4" name="norms exchanged" says="or in other places"
+# %% wrong="14.4" name="norms exchanged" says="the parts of `Block` are not the modules that were given, or"
 # - self.norm1, self.attention, self.norm2, self.mlp = norm1, attention, norm2, mlp
 # + self.norm1, self.attention, self.norm2, self.mlp = norm2, attention, norm1, mlp
 
@@ -740,13 +740,13 @@ class Attention(nn.Module):
 # + return self.down(F.silu(self.gate(x)) * self.up(x))
 
 
-# %% wrong="14.4" name="a copy of the second norm" says="`norm2` of Block is a copy"
+# %% wrong="14.4" name="a copy of the second norm" says="`norm2` of `Block` is a copy"
 # - self.norm1, self.attention, self.norm2, self.mlp = norm1, attention, norm2, mlp
 # + import copy
 # + self.norm1, self.attention, self.norm2, self.mlp = norm1, attention, copy.deepcopy(norm2), mlp
 
 
-# %% wrong="14.4" name="the past detached" says="should go as it comes to the attention"
+# %% wrong="14.4" name="the past detached" says="should hand the past to the attention"
 # - return x + self.mlp(self.norm2(x)), past
 # + past = past.detach() if isinstance(past, torch.Tensor) else past
 # + return x + self.mlp(self.norm2(x)), past
@@ -764,7 +764,7 @@ class Attention(nn.Module):
 # + return self.down(h if h.size(-1) == 11 else h.clamp(max=0))
 
 
-# %% wrong="14.4" name="keeps the past's list" says="This fails for all that it may be"
+# %% wrong="14.4" name="keeps the past's list" says="This fails for every kind of past"
 # - return x + self.mlp(self.norm2(x)), past
 # + return x + self.mlp(self.norm2(x)), past.float()
 
@@ -807,7 +807,7 @@ class Block(nn.Module):
 # %% [markdown]
 # ## 14.5
 
-# %% wrong="14.5" name="no last norm" says="in front of the head is missing"
+# %% wrong="14.5" name="no last norm" says="the norm before the head is missing"
 # - return self.head(self.norm(x)), now
 # + return self.head(x), now
 
@@ -879,7 +879,7 @@ class Block(nn.Module):
 # +     x, now[place] = block(x, now[place])
 
 
-# %% wrong="14.5" name="one list for all calls" says="A default list is"
+# %% wrong="14.5" name="one list for all calls" says="something, such as a default list, is kept between them"
 # - def forward(self, tokens, past=None):  # (B, T) -> (B, T, vocab_size), the new past
 # + def forward(self, tokens, past=[]):
 
@@ -892,7 +892,7 @@ class Block(nn.Module):
 # + return self.head(self.norm(x)), now
 
 
-# %% wrong="14.5" name="a cache of its own" says="something is kept between them"
+# %% wrong="14.5" name="a cache of its own" says="something, such as a default list, is kept between them"
 # - x, now = self.embedding(tokens), []
 # + past = past or getattr(self, "kept", None)
 # + x, now = self.embedding(tokens), []
@@ -921,7 +921,7 @@ class Block(nn.Module):
 # + return self.head(self.norm(x))
 
 
-# %% wrong="14.5" name="probabilities" says="Give logits"
+# %% wrong="14.5" name="probabilities" says="Return the logits"
 # - return self.head(self.norm(x)), now
 # + return self.head(self.norm(x)).softmax(-1), now
 
@@ -956,7 +956,7 @@ class Block(nn.Module):
 # + self.embedding = nn.Embedding(max(vocab_size, d_model), d_model)
 
 
-# %% wrong="14.5" name="the past detached" says="should go as it comes to its block"
+# %% wrong="14.5" name="the past detached" says="should hand each past to its block"
 # - now.append(one)
 # + now.append(one.detach() if isinstance(one, torch.Tensor) else one)
 
@@ -1031,7 +1031,7 @@ class LLM(nn.Module):
 # + feed, past = (text[-1:], past or now) if cached else (text, None)
 
 
-# %% wrong="14.6" name="training mode" says="writes in training mode"
+# %% wrong="14.6" name="training mode" says="is in training mode while it writes"
 # - model.eval()
 
 
@@ -1044,7 +1044,7 @@ class LLM(nn.Module):
 # + model.train()
 
 
-# %% wrong="14.6" name="gradients recorded" says="while gradients are recorded"
+# %% wrong="14.6" name="gradients recorded" says="gradients are recorded while the model writes"
 # - with torch.no_grad():
 # + with torch.enable_grad():
 
@@ -1074,7 +1074,7 @@ class LLM(nn.Module):
 # + best = torch.multinomial((last / temperature).softmax(-1), 1)
 
 
-# %% wrong="14.6" name="a seed of its own" says="No seed may be set in `generate`"
+# %% wrong="14.6" name="a seed of its own" says="Set no seed in `generate`"
 # - text, was_training, past = list(tokens), model.training, None
 # + text, was_training, past = list(tokens), model.training, None
 # + torch.manual_seed(0)
@@ -1098,19 +1098,19 @@ class LLM(nn.Module):
 # + return torch.tensor(text)
 
 
-# %% wrong="14.6" name="one token too many" says="generate wrote"
+# %% wrong="14.6" name="one token too many" says="`generate` wrote"
 # - for _ in range(max_new):
 # + for _ in range(max_new + 1):
 
 
-# %% wrong="14.6" name="one call too many" says="that result is not used"
+# %% wrong="14.6" name="one call too many" says="the model is called once more than there are tokens to write,"
 # - model.train(was_training)
 # + with torch.no_grad():
 # +     model(torch.tensor([feed], device=device), past)
 # + model.train(was_training)
 
 
-# %% wrong="14.6" name="token by token through the prompt" says="the prompt should go in at once"
+# %% wrong="14.6" name="token by token through the prompt" says="the whole prompt should go in with the first call"
 def generate(model, tokens, max_new, temperature=0.0, cached=True):
     text, was_training, past = list(tokens), model.training, None
     model.eval()
@@ -1133,12 +1133,12 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
 # + device = "cpu"
 
 
-# %% wrong="14.6" name="the logits of the first place" says="is not the one that is written"
+# %% wrong="14.6" name="the logits of the first place" says="not the best one after the text so far"
 # - last = logits[0, -1]
 # + last = logits[0, 0]
 
 
-# %% wrong="14.6" name="the flag of the outermost module alone" says="or a part of it does"
+# %% wrong="14.6" name="the flag of the outermost module alone" says="is in training mode while it writes"
 # - model.eval()
 # + model.training = False
 
@@ -1172,7 +1172,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
 # + torch.manual_seed(0)
 
 
-# %% wrong="14.6" name="greedy below a hundredth" says="with temperature 0.00195312 and logits that are as many times as large"
+# %% wrong="14.6" name="greedy below a hundredth" says="with temperature 0.00195312 and logits that are 0.00195312 times as large"
 # - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
 # + best = last.argmax() if temperature < 0.01 else torch.multinomial((last / temperature).softmax(-1), 1)
 
@@ -1183,12 +1183,12 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
 # + best = last.argmax() if temperature == 0 else torch.multinomial((some / temperature).softmax(-1), 1)
 
 
-# %% wrong="14.6" name="a temperature below one is greedy" says="with temperature 0.00195312 and logits that are as many times as large"
+# %% wrong="14.6" name="a temperature below one is greedy" says="with temperature 0.00195312 and logits that are 0.00195312 times as large"
 # - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
 # + best = last.argmax() if temperature < 0.4 else torch.multinomial((last / temperature).softmax(-1), 1)
 
 
-# %% wrong="14.6" name="draws with the cache only" says="or without the cache" private=true
+# %% wrong="14.6" name="draws with the cache only" says="without the cache, tokens are not drawn" private=true
 # - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
 # + drawn = temperature > 0 and cached
 # + best = torch.multinomial((last / temperature).softmax(-1), 1) if drawn else last.argmax()
@@ -1251,7 +1251,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
 # + return weight.unflatten(0, (-1, d_head // 2, 2)).flatten(0, 2)
 
 
-# %% wrong="14.7" name="odd rows first" says="Row 0 stays row 0"
+# %% wrong="14.7" name="odd rows first" says="Row 0 should stay row 0"
 # - return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
 # + return weight.unflatten(0, (-1, d_head // 2, 2)).flip(2).transpose(1, 2).flatten(0, 2)
 
@@ -1286,7 +1286,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
 # + turned = d_head is not None and layer[2] in ("self_attn.q_proj",)
 
 
-# %% wrong="14.7" name="values too" says="Only the rows of queries and keys are"
+# %% wrong="14.7" name="values too" says="Reorder only the rows of queries and keys, and only if"
 # - turned = d_head is not None and layer[2] in ("self_attn.q_proj", "self_attn.k_proj")
 # + turned = d_head is not None and layer[2] in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 
@@ -1362,7 +1362,7 @@ def convert(state, d_head=None):
 # + for name, weight in state.items():
 
 
-# %% wrong="14.7" name="float32 for all" says="Weights keep their dtype"
+# %% wrong="14.7" name="float32 for all" says="Weights should keep their dtype, here"
 # - for name, weight in state.items():
 # + for name, weight in ((name, weight.float()) for name, weight in state.items()):
 
@@ -1475,7 +1475,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + with torch.enable_grad():
 
 
-# %% wrong="14.S1" name="the large one writes alone" says="called for each token"
+# %% wrong="14.S1" name="the large one writes alone" says="the large model is called once for each token, so nothing is"
 def speculative(model, draft, tokens, max_new, k=4):
     text = list(tokens)
     with torch.no_grad():
@@ -1494,7 +1494,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + text.append(choice if guess is None else guess)
 
 
-# %% wrong="14.S1" name="writes too much" says="speculative wrote"
+# %% wrong="14.S1" name="writes too much" says="`speculative` wrote"
 # - for _ in range(min(k, end - len(text) - 1)):
 # + for _ in range(k):
 
@@ -1548,7 +1548,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # %% [markdown]
 # ## Sizes, numbers and states beyond the notebook's
 
-# %% wrong="14.1" name="an eps of a millionth at least" says="where x is small the result is wrong: the eps is the one that is given"
+# %% wrong="14.1" name="an eps of a millionth at least" says="where x is small, the result is wrong"
 # - self.weight, self.eps = nn.Parameter(torch.ones(d_model)), eps
 # + self.weight, self.eps = nn.Parameter(torch.ones(d_model)), max(eps, 1e-6)
 
@@ -1558,7 +1558,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + wide = wide * torch.rsqrt(wide.square().clamp(max=1e6).mean(-1, keepdim=True) + self.eps)
 
 
-# %% wrong="14.1" name="the mean of 4,096 squares" says="wider than any in the notebook"
+# %% wrong="14.1" name="the mean of 4,096 squares" says="where x has 5,000 columns, the result is wrong"
 # - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
 # + wide = wide * torch.rsqrt(wide[..., :4096].square().mean(-1, keepdim=True) + self.eps)
 
@@ -1792,27 +1792,27 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True, past=None, de
 # + feed, past = (text[-1:], now) if cached else (text[-512:], None)
 
 
-# %% wrong="14.6" name="prompts of at most 1,024 tokens" says="the prompt should go in at once, all of it."
+# %% wrong="14.6" name="prompts of at most 1,024 tokens" says="the whole prompt should go in with the first call"
 # - feed = text
 # + feed = text[-1024:]
 
 
-# %% wrong="14.6" name="a hundredth more temperature" says="The temperature counts as it is"
+# %% wrong="14.6" name="a hundredth more temperature" says="Only their quotient should count"
 # - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
 # + best = last.argmax() if temperature == 0 else torch.multinomial((last / (temperature + 0.01)).softmax(-1), 1)
 
 
-# %% wrong="14.6" name="a temperature of at most 5" says="The temperature counts as it is"
+# %% wrong="14.6" name="a temperature of at most 5" says="Only their quotient should count"
 # - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
 # + best = last.argmax() if temperature == 0 else torch.multinomial((last / min(temperature, 5)).softmax(-1), 1)
 
 
-# %% wrong="14.6" name="logits in bfloat16" says="where logits in double precision differ in their ninth digit, the best"
+# %% wrong="14.6" name="logits in bfloat16" says="where logits in double precision differ only in their ninth"
 # - last = logits[0, -1]
 # + last = logits[0, -1].bfloat16().float()
 
 
-# %% wrong="14.6" name="logits in float32" says="where logits in double precision differ in their ninth digit, the best"
+# %% wrong="14.6" name="logits in float32" says="where logits in double precision differ only in their ninth"
 # - last = logits[0, -1]
 # + last = logits[0, -1].float()
 
@@ -1829,7 +1829,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True, past=None, de
 # + model.eval()
 
 
-# %% wrong="14.6" name="the model in float32" says="where logits in double precision differ in their ninth digit, the best"
+# %% wrong="14.6" name="the model in float32" says="where logits in double precision differ only in their ninth"
 # - model.eval()
 # + model.float().eval()
 
@@ -1975,12 +1975,12 @@ def convert(state, d_head=None):
 # + a, b = max(reversed(pairs), key=pairs.get)
 
 
-# %% wrong="14.8" name="the text as one piece" says="counted over the ends of pieces" loses="train_bpe"
+# %% wrong="14.8" name="the text as one piece" says="pairs are counted across the ends of pieces" loses="train_bpe"
 # - words = Counter(piece.encode().decode("latin-1") for piece in pieces(text))  # a letter for each token
 # + words = {text.encode().decode("latin-1"): 1}
 
 
-# %% wrong="14.8" name="each piece once" says="each piece is counted once" loses="train_bpe"
+# %% wrong="14.8" name="each piece once" says="each piece is counted only once, however often it is in the" loses="train_bpe"
 # - pairs[pair] += count
 # + pairs[pair] += 1
 
@@ -2014,7 +2014,7 @@ def convert(state, d_head=None):
 # + words = {word.replace(a + b, chr(256 + len(learned))): count for word, count in words.items()}
 
 
-# %% wrong="14.8" name="counts at the start alone" says="at the start alone" loses="train_bpe"
+# %% wrong="14.8" name="counts at the start alone" says="counted only at the start" loses="train_bpe"
 # - while len(learned) < merges:
 # -     pairs = Counter()
 # -     for word, count in words.items():
@@ -2041,12 +2041,12 @@ def convert(state, d_head=None):
 # + return sorted(learned)
 
 
-# %% wrong="14.8" name="one merge too few" says="there are 2, although" loses="train_bpe"
+# %% wrong="14.8" name="one merge too few" says="only 2 are returned" loses="train_bpe"
 # - while len(learned) < merges:
 # + while len(learned) < merges - 1:
 
 
-# %% wrong="14.8" name="one merge too many" says="there are 4" loses="train_bpe"
+# %% wrong="14.8" name="one merge too many" says="4 are returned" loses="train_bpe"
 # - while len(learned) < merges:
 # + while len(learned) <= merges:
 
@@ -2066,12 +2066,12 @@ def convert(state, d_head=None):
 # + words = {word[::-1].replace(b + a, chr(256 + len(learned)))[::-1]: count for word, count in words.items()}
 
 
-# %% wrong="14.8" name="a hundred merges at most" says="of long texts, or of many merges" loses="train_bpe" private=true
+# %% wrong="14.8" name="a hundred merges at most" says="where many merges are asked for" loses="train_bpe" private=true
 # - while len(learned) < merges:
 # + while len(learned) < min(merges, 100):
 
 
-# %% wrong="14.8" name="a thousand pieces at most" says="of long texts, or of many merges" loses="train_bpe" private=true
+# %% wrong="14.8" name="a thousand pieces at most" says="only a part of it were counted" loses="train_bpe" private=true
 # - words = Counter(piece.encode().decode("latin-1") for piece in pieces(text))  # a letter for each token
 # + words = Counter(piece.encode().decode("latin-1") for piece in pieces(text)[:1000])
 
@@ -2108,7 +2108,7 @@ def convert(state, d_head=None):
 # + word = word.replace(chr(a) + chr(b), chr(256 + max(known)))
 
 
-# %% wrong="14.8" name="encodes the text as one piece" says="tokens go over the ends of pieces" loses="encode"
+# %% wrong="14.8" name="encodes the text as one piece" says="tokens cross the ends of pieces" loses="encode"
 # - for piece in pieces(text):
 # -     word = piece.encode().decode("latin-1")
 # + for piece in [text]:
@@ -2177,7 +2177,7 @@ def convert(state, d_head=None):
 # + given, merges = merges, rest
 
 
-# %% wrong="14.8" name="by recursion" says="a piece may have thousands of bytes" loses="encode"
+# %% wrong="14.8" name="by recursion" says="a piece of thousands of bytes raises an error" loses="encode"
 # - while known := [ranks[pair] for pair in zip(map(ord, word), map(ord, word[1:])) if pair in ranks]:
 # -     a, b = merges[min(known)]
 # -     word = word.replace(chr(a) + chr(b), chr(256 + min(known)))
@@ -2208,7 +2208,7 @@ def convert(state, d_head=None):
 # + found += kept[piece]
 
 
-# %% wrong="14.8" name="no more than 100 merges" says="of many merges not all count" loses="encode" private=true
+# %% wrong="14.8" name="no more than 100 merges" says="with many merges, some pairs" loses="encode" private=true
 # - ranks = {pair: rank for rank, pair in enumerate(merges)}
 # + ranks = {pair: rank for rank, pair in enumerate(merges[:100])}
 
@@ -2219,7 +2219,7 @@ def convert(state, d_head=None):
 # + ranks = {pair: rank for rank, pair in enumerate(merges)}
 
 
-# %% wrong="14.8" name="whole letters alone" says="bytes that are not UTF-8 are an error" loses="decode"
+# %% wrong="14.8" name="whole letters alone" says="bytes that are not UTF-8 raise an error" loses="decode"
 # - return b"".join(parts[number] for number in numbers).decode(errors="replace")
 # + return b"".join(parts[number] for number in numbers).decode()
 
@@ -2518,7 +2518,7 @@ def decode(numbers, merges):
 # + kept = kept & (p >= min_p * p.amax(-1, keepdim=True))
 
 
-# %% wrong="14.S2" name="nothing where p is tiny" says="the likeliest one always is"
+# %% wrong="14.S2" name="nothing where p is tiny" says="The most likely one should always stay"
 # - kept = (ordered.cumsum(-1) - ordered < top_p) | (top_p >= 1)
 # + kept = (ordered.cumsum(-1) - ordered + 1e-4 < top_p) | (top_p >= 1)
 
@@ -2528,7 +2528,7 @@ def decode(numbers, merges):
 # + kept = ordered.cumsum(-1) - ordered < top_p
 
 
-# %% wrong="14.S2" name="top_p after min_p" says="Both look at softmax(logits)"
+# %% wrong="14.S2" name="top_p after min_p" says="Both should look at softmax(logits)"
 # - p = logits.softmax(-1)
 # + p = logits.softmax(-1)
 # + p = p.masked_fill(p < min_p * p.amax(-1, keepdim=True), 0)
@@ -2614,7 +2614,7 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
     return torch.searchsorted(p, numbers, right=True).squeeze(1)
 
 
-# %% wrong="14.8" name="encode: 256 merges at most" says="Of many merges not all count" loses="encode" private=true
+# %% wrong="14.8" name="encode: 256 merges at most" says="with many merges, some pairs" loses="encode" private=true
 # - ranks = {pair: rank for rank, pair in enumerate(merges)}
 # + ranks = {pair: rank for rank, pair in enumerate(merges[:256])}
 
@@ -2624,12 +2624,12 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
 # + words = Counter(piece.encode().decode("latin-1") for piece in pieces(text.lower()))
 
 
-# %% wrong="14.8" name="train_bpe: ten thousand letters" says="Of long texts" loses="train_bpe" private=true
+# %% wrong="14.8" name="train_bpe: ten thousand letters" says="only a part of it were counted" loses="train_bpe" private=true
 # - words = Counter(piece.encode().decode("latin-1") for piece in pieces(text))  # a letter for each token
 # + words = Counter(piece.encode().decode("latin-1") for piece in pieces(text[:10_000]))
 
 
-# %% wrong="14.7" name="all that is called rotary is left out" says="names without a place" private=true
+# %% wrong="14.7" name="all that is called rotary is left out" says="a name that has no place in the model" private=true
 # - if name.endswith(".rotary_emb.inv_freq"):
 # + if "rotary_emb" in name:
 
@@ -2647,19 +2647,19 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
 # + return out
 
 
-# %% wrong="14.6" name="a call for no token" says="for no new token at all the model is called"
+# %% wrong="14.6" name="a call for no token" says="if no new token is asked for, the model is called all the same"
 #   with torch.no_grad():
 # +     if max_new == 0:
 # +         model(torch.tensor([feed], device=device), past)
 
 
-# %% wrong="14.7" name="a name in front" says="names without a place are accepted" private=true
+# %% wrong="14.7" name="a name in front" says="a name that has no place in the model" private=true
 # - part, _, kind = name.rpartition(".")
 # + name = name[max(0, name.find("model.layers.")):]
 # + part, _, kind = name.rpartition(".")
 
 
-# %% wrong="14.7" name="a head before the embedding" says="other checkpoints are not converted" private=true
+# %% wrong="14.7" name="a head before the embedding" says="names come in another order" private=true
 # - found[f"{whole[part]}.weight"] = weight
 # + found[f"{whole[part]}.weight"] = weight
 # + if part == "model.embed_tokens":
@@ -2671,7 +2671,7 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
 # + learned.append([ord(a), ord(b)])
 
 
-# %% wrong="14.8" name="decode by recursion" says="may be made of thousands of merges" loses="decode"
+# %% wrong="14.8" name="decode by recursion" says="a token that is made of thousands of merges, each of the one" loses="decode"
 # - parts = [bytes([byte]) for byte in range(256)]
 # - for a, b in merges:
 # -     parts.append(parts[a] + parts[b])

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from autograder.author.checks import private, swept
+from autograder.author.checks import private, swept, tells
 from utils.checks import nb15_instruction_tuning as seen
 from utils.checks import nb15_toys as toys
 from utils.grading import expect
@@ -23,7 +23,7 @@ spreads = swept("15.7", seen.RIGHT, without=("memory",))
 # 15.1
 
 
-@private("15.1", tells="other layers are wrong: without a bias, of other sizes, or what learns in them.")
+@private("15.1", tells="the result is wrong for layers of other sizes, without a bias, or with other ranks or alphas.")
 def other_layers(LoRALinear, lib):
     some = draw(1500)
     for place in range(3):
@@ -36,7 +36,8 @@ def other_layers(LoRALinear, lib):
         weight = {**state, "B": torch.zeros(m, rank)}
         assert expect.near(merged, seen.beside(weight, x, 1.0), rtol=1e-4, atol=1e-4), "merged"
         assert expect.near(again, seen.beside(state, x, alpha / rank), rtol=1e-4, atol=1e-4), "no longer merged"
-    seen.frozen_and_fresh(LoRALinear, lib, some.randint(250, 600), some.randint(2, 5), some.randint(9, 20), 1550)
+    with tells("in a layer of another size, `A` and `B` begin with the wrong numbers, or the wrong parts learn."):
+        seen.frozen_and_fresh(LoRALinear, lib, some.randint(250, 600), some.randint(2, 5), some.randint(9, 20), 1550)
 
 
 # 15.2
@@ -57,7 +58,7 @@ def other_mergers(merge, unmerge, lib):
 # 15.3
 
 
-@private("15.3", tells="in other models, or for other names, the wrong layers are replaced, or the wrong parts learn.")
+@private("15.3", tells="in other models or for other names, the wrong layers are replaced, or the wrong parts learn.")
 def other_models(add_lora, lib):
     some = draw(1630)
     every = ["q_proj", "k_proj", "v_proj", "up", "down", "upper", "q_proj_2", "head"]
@@ -66,19 +67,20 @@ def other_models(add_lora, lib):
     refused = lib(toys).left_alone(
         add_lora, lib(toys).Tree(2, 3), [some.choice(every), some.choice(["norm", "gate", "roj", "1"])]
     )
-    assert refused == [True, True, True], "refused"
+    with tells("a name that no nn.Linear has should raise ValueError, and the model should stay as it was."):
+        assert refused == [True, True, True], "refused"
 
 
 # 15.4
 
 
-@private("15.4", tells="other dialogues have the wrong tokens or labels.")
+@private("15.4", tells="for other dialogues, the tokens or labels are wrong.")
 def other_dialogues(tokens_and_labels, lib):
     for place in range(4):
         seen.writes(tokens_and_labels, lib, seen.some_messages(draw(1640 + place).randint(1, 9), 1650 + place))
 
 
-@private("15.4", tells="for other logits and labels the loss is wrong.")
+@private("15.4", tells="for other logits and labels, the loss is wrong.")
 def other_losses(answer_loss):
     for place in range(4):
         some = draw(1660 + place)
@@ -97,7 +99,7 @@ def other_losses(answer_loss):
 # 15.5
 
 
-@private("15.5", tells="other dialogues are packed wrongly, or those that are given are changed.")
+@private("15.5", tells="other dialogues are packed wrongly, such as some of equal length.")
 def other_rows(pack):
     some = draw(1690)
     for place in range(3):
@@ -112,7 +114,7 @@ def other_rows(pack):
 # 15.6
 
 
-@private("15.6", tells="a step on other batches is wrong.")
+@private("15.6", tells="with other batches or another clip, the loss or the weights after the step are wrong.")
 def other_batches(train_step, lib):
     for place in range(4):
         some = draw(1710 + place)
@@ -125,7 +127,7 @@ def other_batches(train_step, lib):
         )
 
 
-@private("15.6", tells="a step on many batches, or on long ones, is wrong.")
+@private("15.6", tells="with many batches or long ones, the loss or the weights after the step are wrong.")
 def many_batches(train_step, lib):
     some = draw(1715)
     V = some.randint(30, 60)
@@ -136,13 +138,14 @@ def many_batches(train_step, lib):
 # 15.7
 
 
-@private("15.7", tells="for other numbers of answers the estimate or its interval is wrong.")
+@private("15.7", tells="for other tasks, the mean or the interval is wrong.")
 def other_answers(pass_at_k, over_tasks):
     some = draw(1780)
     for _ in range(6):
         n = some.randint(1, 60)
         c, k = some.randint(0, n), some.randint(1, n)
-        assert math.isclose(pass_at_k(n, c, k), seen.chance_of_one(n, c, k), abs_tol=1e-9), (n, c, k)
+        with tells("`pass_at_k` is wrong for other numbers of answers."):
+            assert math.isclose(pass_at_k(n, c, k), seen.chance_of_one(n, c, k), abs_tol=1e-9), (n, c, k)
     for count in (2, some.randint(3, 30)):
         n = some.randint(2, 12)
         k = some.randint(1, n)

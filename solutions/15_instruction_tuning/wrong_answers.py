@@ -24,12 +24,12 @@
 # + self.linear, self.scale, self.merged = linear.requires_grad_(False), alpha / math.sqrt(rank), False
 
 
-# %% wrong="15.1" name="a factor in whole numbers" says="with an alpha smaller than the rank"
+# %% wrong="15.1" name="a factor in whole numbers" says="without a bias, with rank 4 and alpha 1"
 # - self.linear, self.scale, self.merged = linear.requires_grad_(False), alpha / rank, False
 # + self.linear, self.scale, self.merged = linear.requires_grad_(False), alpha // rank, False
 
 
-# %% wrong="15.1" name="all of it scaled" says="It multiplies the change alone"
+# %% wrong="15.1" name="all of it scaled" says="It should multiply the change alone"
 # - return self.linear(x) + self.scale * F.linear(F.linear(x, self.A), self.B)
 # + return self.scale * (self.linear(x) + F.linear(F.linear(x, self.A), self.B))
 
@@ -44,7 +44,7 @@
 # + return F.linear(x, self.linear.weight) + self.scale * F.linear(F.linear(x, self.A), self.B)
 
 
-# %% wrong="15.1" name="the bias in both" says="the bias counts twice"
+# %% wrong="15.1" name="the bias in both" says="the bias is added twice"
 # - return self.linear(x) + self.scale * F.linear(F.linear(x, self.A), self.B)
 # + return self.linear(x) + self.linear.bias + self.scale * F.linear(F.linear(x, self.A), self.B)
 
@@ -92,7 +92,7 @@
 # + nn.init.uniform_(self.A, -0.01, 0.01)
 
 
-# %% wrong="15.1" name="positive numbers" says="they are not"
+# %% wrong="15.1" name="positive numbers" says="the mean of their squares is"
 # - nn.init.uniform_(self.A, -bound, bound)
 # + nn.init.uniform_(self.A, 0, bound)
 
@@ -250,7 +250,7 @@ class LoRALinear(nn.Module):
 # + layer.linear.weight.copy_(layer.scale * (layer.B @ layer.A))
 
 
-# %% wrong="15.2" name="subtracts" says="the change is subtracted by merge"
+# %% wrong="15.2" name="subtracts" says="the change is subtracted by `merge`"
 # - layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
 # + layer.linear.weight.sub_(layer.scale * (layer.B @ layer.A))
 
@@ -314,7 +314,7 @@ class LoRALinear(nn.Module):
 # + layer.linear.weight.data = layer.linear.weight.float() + layer.scale * (layer.B @ layer.A).float()
 
 
-# %% wrong="15.2" name="rough in float64" says="the weight is not W + scale * B A"
+# %% wrong="15.2" name="rough in float64" says="the weight should be W + scale * B A"
 # - layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
 # + layer.linear.weight.add_(layer.scale * (layer.B.float() @ layer.A.float()))
 
@@ -426,17 +426,17 @@ def unmerge(layer):
 # + model.requires_grad_(False)
 
 
-# %% wrong="15.3" name="freezes nothing" says="learns. Only what `wrap` made to learn does"
+# %% wrong="15.3" name="freezes nothing" says="Only parameters that `wrap` made should learn"
 # - model.requires_grad_(False)
 
 
-# %% wrong="15.3" name="freezes only the layers" says="learns. Only what `wrap` made to learn does"
+# %% wrong="15.3" name="freezes only the layers" says="Only parameters that `wrap` made should learn"
 # - model.requires_grad_(False)
 # + for name in places:
 # +     model.get_submodule(name).requires_grad_(False)
 
 
-# %% wrong="15.3" name="makes all of it learn" says="learns. Only what `wrap` made to learn does"
+# %% wrong="15.3" name="makes all of it learn" says="Only parameters that `wrap` made should learn"
 # - setattr(parent, last(name), wrap(model.get_submodule(name)))
 # + setattr(parent, last(name), wrap(model.get_submodule(name)).requires_grad_(True))
 
@@ -462,7 +462,7 @@ def unmerge(layer):
 # + if missing := {*names} - {last(name) for name, _ in model.named_modules()}:
 
 
-# %% wrong="15.3" name="walks while it changes" says="is in what `wrap` made"
+# %% wrong="15.3" name="walks while it changes" says="` is replaced, which is inside what `wrap` made"
 def add_lora(model, names, wrap):
     found = {name.rpartition(".")[2] for name, part in model.named_modules() if isinstance(part, nn.Linear)}
     if not {*names} <= found:
@@ -669,7 +669,7 @@ def lora_count(c, names, rank):
 # + labels += some
 
 
-# %% wrong="15.4" name="the end is not learned" says="the tokens are not those"
+# %% wrong="15.4" name="the end is not learned" says="the tokens should be those of the three pieces"
 # - for piece in (f"<|im_start|>{role}\n", f"{text}<|im_end|>", "\n"):
 # + for piece in (f"<|im_start|>{role}\n", text, "<|im_end|>", "\n"):
 
@@ -717,7 +717,7 @@ def lora_count(c, names, rank):
 # + answer = piece.endswith("<|im_end|>")
 
 
-# %% wrong="15.4" name="labels are shifted" says="the labels are shifted. They are shifted in the loss"
+# %% wrong="15.4" name="labels are shifted" says="the labels are shifted"
 # - return tokens, labels
 # + return tokens, labels[1:] + [-100]
 
@@ -812,7 +812,7 @@ def lora_count(c, names, rank):
 # + return F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=-100).item()
 
 
-# %% wrong="15.4" name="probabilities given" says="is not the mean over the labels"
+# %% wrong="15.4" name="probabilities given" says="the loss should be the mean over all labels but -100, each"
 # - return F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=-100)
 # + return F.cross_entropy(logits.softmax(-1).flatten(0, 1), wanted.flatten(), ignore_index=-100)
 
@@ -1161,7 +1161,7 @@ def train_step(model, optimizer, batches, clip):
 # +     raise ValueError("no token has a label")
 
 
-# %% wrong="15.6" name="three batches at most" says="a step on other batches" private=true
+# %% wrong="15.6" name="three batches at most" says="with other batches or another clip" private=true
 # - for tokens, labels in batches:
 # + for tokens, labels in batches[:3]:
 
@@ -1194,7 +1194,7 @@ def train_step(model, optimizer, batches, clip):
 # +     tokens, labels = batches.pop(0)
 
 
-# %% wrong="15.6" name="thaws" says="those that are frozen stay frozen"
+# %% wrong="15.6" name="thaws" says="Those that are frozen should stay frozen"
 # - optimizer.zero_grad()
 # + optimizer.zero_grad()
 # + model.requires_grad_(True)
@@ -1277,12 +1277,12 @@ def train_step(model, optimizer, batches, clip):
 # + return 1.0 - math.prod(1 - k / i for i in range(max(1, n - c), n + 1))
 
 
-# %% wrong="15.7" name="nothing where most are right" says="where fewer than k answers are wrong, it should be 1"
+# %% wrong="15.7" name="nothing where most are right" says="` should be 1"
 # -     return 1.0
 # +     return 0.0
 
 
-# %% wrong="15.7" name="infinity times zero" says="it is not a number: infinity times zero"
+# %% wrong="15.7" name="infinity times zero" says=")` should be 1, but it is NaN"
 # - if n - c < k:
 # -     return 1.0
 
@@ -1339,7 +1339,7 @@ def train_step(model, optimizer, batches, clip):
 # + return mean, max(0.0, mean - half), min(1.0, mean + half)
 
 
-# %% wrong="15.7" name="low is high" says="low and high have changed places"
+# %% wrong="15.7" name="low is high" says="have changed places"
 # - return mean, mean - half, mean + half
 # + return mean, mean + half, mean - half
 
@@ -1436,7 +1436,7 @@ def over_tasks(right, n, k):
 # + return -F.logsigmoid(beta * (better - worse).float()).mean()
 
 
-# %% wrong="15.S1" name="freezes the reference" says="they no longer ask for gradients"
+# %% wrong="15.S1" name="freezes the reference" says="they no longer require gradients"
 # - better, worse = chosen - ref_chosen.detach(), rejected - ref_rejected.detach()
 # + better, worse = chosen - ref_chosen.detach(), rejected - ref_rejected.detach()
 # + ref_chosen.requires_grad_(False)
@@ -1519,7 +1519,7 @@ def train_step(model, optimizer, batches, clip):
     return total
 
 
-# %% wrong="15.7" name="of the mean count" says="it is pass@k of the mean count"
+# %% wrong="15.7" name="of the mean count" says="this is pass@k of the mean count"
 def pass_at_k(n, c, k):
     if not (1 <= k <= n and 0 <= c <= n):
         raise ValueError("k from 1 to n, c from 0 to n")

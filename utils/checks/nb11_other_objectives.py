@@ -33,38 +33,43 @@ def takes_turns(mask_number: Remote, lib: Library, copies: int, epochs: int) -> 
     every = list(range(epochs))
     given = lib(toys).each(mask_number, [[epoch, copies] for epoch in every])
     found = [expect.number(one, "what mask_number gives") for one in given]
+    wrong = next((epoch for epoch in every if found[epoch] != epoch % copies), 0)
     expect.explained(
         found,
         [epoch % copies for epoch in every],
-        "with copies, the masks from 0 on do not take turns: after the last copy comes the first one again.",
+        f"with {copies} copies, epoch {wrong} gets mask {found[wrong]:g}. The copies take turns, from mask 0 on: after "
+        "the last one comes the first again.",
         {
-            "with copies, there are more masks than copies. Ten copies over forty epochs are static masks.": every,
-            "with copies a mask is used for several epochs in a row. The copies take turns.": [
+            (
+                "with copies, there are more masks than copies. Ten copies have ten "
+                "masks, however many epochs there are."
+            ): (every),
+            "with copies, a mask is used for several epochs in a row. The copies should take turns.": [
                 epoch // copies for epoch in every
             ],
-            "with copies one mask serves all epochs.": [0] * epochs,
-            "with copies the masks count from 1.": [epoch % copies + 1 for epoch in every],
+            "with copies, all epochs share one mask. The copies should take turns.": [0] * epochs,
+            "with copies, the masks count from 1. They should count from 0.": [epoch % copies + 1 for epoch in every],
         },
     )
     for options in ([], [None]):
         given = lib(toys).each(mask_number, [[epoch, *options] for epoch in every])
         found = [expect.number(one, "what mask_number gives") for one in given]
-        told = "without copies some masks come again. That is the static way: dynamic means a new mask for each epoch."
+        told = "without copies, some epochs share a mask. Dynamic masking has a new mask for each epoch."
         assert len({*found}) == epochs, told
         assert found == every, "without copies, an epoch's mask should have the epoch's own number."
 
 
 def hidden_places(value: Any, n: int) -> torch.Tensor:
     """What is hidden, as booleans."""
-    found = expect.tensor(value, (n,), "what masked_places gives")
-    assert found.dtype == torch.bool, f"what masked_places gives should be booleans, not {str(found.dtype)[6:]}."
+    found = expect.tensor(value, (n,), "the mask")
+    assert found.dtype == torch.bool, f"`masked_places` should return booleans, not {str(found.dtype)[6:]}."
     return found
 
 
 def told_by_signs(lib: Library, call: Remote, turns: Sequence[Sequence[Any]], n: int) -> list[str]:
     """Each mask of n tokens as a text of the signs 0 and 1."""
-    found = expect.of_type(lib(toys).signs_of_each(call, turns), list, "masked_places should return booleans")
-    told = "what masked_places gives should be booleans, one for each token."
+    found = expect.of_type(lib(toys).signs_of_each(call, turns), list, "`masked_places` should return booleans")
+    told = "`masked_places` should return booleans, one for each token."
     assert all(type(one) is str and len(one) == n and {*one} <= {"0", "1"} for one in found), told
     return found
 
@@ -74,17 +79,19 @@ def as_many(masked_places: Remote, lib: Library, n: int, rate: float | None, sen
     turns = [[n, sentence, 0, None] + ([] if rate is None else [rate]) for sentence in sentences]
     masks = [hidden_places(one, n) for one in lib(toys).each(masked_places, turns)]
     counts = {int(mask.sum()) for mask in masks}
-    told = "the number of hidden tokens varies. Here it is fixed: as many for each sentence of this length."
+    given = f"with n = {n} and rate = {0.15 if rate is None else rate}"
+    told = f"{given}, some sentences have {min(counts)} hidden tokens and others {max(counts)}. "
+    told += "The number should depend on n and rate alone."
     assert len(counts) == 1, told
     (count,), share = counts, (0.15 if rate is None else rate) * n
     wanted = max(1, round(share))
     if count != wanted:
-        assert count > 0, "in a short sentence no token is hidden. At least one should be."
-        assert count < n, "all tokens are hidden."
+        assert count > 0, f"{given}, no token is hidden. At least one should be."
         swapped = count == n - wanted and abs(n - 2 * share) >= 2
-        assert not swapped, "the hidden tokens are false, the visible true."
-        given = f"with n = {n} and rate = {0.15 if rate is None else rate}"
-        raise AssertionError(f"{given}, {count} tokens are hidden. It is max(1, round(rate * n)), which is {wanted}.")
+        assert not swapped, "the hidden tokens are False and the visible ones True. It should be the other way round."
+        raise AssertionError(
+            f"{given}, {count} tokens are hidden. It should be max(1, round(rate * n)), which is {wanted}."
+        )
 
 
 FIELDS = ("the seed", "the number of the sentence", "the epoch, without copies,")
@@ -127,18 +134,22 @@ def fair_choices(masked_places: Remote, lib: Library, n: int, k: int, turns: Seq
     rate = k / n
     given = [[n, sentence, epoch, None, rate] for sentence, epoch in turns]
     counts = Counter(told_by_signs(lib, masked_places, given, n))
-    told = "some places are hidden more often than others, or always together. Each choice is equally likely."
     for choice in itertools.combinations(range(n), k):
         signs = "".join("01"[place in choice] for place in range(n))
+        told = f"with n = {n}, {counts[signs]} of {len(turns)} masks hide exactly the places {[*choice]}. "
+        told += f"Each choice of {k} places should be equally likely."
         likely(counts[signs], len(turns), 1 / math.comb(n, k), told)
 
 
-def independent_masks(masked_places: Remote, lib: Library, places: Sequence[tuple[Place, Place]]) -> None:
-    """Fail unless of two masks each pair is as likely as any other: one of three tokens is hidden."""
+def independent_masks(masked_places: Remote, lib: Library, what: str, places: Sequence[tuple[Place, Place]]) -> None:
+    """Fail unless of two masks each pair is as likely as any other: one of three tokens is hidden.
+
+    what: the numbers in which the two places differ, such as "epochs".
+    """
     turns = [[3, sentence, epoch, None, 1 / 3, seed] for pair in places for seed, sentence, epoch in pair]
     signs = told_by_signs(lib, masked_places, turns, 3)
     counts = Counter(zip(signs[::2], signs[1::2], strict=True))
-    told = "the masks of two sentences or epochs in a row are not independent. Draw each for itself."
+    told = f"the masks of two {what} in a row are not independent. Draw each mask independently of the others."
     for one, other in itertools.product(("100", "010", "001"), repeat=2):
         likely(counts[one, other], len(places), 1 / 9, told)
 
@@ -169,21 +180,25 @@ def masks(mask_number, masked_places, lib):
     lib(torch).rand(3)
     moved = chance(lib)
     back = [hidden_places(one, 60) for one in toy.each(masked_places, turns[::-1])][::-1]
-    told = "the same sentence and epoch give another mask when they are asked again. It follows from numbers alone."
+    told = "the same sentence and epoch get another mask at a second call. A mask should follow from its numbers alone."
     assert all(map(torch.equal, there, back)), told
     told = "a global generator is seeded or used. Make one of your own for each mask."
     assert chance(lib) == moved != before, told
-    told = "the same tensor is given again: writing into it changes the next one. Give a new one at each call."
+    told = (
+        "two calls return one tensor, so writing into the first mask changes the second. Return a new tensor each time."
+    )
     assert torch.equal(hidden_places(toy.after_writing(masked_places, *turns[0]), 60), there[0]), told
     MASKED.hold(masked_places, lib, "memory")
     for copies in (4, 1):
         found = toy.each(masked_places, [[60, 5, epoch, copies] for epoch in range(12)])
         numbers = [tuple(hidden_places(one, 60).tolist()) for one in found]
-        told = "with copies, a sentence does not have that many masks: epochs of one mask number share a mask."
+        told = f"with {copies} copies, a sentence has {len({*numbers})} different masks in 12 epochs. "
+        told += "Epochs with the same `mask_number` should share a mask."
         assert len({*numbers}) == copies, told
-        told = "with copies, the masks do not take turns: does masked_places use mask_number?"
+        told = f"with {copies} copies, the masks of 12 epochs do not take turns. "
+        told += "Epochs with the same `mask_number` should share a mask."
         assert numbers == [numbers[epoch % copies] for epoch in range(12)], told
-    told = "without a seed the mask is not that of the seed 0, as the signature says."
+    told = "without the argument `seed`, the mask is not the one of seed 0, which is the default."
     assert torch.equal(
         hidden_places(masked_places(60, 3, 2), 60), hidden_places(masked_places(60, 3, 2, seed=0), 60)
     ), told
@@ -194,9 +209,9 @@ def masks(mask_number, masked_places, lib):
     seeds, sentences, epochs = (0, 1, 7, 999), (0, 1, 2, 10, 11, 100, 1000, 12345, 999_999), (0, 1, 2, 10, 11, 100, 999)
     apart(masked_places, lib, [*dict.fromkeys([*itertools.product(seeds, sentences, epochs), *MEETING])])
     fair_choices(masked_places, lib, 4, 2, [(sentence, epoch) for sentence in range(150) for epoch in range(3)])
-    independent_masks(masked_places, lib, [((0, n, 0), (0, n, 1)) for n in range(450)])
-    independent_masks(masked_places, lib, [((n, 3, 1), (n + 1, 3, 1)) for n in range(0, 900, 2)])
-    independent_masks(masked_places, lib, [((1, n, 2), (1, n + 1, 2)) for n in range(0, 900, 2)])
+    independent_masks(masked_places, lib, "epochs", [((0, n, 0), (0, n, 1)) for n in range(450)])
+    independent_masks(masked_places, lib, "seeds", [((n, 3, 1), (n + 1, 3, 1)) for n in range(0, 900, 2)])
+    independent_masks(masked_places, lib, "sentences", [((1, n, 2), (1, n + 1, 2)) for n in range(0, 900, 2)])
     for which in range(3):  # numbers that are the same below a power of 2 or of 10
         far = [0, *(step for step in sorted({*(2**k for k in range(3, 20)), *(10**k for k in range(1, 6))}))]
         within = [step for step in far if step < (999, 999_000, 999)[which]]
@@ -252,11 +267,11 @@ def in_one_stream(documents: Documents, max_len: int, sep: int) -> list[list[int
 
 # What mistakes make of documents. A sentence is said where two results are those of its mistake.
 MISREADINGS: dict[str, Callable[[Documents, int, int], list[list[int]]]] = {
-    "the last row is lost. It is not full, and it is a row all the same.": lambda *given: rows_of(*given)[:-1],
+    "the last row is missing. It counts as a row even if it is not full.": lambda *given: rows_of(*given)[:-1],
     "each document begins a new row: that is DOC-SENTENCES. The next document should continue in the same row.": (
         functools.partial(rows_of, breaks=True)
     ),
-    "the separator makes a row too long: it needs a place too.": functools.partial(rows_of, counts=False),
+    "a separator makes a row too long: it needs a place too.": functools.partial(rows_of, counts=False),
     "there is no separator between two documents.": functools.partial(rows_of, between=lambda opens, empty: False),
     "there is a separator between the sentences of a document. It belongs between documents only.": functools.partial(
         rows_of, between=lambda opens, empty: not empty
@@ -264,10 +279,10 @@ MISREADINGS: dict[str, Callable[[Documents, int, int], list[list[int]]]] = {
     "a row begins with a separator: a document that begins a row needs none.": functools.partial(
         rows_of, between=lambda opens, empty: opens
     ),
-    "what a long sentence has beyond max_len is lost. It counts as several sentences.": functools.partial(
-        rows_of, rest=False
-    ),
-    "sentences are cut to fill the rows. They stay whole where they can.": in_one_stream,
+    (
+        "the tokens of a long sentence beyond max_len are lost. Such a sentence should count as several."
+    ): functools.partial(rows_of, rest=False),
+    "sentences are cut to fill the rows. Only a sentence of more than max_len tokens should be cut.": in_one_stream,
 }
 
 
@@ -276,8 +291,8 @@ def packed(full_rows: Remote, documents: Documents, max_len: int, sep: int) -> N
     found = expect.of_type(full_rows(documents, max_len, sep), list, "`full_rows` should return a list of rows")
     for row in found:
         expect.of_type(row, list, "a row should be a list of token numbers")
-        assert all(type(token) is int for token in row), "a row should hold token numbers, ints, and nothing else."
-    assert [] not in found, "there is an empty row. Every row has a token."
+        assert all(type(token) is int for token in row), "a row should hold token numbers (ints) and nothing else."
+    assert [] not in found, "there is an empty row. Every row should hold at least one token."
     stream = [token for document in documents for sentence in document for token in sentence]
     wanted = rows_of(documents, max_len, sep)
     if found == wanted:
@@ -292,16 +307,18 @@ def packed(full_rows: Remote, documents: Documents, max_len: int, sep: int) -> N
     assert all(row[0] != sep for row in found), (
         "a row begins with a separator: a document that begins a row needs none."
     )
-    told = "a row has two separators in a row: documents without tokens leave no trace."
+    told = "a row has two separators side by side. A document without tokens should add nothing."
     assert all(one != sep or other != sep for row in found for one, other in itertools.pairwise(row)), told
     tokens = [token for row in found for token in row if token != sep]
     assert sorted(tokens) != sorted(stream) or tokens == stream, "the order of the tokens is not kept."
-    assert tokens == stream, "tokens are lost or occur twice."
-    assert max(map(len, found)) <= max_len, "a row has more than max_len tokens."
+    assert not Counter(stream) - Counter(tokens), "tokens of the documents are missing from the rows."
+    assert tokens == stream, "the rows hold more tokens than the documents."
+    longest = max(map(len, found))
+    assert longest <= max_len, f"a row has {longest} tokens, more than max_len = {max_len}."
     row = next(k for k, one in enumerate(itertools.chain(found, [[]])) if one != [*wanted, []][k])
     what = f"`full_rows({documents}, {max_len}, {sep})`"
     what = what if len(what) < 100 else f"with {len(documents)} documents and max_len = {max_len}"
-    told = f"{what}: row {row} is wrong. It is filled as far as the next whole sentence allows, with a separator "
+    told = f"{what}: row {row} is wrong. A row should take whole sentences as long as they fit, with a separator "
     raise AssertionError(told + "between two documents.")
 
 
@@ -320,7 +337,7 @@ def full_rows(full_rows, lib):
     simple = [[[1, 2, 3], [4, 5]], [[6, 7, 8], [9]], [[10, 11]], [[12, 13, 14, 15], [16]]]
     for max_len in (6, 9, 8, 5, 7, 30, 4, 2, 1, 3):
         packed(full_rows, simple, max_len, 0)
-    with world_kept(lib, "after full_rows"):
+    with world_kept(lib, "after `full_rows`,"):
         packed(full_rows, [[[1, 2, 3]], [[4, 5]]], 5, 0)
     packed(full_rows, [[[1, 2, 3]], [[4, 5]]], 6, 0)
     packed(full_rows, [[[1, 2]], [], [[], [3]], [[]], [[4]]], 9, 0)
@@ -444,7 +461,9 @@ def stepped(
     """Fail unless the updates are those of torch's Adam."""
     value = adam(gradients) if defaults else adam(gradients, lr, betas, eps)
     found = expect.floats(value, tuple(gradients.shape), "the updates").double() / lr
-    assert value.dtype == gradients.dtype, f"the updates are {str(value.dtype)[6:]}, the gradients another dtype."
+    assert value.dtype == gradients.dtype, (
+        f"the updates are {str(value.dtype)[6:]}, but the gradients are {str(gradients.dtype)[6:]}."
+    )
     wanted = by_torch(gradients, lr, betas, eps) / lr
     plain = functools.partial(steps_of, gradients, 1.0, betas, eps)
     expect.like(
@@ -461,29 +480,31 @@ def stepped(
             "only one of the two averages is corrected for its start at zero: the first is not.": lambda: plain(
                 correct=(False, True)
             ),
-            "eps is under the root. Add it to the root.": lambda: plain(inside=True),
-            "the second average is that of the squared mean. It is that of the squared gradient.": lambda: plain(
+            "`eps` is under the root. Add it to the root.": lambda: plain(inside=True),
+            "the second average is of the squared mean. It should be of the squared gradient.": lambda: plain(
                 of_mean=True
             ),
             "there is no root over the second average.": lambda: plain(rooted=False),
             "the two betas have changed places.": lambda: plain(swapped=True),
-            "the corrected averages are kept for the next step. They are used once.": lambda: plain(kept=True),
-            "the weights after each step are returned. What a step adds is wanted.": wanted.cumsum(0),
-            "the gradient itself is divided. Divide the first average.": lambda: plain(raw=True),
-            "eps is added before the second average is corrected. It is added to the corrected root.": lambda: plain(
-                hat=True
+            "the corrected averages are carried over. The next step should start from the uncorrected ones.": lambda: (
+                plain(kept=True)
             ),
-            "both averages are corrected by 1 - beta in each step. Beta is taken to the power of the step.": lambda: (
-                plain(once=True)
+            "the weights after each step are returned. Return what each step adds to them.": wanted.cumsum(0),
+            "the gradient itself is divided. Divide the first average.": lambda: plain(raw=True),
+            (
+                "`eps` is added before the second average is corrected. It should be added to the corrected root."
+            ): lambda: plain(hat=True),
+            "both averages are divided by 1 - beta in each step. Take beta to the power of the step.": lambda: plain(
+                once=True
             ),
             "each average is corrected with the other one's beta.": lambda: plain(crossed=True),
             "the gradient counts whole in the first average: the factor 1 - beta1 is missing.": lambda: plain(
                 whole=True
             ),
-            "the largest second average so far is taken, as AMSGrad does. Take the present one.": lambda: plain(
+            "the largest second average so far is taken, as AMSGrad does. Take the current one.": lambda: plain(
                 largest=True
             ),
-            "the second average is that of absolute values. It is that of squares.": lambda: plain(plain_square=True),
+            "the second average is of absolute values. It should be of squares.": lambda: plain(plain_square=True),
             "the updates are in reverse order.": wanted.flip(0),
         },
         1e-4,
@@ -508,10 +529,10 @@ def adam(adam, lib):
     stepped(adam, torch.zeros(3, 2), 1.0, (0.9, 0.999), 1e-8)
     nothing = torch.zeros(3, 2)
     _, given = expect.items(lib(probes).again_after_writing(adam, [nothing], {}), 2, "there should be updates")
-    told = "where all gradients are 0, the updates are the gradients themselves. Make a new tensor."
+    told = "where all gradients are 0, the tensor of gradients itself is returned. Return a new tensor."
     assert expect.same(given, [nothing]), told
     none = expect.tensor(adam(torch.zeros(0, 3, dtype=torch.float64)), (0, 3), "the updates without any step")
-    told = f"without any step the updates are {str(none.dtype)[6:]}, not of the dtype of gradients."
+    told = f"without any step, the updates are {str(none.dtype)[6:]}, but the gradients are float64."
     assert none.dtype is torch.float64, told
     ADAM.hold(adam, lib, "sizes", "large", "device", "layout", "dtypes")
 
@@ -529,29 +550,35 @@ def independent_lengths(span_lengths: Remote, lib: Library, seed: int) -> None:
     """Fail unless the lengths of one call have nothing to do with each other: their order, and how many are 1."""
     calls = expect.items(lib(toys).in_turn(span_lengths, seed, [[20]] * 150, {}), 150, "there should be lengths")
     found = torch.stack([lengths_of(one, 20) for one in calls])
-    assert found.max() <= 10, "there are spans that are longer than `longest`."
+    most = int(found.max())
+    assert most <= 10, f"a span has length {most}, which is longer than `longest`, here 10."
     shares = shares_of_lengths(0.2, 10)
     alike = int((found[:, 1:] == found[:, :-1]).sum())
-    told = "lengths side by side are alike too often, as if sorted or given twice. Draw them independently."
-    likely(alike, 150 * 19, sum(share**2 for share in shares.values()), told, 6)
+    equal = sum(share**2 for share in shares.values())
+    often = "often, as if sorted or given twice" if alike > 150 * 19 * equal else "rarely"
+    told = f"lengths side by side are equal too {often}. Draw each length independently of the others."
+    likely(alike, 150 * 19, equal, told, 6)
     spread = float((found == 1).sum(1).double().var()) / (20 * shares[1] * (1 - shares[1]))
-    told = "each call has about as many short lengths as the next. Draw each independently of the others."
+    told = "each call has about the same number of spans of length 1. Draw each length independently of the others."
     assert spread > 0.4, told
-    assert spread < 1.8, "the lengths of one call hang together. Draw each independently of the others."
+    told = (
+        "the number of spans of length 1 varies too much between calls. Draw each length independently of the others."
+    )
+    assert spread < 1.8, told
 
 
 def lengths_of(value: Any, count: int) -> torch.Tensor:
     """`value`, which must be as many lengths as were asked for."""
     found = expect.tensor(value, (count,), "the lengths")
     assert found.dtype == torch.int64, f"the lengths should be int64, not {str(found.dtype)[6:]}."
-    assert found.min() > 0, "there are spans of length 0. The shortest has length 1."
+    assert found.min() > 0, f"a span has length {int(found.min())}. The shortest length should be 1."
     return found
 
 
 def mask_of(value: Any, n: int) -> torch.Tensor:
     """`value`, which must be a mask of so many tokens."""
     found = expect.tensor(value, (n,), "the mask")
-    assert found.dtype == torch.bool, f"the mask should be true or false, not {str(found.dtype)[6:]}."
+    assert found.dtype == torch.bool, f"the mask should be booleans, not {str(found.dtype)[6:]}."
     return found
 
 
@@ -562,19 +589,19 @@ def lengths_right(span_lengths: Remote, lib: Library, count: int, p: float | Non
     found = lengths_of(value, count)
     p = 0.2 if p is None else p
     counts = Counter(found.tolist())
-    assert max(counts) <= longest, "there are spans that are longer than `longest`."
+    assert max(counts) <= longest, f"a span has length {max(counts)}, which is longer than `longest`, here {longest}."
     wanted = shares_of_lengths(p, longest)
     tail = (1 - p) ** longest
     cut = {length: share * (1 - tail) for length, share in wanted.items()}
     cut[longest] += tail
     guesses = {
-        "longer spans are cut to `longest`: a heap of them has that length. They are drawn again.": cut,
-        "all lengths are equally likely. They are geometric.": dict.fromkeys(wanted, 1 / longest),
-        "p and 1 - p have changed places: long spans are too rare, or too common.": shares_of_lengths(1 - p, longest),
-        "the longest spans are the most common.": dict(
+        "longer spans are cut to `longest`, so too many have that length. They should be drawn again.": cut,
+        "all lengths are equally likely. They should be geometric.": dict.fromkeys(wanted, 1 / longest),
+        "`p` and `1 - p` have changed places.": shares_of_lengths(1 - p, longest),
+        "the longest spans are the most common. The shortest should be.": dict(
             zip(wanted, sorted(wanted.values()), strict=True),
         ),
-        "spans that are too long get another length, all lengths alike: they are drawn again as all are.": {
+        "spans that are too long get a length drawn evenly. They should be drawn again by the formula.": {
             length: share * (1 - tail) + tail / longest for length, share in wanted.items()
         },
     }
@@ -620,8 +647,8 @@ def placed(
     """Fail unless masks are drawn as they should be."""
     given = [n, torch.tensor(lengths, dtype=torch.int64)] + ([] if rate is None else [rate])
     rate = 0.15 if rate is None else rate
-    says = "some lengths are an error: spans that are longer than the text, or for which there is no place."
     budget, call = round(rate * n), f"`span_mask({n}, {lengths}, {rate})`"
+    says = f"{call} should not raise an error: a span that is too long is shortened, one without room is left out."
     wanted = ways(n, lengths, budget)
     repeats = repeats if len(wanted) > 1 else 40  # what always gives the same mask shows itself soon
     tally = expect.answers(lib(toys).tally, span_mask, given, seed, repeats, says=says, kinds=("ValueError",))
@@ -638,9 +665,11 @@ def placed(
     turned = {tuple(not hidden for hidden in mask): count for mask, count in counts.items()}
     assert even(turned, wanted, repeats, {}) != 0, "True means visible here. It should mean hidden."
     sizes = {sum(mask) for mask in counts}
-    told = f"{call} hides {max(sizes)} tokens, more than `round(rate * n)` = {budget}. The last span is shortened."
+    told = (
+        f"{call} hides {max(sizes)} tokens, more than `round(rate * n)` = {budget}. The last span should be shortened."
+    )
     assert max(sizes) <= max(map(sum, wanted)), told
-    told = f"{call} hides {min(sizes)} tokens at times, where each way of placing the spans hides more. "
+    told = f"{call} sometimes hides only {min(sizes)} tokens. Each right way of placing these spans hides more. "
     told += "A hidden token counts once, and a span without room is left out."
     assert min(sizes) >= min(map(sum, wanted)), told
     if len(lengths) == 1:
@@ -648,13 +677,13 @@ def placed(
         assert run == 1 or not budget, "the tokens of one span are not side by side."
     strange = ["".join("01"[hidden] for hidden in mask) for mask in counts if mask not in wanted]
     told = f"{call} gives the mask `{strange[0]}`, which these spans cannot make. " if strange else ""
-    told += "They are placed in their order, each where nothing is hidden yet, and only the last is shortened."
+    told += "Place spans in order, each where nothing is hidden yet, and shorten only the last."
     assert not strange, told
     worst = max(wanted, key=lambda mask: abs(counts.get(mask, 0) - repeats * wanted[mask]) / wanted[mask] ** 0.5)
     count, signs = counts.get(worst, 0), "".join("01"[hidden] for hidden in worst)
     often = "often" if count > repeats * wanted[worst] else "rarely"
     told = f"{call} gave the mask `{signs}` {count} times in {repeats}, which is too {often}. "
-    raise AssertionError(f"{told}Each start where a span covers nothing hidden is equally likely.")
+    raise AssertionError(f"{told}Each start where a span covers no hidden token should be equally likely.")
 
 
 LENGTHS = Contract(
@@ -718,15 +747,17 @@ def spans(span_lengths, span_mask, lib):
         one, two = (of_type(each, given[0]) for each in toy.in_turn(call, 8, [given] * 2, {}))
         same, _ = (of_type(each, given[0]) for each in toy.in_turn(call, 8, [given] * 2, {}))
         told = (
-            "without a generator, torch's own should decide: the same seed draws the same spans, another seed others."
+            "without a generator, torch's own should decide: the same seed gives the "
+            "same result, and a second call another."
         )
         assert torch.equal(one, same) and not torch.equal(one, two), told
-    told = "the number of hidden tokens is not round(rate * n), though there are lengths enough."
-    for lengths in (long, torch.tensor([40, 3])):  # shortened, but not in what was given
-        assert mask_of(span_mask(200, lengths, generator=toy.seeded(9)), 200).sum() == 30, told
+    for some in (long, torch.tensor([40, 3])):  # shortened, but not in what was given
+        count = int(mask_of(span_mask(200, some, generator=toy.seeded(9)), 200).sum())
+        told = f"`span_mask(200, {some.tolist()})` hides {count} tokens. The spans have room for round(rate * n) = 30."
+        assert count == 30, told
     ones = torch.ones(24, dtype=torch.int64)
     starts = mask_of(span_mask(600, ones, 0.04, toy.seeded(10)), 600).nonzero().flatten()
-    told = "in 600 tokens, 24 spans of one token all begin in one half. Each start is equally likely."
+    told = "in 600 tokens, 24 spans of one token all begin in one half. Each start should be equally likely."
     assert starts.max() >= 300 and starts.min() < 300, told
 
 
@@ -753,7 +784,7 @@ ENDS = ("the place before the span", "the place after the span", "the place in t
 def ends_right(boundaries: Remote, mask: torch.Tensor) -> None:
     """Fail unless the ends of all spans are found."""
     value = boundaries(mask)
-    told = f"boundaries should return three tensors, not {kind(value)}."
+    told = f"`boundaries` should return three tensors, not {kind(value)}."
     assert type(value) is list and len(value) == 3, told
     shape, wanted = tuple(mask.shape), ends_of(mask)
     found = [expect.tensor(one, shape, what) for one, what in zip(value, ENDS, strict=True)]
@@ -762,21 +793,26 @@ def ends_right(boundaries: Remote, mask: torch.Tensor) -> None:
     if all(map(torch.equal, found, wanted)):
         return
     inside = [torch.equal(one[mask], other[mask]) for one, other in zip(found, wanted, strict=True)]
-    assert not all(inside), "at visible tokens the result is not 0."
+    assert not all(inside), "at visible tokens, not all results are 0. They should be."
     left, right, place = (one[mask] for one in found)
     true_left, true_right, true_place = (one[mask] for one in wanted)
     places = torch.arange(mask.size(1)).expand_as(mask)[mask]
     neighbours = torch.equal(left, places - 1) and torch.equal(right, places + 1)
-    assert not neighbours, "these are the neighbours of each token. Wanted are the visible ones next to its span."
-    told = "the ends of a span are its first and last hidden tokens. Wanted are the visible ones next to it."
+    assert not neighbours, (
+        "the results are the neighbours of each token. They should be the visible tokens next to its span."
+    )
+    told = "the first or last hidden token of a span is returned. Return the visible tokens next to the span."
     assert not (torch.equal(left, true_left + 1) or torch.equal(right, true_right - 1)), told
     assert not torch.equal(right, true_left) or not torch.equal(left, true_right), "left and right have changed places."
-    assert not torch.equal(place, places), "the place is that in the row. It counts within the span."
-    assert not torch.equal(place, true_place - 1), "the place counts from 0. The first token of a span has 1."
+    assert not torch.equal(place, places), "the place is counted within the row. Count it within the span."
+    assert not torch.equal(place, true_place - 1), (
+        "the place counts from 0. The first token of a span should have place 1."
+    )
     assert not torch.equal(place, true_right - places), "the place counts from the right end of the span."
-    for same, what in zip(inside, ENDS, strict=True):
-        told = f"{what} is wrong for a row of {mask.size(1)} tokens. Hidden neighbours belong to one span."
-        assert same, f"{told} Visible tokens divide two spans."
+    for one, other, what in zip(found, wanted, ENDS, strict=True):
+        for b, i in (mask & (one != other)).nonzero().tolist():
+            told = f"{what} is wrong for a row of {mask.size(1)} tokens: hidden token {i} gets {int(one[b, i])}."
+            raise AssertionError(f"{told} Hidden neighbours belong to one span. Visible tokens divide two spans.")
 
 
 def some_mask(B: int, T: int, share: float, seed: int) -> torch.Tensor:
@@ -827,11 +863,11 @@ def new_objective(
     embedding = lib(nn).Embedding(V, d)
     embedding.load_state_dict({"weight": table})
     module = BoundaryObjective(embedding, longest)
-    assert type(module) is Remote, f"BoundaryObjective should be an nn.Module, not {kind(module)}."
-    own = expect.state(module, "BoundaryObjective")
+    assert type(module) is Remote, f"`BoundaryObjective` should be an nn.Module, not {kind(module)}."
+    own = expect.state(module, "`BoundaryObjective`")
     state = {}
     for place, (name, shape) in enumerate(objective_shapes(d, longest).items(), 1):
-        assert name in own, f"the objective has no `{name}`. Its parts must have the names that the docstring gives."
+        assert name in own, f"the objective has no `{name}`. Its parts must have the names of the table."
         expect.tensor(own[name], shape, f"`{name}` of the objective")
         state[name] = 0.7 * normal(*shape, seed=seed + place)
     kept = embedding.state_dict()["weight"]
@@ -879,7 +915,7 @@ def answered(state: Mapping[str, torch.Tensor], states: torch.Tensor, mask: torc
     return h @ state["table"].T
 
 
-NEXT_TO_EACH = "the tokens next to each hidden one are read. Wanted are those next to its span."
+NEXT_TO_EACH = "the states next to each hidden token are read. They should be the ones next to its span."
 
 
 def objective_right(
@@ -896,28 +932,30 @@ def objective_right(
     guess = functools.partial(answered, state, states, mask)
     misreadings = {
         NEXT_TO_EACH: {"neighbours": True},
-        "the place is that in the row. It counts within the span.": {"in_row": True},
-        "place 1 has the second row of `place`. It has row 0.": {"from_one": True},
-        "places count from the right end.": {"from_right": True},
-        "the right end comes before the left one.": {"swapped": True},
-        "the place comes before the two ends.": {"place_first": True},
+        "the place is counted within the row. Count it within the span.": {"in_row": True},
+        "place 1 gets the second row of `place`. It should get row 0.": {"from_one": True},
+        "places are counted from the right end of the span. Count from the left.": {"from_right": True},
+        "the state after the span comes before the state in front of it. They should be the other way round.": {
+            "swapped": True
+        },
+        "the place comes before the two states. It should come last.": {"place_first": True},
         "the gelu is the approximation by tanh. Use the exact one.": {"tanh": True},
         "this is a ReLU. The objective has a GELU.": {"relu": True},
-        "the norm comes before the gelu. It comes after it.": {"norm_first": True},
-        "in the first layer the norm comes before the gelu. It comes after it.": {"norm_first_first": True},
-        "in the second layer the norm comes before the gelu. It comes after it.": {"norm_first_second": True},
-        "both layers use `first_norm`. The second has a norm of its own.": {"one_norm": True},
-        "places beyond `longest` begin again with row 0. They all have the last row.": {"modulo": True},
-        "there is no norm.": {"no_norm": True},
-        "there is one layer. The objective has two.": {"one_layer": True},
+        "the norm comes before the gelu. It should come after it.": {"norm_first": True},
+        "in the first layer the norm comes before the gelu. It should come after it.": {"norm_first_first": True},
+        "in the second layer the norm comes before the gelu. It should come after it.": {"norm_first_second": True},
+        "both layers use `first_norm`. The second layer has its own norm.": {"one_norm": True},
+        "places beyond `longest` begin again with row 0. They should all use the last row.": {"modulo": True},
+        "no layer norm is applied. Each of the two layers should end with one.": {"no_norm": True},
+        "only one layer is applied. The objective has two.": {"one_layer": True},
         "the second layer has no gelu.": {"second_linear": True},
         "the hidden tokens are taken column by column. Take them row by row.": {"by_column": True},
     }
     guesses: dict[str, expect.Guess] = {
         sentence: functools.partial(guess, **how) for sentence, how in misreadings.items()
     }
-    guesses["softmax is applied. Logits are wanted."] = lambda: guess().softmax(-1)
-    guesses["logarithms of probabilities are returned. Logits are wanted."] = lambda: guess().log_softmax(-1)
+    guesses["softmax is applied. Return the logits."] = lambda: guess().softmax(-1)
+    guesses["logarithms of probabilities are returned. Return the logits."] = lambda: guess().log_softmax(-1)
 
     def where() -> str:
         wrong = (~torch.isclose(found, guess(), 1e-3, 1e-3)).any(1)
@@ -945,13 +983,13 @@ def boundary(boundaries, BoundaryObjective, lib):
     module, embedding, state = new_objective(BoundaryObjective, lib, V, d, longest, 51)
     states = normal(*mask.shape, d, seed=70)
     changed = torch.where(mask[..., None], normal(*states.shape, seed=71), states)
-    told = "the logits depend on states of hidden tokens. The ends of the span and the place are all there is."
+    told = "the logits depend on states of hidden tokens. Only the states next to the span and the place should count."
     first, second = module(states, mask), module(changed, mask)
     if type(first) is type(second) is torch.Tensor and first.shape == second.shape == (int(mask.sum()), V):
         neighbours = answered(state, states, mask, neighbours=True)
         assert not expect.near(first.float(), neighbours, 1e-3, 1e-3), NEXT_TO_EACH
         assert expect.near(first, second, 1e-4, 1e-4), told
-    with world_kept(lib, "after logits were asked for"):
+    with world_kept(lib, "after logits were asked for,"):
         objective_right(module, state, states, mask)
     objective_right(module, state, states[3:4], mask[3:4])
     module.eval()
@@ -960,26 +998,28 @@ def boundary(boundaries, BoundaryObjective, lib):
     moved[4] += 1
     embedding.load_state_dict({"weight": moved})
     now = expect.floats(module(states, mask), (int(mask.sum()), V), "the logits")
-    told = "when the embedding changes, the logits stay: it is a copy. Tied means one and the same parameter."
+    told = "when the embedding's weight changes, the logits stay: it was copied. Tied means one and the same parameter."
     assert not expect.near(now, first, 1e-5, 1e-5), told
     state["table"] = moved
     objective_right(module, state, states, mask)
     count = toy.numel_beyond(module, embedding)
     wanted = sum(math.prod(shape) for shape in objective_shapes(d, longest).values())
-    assert count == wanted, "the objective has other new parameters than those of the docstring."
+    told = f"besides the embedding, the objective has {count} learned numbers. The parts of the table have {wanted}."
+    assert count == wanted, told
     slopes, of_parts = expect.items(lib(probes).slopes(module, [states, mask], {}, 0), 2, "the gradients")
     leaves = {name: value.clone().requires_grad_() for name, value in state.items()}
     (own, _), _ = probes.slopes(functools.partial(answered, leaves), [states, mask], {}, 0)
-    told = "no gradient, or a wrong one, reaches the states at the ends of the spans."
-    expect.close(expect.tensor(slopes[0], tuple(states.shape), "the gradient"), own, told, 1e-3)
+    found = expect.tensor(slopes[0], tuple(states.shape), "the gradient")
+    told = f"{'a wrong' if found.any() else 'no'} gradient reaches the states next to the spans."
+    expect.close(found, own, told, 1e-3)
     for name in objective_shapes(d, longest):
-        told = f"the gradient of `{name}` is wrong: a row or a part of it is left out."
-        assert name in of_parts, f"`{name}` is not a parameter: it never learns."
+        told = f"the gradient of `{name}` is wrong, so this part does not learn as it should."
+        assert name in of_parts, f"`{name}` is not a parameter, so it never learns."
         expect.close(of_parts[name], leaves[name].grad, told, 1e-3)
     expect.one_device(lib, toy.Beside(module, embedding), states, mask)
-    says = "the logits are wrong, or an error, for states and masks that are not contiguous."
-    found = expect.answers(toy.strided, module, states, mask, says=says)
-    expect.close(expect.floats(found, tuple(now.shape), "the logits"), answered(state, states, mask), says, 1e-3)
+    found = expect.answers(toy.strided, module, states, mask, says="states and masks that are not contiguous fail.")
+    told = "the logits are wrong for states and masks that are not contiguous."
+    expect.close(expect.floats(found, tuple(now.shape), "the logits"), answered(state, states, mask), told, 1e-3)
 
 
 # 11.6
@@ -1012,12 +1052,12 @@ def tlm_rows(
 def batched(tlm_batch: Remote, pairs: list[tuple[list[int], list[int]]], cls: int, sep: int, pad: int) -> None:
     """Fail unless the rows are right."""
     value = tlm_batch(pairs, cls, sep, pad)
-    told = f"tlm_batch should return three tensors, not {kind(value)}."
+    told = f"`tlm_batch` should return three tensors, not {kind(value)}."
     assert type(value) is list and len(value) == 3 and all(type(one) is torch.Tensor for one in value), told
     wanted = tlm_rows(pairs, cls, sep, pad)
     if tuple(value[0].shape) != tuple(wanted[0].shape):
         guess = tlm_rows(pairs, cls, sep, pad, one_cls=True)[0]
-        told = "the second sentence has no cls, or a token is missing."
+        told = "the rows are one token too short. The second sentence needs a cls of its own."
         assert value[0].shape != guess.shape, told
     found = [expect.tensor(one, tuple(right.shape), what) for one, right, what in zip(value, wanted, TLM, strict=True)]
     for one, what in zip(found, TLM, strict=True):
@@ -1027,17 +1067,28 @@ def batched(tlm_batch: Remote, pairs: list[tuple[list[int], list[int]]], cls: in
         guess = tlm_rows(pairs, cls, sep, pad, **how)[which]
         assert not torch.equal(found[which], guess) or torch.equal(guess, wanted[which]), sentence
 
-    told = "the tokens are not cls, first, sep, cls, second, sep, and pads on the right."
+    told = "the tokens of a row should be cls, first, sep, cls, second, sep, and then pads."
     assert torch.equal(found[0], wanted[0]), told
-    guessed(1, "the positions run on in the second sentence. They begin again.", on=True)
-    guessed(1, "the positions run on in the second sentence, and over the pads.", on=True, pads_count=True)
-    guessed(1, "the positions of pads count on. They are 0.", pads_count=True)
-    guessed(1, "the positions count from 1.", from_one=True)
-    assert torch.equal(found[1], wanted[1]), "the positions are wrong: from 0 in each sentence, its cls included."
-    guessed(2, "the separator after the first sentence has the language of the second.", sep_other=True)
-    guessed(2, "pads have the language of the first sentence. They have -1.", pads_first=True)
-    guessed(2, "the languages are 1 and 2. They are 0 and 1.", languages_from_one=True)
-    told = "the languages are wrong: 0 for all that belongs to the first sentence, 1 for the second, -1 for pads."
+    guessed(1, "the positions run on in the second sentence. They should begin again at 0.", on=True)
+    guessed(
+        1,
+        "the positions run on in the second sentence and at the pads. They should begin again, and be 0 at pads.",
+        on=True,
+        pads_count=True,
+    )
+    guessed(1, "the positions run on at the pads. They should be 0 there.", pads_count=True)
+    guessed(1, "the positions count from 1. They should count from 0.", from_one=True)
+    assert torch.equal(found[1], wanted[1]), (
+        "the positions are wrong. They should count from 0 at the cls of each sentence."
+    )
+    guessed(
+        2,
+        "the separator after the first sentence has the language of the second. It belongs to the first.",
+        sep_other=True,
+    )
+    guessed(2, "pads have the language of the first sentence. They should have -1.", pads_first=True)
+    guessed(2, "the languages are 1 and 2. They should be 0 and 1.", languages_from_one=True)
+    told = "the languages are wrong. They should be 0 in the first sentence, 1 in the second, and -1 at pads."
     assert torch.equal(found[2], wanted[2]), told
 
 
@@ -1072,27 +1123,29 @@ ALLOWED = Contract(
 def looks_right(allowed: Remote, languages: torch.Tensor, tlm: bool) -> None:
     """Fail unless the right tokens may look at each other."""
     B, T = languages.shape
-    found = expect.tensor(allowed(languages, tlm), (B, T, T), "what allowed gives")
-    assert found.dtype == torch.bool, f"what allowed gives should be booleans, not {str(found.dtype)[6:]}."
+    found = expect.tensor(allowed(languages, tlm), (B, T, T), "the result of `allowed`")
+    assert found.dtype == torch.bool, f"`allowed` should return booleans, not {str(found.dtype)[6:]}."
     wanted, real = looks(languages, tlm), languages >= 0
     if torch.equal(found, wanted):
         return
     told = "true and false are the wrong way round: true is where a token may look."
     assert not torch.equal(found, ~wanted), told
     own = torch.eye(T, dtype=torch.bool)
-    told = "with and without tlm are the wrong way round: with it, tokens look across."
+    told = "`tlm=True` and `tlm=False` are the wrong way round: with tlm, tokens may look at the other language."
     assert not torch.equal(found, looks(languages, not tlm)), told
-    told = "a pad is seen by real tokens. Nobody looks at it but itself."
+    told = "a pad is seen by real tokens. Only the pad itself may look at it."
     assert not (found & real[:, :, None] & ~real[:, None, :]).any(), told
-    told = "pads look at each other, or at real tokens. Each looks at itself alone."
+    told = "a pad looks at another pad or at a real token. Each pad should look only at itself."
     assert not (found & ~real[:, :, None] & ~own).any(), told
     both = real[:, :, None] & real[:, None, :]
-    told = "with tlm, some real tokens do not see all real ones of their row, themselves included."
-    if not tlm:
-        told = "without tlm, tokens look across, or not at all tokens of their own language, themselves included."
+    assert tlm or not (found & both & ~wanted).any(), "without tlm, a token looks at the other language."
+    told = (
+        f"some real token does not look at every {'real one' if tlm else 'one of its own language'}, itself included."
+    )
+    told = f"with{'' if tlm else 'out'} tlm, {told}"
     assert torch.equal(found & both, wanted & both), told
     raise AssertionError(
-        "a pad may look at nothing: its row of the softmax is empty, and becomes NaN. It looks at itself."
+        "a pad may look at nothing: its row of the softmax is empty, and becomes NaN. It should look at itself."
     )
 
 
@@ -1100,7 +1153,7 @@ def looks_right(allowed: Remote, languages: torch.Tensor, tlm: bool) -> None:
 def two_languages(tlm_batch, allowed, lib):
     """Rows place by place; positions begin again; who looks at whom, by loops; no row is empty."""
     pairs = [([11, 12, 13], [21, 22]), ([14], [23, 24, 25, 26]), ([], [27]), ([15, 16], []), ([], [])]
-    with world_kept(lib, "after rows were made"):
+    with world_kept(lib, "after rows were made,"):
         batched(tlm_batch, pairs, 1, 2, 0)
     batched(tlm_batch, pairs[:1], 5, 6, 7)
     batched(tlm_batch, pairs[:3], 5, 6, 7)
@@ -1114,9 +1167,11 @@ def two_languages(tlm_batch, allowed, lib):
     square = torch.tensor([[0, 1, -1], [0, 0, 1], [1, 0, 1]])
     for tlm in (True, False):
         looks_right(allowed, square, tlm)
-        says = "who may look is wrong, or an error, for languages that are not contiguous."
-        found = expect.answers(lib(toys).strided, allowed, languages, tlm, says=says)
-        assert type(found) is torch.Tensor and torch.equal(found, looks(languages, tlm)), says
+        found = expect.answers(
+            lib(toys).strided, allowed, languages, tlm, says="languages that are not contiguous fail."
+        )
+        told = "the result of `allowed` is wrong for languages that are not contiguous."
+        assert type(found) is torch.Tensor and torch.equal(found, looks(languages, tlm)), told
     ALLOWED.hold(allowed, lib, "memory")
     expect.one_device(lib, allowed, languages, True)
     expect.one_device(lib, allowed, languages, False)
@@ -1126,6 +1181,10 @@ def two_languages(tlm_batch, allowed, lib):
 
 pairs_of = functools.partial(labelled_pairs, "pair_task")
 TURNED = "the labels are the wrong way round: 0 means that the text goes on like this."
+RIGHT_ONE = (
+    "a pair with label 1 is right as it is in the text. Either the labels are the wrong way round, or b is not from "
+    "another document."
+)
 
 
 def neighbours(documents: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
@@ -1137,18 +1196,20 @@ def examples_right(found: list[Pair], documents: list[list[str]], task: str) -> 
     """Fail unless the examples of documents without repetitions are as they should be."""
     place = {text: (d, i) for d, document in enumerate(documents) for i, text in enumerate(document)}
     assert all(a in place and b in place for a, b, _ in found), (
-        "a sentence is not one of the documents' sentences as it was given."
+        "a pair has a text that is not a sentence of the documents."
     )
     for (a, b, label), (d, i) in zip(found, neighbours(documents), strict=True):
         one, other = place[a], place[b]
         follows, turned = (one, other) == ((d, i), (d, i + 1)), (one, other) == ((d, i + 1), (d, i))
-        assert not (label and follows), TURNED if task == "sop" else f"{TURNED[:-1]}, or b may be the right one."
+        assert not (label and follows), TURNED if task == "sop" else RIGHT_ONE
         if task == "sop":
             assert label or not turned, TURNED
             assert follows or turned or one[0] == other[0], (
-                "a wrong pair has sentences of two documents: that is NSP. For SOP the neighbours are swapped."
+                "a wrong pair has sentences of two documents: that is NSP. For SOP, swap the two neighbours."
             )
-            assert follows or turned, "a pair is not two neighbours, in either order, where it should be."
+            assert follows or turned, (
+                "for SOP, a pair is not the two neighbours at its place in the text, in either order."
+            )
             continue
         assert not turned, "in a wrong pair of NSP the neighbours are swapped: that is SOP."
         told = "with label 0, the pair is not the two neighbours, in the order of the text."
@@ -1156,7 +1217,7 @@ def examples_right(found: list[Pair], documents: list[list[str]], task: str) -> 
         assert label or other[0] == d, TURNED
         assert follows or label, told
         assert one == (d, i) or not label, "with label 1, a is not the sentence at that place. Only b should be drawn."
-        told = "with label 1, b may come from the document of a. It should be another one."
+        told = "with label 1, b comes from the same document as a. It should come from another one."
         assert not label or other[0] != d, told
 
 
@@ -1166,17 +1227,21 @@ def drawn_evenly(found: Sequence[list[Pair]], documents: list[list[str]], task: 
     labels = [[label for *_, label in one] for one in found]
     flat = [label for one in labels for label in one]
     ones = Counter(map(sum, labels))
-    assert len(ones) > 1 or len(labels[0]) == 1, "in each call as many labels are 1. Each is drawn for itself."
-    likely(sum(flat), len(flat), 0.5, f"of {len(flat)} labels {sum(flat)} are 1. That is not half of them.")
-    told = "labels one after the other are not independent. Each is drawn for itself."
+    assert len(ones) > 1 or len(labels[0]) == 1, (
+        "each call has the same number of labels 1. Draw each label independently of the others."
+    )
+    likely(sum(flat), len(flat), 0.5, f"of {len(flat)} labels, {sum(flat)} are 1. It should be about half of them.")
+    told = "labels one after the other are not independent. Draw each label independently of the others."
     for one, other in itertools.pairwise(range(len(labels[0]))):
         same = sum(row[one] == row[other] for row in labels)
         likely(same, len(labels), 0.5, told)
     fours = [tuple(row[k : k + 4]) for row in labels for k in range(0, len(row) - 3, 4)]
-    told = "of four labels in a row, some combinations come too often or never. Draw each label independently."
     for four, count in Counter({four: 0 for four in itertools.product((0, 1), repeat=4)} | Counter(fours)).items():
         if fours:
-            likely(count, len(fours), 1 / 16, f"{told} Such as {four}.")
+            told = (
+                f"of {len(fours)} groups of four labels in a row, {count} are {four}, and about {len(fours) / 16:.0f} "
+            )
+            likely(count, len(fours), 1 / 16, f"{told}should be. Draw each label independently of the others.")
     if task == "sop":
         return
     for d, document in enumerate(documents):
@@ -1196,7 +1261,8 @@ def drawn_evenly(found: Sequence[list[Pair]], documents: list[list[str]], task: 
         pairs = [(one, two) for row in found for one, two in itertools.pairwise(row) if place[one[0]][0] == d]
         wrong_pairs = [(one[1], two[1]) for one, two in pairs if one[2] and two[2] and place[two[0]][0] == d]
         again = sum(one == two for one, two in wrong_pairs)
-        told = "with label 1 twice in a row, b is never, or too often, the same. Each b is drawn for itself."
+        often = "often" if again * len(others) > len(wrong_pairs) else "rarely"
+        told = f"where two pairs in a row have label 1, their b is the same too {often}. Draw each b independently."
         likely(again, len(wrong_pairs), 1 / len(others), told)
 
 
@@ -1219,22 +1285,22 @@ def pair_task(pair_task, lib):
         labels = {label for one in found for *_, label in one}
         assert len(labels) > 1, f"all labels are {labels.pop()}."
         assert len({tuple(one) for one in found[:20]}) > 1, (
-            "a second call with one `rng` gives the same, as if it were seeded."
+            "a second call with the same `rng` gives the same pairs, as if it were seeded at each call."
         )
         drawn_evenly(found, documents, task)
         first, again, other = (pair_task(documents, task, make(seed)) for seed in (5, 5, 6))
-        assert first == again, "the same `rng` gives other pairs: all chance should come from `rng`."
-        assert first != other, "another `rng` gives the same pairs: all chance should come from `rng`."
+        assert first == again, "two `rng` with the same seed give different pairs: all chance should come from `rng`."
+        assert first != other, "an `rng` with another seed gives the same pairs: all chance should come from `rng`."
         without: list[list[list[str]]] = [[], [[]], [["alone"]], [["alone"], ["alone too"]]]
         for empty in without:
-            says = "documents without neighbours are an error. They give no example."
+            says = "documents without neighbours should give an empty list, not an error."
             given = expect.answers(pair_task, empty, task, make(1), says=says)
-            assert given == [], "documents without neighbours give no example: an empty list."
-        told = "another task than the two should raise ValueError."
+            assert given == [], "documents without neighbours should give an empty list."
         for wrong in ("SOP ", "next", task[::-1], task.upper(), task.title()):
             for given in (documents, [], [["alone"]]):
+                told = f"the task {wrong!r} should raise ValueError, whatever the documents."
                 expect.refuses(pair_task, given, wrong, make(1), says=told)
-    assert chance(lib) == before, "a global generator is seeded or used. All chance comes from `rng`."
+    assert chance(lib) == before, "a global generator is seeded or used. All chance should come from `rng`."
     told = "without a sentence in another document, NSP should raise ValueError."
     for lonely in ([["a", "b"]], [["a", "b", "c"], []], [[], ["a", "b"], []]):
         for seed in range(6):
@@ -1280,12 +1346,12 @@ def lowest_and_rise(overfitted: Remote, losses: list[list[float]]) -> None:
         rise,
         mean[-1] - mean[wanted],
         "the rise",
-        "the point is right, and this is not by how much the last mean is above the lowest one.",
+        "the point is right, but this is not by how much the last mean is above the lowest one.",
         {
-            "the point is right, and the rise has the wrong sign.": mean[wanted] - mean[-1],
-            "the point is right, and this is the rise up to the highest point, not up to the last.": max(mean)
+            "the point is right, but the rise has the wrong sign.": mean[wanted] - mean[-1],
+            "the point is right, but this is the rise up to the highest point, not up to the last.": max(mean)
             - mean[wanted],
-            "the point is right, and this is how far the loss fell, not how far it rose again.": mean[0] - mean[wanted],
+            "the point is right, but this is how far the loss fell, not how far it rose again.": mean[0] - mean[wanted],
         },
         1e-6,
     )
@@ -1320,7 +1386,7 @@ def overfitted(overfitted):
 
 def two_masks(value: Any, shape: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
     """The new ids, and which are not the old ones."""
-    assert type(value) is list and len(value) == 2, f"replace should return two tensors, not {kind(value)}."
+    assert type(value) is list and len(value) == 2, f"`replace` should return two tensors, not {kind(value)}."
     drawn = expect.tensor(value[0], shape, "the new ids")
     replaced = expect.tensor(value[1], shape, "what was replaced")
     assert drawn.dtype == torch.int64, f"the new ids should be int64, not {str(drawn.dtype)[6:]}."
@@ -1337,13 +1403,15 @@ def detection(replace, detection_loss, lib):
     blanks = torch.rand(B, T, generator=expect.generator(81)) < 0.4
     logits = torch.tensor([0.0, 0.7, -1.0, 1.5, 0.2]).expand(B, T, V).contiguous()
     drawn, replaced = two_masks(replace(ids, blanks, logits, toy.seeded(1)), (B, T))
-    assert torch.equal(drawn[~blanks], ids[~blanks]), "tokens change that are not blanks."
+    assert torch.equal(drawn[~blanks], ids[~blanks]), "tokens that are not blanks change. They should stay."
     assert not torch.equal(replaced, blanks), (
-        "a token that is drawn and is the old one by chance is real, not replaced."
+        "a drawn token that happens to be the old one counts as real, not as replaced."
     )
-    assert torch.equal(replaced, drawn != ids), "what was replaced are the tokens that are not the old ones."
+    assert torch.equal(replaced, drawn != ids), (
+        "the second result should be True exactly where a token is not the old one."
+    )
     counts = Counter(drawn[blanks].tolist())
-    assert len(counts) > 1, "the most likely token is taken. It is drawn."
+    assert len(counts) > 1, "the most likely token is taken. It should be drawn."
     total, shares = int(blanks.sum()), logits[0, 0].softmax(-1).tolist()
     told = "tokens are not drawn with the probabilities softmax(logits)."
     for token, share in enumerate(shares):
@@ -1351,13 +1419,19 @@ def detection(replace, detection_loss, lib):
     sure = 50 * F.one_hot((ids + 1) % V, V).float()
     drawn, _ = two_masks(replace(ids, blanks, sure, toy.seeded(2)), (B, T))
     assert torch.equal(drawn, torch.where(blanks, (ids + 1) % V, ids)), (
-        "the logits of a blank are those at its own place."
+        "a blank is not filled from the logits at its own place."
     )
     none, nothing = two_masks(replace(ids, torch.zeros_like(blanks), logits, toy.seeded(3)), (B, T))
-    assert torch.equal(none, ids) and not nothing.any(), "without blanks nothing is replaced."
+    assert torch.equal(none, ids) and not nothing.any(), (
+        "without blanks, ids should stay as they are and nothing should count as replaced."
+    )
     first, again, other = (replace(ids, blanks, logits, toy.seeded(n))[0] for n in (5, 5, 6))
-    assert torch.equal(first, again), "with the same generator the result is another one."
-    assert not torch.equal(first, other), "another generator draws the same tokens."
+    assert torch.equal(first, again), (
+        "two generators with the same seed draw different tokens: all chance should come from `generator`."
+    )
+    assert not torch.equal(first, other), (
+        "a generator with another seed draws the same tokens: all chance should come from `generator`."
+    )
     assert chance(lib) == before, "a global generator is seeded or used, although `generator` is given."
     scores, real = normal(3, 4, seed=82), torch.rand(3, 4, generator=expect.generator(83)) < 0.6
     found, gold = detection_loss(scores, scores > 0.3, real), (scores > 0.3).double()
@@ -1368,13 +1442,15 @@ def detection(replace, detection_loss, lib):
         "the loss",
         "the loss is not the mean of L over the real tokens.",
         {
-            "pads count too.": float(losses.mean()),
+            "pads are part of the mean. Take it over the real tokens.": float(losses.mean()),
             "this is the sum. Take the mean.": float(losses[real].sum()),
-            "the mean is over all places, though pads cost nothing.": float(losses[real].sum() / losses.numel()),
+            "the sum over real tokens is divided by the number of all places. Divide by that of the real ones.": float(
+                losses[real].sum() / losses.numel()
+            ),
             "the labels are the wrong way round: replaced is 1.": float(
                 (F.softplus(scores.double()) - (1 - gold) * scores.double())[real].mean()
             ),
-            "the scores are taken for probabilities.": float(
+            "a sigmoid is applied to the scores twice. Scores are logits, which need it once.": float(
                 (F.softplus(scores.double().sigmoid()) - gold * scores.double().sigmoid())[real].mean()
             ),
         },

@@ -47,36 +47,50 @@ def narrow(model: Remote, state: State, ids: torch.Tensor, hidden: torch.Tensor)
     plain = state["table.weight"][ids]
     guesses: dict[str, expect.Guess] = {
         "the bias of `up` is missing.": lambda: embedded(state, ids, bias=False),
-        "the rows are multiplied by the root of d_model, as in notebook 01. Here they are not.": lambda: embedded(
+        "the rows are multiplied by the root of d_model, as in notebook 01. Here they should not be.": lambda: embedded(
             state | {"table.weight": state["table.weight"] * d**0.5}, ids
         ),
-        "the rows are multiplied by the root of d_embed.": lambda: embedded(
+        "the rows are multiplied by the root of d_embed. They should stay as they are.": lambda: embedded(
             state | {"table.weight": state["table.weight"] * E**0.5}, ids
         ),
     }
     for name, act in (("ReLU", torch.relu), ("GELU", nn.functional.gelu), ("tanh", torch.tanh)):
         inside = partial(embedded, state | {"table.weight": act(state["table.weight"])}, ids)
-        guesses[f"there is a {name} between table and map. They are one linear map: no activation."] = inside
-        guesses[f"there is a {name} behind the map. It stays linear."] = lambda act=act: act(embedded(state, ids))
+        guesses[f"there is a {name} between table and map. There should be no activation."] = inside
+        guesses[(f"there is a {name} after the map. There should be no activation.")] = lambda act=act: act(
+            embedded(state, ids)
+        )
     assert plain.size(-1) == E
-    expect.like(found, embedded(state, ids), "the embedding is not `up` of the token's row.", guesses)
+    expect.like(
+        found,
+        embedded(state, ids),
+        ("the embedding of a token should be `up`, applied to its row of `table`."),
+        guesses,
+    )
     scores = expect.floats(model.scores(hidden), (*hidden.shape[:-1], V), "the scores")
     wanted = scored(state, hidden)
     guesses = {
-        "the bias of `up` counts in the scores. It is the same for all tokens, and left out.": lambda: scored(
-            state, hidden, bias=True
+        ("the bias of `up` is added in the scores. Leave it out: it changes the scores of all tokens alike."): lambda: (
+            scored(state, hidden, bias=True)
         ),
-        "the scores are probabilities, or their logarithms. Give the scores.": lambda: wanted.softmax(-1),
-        "the scores are logarithms of probabilities. Give the scores.": lambda: wanted.log_softmax(-1),
-        "the scores are divided by the root of d_model.": wanted / d**0.5,
-        "the scores are divided by the root of d_embed.": wanted / E**0.5,
+        "the scores are probabilities. Return the products before any softmax.": lambda: wanted.softmax(-1),
+        ("the scores are logarithms of probabilities. Return the products before any softmax."): lambda: (
+            wanted.log_softmax(-1)
+        ),
+        "the scores are divided by the root of d_model. They should not be.": wanted / d**0.5,
+        "the scores are divided by the root of d_embed. They should not be.": wanted / E**0.5,
     }
     if d == E:
-        guesses["`up` is applied the wrong way round: its rows, where its columns are meant."] = (
+        guesses["the weight of `up` is used the wrong way round in the scores: its rows and columns are exchanged."] = (
             hidden @ state["up.weight"].T @ state["table.weight"].T
         )
         guesses["`up` is not used in the scores."] = hidden @ state["table.weight"].T
-    expect.like(scores, wanted, "the scores are not the products with the widened rows.", guesses)
+    expect.like(
+        scores,
+        wanted,
+        ("a score should be the product of the hidden state and the token's row of `table`, widened by `up`."),
+        guesses,
+    )
 
 
 EMBEDDED = Contract(
@@ -116,7 +130,7 @@ def factorized_embedding(FactorizedEmbedding, lib):
     told = "long rows of the table are shortened, as `max_norm` does. They should stay as they are."
     expect.close(model(ids), embedded(large, ids), told)
     assert expect.agree(model.state_dict(), large), told
-    told = "when the weights change, the scores in evaluation mode do not: something is kept."
+    told = "when the weights change, the scores in evaluation mode do not follow: something of an earlier call is kept."
     expect.close(model.scores(hidden), scored(large, hidden), told)
     SCORED.hold(FactorizedEmbedding, lib, "dtypes", "layout", "gradients", "modes", "device")
     EMBEDDED.hold(FactorizedEmbedding, lib, "parts", "gradients", "device")
@@ -143,28 +157,27 @@ def went_through(SharedEncoder: Remote, lib: Library, d: int, count: int, x: tor
     encoder = SharedEncoder(layer, count)
     found = expect.floats(encoder(x), tuple(x.shape), "the output")
     guesses: dict[str, expect.Guess] = {
-        f"the layer is passed {times}.": partial(repeated, ours, x, n)
-        for times, n in (("once more", count + 1), ("once less", count - 1), ("once", 1))
+        f"the layer is applied {times}.": partial(repeated, ours, x, n)
+        for times, n in (("one time too many", count + 1), ("one time too few", count - 1), ("only once", 1))
         if n >= 0
     }
-    guesses["each pass has a residual. The layer has what it needs inside."] = partial(
-        repeated, lambda y: y + ours(y), x, count
+    guesses[("the input of each pass is added to its output. Apply the layer alone: its residuals are inside it.")] = (
+        partial(repeated, lambda y: y + ours(y), x, count)
     )
-    expect.like(found, repeated(ours, x, count), "the output is not that of n_layers passes.", guesses)
-    state = expect.state(encoder, "SharedEncoder(layer, n)")
+    expect.like(found, repeated(ours, x, count), f"the output is not that of n_layers = {count} passes.", guesses)
+    state = expect.state(encoder, "`SharedEncoder(layer, n)`")
     wanted = [f"layer.{name}" for name in ours.state_dict()]
-    if len(state) > len(wanted):
-        raise AssertionError(
-            "the state dict holds weights more than once, or parts too many. One layer is kept, once, as `layer`."
-        )
-    assert state, "the layer is not registered: `state_dict()` is empty. Write `self.layer = layer`."
+    extra = next((name for name in state if name not in wanted), "")
+    told = f"the state dict has `{extra}`. It should have only the weights of one layer, once each, under `layer`."
+    assert len(state) <= len(wanted), told
+    assert state, "the layer is not registered: `state_dict()` is empty. Keep the layer as the attribute `layer`."
     assert [*sorted(state)] == sorted(wanted), "the layer should be kept as `layer`, and nothing else."
     with torch.no_grad():
         ours[0].bias.add_(1)
     layer.load_state_dict(ours.state_dict())
-    told = "when the layer that was given changes, the output is not that of the changed layer, n_layers times."
+    told = "when the given layer changes, the output does not follow: keep the layer itself, not a copy."
     expect.close(expect.floats(encoder(x), tuple(x.shape), "the output"), repeated(ours, x, count), told)
-    told = "a later call gives another output than the calls before: something counts them, or is kept."
+    told = "a later call gives another output for the same x. The output should not depend on earlier calls."
     for _ in range(3):
         expect.close(expect.floats(encoder(x), tuple(x.shape), "the output"), repeated(ours, x, count), told)
     slopes = lib(toys).parameter_gradients(encoder, x)
@@ -172,7 +185,7 @@ def went_through(SharedEncoder: Remote, lib: Library, d: int, count: int, x: tor
     with torch.enable_grad():
         toys.backward(repeated(ours, x, count))
     for name, part in ours.named_parameters():
-        told = "a gradient is not the sum over all passes: some pass is cut off, or has weights of its own."
+        told = f"the gradient of `layer.{name}` is not the sum over all passes. Each pass should use these weights."
         expect.close(slopes[f"layer.{name}"], torch.zeros_like(part) if part.grad is None else part.grad, told, 1e-3)
     return encoder
 
@@ -202,7 +215,7 @@ def shared_encoder(SharedEncoder, lib):
         encoder = went_through(SharedEncoder, lib, d, count, x, 124)
     layer = lib(nn).Linear(2, 2)
     layer.load_state_dict({"weight": (1 + 5e-6) * torch.eye(2), "bias": torch.zeros(2)})
-    told = "where a pass changes x by little, the output is not that of n_layers passes. There is no early stop."
+    told = "with 300 passes that change x by little, the output is not that of 300 passes. Leave no pass out."
     expect.close(SharedEncoder(layer, 300)(torch.ones(1, 1, 2)), (1 + 5e-6) ** 300 * torch.ones(1, 1, 2), told, 2e-4)
     SHARED.hold(SharedEncoder, lib, "dtypes", "layout", "gradients", "modes", "device")
     layer = lib(nn).Dropout(0.5)
@@ -210,10 +223,10 @@ def shared_encoder(SharedEncoder, lib):
     x = torch.ones(4, 50, 5)
     found = expect.floats(encoder(x), (4, 50, 5), "the output")
     kept = float((found != 0).float().mean())
-    told = "in training mode, dropout is not drawn again in each pass: call the layer n_layers times, as it is."
+    told = "in training mode, dropout is not drawn again in each pass. Call the layer as it is, n_layers times."
     assert abs(kept - 0.125) < 0.08, told
     encoder.eval()
-    told = "evaluation mode does not reach the layer."
+    told = "evaluation mode does not reach the layer, in which dropout should then do nothing."
     assert read(layer.training) is False and torch.equal(encoder(x), x), told
 
 
@@ -237,7 +250,7 @@ def counts_of(
 
 def sized(encoder_size: Remote, size: Sizes) -> None:
     """Fail unless both numbers are right for an encoder of this size."""
-    value = expect.items(encoder_size(**size), 2, "encoder_size should return two numbers")
+    value = expect.items(encoder_size(**size), 2, "`encoder_size` should return two numbers")
     for one in value:
         told = "a count is a float. It should be a whole number: large floats lose digits."
         assert type(one) is not float and not (type(one) is torch.Tensor and one.is_floating_point()), told
@@ -249,7 +262,7 @@ def sized(encoder_size: Remote, size: Sizes) -> None:
     E: int | None = size.get("E")
     names = {
         "positions": "the positions are missing.",
-        "segments": "the two segments or the layer norm of the tables are missing: each has 2 numbers a column.",
+        "segments": "the two segments or the layer norm of the tables are missing: each has 2 numbers per column.",
         "map": "the map from E to H is missing.",
         "map bias": "the bias of the map from E to H is missing.",
         "attention biases": "the biases of attention are missing.",
@@ -266,41 +279,47 @@ def sized(encoder_size: Remote, size: Sizes) -> None:
         guesses[f"the layers {told}"] = sum(counts_of(**{**size, "shared": other})[0].values())
     if E:
         P = size.get("P", 512)
-        told = "the position table is as wide as the layers. All tables are E wide."
+        told = "the position table is as wide as the layers. All tables should be E wide."
         guesses[told] = parameters + (H - E) * P
-        guesses["positions and segments are as wide as the layers. All tables are E wide."] = parameters + (H - E) * (
-            P + 2
-        )
-        guesses["all but the tokens is H wide. Tables and their norm are E wide."] = parameters + (H - E) * (P + 4)
-        guesses["the norm of the tables is as wide as the layers. It is E wide, in front of the map."] = (
+        guesses[("positions and segments are as wide as the layers. All tables should be E wide.")] = parameters + (
+            H - E
+        ) * (P + 2)
+        guesses[("all but the token table is H wide. Tables and their norm should be E wide.")] = parameters + (
+            H - E
+        ) * (P + 4)
+        guesses["the norm of the tables is as wide as the layers. It comes before the map, so it should be E wide."] = (
             parameters + 2 * (H - E)
         )
         wide = {**size, "E": None}
-        guesses["the tables are H wide though E is given."] = sum(counts_of(**wide)[0].values())
+        guesses["the tables are H wide though E is given. They should be E wide."] = sum(counts_of(**wide)[0].values())
     else:
-        told = "there is a map from H to H where E is None. There is none."
+        told = "a map from H to H is counted where E is None. There should be no map."
         guesses[told] = parameters + H * H + H
+    guesses = {f"in the number of parameters, {sentence}": guess for sentence, guess in guesses.items()}
     expect.number_like(
         value[0], parameters, "the parameters", "the number of parameters is not right.", guesses, tolerance=1e-12
     )
     more = {
-        "sharing divides the multiply-adds. Every pass is computed.": done["map"] + (products - done["map"]) / (L or 1),
+        ("sharing lowers the multiply-adds. It should not: every pass is computed."): done["map"]
+        + (products - done["map"]) / (L or 1),
         "the map from E to H is missing in the multiply-adds.": products - done["map"],
         "the products of scores and values are missing in the multiply-adds.": products - done["products"],
         "scores or values are missing in the multiply-adds: each takes T products, H wide.": products
         - done["products"] / 2,
         "the multiply-adds are those of all T tokens. They should be those of one.": products * size.get("T", 128),
-        "a multiply-add is counted as two operations. It is one.": 2 * products,
-        "the pooler is counted for each token. It reads the first one alone.": products + H * H,
-        "the lookup is counted as a product. It multiplies nothing.": products + stored["tokens"],
-        "the number of parameters is given for the multiply-adds.": parameters,
-        "biases are counted as multiply-adds.": products + L * (5 * H + F),
-        ("biases are counted as multiply-adds, including the bias of the map."): products
+        "a multiply-add is counted as two operations. It should count as one.": 2 * products,
+        "the pooler is counted in the multiply-adds. It should not be.": products + H * H,
+        "the lookup of the token is counted as multiply-adds. It multiplies nothing.": products + stored["tokens"],
+        "the number of parameters is returned in place of the multiply-adds.": parameters,
+        "biases are counted as multiply-adds. They should not be.": products + L * (5 * H + F),
+        ("biases are counted as multiply-adds, including the bias of the map. They should not be."): products
         + L * (5 * H + F)
         + (H if E else 0),
     }
     if not E:
-        more["there is a map from H to H in the multiply-adds where E is None."] = products + H * H
+        more[("a map from H to H is counted in the multiply-adds where E is None. There should be no map.")] = (
+            products + H * H
+        )
     expect.number_like(
         value[1], products, "the multiply-adds", "the number of multiply-adds is not right.", more, tolerance=1e-12
     )
@@ -348,18 +367,20 @@ def pruned(
 ) -> None:
     """Fail unless the smallest of the named weights go, and no other, so many of them."""
     model = lib(toys).Parts(weights, transposed)
-    value = expect.of_type(call(model, sparsity, [*names]), dict, "magnitude_masks should return a dict")
+    value = expect.of_type(call(model, sparsity, [*names]), dict, "`magnitude_masks` should return a dict")
     extra, missing = [name for name in value if name not in names], [name for name in names if name not in value]
     assert not extra, "there are masks of parameters that are not named, such as biases and norms."
-    assert not missing, "a parameter that is named has no mask."
+    assert not missing, f"`{missing[0]}` is one of `names`, but has no mask."
     rows = {name: weights[name].double() for name in names}
     for name in names:
         found = expect.tensor(value[name], tuple(rows[name].shape), f"the mask of `{name}`")
-        assert found.dtype is torch.bool, f"a mask is {found.dtype}. True and False are meant."
+        assert found.dtype is torch.bool, f"the mask of `{name}` is {found.dtype}. It should be booleans."
     flat = torch.cat([value[name].flatten() for name in names])
     total = len(flat)
     count = round(sparsity * total)
-    told = "at sparsity 1 a weight stays, and none does: a slice from -0 on is the whole row."
+    told = (
+        f"at sparsity 1, {int(flat.sum())} of {total} weights stay. None should: a slice from -0 on is the whole row."
+    )
     assert count < total or not flat.any(), told
     equal = len({float(one) for row in rows.values() for one in row.abs().flatten()}) < total
     if not equal:
@@ -389,31 +410,35 @@ def pruned(
             {
                 "True marks the weights that are removed. It should mark those that stay.": 1 - wanted,
                 "each matrix has its own threshold. Compare all named weights with each other.": joined(each),
-                "signed values are compared: negative weights go first. Magnitudes count.": lambda: joined(
+                "signed values are compared: negative weights go first. Compare magnitudes.": lambda: joined(
                     smallest(rows, count, lambda row: row)
                 ),
-                "the largest weights go.": lambda: joined(smallest(rows, count, lambda row: -row.abs())),
+                "the largest weights go. The smallest should go.": lambda: joined(
+                    smallest(rows, count, lambda row: -row.abs())
+                ),
                 (
                     "the share that stays and the share that goes are exchanged: `sparsity` is the share that goes."
                 ): lambda: joined(smallest(rows, round((1 - sparsity) * total), torch.abs)),
-                "one weight too few goes: the number is rounded down. It is round(sparsity * number).": lambda: joined(
-                    smallest(rows, count - 1, torch.abs)
+                (
+                    "one weight too few goes: the number is rounded down. It should be round(sparsity * number)."
+                ): lambda: joined(smallest(rows, count - 1, torch.abs)),
+                (
+                    "one weight too many goes. The number should be round(sparsity * number), by Python's `round`."
+                ): lambda: joined(smallest(rows, count + 1, torch.abs)),
+                ("weights that are not named are compared too. Only the named ones should be."): lambda: joined(
+                    {n: whole[n] for n in names}
                 ),
-                "one weight too many goes: it is round(sparsity * number), by Python's `round`.": lambda: joined(
-                    smallest(rows, count + 1, torch.abs)
-                ),
-                "weights that are not named are compared too.": lambda: joined({n: whole[n] for n in names}),
             },
         )
         return
     gone, stays = ~flat, torch.cat([row.abs().flatten() for row in rows.values()])
     if count and int(gone.sum()) != count:
         level, number = stays.sort().values[count - 1], int(gone.sum())
-        told = "where weights are equal, too many or too few go. A threshold takes all of them or none."
+        told = f"where weights are equal, {number} go, and {count} should. A threshold takes all equal ones or none."
         assert number not in (int((stays <= level).sum()), int((stays < level).sum())), told
     told = f"of {total} weights at sparsity {sparsity:g}, {int(gone.sum())} go, where some weights are equal. "
     assert int(gone.sum()) == count, f"{told}It should be round(sparsity * number) = {count}."
-    told = "a weight goes that is larger than one that stays."
+    told = "a larger weight goes while a smaller one stays."
     assert not gone.any() or gone.all() or stays[gone].max() <= stays[~gone].min(), told
 
 
@@ -452,18 +477,15 @@ def magnitude_masks(magnitude_masks, lib):
     for training in (True, False):
         model.train(training)
         call = lib(toys).left_behind(magnitude_masks, model, 0.5, [one, two])
-        with world_kept(lib, "after magnitude_masks"):
+        with world_kept(lib, "after `magnitude_masks`,"):
             magnitude_masks(model, 0.5, [one, two])
-        told = "the model is changed. Only masks are asked for."
+        told = "`magnitude_masks` changes the weights of the model. It should only return masks."
         assert expect.agree(call.state_dict(), weights), told
-        assert all(lib(toys).learning(model)), "parameters no longer learn."
-        assert read(model.training) is training, "the model is changed: it has another mode."
-    told = (
-        "on another device (a GPU) this would stop, or masks would be elsewhere: "
-        "they should be on the device of the weights."
-    )
+        assert all(lib(toys).learning(model)), "`magnitude_masks` changes the model: its parameters no longer learn."
+        assert read(model.training) is training, "`magnitude_masks` changes the mode of the model."
+    told = "on another device (a GPU) the masks would not be on the device of the weights."
     assert lib(toys).elsewhere(magnitude_masks, model, 0.5, [one, two]) in ("there", "unknown"), told
-    assert not lib(toys).apart(magnitude_masks, model, 0.5, [one, two]), told
+    expect.one_device(lib, magnitude_masks, model, 0.5, [one, two])
 
 
 # 12.5
@@ -490,19 +512,22 @@ def some_masks(ours: nn.Module, share: float, seed: int) -> State:
 def kept(snapshot: Remote, lib: Library, theirs: Remote, ours: nn.Module) -> None:
     """Fail unless a snapshot is a copy of all that the model holds."""
     saved, flowing = lib(toys).snapshot_after_moves(snapshot, theirs)
-    expect.of_type(saved, dict, "snapshot should return a dict")
+    expect.of_type(saved, dict, "`snapshot` should return a dict")
     before = ours.state_dict()
     buffers = [name for name, _ in ours.named_buffers()]
     extra = next((name for name in saved if name not in before), "")
-    assert not extra, f"there is `{extra}`, which the state dict does not have."
+    assert not extra, f"the snapshot has `{extra}`, which the state dict does not have."
     missing = [name for name in before if name not in saved]
-    assert not missing or missing[0] not in buffers, f"the buffer `{missing[0]}` is missing: it moves in training too."
-    assert not missing, f"`{missing[0]}` is missing in the snapshot."
+    assert not missing or missing[0] not in buffers, (
+        f"the buffer `{missing[0]}` is missing: it changes in training too."
+    )
+    assert not missing, f"`{missing[0]}` is missing from the snapshot."
     for name, value in before.items():
-        told = "a snapshot moves when the model moves: it holds the tensors themselves. Copy them."
+        told = "a snapshot changes when the model changes: it holds the tensors themselves. Copy them."
         assert torch.equal(saved[name].float(), value.float()), told
-        assert saved[name].dtype is value.dtype, "a snapshot has another dtype than the model."
-    told = "a snapshot needs a gradient, or drags a graph along: detach it."
+        told = f"in the snapshot, `{name}` is {saved[name].dtype}, but in the model {value.dtype}."
+        assert saved[name].dtype is value.dtype, told
+    told = "a tensor of the snapshot still requires a gradient. Detach it."
     assert flowing is False, told
 
 
@@ -514,19 +539,22 @@ def went_back(rewind: Remote, lib: Library, theirs: Remote, saved: State, masks:
             wanted = value * masks[name] if name in masks else value
             found = expect.tensor(after[name], tuple(value.shape), f"`{name}`")
             if name in masks:
-                told = "weights that do not stay are not zero after rewinding."
+                told = f"after rewinding, weights of `{name}` are not zero where its mask is False."
                 assert not found[~masks[name]].any(), told
-                told = "weights that stay have today's values. They go back to those that were saved."
+                told = f"weights of `{name}` that stay keep their latest values. They should go back to the saved ones."
                 assert not expect.near(found, (value + moved) * masks[name]) or torch.equal(
                     wanted, (value + moved) * masks[name]
                 ), told
-            told = f"`{name}` is not what was saved."
+            told = f"after rewinding, `{name}` is not what was saved."
             expect.close(found.float(), wanted.float(), told)
-        told = "the model has other parameters afterwards: an optimizer that was made before would move the old ones."
+        told = (
+            "rewinding gives the model new parameters. An optimizer that was made "
+            "earlier would still update the old ones."
+        )
         assert same is True, told
-        told = "what was saved is changed by rewinding, or moves with the model later. It is needed again."
+        told = "rewinding changes what was saved, or the model shares its tensors afterwards. Copy the saved values."
         assert all(torch.equal(given[name], value) for name, value in saved.items()), told
-        told = "the masks are changed."
+        told = "rewinding changes the masks."
         assert all(torch.equal(masked[name], mask) for name, mask in masks.items()), told
 
 
@@ -548,7 +576,7 @@ def stepped(
     named = dict(ours.named_parameters())
     for x, labels, masks in data:
         lib(toys).leave_gradients(theirs)
-        with world_kept(lib, "after train_step", True) if x is data[0][0] else contextlib.nullcontext():
+        with world_kept(lib, "after `train_step`,", True) if x is data[0][0] else contextlib.nullcontext():
             value = train_step(theirs, other, x, labels, masks)
         mine.zero_grad()
         with torch.enable_grad():
@@ -561,7 +589,7 @@ def stepped(
         expect.number_like(
             value,
             loss.item(),
-            "what train_step returns",
+            "the loss",
             "`train_step` should return the mean loss before the step.",
             {
                 "the loss is summed over the batch. Take the mean.": loss.item() * count,
@@ -577,10 +605,12 @@ def stepped(
             told = "weights that should be zero are not zero after the step. Mask the weights, after the step."
             assert not state[name][~mask].any(), told
         for name, part in ours.state_dict().items():
-            told = f"`{name}` is wrong after a step of {rule}. It should be what one step makes of this batch's "
-            told += "gradient alone, with zeros where its mask is False."
+            told = (
+                f"`{name}` is wrong after a step of {rule}. One step should use this batch's gradient alone, and leave "
+            )
+            told += "zeros where the mask is False."
             expect.close(state[name].float(), part.float(), told, 1e-3)
-        told = "train_step changes the mode of the model."
+        told = "`train_step` changes the mode of the model."
         assert read(theirs.training) is ours.training, told
 
 
@@ -628,14 +658,16 @@ def left_after(sparsity_after: Remote, rounds: int, rate: float) -> None:
     if math.isclose(found, right(rounds, rate), rel_tol=1e-9, abs_tol=1e-9):
         return
     guesses: dict[str, Callable[[int, float], float]] = {
-        "this is what is left. The share that is gone is meant.": lambda n, r: (1 - r) ** n,
-        "the rounds are added: a share of all weights each. It is a share of what is left.": lambda n, r: r * n,
-        "the rounds are added, up to everything. Each cuts a share of what is left.": lambda n, r: min(1.0, r * n),
+        "this is the share that is left. Return the share that is gone.": lambda n, r: (1 - r) ** n,
+        (
+            "the rounds are added: each cuts a share of all weights. It should cut a share of what is left."
+        ): lambda n, r: r * n,
+        "the rounds are added, up to 1. Each should cut a share of what is left.": lambda n, r: min(1.0, r * n),
         "this is the rate to the power of the rounds.": lambda n, r: r**n,
         "this is one minus the rate to the power of the rounds.": lambda n, r: 1 - r**n,
-        "there is a round too many.": lambda n, r: right(n + 1, r),
-        "there is a round too few.": lambda n, r: right(max(n - 1, 0), r),
-        "this is in percent.": lambda n, r: 100 * right(n, r),
+        "one round too many is counted.": lambda n, r: right(n + 1, r),
+        "one round too few is counted.": lambda n, r: right(max(n - 1, 0), r),
+        "this is in percent. Return a share from 0 to 1.": lambda n, r: 100 * right(n, r),
     }
     for sentence, guess in guesses.items():  # each must explain two results
         both = math.isclose(found, guess(rounds, rate), abs_tol=1e-9) and math.isclose(
@@ -643,7 +675,9 @@ def left_after(sparsity_after: Remote, rounds: int, rate: float) -> None:
         )
         assert not both, sentence
     size = "large" if found > right(rounds, rate) else "small"
-    raise AssertionError(f"for {rounds} rounds at a rate of {rate:g} the sparsity is {found:.6g}, which is too {size}.")
+    raise AssertionError(
+        f"for {rounds} rounds at a rate of {rate:g}, the sparsity is {found:.6g}, which is too {size}."
+    )
 
 
 @check("12.5", points=3, forbids=(*MODELS, "torch.nn.utils.prune"))
@@ -652,35 +686,33 @@ def rewinding(snapshot, rewind, train_step, sparsity_after, lib):
     sizes = (4, 5, 3)
     theirs, ours = expect.twins(lib, lambda parts: net_of(parts, *sizes), 125)
     theirs[3].bias.requires_grad_(False)
-    with world_kept(lib, "after snapshot"):
+    with world_kept(lib, "after `snapshot`,"):
         kept(snapshot, lib, theirs, ours)
     unusual = toys.Unusual()
     kept(snapshot, lib, lib(toys).same_as(lib(toys).Unusual(), unusual.state_dict()), unusual)
     saved = {name: value.clone() for name, value in ours.state_dict().items()}
     for masks in (some_masks(ours, 0.5, 126), {}, {"3.weight": torch.zeros(3, 5, dtype=torch.bool)}):
-        with world_kept(lib, "after rewind") if masks else contextlib.nullcontext():
+        with world_kept(lib, "after `rewind`,") if masks else contextlib.nullcontext():
             went_back(rewind, lib, theirs, saved, masks)
     # Without the norm, all parameters are known to the device's stand-in.
     theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(4, 5), parts.Linear(5, 3)), 127)
     state = snapshot(theirs)
-    told = "what was saved cannot be used again for the same model."
+    told = "`rewind` fails with what `snapshot` returned for the same model."
     stay = normal(5, 4, seed=128) > 0
     expect.answers(rewind, theirs, state, {"0.weight": stay}, says=told)
-    told = "in double precision something is lost."
+    told = "the snapshot of a model in double precision is not exact."
     double = lib(toys).double(theirs)
-    exact = expect.of_type(snapshot(double), dict, "snapshot should return a dict")
+    exact = expect.of_type(snapshot(double), dict, "`snapshot` should return a dict")
     assert {*exact} == {*ours.state_dict()}, told
     for name, value in ours.double().state_dict().items():
         expect.close(exact[name], value * stay if name == "0.weight" else value, told, 0)
-        assert exact[name].dtype is torch.float64, told
+        assert exact[name].dtype is torch.float64, "the snapshot of a model in double precision is not float64."
     trains(train_step, lib, sizes, 129)
-    told = (
-        "the loss drags the graph of its batch along, which no list of losses can hold or draw: `.item()` is a number."
-    )
+    told = "the returned loss still has the graph of its batch. Return a number without a gradient."
     still = lib(torch.optim).SGD(theirs.parameters(), lr=0.1)
     batch = normal(3, 4, seed=130), torch.tensor([0, 2, 1])
     assert lib(toys).flows_from(train_step, theirs, still, *batch, {}) is False, told
-    told = "a snapshot is not on the model's device if that is a GPU."
+    told = "on another device (a GPU) the snapshot would not be where the model is."
     assert not lib(toys).apart(snapshot, theirs), told
     for rounds, rate in ((0, 0.2), (1, 0.2), (2, 0.5), (10, 0.2), (3, 0.9), (25, 0.1), (4, 0.0), (2, 1.0)):
         left_after(sparsity_after, rounds, rate)
@@ -733,8 +765,8 @@ def taught(
     value = call(student, teacher, labels, T, alpha)
     told = f"the loss should be a tensor with one number, not {kind(value)}."
     assert type(value) is torch.Tensor and value.numel() == 1, told
-    told = "the loss is NaN: kl_div takes the student's logarithms and the teacher's probabilities, or with "
-    told += "log_target=True the logarithms of both."
+    told = "the loss is NaN. `kl_div` takes the student's log-probabilities and the teacher's probabilities, or with "
+    told += "log_target=True the log-probabilities of both."
     assert not value.isnan().any() or student.abs().max() > 50, told
     told = "the loss is NaN or infinite for logits that are finite: take log_softmax, not the log of softmax."
     assert value.isfinite().all(), told
@@ -742,32 +774,45 @@ def taught(
     N, C = student.shape
     guesses = {
         "the factor T squared is missing.": {"power": 0.0},
-        "the factor is T. It is T squared.": {"power": 1.0},
-        "the hard part is multiplied by T squared too.": {"both": True},
-        "KL is the wrong way round: it begins with the teacher's probabilities.": {"reverse": True},
-        "the temperature is used for the labels too. That part has T = 1.": {"cool": T},
-        "the temperature is used for the teacher alone.": {"warm": (False, True)},
-        "the temperature is used for the student alone.": {"warm": (True, False)},
+        "the soft part has the factor T. It should be T squared.": {"power": 1.0},
+        "the hard part is multiplied by T squared too. Only the soft part should be.": {"both": True},
+        "KL is the wrong way round. It should be KL(teacher || student).": {"reverse": True},
+        "the temperature is used for the hard part too, which should have T = 1.": {"cool": T},
+        ("the temperature is used for the teacher alone. Use it for both softmaxes of the soft part."): {
+            "warm": (False, True)
+        },
+        ("the temperature is used for the student alone. Use it for both softmaxes of the soft part."): {
+            "warm": (True, False)
+        },
         "the temperature is not used in the softmax.": {"warm": (False, False)},
-        "the soft part is divided by the number of classes too.": {"mean": 1 / C},
+        ("the soft part is divided by the number of classes too. Divide it by the number of examples alone."): {
+            "mean": 1 / C
+        },
         "the soft part is summed over the examples. Take the mean.": {"mean": N},
         "this is a cross-entropy with the teacher, not KL: the teacher's entropy is still in it.": {"entropy": True},
         "`kl_div` is given the student's probabilities. It takes their logarithms.": {"given": "student"},
-        "with `log_target=True`, `kl_div` is given the teacher's probabilities. It takes their logarithms then.": {
+        "with `log_target=True`, `kl_div` is given the teacher's probabilities. It then takes their logarithms.": {
             "given": "teacher"
         },
     }
     found, wanted = float(value), float(but())
     if math.isclose(found, wanted, rel_tol=1e-4, abs_tol=1e-4):
         return
+    alone: dict[str, tuple[float, float]] = {}
+    for part, weight in (("soft", 1.0), ("hard", 0.0)):
+        came = expect.number(call(student, teacher, labels, T, weight), "the loss")
+        alone[part] = came, float(distilled(student.double(), teacher.double(), labels, T, weight))
+    wrong = [part for part, (came, right) in alone.items() if not math.isclose(came, right, rel_tol=1e-4, abs_tol=1e-4)]
     told = (
-        f"with T = {T:g} and alpha = {alpha:g}, of {N} examples and {C} classes, the loss is not that of Hinton et al."
+        f"with T = {T:g} and alpha = {alpha:g}, for {N} examples of {C} classes, the loss does not follow the formula."
     )
+    for part in wrong if len(wrong) == 1 else ():
+        told += f" With alpha = {int(part == 'soft')}, where only the {part} part counts, it is also wrong."
     others: dict[str, float | torch.Tensor] = {
         sentence: float(but(**how)) for sentence, how in guesses.items() if abs(float(but(**how)) - float(but())) > 1e-9
     }
     swapped = float(distilled(student.double(), teacher.double(), labels, T, 1 - alpha))
-    others["alpha and 1 - alpha are exchanged: alpha is the weight of the soft part."] = swapped
+    others["`alpha` and `1 - alpha` are exchanged: alpha is the weight of the soft part."] = swapped
     soft = float(distilled(student.double(), teacher.double(), labels, T, 1.0))
     hard = float(distilled(student.double(), teacher.double(), labels, T, 0.0))
     others["both parts are added without their weights."] = soft + hard
@@ -779,7 +824,7 @@ def taught(
     best = float(distilled(student.double(), teacher.double(), teacher.argmax(-1), T, 0.0))
     others["the hard part uses the teacher's best class. It should use the labels."] = alpha * soft + (1 - alpha) * best
     squares = float((student.double() - teacher.double()).square().mean())
-    others["the soft part compares logits by their squares. It is KL."] = alpha * squares + (1 - alpha) * hard
+    others["the soft part is a squared difference of logits. It should be KL."] = alpha * squares + (1 - alpha) * hard
     turned = float(distilled(student.double().T, teacher.double().T, labels.new_zeros(C), T, 1.0)) * C / N
     others["the softmax of the soft part runs over the examples. It should run over the classes."] = (
         alpha * turned + (1 - alpha) * hard
@@ -823,24 +868,24 @@ def distillation_loss(distillation_loss, lib):
     labels = torch.tensor([2, 0, 1, 1])
     taught(distillation_loss, 300 * student, 300 * teacher, labels, 1.5, 0.5)
     taught(distillation_loss, student, student, labels, 2.0, 1.0)
-    told = "the teacher's logits are changed: afterwards they need no gradient any more. Detach what you use of them."
+    told = "the teacher's logits are changed: they no longer require a gradient afterwards. Detach only what you use."
     assert lib(toys).still_flows(distillation_loss, student, teacher, labels, 2.0, 0.7) is True, told
     for T, alpha in ((2.0, 0.7), (50.0, 1.0), (1.0, 0.0)):
         slopes = lib(toys).gradients(distillation_loss, [student, teacher], labels, T, alpha)
-        told = "a gradient flows to the teacher. It learns nothing here: detach its logits."
+        told = "a gradient flows to the teacher, which should not learn: detach its logits."
         expect.close(slopes[1], torch.zeros_like(teacher), told, 0)
         with torch.enable_grad():
             leaf = student.double().requires_grad_()
             distilled(leaf, teacher.double(), labels, T, alpha).backward()
         # `toys.gradients` weighs the one number by the first number of its row of weights.
-        told = "the gradient of the student's logits is wrong, or none flows."
+        told = f"{'a wrong' if slopes[0].any() else 'no'} gradient reaches the student's logits."
         expect.close(slopes[0] / -1, leaf.grad, told, 1e-3)
     gap = student - teacher
     slopes = lib(toys).gradients(distillation_loss, [student, teacher], labels, 100.0, 1.0)
     told = "for a large T the gradient is not that of matching logits: (z_s - z_t) / C, centred."
     centred = (gap - gap.mean(-1, keepdim=True)) / gap.size(-1) / len(gap)
     expect.close(slopes[0] / -1, centred, told, 0.02)
-    told = "a gradient flows to the teacher. It learns nothing here: detach its logits."
+    told = "a gradient flows to the teacher, which should not learn: detach its logits."
     expect.close(slopes[1], torch.zeros_like(teacher), told, 0)
     DISTILLED.hold(distillation_loss, lib, "dtypes", "layout", "gradients", "device")
 
@@ -858,15 +903,19 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
         call, [*times], N, repeats, warm_up, training
     )
     number = expect.number(value, "the time")
-    assert modes == 0, "the model is asked in training mode. It is measured in evaluation mode."
-    assert grads == 0, "gradients are recorded while the model is measured: torch.no_grad()."
-    assert same is True, "the model is asked something else than the batch."
-    told = f"the model is called {calls} times. It should be warm_up + repeats times."
+    assert modes == 0, "the model is called in training mode. Measure it in evaluation mode."
+    assert grads == 0, "gradients are recorded while the model is measured. They should not be."
+    assert same is True, "the model is called with something other than the batch."
+    told = (
+        f"with warm_up = {warm_up} and repeats = {repeats}, the model is called {calls} "
+        "times. It should be warm_up + repeats."
+    )
     assert calls == len(times), told
-    assert left is training, "the model is left in another mode."
-    told = "after it, no gradients are recorded any more, for whatever comes next: use torch.no_grad() as a context."
+    assert left is training, "the model is not left in the mode in which it was."
+    told = "after the call, gradients are no longer recorded anywhere. Turn them off only while the model is measured."
     assert recording is True, told
-    assert learns is True, "after it, other parameters of the model learn than before: use torch.no_grad() instead."
+    told = "the call changes which parameters of the model learn. Use torch.no_grad() instead."
+    assert learns is True, told
     counted = [*times[warm_up:]]
     expect.number_like(
         number,
@@ -875,30 +924,29 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
         "the time is not the median of the timed calls, divided by the number of examples.",
         {
             "this is the mean. One slow call moves it: take the median.": statistics.fmean(counted) / N,
-            "this is the median with the first calls in it. They do not count.": statistics.median(times) / N,
-            "this is the mean with the first calls in it.": statistics.fmean(times) / N,
-            "this is the time of the whole batch.": statistics.median(counted),
-            "this is the mean time of the whole batch.": statistics.fmean(counted),
-            "this is the time in the middle, and the times are not in order: sort them first.": counted[
+            "this is the median with the warm-up calls in it. They should not count.": statistics.median(times) / N,
+            (
+                "this is the mean, with the warm-up calls in it. Take the median of the calls after them."
+            ): statistics.fmean(times) / N,
+            "this is the time of the whole batch. Divide it by the number of examples.": statistics.median(counted),
+            "this is the mean time of the whole batch. Take the median, for one example.": statistics.fmean(counted),
+            "this is the time of the middle call. Sort the times first.": counted[len(counted) // 2] / N,
+            "this is the time of the fastest call. Take the median.": min(counted) / N,
+            "this is the time of the slowest call. Take the median.": max(counted) / N,
+            "the upper of the two middle times is taken. The median of an even number is their mean.": sorted(counted)[
                 len(counted) // 2
             ]
             / N,
-            "this is the fastest call.": min(counted) / N,
-            "this is the slowest call.": max(counted) / N,
-            "of an even number of calls the median is the mean of the two in the middle.": sorted(counted)[
-                len(counted) // 2
+            "the lower of the two middle times is taken. The median of an even number is their mean.": sorted(counted)[
+                (len(counted) - 1) // 2
             ]
-            / N,
-            "of an even number of calls the median is the mean of the two in the middle, not the lower.": sorted(
-                counted
-            )[(len(counted) - 1) // 2]
             / N,
             "the time between calls is counted too. Read the clock before each call and after it.": statistics.median(
                 [one + 60.0 * (place % 2) for place, one in enumerate(counted)]
             )
             / N,
-            "the time is 0: the clock is not used, or read twice before the call.": 0.0,
-            "this is the sum of all calls.": sum(counted) / N,
+            "the time is 0. Read the clock once before and once after each call.": 0.0,
+            "this is the time of all calls together. Take the median.": sum(counted) / N,
         },
         tolerance=1e-6,
     )
@@ -920,10 +968,7 @@ def free(rows: Sequence[Sequence[float]], signs: Sequence[int] = (-1, 1, 1), tie
     return [i for i in found if costs[i] not in costs[:i]] if ties == "first" else found
 
 
-NEAR = (
-    "numbers that nearly agree are taken for equal: 109,482,241 parameters and 109,482,240, of which float32 holds "
-    "seven digits, or 2.0 microseconds and 2.1."
-)
+NEAR = "numbers that nearly agree are taken for equal. Compare them as they are, without rounding or a tolerance."
 
 
 def chosen(
@@ -935,7 +980,7 @@ def chosen(
     value = undominated([*rows])
     if type(value) is torch.Tensor:
         value = value.tolist()
-    expect.of_type(value, list, "undominated should return a list")
+    expect.of_type(value, list, "`undominated` should return a list")
     found = [int(expect.number(one, "a place")) for one in value]
     wanted = free(rows)
     assert found == wanted or sorted(found) != wanted, "the places are not in ascending order."
@@ -943,12 +988,14 @@ def chosen(
     guesses = {
         "larger is taken to be better in every column. Parameters and seconds are costs.": free(rows, (-1, -1, -1)),
         "smaller is taken to be better in every column. Accuracy is not a cost.": free(rows, (1, 1, 1)),
-        "a row stays that is equal in one column and worse in another. That is dominated.": free(rows, ties="strict"),
-        "equal rows dominate each other. They do not: both stay.": free(rows, ties="none"),
-        "of equal rows only the first stays. Both do.": free(rows, ties="first"),
-        "these are the rows that are dominated.": [i for i in range(len(rows)) if i not in wanted],
-        "only the most accurate row stays.": best,
-        "the rows are numbered from 1.": [i + 1 for i in wanted],
+        "a row stays that is equal in one column and worse in another. It is dominated.": free(rows, ties="strict"),
+        ("of equal rows none stays. Equal rows do not dominate each other, so all of them should."): free(
+            rows, ties="none"
+        ),
+        "of equal rows only the first stays. All of them should.": free(rows, ties="first"),
+        "these are the rows that are dominated. Return the others.": [i for i in range(len(rows)) if i not in wanted],
+        "only the most accurate row stays. Less accurate rows may be smaller or faster.": best,
+        "the rows are numbered from 1. The first is row 0.": [i + 1 for i in wanted],
         "the seconds are not compared.": free([(a, b, 0.0) for a, b, _ in rows]),
         "the parameters are not compared.": free([(a, 0, c) for a, _, c in rows]),
     }
@@ -967,10 +1014,10 @@ def measuring(time_per_example, undominated, lib):
     ):
         timed(time_per_example, lib, times, N, warm_up, training)
     found = lib(toys).measured(time_per_example, [60.0] * 3 + [2.0] * 9, 2, None, None, True)
-    told = "without these arguments there are 3 calls to warm up, and 9 that count."
+    told = "without `repeats` and `warm_up`, there should be 3 calls to warm up and 9 that count."
     assert found[1] == 12 and expect.number(found[0], "the time") == 1.0, told
     found = time_per_example(lib(nn).Linear(3, 2), normal(4, 3, seed=7))
-    told = "without a clock of ours, the time of a call is not between 0 and a minute."
+    told = "without the argument `clock`, the time of a call is not between 0 and a minute."
     assert 0 < expect.number(found, "the time") < 60, told
     tables: list[list[tuple[float, float, float]]] = [
         [(90, 10, 1.0), (92, 12, 1.5), (91, 12, 1.5), (80, 5, 2.0), (90, 10, 1.1)],
@@ -985,7 +1032,7 @@ def measuring(time_per_example, undominated, lib):
     for rows in tables:
         chosen(undominated, rows)
     many = [(float(place % 7), 1000 - place, 1.0 + place % 5) for place in range(70)]
-    with world_kept(lib, "after undominated"):
+    with world_kept(lib, "after `undominated`,"):
         chosen(undominated, many)
         chosen(undominated, [(a, b, -c) for a, b, c in many])
     chosen(undominated, [(0.9, 109_482_241, 0.5), (0.9, 109_482_240, 0.5), (0.9, 109_482_240, 0.5 + 1e-7)], NEAR)
@@ -1005,26 +1052,26 @@ def median_of_runs(typical_steps: Remote, steps: list[int | None]) -> None:
     low, high = line[(len(line) - 1) // 2], line[len(line) // 2]
     lucky = statistics.median(known) if known else None
     if math.isinf(high):
-        told = "the median run, or one of two, never learned, and typical_steps gives a number. It should give None."
+        told = f"`typical_steps({steps})` should be None: a run in the middle never learned."
         if found is not None:
-            number = expect.number(found, "what typical_steps returns")
+            number = expect.number(found, "the median")
             assert number != lucky, "runs that never learned are left out: that makes an arm look quick."
         assert found is None, told
         return
-    assert found is not None, "the median run learned, and typical_steps gives None."
+    assert found is not None, f"`typical_steps({steps})` should not be None: the runs in the middle have learned."
     expect.number_like(
         found,
         (low + high) / 2,
-        "what typical_steps returns",
+        "the median",
         "this is not the median of the steps, in which a run that never learned counts as more than any number.",
         {
             "runs that never learned are left out: that makes an arm look quick.": lucky if lucky is not None else -1,
             "runs that never learned count as 0. They should be sorted after all others.": statistics.median(
                 [one or 0 for one in steps]
             ),
-            "this is a mean. The median is the one in the middle.": math.fsum(known) / max(1, len(known)),
-            "of two runs in the middle the lower one is taken. The median is their mean.": low,
-            "of two runs in the middle the higher one is taken. The median is their mean.": high,
+            "this is a mean. The median is the number in the middle.": math.fsum(known) / max(1, len(known)),
+            "of two runs in the middle, the lower one is taken. The median is their mean.": low,
+            "of two runs in the middle, the higher one is taken. The median is their mean.": high,
             "the runs are not sorted.": (steps[(len(steps) - 1) // 2] or 0) / 2 + (steps[len(steps) // 2] or 0) / 2,
         },
         1e-6,
@@ -1079,12 +1126,12 @@ def quantise(quantise):
     for weight in (some, normal(3, 3, seed=129) * 1e-3, normal(1, 4, seed=130).double(), normal(4, 1, seed=131)):
         n, m = weight.shape
         for bits in (8, 4, 2):
-            codes, scales = expect.items(quantise(weight, bits), 2, "quantise should return codes and scales")
+            codes, scales = expect.items(quantise(weight, bits), 2, "`quantise` should return codes and scales")
             expect.tensor(codes, (n, m), "the codes")
             assert codes.dtype is torch.int8, f"the codes are {codes.dtype}. They should be int8."
             scale = expect.floats(scales, (n, 1), "the scales")
             top = 2 ** (bits - 1) - 1
-            told = "a code is out of range: it goes from -m to m, m = 2^(bits-1) - 1."
+            told = "a code is out of range. Codes should go from -m to m, with m = 2^(bits-1) - 1."
             assert codes.abs().max() <= top and codes.min() > -128, told
             whole = coded(weight.reshape(1, -1), bits).view(n, m)
             cut_off = (weight / scale.to(weight.dtype)).trunc().double() * scale.double()
@@ -1093,8 +1140,8 @@ def quantise(quantise):
                 coded(weight, bits),
                 "codes times scales are not the weights, rounded to multiples of the row's scale.",
                 {
-                    "there is one scale for the whole matrix. Each row has its own.": whole,
-                    "the codes are cut off, not rounded.": cut_off,
+                    "there is one scale for the whole matrix. Each row should have its own.": whole,
+                    "the codes are cut off. They should be rounded.": cut_off,
                 },
                 1e-3,
             )

@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 import string
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -126,7 +127,7 @@ def attended(
         "all heads attend as one: `n_heads` is not used.": partial(attend, state, x, memory, allowed, 1),
         "the output projection is missing: `out_proj` is never used.": but(last=False),
         "the softmax runs over the queries. It should run over the memory, the last axis.": but(over=-2),
-        "the input is added to the output. There is no residual in 13.1.": lambda: (
+        "the input is added to the output. There should be no residual in 13.1.": lambda: (
             attend(state, x, memory, allowed, heads) + x
         ),
         "keys and values are exchanged.": partial(
@@ -140,10 +141,12 @@ def attended(
         guesses["`allowed` is used the wrong way round: True is where reading is allowed."] = partial(
             attend, state, x, memory, ~allowed, heads
         )
-        guesses["what is not allowed gets the score 0. That is a score as any other: it is read."] = but(hidden=0.0)
-        guesses["what is not allowed is left out after the softmax: the weights of a row do not sum to 1."] = but(
-            after=True
+        guesses["places that are not allowed get the score 0. That is a score like any other, so they are read."] = but(
+            hidden=0.0
         )
+        guesses[
+            "places that are not allowed are left out after the softmax, so the weights of a row do not sum to 1."
+        ] = but(after=True)
         if allowed.size(1) == T == S:
             guesses["`allowed` is transposed: its rows are tokens of x, its columns places of the memory."] = partial(
                 attend, state, x, memory, allowed.mT, heads
@@ -153,7 +156,7 @@ def attended(
             attend, state, x, memory, first, heads
         )
     if memory.shape == x.shape:
-        guesses["queries come from the memory, keys and values from x. It is the other way round."] = partial(
+        guesses["queries come from the memory, keys and values from x. It should be the other way round."] = partial(
             attend, state, memory, x, allowed, heads
         )
         guesses["the memory is not used: x attends to itself."] = partial(attend, state, x, x, allowed, heads)
@@ -196,23 +199,21 @@ def cross_attention(CrossAttention, lib):
     state = expect.weights(layer, attention_shapes(d, read), "`CrossAttention(12, 3, 10)`", 139)
     x, memory, allowed = normal(B, T, d, seed=141), normal(B, S, read, seed=142), read_mask(B, 1, S, 143)
     found, edited = layer(x, memory, allowed), torch.where(allowed.mT, memory, memory + 50)
-    expect.close(layer(x, edited, allowed), found, "what is not allowed moves the output.")
-    told = "where the score of a place that is not allowed is far above the others the output is wrong. Such a place "
-    told += "has no weight and no part in the sum over all weights, even if its score is high."
+    expect.close(layer(x, edited, allowed), found, "a place that is not allowed changes the output.")
+    told = "where the score of a place that is not allowed is far above the others, the output is wrong. Such a place "
+    told += "should have no weight, however high its score."
     edited = torch.where(allowed.mT, memory, memory + 2000)
     expect.close(layer(x, edited, allowed), found, told)
-    told = "if `allowed` is not given, the one of the previous call is used. Then all places may be read."
+    told = "if `allowed` is not given, the mask of the previous call is used. All places should be read."
     expect.close(layer(x, memory), attend(state, x, memory, None, heads), told)
-    told = "the memory of the call before is read. It may have changed since: each call reads what it is given."
+    told = "the memory of the previous call is read. Each call should read the memory that it is given."
     for mode in (layer.train, layer.eval):
         mode()
         wanted = attend(state, x, memory + 1, allowed, heads)
         expect.close(lib(toys).written_between(layer, x, memory, allowed), wanted, told)
         expect.close(layer(x, memory + 1, allowed), wanted, told)
         expect.close(layer(x, memory, allowed), found, told)
-        told_of_weights = (
-            "what was computed from the memory of the call before is kept, while the weights have changed."
-        )
+        told_of_weights = "after the weights change, the layer still uses what it computed with the old ones."
         doubled = {name: 2 * value for name, value in state.items()}
         again = lib(toys).after_learning(layer, x, memory, allowed)
         expect.close(again, attend(doubled, x, memory, allowed, heads), told_of_weights)
@@ -224,9 +225,13 @@ def cross_attention(CrossAttention, lib):
         far = state | {"q_proj.bias": torch.full((d,), 10.0), "k_proj.bias": torch.full((d,), size)}
         far |= none if size < -1e6 else {}
         layer.load_state_dict(far)
-        told = f"where scores are far {place} 0 the output is wrong. Softmax knows differences alone, however large"
+        told = (
+            f"where scores are far {place} 0, the output is wrong. Softmax depends on differences alone, however large"
+        )
         expect.close(layer(x, memory), attend(far, x, memory, None, heads), f"{told} the scores are.", 1e-2)
-        told = f"where scores are far {place} 0, places that are not allowed are read. They get exactly nothing."
+        told = (
+            f"where scores are far {place} 0, places that are not allowed are read. Their weight should be exactly 0."
+        )
         expect.close(layer(x, memory, allowed), attend(far, x, memory, allowed, heads), told, 1e-2)
     CROSS.hold(CrossAttention, lib, "dtypes", "layout", "gradients", "modes", "device")
 
@@ -263,7 +268,7 @@ def layer_of(
     told = "the layer has other attentions, or copies. It should keep the modules that it is given."
     for one, part in zip(attentions, names, strict=True):
         assert expect.agree(one.state_dict(), part_of(state, part)), told
-        told = f"`{part}` is in another mode once the layer is made. The caller sets its mode."
+        told = f"making the layer changes the mode of `{part}`. The caller sets its mode."
         assert remote.read(one.training) is True, told
     return layer, state
 
@@ -302,9 +307,10 @@ def own_modes(layer: Remote, names: Sequence[str], given: Sequence[Any]) -> None
         layer(*given)
         for name in names:
             part = getattr(layer, name)
-            told = f"`{name}` is called in another mode than its own, or left in one. The caller sets its mode."
-            told += " The BERT is frozen, and the attention to it learns." if name == "bert_attention" else ""
-            assert remote.read(part.asked_in) is other and remote.read(part.training) is other, told
+            told = " The caller sets its mode."
+            told += " Only the BERT is frozen: the attention to it learns." if name == "bert_attention" else ""
+            assert remote.read(part.asked_in) is other, f"`{name}` is called in another mode than its own.{told}"
+            assert remote.read(part.training) is other, f"`{name}` is left in another mode than its own.{told}"
     layer.train()
 
 
@@ -384,9 +390,9 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
     but: Callable[..., Any] = partial(partial, decoded, state, x, memory, allowed)
     guesses: dict[str, expect.Guess] = {
         "the future is visible: self-attention has no causal mask.": but(past=False),
-        "a word does not read itself.": but(seen=causal(T) & ~torch.eye(T, dtype=torch.bool) | first_row(T)),
+        "a word does not read itself. It should.": but(seen=causal(T) & ~torch.eye(T, dtype=torch.bool) | first_row(T)),
         "only the future is visible: the causal mask is transposed.": but(seen=causal(T).mT),
-        "each word reads the next one too.": but(seen=causal(T + 1)[:, 1:, :-1]),
+        "each word reads the next one too. That word is still to be predicted.": but(seen=causal(T + 1)[:, 1:, :-1]),
         "cross-attention comes before self-attention.": but(order=("cross", "self", "feed")),
         "cross-attention comes before self-attention, each with its norm.": but(
             order=("cross", "self", "feed"), norms=("norm2", "norm1", "norm3")
@@ -400,7 +406,7 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
         "the last norm is missing.": but(norms=("norm1", "norm2", "")),
         "a norm is missing: the one after self-attention.": but(norms=("", "norm2", "norm3")),
         "a norm is missing: the one after cross-attention.": but(norms=("norm1", "", "norm3")),
-        "the norm comes before each part (pre-norm). Here it comes after the sum.": but(pre=True),
+        "the norm comes before each part (pre-norm). It should come after the sum.": but(pre=True),
         "the feed-forward part has a GELU, not a ReLU.": but(act=F.gelu),
         "the feed-forward part has no ReLU.": but(act=lambda y: y),
         "cross-attention reads x instead of the memory.": but(source=x)
@@ -424,16 +430,16 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
         guesses[told] = partial(decoded, state, x, memory, allowed[:, :1])
         if T == S:
             both = allowed & causal(T)
-            guesses["the causal mask is on the source too. All of the source is there from the start."] = partial(
-                decoded, state, x, memory, both
+            guesses["the causal mask hides places of the source too. All of the source may be read from the start."] = (
+                partial(decoded, state, x, memory, both)
             )
-            guesses["`allowed` hides words of the target. It is of the memory."] = but(seen=causal(T) & allowed)
+            guesses["`allowed` hides words of the target. It belongs to the memory."] = but(seen=causal(T) & allowed)
     elif T == S:
-        guesses["the causal mask is on the source too. All of the source is there from the start."] = partial(
-            decoded, state, x, memory, causal(T)
+        guesses["the causal mask hides places of the source too. All of the source may be read from the start."] = (
+            partial(decoded, state, x, memory, causal(T))
         )
     rest = (memory,) if allowed is None else (memory, allowed)
-    told = f"for {T} words and a memory of {S} places the output is not that of the decoder's layer."
+    told = f"for {T} words and a memory of {S} places, the output is wrong."
     right = decoded(state, x, memory, allowed)
     nothing_drawn(found, right, lambda: layer(x, *rest))
     expect.like(found, right, told, guesses)
@@ -447,10 +453,11 @@ def without_parts(
     found, wanted = expect.floats(layer(x, *given), tuple(x.shape), "the output"), x
     for name in names:
         wanted = normed(state, name, wanted)
-    told = f"in training mode, with dropout 1.0, the output is not the normed input. Dropout is {where}, nowhere else."
+    told = "in training mode with dropout 1.0, nothing is left of the parts, so the output should be the normed input. "
+    told += f"Dropout belongs {where}, nowhere else."
     expect.close(found, wanted, told)
     layer.eval()
-    assert not expect.near(layer(x, *given), wanted, atol=1e-3), "in evaluation mode dropout should rest."
+    assert not expect.near(layer(x, *given), wanted, atol=1e-3), "in evaluation mode, dropout should do nothing."
 
 
 def some_dropped(part: torch.Tensor, scale: float) -> torch.Tensor:
@@ -518,18 +525,18 @@ def drops(
         found = expect.floats(found, (B, T, d), "the output")
         far, number = nearest(found, every)
         if (far > 1e-4).any():
-            told = "in training mode what is kept is not divided by 1 - p."
+            told = "in training mode, the numbers that dropout keeps are not divided by 1 - p."
             assert (nearest(found, ways(state, x, *given, 1.0))[0] > 1e-4).any(), told
             for sentence, other in wrong.items():
                 assert (nearest(found, other(state, x, *given, 2.0))[0] > 1e-4).any(), sentence
             raise AssertionError(
-                "in training mode, with dropout 0.5, no dropout in the right places gives this output. "
-                f"It belongs {where}. What comes in has none, and the inside of a part has none."
+                "in training mode with dropout 0.5, dropout in the right places cannot give this output. "
+                f"It belongs {where}. It should be on no input, and inside no part."
             )
         bits = torch.stack([number >> place & 1 for place in range((every.dim() - 3) * d)], -1)
         masks.append(bits.view(B, T, every.dim() - 3, d))
     kept = torch.stack(masks)  # (calls, B, T, parts, d)
-    told = "with dropout 0.5 half of the numbers of each part should be kept, each by a draw of its own."
+    told = "with dropout 0.5, half of the numbers of each part should be kept, each by a draw of its own."
     for part in kept.unbind(3):
         expect.likely(int(part.sum()), part.numel(), 0.5, told)
     for axis in range(kept.dim()):
@@ -540,7 +547,7 @@ def drops(
     layer.train()
     (found,) = lib(toys).in_turn(layer, 160, [[x, *given]], {})
     far, _ = nearest(expect.floats(found, (B, T, d), "the output"), ways(state, x, *given, 1 / 0.9))
-    assert (far < 1e-4).all(), "made without `dropout`, the layer does not have p = 0.1."
+    assert (far < 1e-4).all(), "without the argument `dropout`, the layer should have p = 0.1."
 
 
 def own_norms(
@@ -555,15 +562,15 @@ def own_norms(
     before: of each norm but the first, the parts that make what it is given.
     """
     small = [1e-3 * one if one.is_floating_point() else one for one in given]
-    told = "where x is small the output is wrong: a norm has not the `eps` that nn.LayerNorm has by itself."
+    told = "where x is small, the output is wrong: a norm should have the `eps` that nn.LayerNorm has by default."
     expect.close(layer(*small), right(state, *small), told)
     for parts in before:
         low = {name: 1e-3 * value if name.startswith(parts) else value for name, value in state.items()}
         layer.load_state_dict(low)
-        expect.close(layer(*given), right(low, *given), told.replace("x is", "what comes to a norm is"))
+        expect.close(layer(*given), right(low, *given), told.replace("x is", "the input of a norm is"))
     wide = {name: 30 * value if name.startswith("linear1.") else value for name, value in state.items()}
     layer.load_state_dict(wide)
-    told = "where the feed-forward part has large numbers inside the output is wrong: a ReLU has no upper end."
+    told = "where the feed-forward part has large numbers inside, the output is wrong: a ReLU has no upper limit."
     expect.close(layer(*given), right(wide, *given), told, 1e-3)
     layer.load_state_dict(state)
 
@@ -605,7 +612,7 @@ def decoder_layer(DecoderLayer, lib):
     x, memory, allowed = normal(B, T, d, seed=156), normal(B, S, read, seed=157), read_mask(B, 1, S, 158)
     where = "on what each of the three parts gives, before it is added"
     without_parts(layer, x, (memory, allowed), state, ("norm1", "norm2", "norm3"), where)
-    told = "the memory of the call before is read. It may have changed since: each call reads what it is given."
+    told = "the memory of the previous call is read. Each call should read the memory that it is given."
     wanted = decoded(state, x, memory + 1, allowed)
     expect.close(lib(toys).written_between(layer, x, memory, allowed), wanted, told)
     before = ("norm1.", "cross_attention.value"), ("norm2.", "linear2.")
@@ -616,15 +623,19 @@ def decoder_layer(DecoderLayer, lib):
     drops(lambda p: build(4, 5, 6, p, 167), lib, normal(3, 4, 4, seed=168), given, decoded_with_dropout, where, {})
     found = layer(x, memory, allowed)
     later = torch.cat([x[:, :2], x[:, 2:] + 3], 1)
-    expect.close(layer(later, memory, allowed)[:, :2], found[:, :2], "the future is visible: later words move outputs.")
+    expect.close(
+        layer(later, memory, allowed)[:, :2],
+        found[:, :2],
+        "the future is visible: later words change the outputs of earlier ones.",
+    )
     longest = min(max(1600, 1 + lib(toys).longest_axis(layer)), 5001)  # longer than a mask that was made beforehand
     longer, few = normal(1, longest, d, seed=169), memory[:1]
     longer[:, 5] = 0  # a word like any other
     rows = torch.tensor([0, 1, 40, 600, longest - 60, longest - 2, longest - 1])
-    told = "after a short x the output for a long one is wrong. The causal mask is as long as x, and hides the future."
+    told = "after a short x, the output for a long one is wrong. The causal mask should be as long as each x."
     long = expect.floats(expect.answers(layer, longer, few, says=told), (1, longest, d), "the output")
     expect.close(long[:, rows], decoded_rows(state, longer, few, rows), told)
-    told = "after a long x the output for a short one is wrong. The causal mask is as long as x."
+    told = "after a long x, the output for a short one is wrong. The causal mask should be as long as each x."
     expect.close(expect.answers(layer, x, memory, allowed, says=told), found, told)
     DECODER.hold(DecoderLayer, lib, "dtypes", "layout", "gradients", "modes", "device")
 
@@ -644,7 +655,7 @@ def rows_of(rows: Sequence[Numbers], pad: int, longest: int | None = None, left:
 def batched(translation_batch: Remote, pairs: Sequence[tuple[list[int], list[int]]], bos: int, eos: int, pad: int):
     """Fail unless the three tables are right."""
     given = [([*source], [*target]) for source, target in pairs]
-    value = expect.items(translation_batch(given, bos, eos, pad), 3, "translation_batch should return three tensors")
+    value = expect.items(translation_batch(given, bos, eos, pad), 3, "`translation_batch` should return three tensors")
     sources, targets = [[*source] for source, _ in pairs], [[*target] for _, target in pairs]
     begun, ended = [[bos, *target] for target in targets], [[*target, eos] for target in targets]
     both = [[bos, *target, eos] for target in targets]
@@ -656,73 +667,87 @@ def batched(translation_batch: Remote, pairs: Sequence[tuple[list[int], list[int
             "the source has no EOS.": sources,
             "the source begins with BOS. It only ends with EOS.": [[bos, *source, eos] for source in sources],
             "source and target are exchanged.": ended,
-            "the source ends with BOS. It ends with EOS.": [[*source, bos] for source in sources],
+            "the source ends with BOS. It should end with EOS.": [[*source, bos] for source in sources],
             "the source is in reverse order.": [[*source[::-1], eos] for source in sources],
         },
         "the decoder's input": {
-            "the decoder reads what it should say: its input is the target. It begins with BOS.": ended,
+            "the decoder's input is the target, which it should predict. The input should begin with BOS.": ended,
             "the decoder's input has no BOS.": targets,
             "the decoder's input ends with EOS. Nothing comes after that: leave it out.": both,
             "the decoder's input begins with EOS instead of BOS.": [[eos, *target] for target in targets],
             "the decoder's input lacks the last word. With BOS it is one longer than the sentence.": [
                 [bos, *target[:-1]] for target in targets
             ],
-            "the decoder's input is the source. It is the target, after BOS.": [[bos, *source] for source in sources],
+            "the decoder's input is the source. It should be the target, after BOS.": [
+                [bos, *source] for source in sources
+            ],
         },
         "the target": {
-            "the target begins with BOS. The decoder is given it, and need not say it.": both,
-            "the target is the decoder's input, not shifted.": begun,
+            "the target begins with BOS. The decoder is given BOS, so it need not predict it.": both,
+            "the target is the same as the decoder's input. It should be one word ahead.": begun,
             "the target has no EOS: the decoder would never learn to stop.": targets,
             "the target lacks its first word. Only the decoder's input is shifted, by BOS.": [
                 [*target[1:], eos] for target in targets
             ],
-            "the target ends with BOS. It ends with EOS.": [[*target, bos] for target in targets],
-            "the target is the source. It is the sentence in the other language, with EOS.": [
+            "the target ends with BOS. It should end with EOS.": [[*target, bos] for target in targets],
+            "the target is the source. It should be the sentence in the other language, with EOS.": [
                 [*source, eos] for source in sources
             ],
         },
     }
     for (name, rows), one in zip(wanted.items(), value, strict=True):
-        assert type(one) is torch.Tensor, f"{name} should be a tensor."
-        assert one.dtype is torch.int64, f"{name} is {one.dtype}. Numbers of tokens are int64."
+        assert type(one) is torch.Tensor, f"{name} should be a tensor, not {remote.kind(one)}."
+        assert one.dtype is torch.int64, f"{name} is {one.dtype}. It should be int64."
         right = rows_of(rows, pad)
         if not torch.equal(one, right):
             guesses = {sentence: rows_of(some, pad) for sentence, some in wrong[name].items()}
             if name != "the decoder's input":
                 bare = rows_of([row[:-1] for row in rows], pad)
-                guesses["EOS comes after the padding. It is part of each row, and padding comes last."] = torch.cat(
-                    [bare, torch.full((len(rows), 1), eos)], 1
+                guesses["EOS comes after the padding. It should come before the padding, as the end of each row."] = (
+                    torch.cat([bare, torch.full((len(rows), 1), eos)], 1)
                 )
             guesses |= {
                 f"{name} is padded on the left.": rows_of(rows, pad, left=True),
-                f"{name} is padded with 0. `pad` says with what.": rows_of(rows, 0),
-                f"{name} is padded with EOS. `pad` says with what.": rows_of(rows, eos),
-                f"{name} is padded with BOS. `pad` says with what.": rows_of(rows, bos),
-                "the rows are sorted by length. They keep the order of the pairs.": rows_of(sorted(rows, key=len), pad),
-                "the rows are sorted by length, the longest first. They keep the order of the pairs.": rows_of(
+                f"{name} is padded with 0. It should be padded with `pad`.": rows_of(rows, 0),
+                f"{name} is padded with EOS. It should be padded with `pad`.": rows_of(rows, eos),
+                f"{name} is padded with BOS. It should be padded with `pad`.": rows_of(rows, bos),
+                "the rows are sorted by length. They should keep the order of the pairs.": rows_of(
+                    sorted(rows, key=len), pad
+                ),
+                "the rows are sorted by length, the longest first. They should keep the order of the pairs.": rows_of(
                     sorted(rows, key=len, reverse=True), pad
                 ),
-                "the rows are in reverse order. They keep the order of the pairs.": rows_of(rows[::-1], pad),
-                f"{name} has other numbers where they are large: they went through int16.": right.short().long(),
-                f"{name} has other numbers where they are large: they went through int32.": right.int().long(),
-                f"{name} has other numbers where they are large: they went through floats.": right.float().long(),
+                "the rows are in reverse order. They should keep the order of the pairs.": rows_of(rows[::-1], pad),
+                (
+                    f"{name} has wrong numbers where token numbers are large: they went through int16."
+                ): right.short().long(),
+                f"{name} has wrong numbers where token numbers are large: they went through int32.": right.int().long(),
+                (
+                    f"{name} has wrong numbers where token numbers are large: they went through floats."
+                ): right.float().long(),
             }
             if any(torch.equal(one, guess) for guess in guesses.values()) or one.shape == right.shape:
                 expect.like(one, right, partial(first_wrong_row, name, one, right, pairs), guesses, 0.0)
                 return
             wide = max(map(len, (*wanted["the source"], *ended)))
-            told = f"{name} is filled up to the longest of both languages. Each side has its own length."
+            told = f"{name} is filled up to the longest row of both languages. Each side should have its own length."
             assert one.shape != (len(pairs), wide) or one.shape == right.shape, told
-            told = f"{name} has {len(one)} rows for {len(pairs)} pairs. Each pair has a row, also one that comes twice."
+            told = (
+                f"{name} has {len(one)} rows for {len(pairs)} pairs. Each pair should "
+                "have a row, even if it comes twice."
+            )
             assert one.dim() != 2 or len(one) == len(pairs), told
-            told = f"{name} has shape {tuple(one.shape)}, not {tuple(right.shape)}: as many places as its longest row."
+            told = (
+                f"{name} has shape {tuple(one.shape)}, not {tuple(right.shape)}. It "
+                "should be as long as its longest row."
+            )
             raise AssertionError(told)
 
 
 def first_wrong_row(name: str, found: torch.Tensor, right: torch.Tensor, pairs: Sequence[Any]) -> str:
     """A sentence about the first row of a table that is wrong: its pair, and what came."""
     row, place = (found != right).nonzero()[0].tolist()
-    told = f"for {len(pairs)} pairs {name} is wrong in row {row}, from place {place} on."
+    told = f"for {len(pairs)} pairs, {name} is wrong in row {row}, from place {place} on."
     if len(found[row]) > 12:
         return told
     return f"{told} Row {row} came as `{found[row].tolist()}`, for the pair `{pairs[row]}`."
@@ -731,7 +756,7 @@ def first_wrong_row(name: str, found: torch.Tensor, right: torch.Tensor, pairs: 
 @check("13.3", points=1, forbids=MODELS)
 def translation_batch(translation_batch, lib):
     """Sources that end, decoder inputs that begin, targets that end; each padded to its own longest."""
-    with world_kept(lib, "after translation_batch"):
+    with world_kept(lib, "after `translation_batch`,"):
         translation_batch([([5, 6], [7])], 1, 2, 0)
     for pairs, bos, eos, pad in (
         ([([5, 6, 7, 8], [9, 10]), ([11], [12, 13, 14])], 1, 2, 0),
@@ -786,13 +811,16 @@ def smoothed(
 def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps: float, pad: int) -> None:
     """Fail unless the loss is right."""
     value = smoothed_loss(logits, targets, eps, pad)
-    told = "the loss should be a tensor with one number. A number of Python's, as `.item()` gives, has no gradient."
+    told = "the loss should be a tensor with one number. A Python number, such as `.item()` gives, has no gradient."
     assert type(value) is torch.Tensor, told
-    told = "the loss should be a tensor with one number: one for each token, or for each row, is too many."
+    told = f"the loss has shape {tuple(value.shape)}. It should be one number, the mean over all targets that count."
     assert value.numel() <= 1, told
-    told = f"the loss is {str(value.dtype)[6:]}, and the logits are {str(logits.dtype)[6:]}: it has their dtype."
+    told = (
+        f"the loss is {str(value.dtype)[6:]}, but the logits are {str(logits.dtype)[6:]}. It should have their dtype."
+    )
     assert value.dtype is logits.dtype, told
-    but = partial(smoothed, logits, targets, eps, pad)
+    but, far = partial(smoothed, logits, targets, eps, pad), float(logits.abs().max())
+    assert not value.isnan().any(), f"the loss is NaN for logits as far from 0 as {far:.0f}. It should be a number."
     found, wanted = expect.number(value, "the loss"), float(but())
     if math.isclose(found, wanted, rel_tol=1e-4, abs_tol=1e-4):  # near 0 it is the rounding of large logits
         return
@@ -803,35 +831,38 @@ def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps
     V, each = logits.size(-1), [pair for pair in zip(logits, targets, strict=True) if (pair[1] != pad).any()]
     guesses = {
         "the targets are not smoothed: eps is not used.": but(share=lambda V: 0, own=lambda eps, V: 1),
-        "the right token gets `1 - eps` alone. The share `eps / V` goes to every token, also to the right one.": but(
+        "the right token gets `1 - eps` alone. The share `eps / V` goes to every token, the right one included.": but(
             own=lambda eps, V: 1 - eps
         ),
-        "eps is shared among the other V - 1 tokens. It is shared among all V.": but(
+        "`eps` is shared among the other V - 1 tokens. It should be shared among all V.": but(
             share=lambda V: 1 / max(1, V - 1), own=lambda eps, V: 1 - eps
         ),
-        "eps / V is not divided by V: each token gets eps.": but(share=lambda V: 1, own=lambda eps, V: 1),
-        "padding is counted.": but(counts_padding="sum"),
-        "the sum is divided by all places, padding included.": but(counts_padding="mean"),
-        "the loss is a sum. It is the mean over the targets that are not padding.": but() * int((targets != pad).sum()),
+        "each token gets all of eps. It should get eps / V.": but(share=lambda V: 1, own=lambda eps, V: 1),
+        "padding is counted. Leave out targets that are `pad`.": but(counts_padding="sum"),
+        "the sum is divided by all places, padding included. Divide it by the number of targets that count.": but(
+            counts_padding="mean"
+        ),
+        "the loss is a sum. It should be the mean over the targets that are not padding.": but()
+        * int((targets != pad).sum()),
         "the logits are smoothed, not the targets.": smoothed((1 - eps) * logits + eps / V, targets, 0.0, pad),
         "the probabilities are smoothed, not the targets.": smoothed(
             ((1 - eps) * logits.softmax(-1) + eps / V).log(), targets, 0.0, pad
         ),
-        "number 0 is taken for padding. `pad` says which number is.": but()
+        "token 0 is taken for padding. `pad` says which token is padding.": but()
         if pad == 0
         else smoothed(logits, targets, eps, 0),
-        (
-            "it is the mean of the sentences' means. All targets should count the same, in whichever sentence they are."
-        ): torch.stack([smoothed(*pair, eps, pad) for pair in each]).mean(),
-        "1 - eps is used for eps.": smoothed(logits, targets, 1 - eps, pad),
+        ("the loss is the mean of the sentences' means. All targets should count the same."): torch.stack(
+            [smoothed(*pair, eps, pad) for pair in each]
+        ).mean(),
+        "`1 - eps` is used in place of eps.": smoothed(logits, targets, 1 - eps, pad),
         "the sign is wrong.": -but(),
-        "the cross-entropy keeps its whole weight. It is `1 - eps`, beside eps for the mean of all tokens.": but(
+        "the cross-entropy keeps its whole weight. Its weight should be `1 - eps`, and the other part's eps.": but(
             own=lambda eps, V: 1 + eps / V
         ),
         "the cross-entropy keeps its whole weight, and eps goes to the sum over all tokens, not to their mean.": but(
             share=lambda V: 1, own=lambda eps, V: 1 + eps
         ),
-        "the mean over all tokens has no weight. It is eps.": but(
+        "the mean over all tokens has no weight. Its weight should be eps.": but(
             share=lambda V: 1 / (V * (eps or 1)), own=lambda eps, V: 1 - eps + 1 / V
         )
         if eps
@@ -839,19 +870,19 @@ def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps
         "the sum is divided by the number of sentences. Divide it by the number of targets that count.": but()
         * int((targets != pad).sum())
         / len(targets),
-        "probabilities take the place of their logarithms.": likely,
-        "logarithms are to base 2. The loss is in nats.": but() / math.log(2),
+        "probabilities are used in place of their logarithms.": likely,
+        "logarithms are to base 2. The loss should be in nats.": but() / math.log(2),
         "the softmax runs over the places of a sentence. It should run over the V tokens.": smoothed(
             logits.log_softmax(-2), targets, eps, pad, normalised=True
         ),
-        "eps is used twice: the share of each token is eps squared / V.": but(
+        "`eps` is used twice: the share of each token is eps squared / V.": but(
             share=lambda V: eps / V, own=lambda eps, V: 1 - eps + eps * eps / V
         ),
-        "padding gets no share of eps. It is one of the V tokens.": but(hides=True),
+        "the token `pad` gets no share of eps. It should: it is one of the V tokens.": but(hides=True),
     }
     numbers, count = {sentence: float(guess) for sentence, guess in guesses.items()}, int((targets != pad).sum())
-    told = f"with eps = {eps:g}, V = {V} and {count} of {targets.numel()} targets that count, the loss is not that of "
-    told += "smoothed targets."
+    told = f"with eps = {eps:g}, V = {V} and {count} of {targets.numel()} targets that count, the loss is wrong."
+    told += f" The logits are as far from 0 as {far:.0f}." if far > 50 else ""
     expect.number_like(found, wanted, "the loss", told, numbers, scale=1.0)
 
 
@@ -958,57 +989,61 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
     ]
     guesses = {
         "the score is between 0 and 1. It should be between 0 and 100.": wanted / 100,
-        "it is the mean of the sentences' scores. Counts are summed over the corpus first.": sum(each) / len(each),
-        "matches are not clipped: a word that is said three times counts three times.": but(clips=False),
+        "the score is the mean of the sentences' scores. Sum the counts over the corpus first.": sum(each) / len(each),
+        "matches are not clipped: an n-gram should count at most as often as its reference has it.": but(clips=False),
         "the brevity penalty is missing: a translation that is too short loses nothing.": but(brevity=lambda c, r: 1.0),
-        "the brevity penalty is upside down: it punishes what is too long.": but(
+        "the brevity penalty is upside down: it punishes translations that are too long.": but(
             brevity=lambda c, r: min(1.0, math.exp(1 - c / r)) if r else 0.0
         ),
-        "the brevity penalty has no upper end: what is too long is rewarded.": but(
+        "the brevity penalty has no upper limit: translations that are too long are rewarded.": but(
             brevity=lambda c, r: math.exp(1 - r / c) if c else 0.0
         ),
-        "the brevity penalty is c / r. It is exp(1 - r / c).": but(brevity=lambda c, r: min(1.0, c / r)),
+        "the brevity penalty is c / r. It should be exp(1 - r / c).": but(brevity=lambda c, r: min(1.0, c / r)),
         "this is the arithmetic mean of the precisions. Use their geometric mean.": but(mean=lambda v: sum(v) / len(v)),
         "precisions are multiplied, and the fourth root is missing.": but(mean=math.prod),
-        "recall is measured: matches are divided by the n-grams of the reference.": but(recall=True),
-        "n-grams match in any order of their words. They are sequences.": but(of=lambda gram: tuple(sorted(gram))),
-        "short hypotheses are left out. What n-grams they have count.": but(shortest=4),
-        "hypotheses of one or two words are left out. What n-grams they have count.": but(shortest=3),
-        "hypotheses of one word are left out. What n-grams they have count.": but(shortest=2),
-        "orders of n-grams that have no match are left out. The score is 0 then.": but(skips=True),
-        "the counts are smoothed: 1 is added. There is no smoothing.": but(more=1),
-        **{f"only n-grams up to {n} are counted. They go up to 4.": but(orders=n) for n in (1, 2, 3)},
-        "n-grams go up to 5. They go up to 4.": but(orders=5),
-        "only 4-grams are counted. All orders from 1 to 4 are.": but(mean=lambda v: v[-1]),
+        "recall is measured: matches are divided by the n-grams of the reference, not of the translation.": but(
+            recall=True
+        ),
+        "n-grams match in any order of their words. The order should count.": but(of=lambda gram: tuple(sorted(gram))),
+        "hypotheses of fewer than four words are left out. Their n-grams should count.": but(shortest=4),
+        "hypotheses of one or two words are left out. Their n-grams should count.": but(shortest=3),
+        "hypotheses of one word are left out. Their n-grams should count.": but(shortest=2),
+        "orders of n-grams that have no match are left out. The score should be 0 then.": but(skips=True),
+        "the counts are smoothed: 1 is added. There should be no smoothing.": but(more=1),
+        **{f"only n-grams up to {n} are counted. They should go up to 4.": but(orders=n) for n in (1, 2, 3)},
+        "n-grams go up to 5. They should go up to 4.": but(orders=5),
+        "only 4-grams are counted. All orders from 1 to 4 should be.": but(mean=lambda v: v[-1]),
         "hypotheses and references are exchanged.": bleu_of(references, hypotheses),
         "an n-gram matches in any reference. It has to be in the reference of its own sentence.": but(pooled=True),
-        "equal n-grams of a sentence count once. Each counts, as often as the reference has it.": but(distinct=True),
+        "equal n-grams of a sentence count once. Each should count, up to as often as the reference has it.": but(
+            distinct=True
+        ),
         "the corpus is joined to one text: n-grams go from one sentence to the next.": bleu_of(
             [[*itertools.chain(*hypotheses)]], [[*itertools.chain(*references)]]
         ),
-        "the brevity penalty is the mean of those of the sentences. The lengths are summed first.": but(
+        "the brevity penalty is the mean of the sentences' penalties. Sum the lengths first.": but(
             brevity=lambda c, r: sum(penalties) / len(penalties)
         ),
-        "precisions are averaged by their harmonic mean. Their geometric mean is wanted.": but(
+        "this is the harmonic mean of the precisions. Use their geometric mean.": but(
             mean=lambda v: len(v) / sum(1 / one for one in v)
         ),
-        "the mean of the precisions' logarithms is not taken to `exp`.": but(
+        "this is the mean of the precisions' logarithms. Take `exp` of it.": but(
             mean=lambda v: sum(map(math.log, v)) / len(v)
         ),
-        "the score is rounded to a whole number.": float(round(wanted)),
-        "the score is rounded.": round(wanted, 2),
-        "the penalty is under the fourth root. It multiplies the mean.": but(
+        "the score is rounded to a whole number. Return it as it is.": float(round(wanted)),
+        "the score is rounded. Return it as it is.": round(wanted, 2),
+        "the penalty is under the fourth root. It should multiply the mean.": but(
             brevity=lambda c, r: min(1.0, math.exp(1 - r / c)) ** 0.25 if c else 0.0
         ),
     }
     once = dict.fromkeys((tuple(one), tuple(other)) for one, other in zip(hypotheses, references, strict=True))
-    guesses["equal pairs of sentences count once. Each of them counts."] = bleu_of(
+    guesses["equal pairs of sentences count once. Each of them should count."] = bleu_of(
         [[*one] for one, _ in once], [[*other] for _, other in once]
     )
     if not told:
         asked = f"`bleu({[*hypotheses]}, {[*references]})`"
         asked = asked if len(asked) < 400 else f"a corpus of {len(hypotheses)} sentences"
-        told = f"for {asked} the score is wrong."
+        told = f"for {asked}, the score is wrong."
     expect.number_like(value, wanted, "BLEU", told, guesses, tolerance=1e-7)
 
 
@@ -1053,22 +1088,21 @@ def bleu(bleu, lib):
     ]
     for corpus in corpora:
         scored(bleu, [one for one, _ in corpus], [other for _, other in corpus])
-    with world_kept(lib, "after bleu"):
+    with world_kept(lib, "after `bleu`,"):
         scored(bleu, [pairs[0][0]], [pairs[0][1]])
     long, right = [*60 * list("abcdefghij"), *"wxyz"], 60 * list("abcdefghij")
-    told = "of a long sentence only a part is counted."
+    told = f"in a sentence of {len(long)} words, only a part is counted."
     expect.number_like(bleu([long], [right]), bleu_of([long], [right]), "BLEU", told)
-    told = "words match although they are spelt differently. Words match only if every letter is equal."
-    for pairs in (
-        [(list("abcdeFg"), list("abcdefg"))],
-        [(["nai\u0308ve", *"abcde"], ["na\u00efve", *"abcde"])],
-        [([one, *"abcde"], [other, *"abcde"]) for one, other in SPELLINGS],
-    ):
-        scored(bleu, [one for one, _ in pairs], [other for _, other in pairs], told)
-    told = "n-grams match that are other words, which are equal only once they are joined. Compare sequences of words."
+    told = "words match although they are spelt differently, such as {} and {}. Every letter should count."
+    scored(bleu, [list("abcdeFg")], [list("abcdefg")], told.format("`F`", "`f`"))
+    for one, other in (("nai\u0308ve", "na\u00efve"), *SPELLINGS):
+        looks_equal = unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
+        names = [f"`{word!a}`" if looks_equal else f"`{word}`" for word in (one, other)]
+        scored(bleu, [[one, *"abcde"]], [[other, *"abcde"]], told.format(*names))
+    told = "n-grams of different words match because they are equal once joined. Compare sequences of words."
     joined = [([f"a{sign}b", "c", *"defg"], ["a", f"b{sign}c", *"defg"]) for sign in SIGNS]
     scored(bleu, [one for one, _ in joined], [other for _, other in joined], told)
-    told = "words that are punctuation alone are left out. They count as all others."
+    told = "words that are punctuation alone are left out. They should count like all others."
     for hypothesis in ("a b , c d e", "a b c d e .", "a b c d ! e ."):
         scored(bleu, [hypothesis.split()], [list("abcde")], told)
 
@@ -1154,23 +1188,25 @@ def found_in(beam_search: Remote, lib: Library, search: Search) -> tuple[list[in
     two = type(value) is list and len(value) == 2
     assert two, "`beam_search` should return two things: the tokens and their score."
     assert listed, "the tokens should be a list."
-    assert real, "the score should be a float: of a tensor with one number, `.item()`."
-    assert kept, "what `step` gave is changed. The caller may still need it: add to a copy."
+    assert real, "the score should be a float. For a tensor with one number, `.item()` gives it."
+    assert kept, "the tensor that `step` returned is changed. The caller may still need it: add to a copy."
     found, score = value[0], expect.number(value[1], "the score")
-    told = "the tokens should be a list of ints: of a tensor, `.tolist()`."
+    told = "the tokens should be a list of ints. For a tensor, `.tolist()` gives it."
     assert all(type(one) is int for one in found), told
     tokens = [*found]
     for rows in asked:
-        told = "`step` was given beginnings that do not begin with `bos`, or of different lengths."
-        assert all(row and row[0] == bos and len(row) == len(rows[0]) for row in rows), told
+        told = "`step` was given a beginning that does not begin with `bos`."
+        assert all(row and row[0] == bos for row in rows), told
+        told = "`step` was given beginnings of different lengths."
+        assert all(len(row) == len(rows[0]) for row in rows), told
         told = "a finished hypothesis keeps growing. One that ends with EOS should not be continued."
         assert not any(eos in row[1:] for row in rows), told
         assert len(rows) <= beams, "more than `beams` hypotheses are open at once."
-    told = "the tokens hold EOS. Leave it out, and BOS, too."
+    told = "the tokens hold EOS. Leave it out, and BOS too."
     assert eos not in tokens, told
     best = searched(*search) if len(tokens) > max_len else None
     assert best is None or tokens != [bos, *best[0]], "the tokens begin with BOS. Leave it out."
-    assert len(tokens) <= max_len, "the hypothesis has more than max_len tokens."
+    assert len(tokens) <= max_len, f"the hypothesis has {len(tokens)} tokens, more than max_len = {max_len}."
     return tokens, score
 
 
@@ -1194,33 +1230,39 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "only the first hypothesis to finish counts. The best of all that finished should count.": {"keeps": "first"},
     "hypotheses that are open after max_len tokens are lost. They should count as finished.": {"keeps": "ended"},
     "finished hypotheses are lost: only those that stay open count.": {"keeps": "cut", "early": False},
-    "what is open when enough have finished counts too. It is lost then: only after max_len tokens it is finished.": {
+    "hypotheses that are open when enough have finished count too. Drop them, unless max_len is reached.": {
         "left": "score"
     },
-    "what is open when enough have finished counts, with its sum. It is lost then.": {"left": "sum"},
-    "the search begins with copies of `bos`, and they finish. There is one beginning.": {"copies": True},
+    "hypotheses that are open when enough have finished count too, with their sums. Drop them.": {"left": "sum"},
+    "the search begins with copies of `bos`, and they finish. There should be one beginning.": {"copies": True},
     "the length penalty is not used.": {"penalty": lambda n, alpha: 1.0},
-    "the best is chosen by its sum. It is chosen by its score, with the penalty.": {"by_sum": True},
-    "the penalty counts the tokens without EOS.": {"penalty": lambda n, alpha: ((4 + n) / 6) ** alpha},
-    "the penalty counts BOS, too.": {"penalty": lambda n, alpha: ((6 + n) / 6) ** alpha},
-    "the penalty is n^alpha. It is ((5 + n) / 6)^alpha.": {"penalty": lambda n, alpha: n**alpha},
-    "in the penalty (5 + n) / 6 is rounded down.": {"penalty": lambda n, alpha: ((5 + n) // 6) ** alpha},
-    "the sum is multiplied by the penalty. It is divided by it.": {"penalty": lambda n, alpha: ((5 + n) / 6) ** -alpha},
-    "the penalty is applied in each step. It is applied once, to what has finished.": {"each_step": True},
-    "the worst hypothesis is returned.": {"best": min},
-    "finished hypotheses stay among the beams and grow.": {"goes_on": True, "early": False},
-    "a continuation with EOS takes no room: the best `beams` others stay open beside it.": {"beside": True},
-    "in the penalty alpha is the power of 6 alone: `(5 + n) / 6 ** alpha` needs brackets.": {
+    "the best hypothesis is chosen by its sum. Choose it by its score, with the penalty.": {"by_sum": True},
+    "the penalty counts the tokens without EOS. It should count EOS too.": {
+        "penalty": lambda n, alpha: ((4 + n) / 6) ** alpha
+    },
+    "the penalty counts BOS too. It should not.": {"penalty": lambda n, alpha: ((6 + n) / 6) ** alpha},
+    "the penalty is n^alpha. It should be ((5 + n) / 6)^alpha.": {"penalty": lambda n, alpha: n**alpha},
+    "in the penalty, (5 + n) / 6 is rounded down. Divide without rounding.": {
+        "penalty": lambda n, alpha: ((5 + n) // 6) ** alpha
+    },
+    "the sum is multiplied by the penalty. Divide it.": {"penalty": lambda n, alpha: ((5 + n) / 6) ** -alpha},
+    "the penalty is applied in each step. Apply it once, to each finished hypothesis.": {"each_step": True},
+    "the worst hypothesis is returned. Return the one with the best score.": {"best": min},
+    "finished hypotheses stay among the beams and grow. They should be set aside.": {"goes_on": True, "early": False},
+    "a continuation with EOS does not count among the best `beams`. It should take the place of another one.": {
+        "beside": True
+    },
+    "in the penalty, alpha is the power of 6 alone: `(5 + n) / 6 ** alpha` needs brackets.": {
         "penalty": lambda n, alpha: (5 + n) / 6**alpha
     },
-    "the sum is divided by n. The penalty is ((5 + n) / 6)^alpha.": {"penalty": lambda n, alpha: n},
-    "the penalty is ((5 + n) / 6) times alpha. Alpha is its power.": {
+    "the sum is divided by n. Divide it by ((5 + n) / 6)^alpha.": {"penalty": lambda n, alpha: n},
+    "the penalty is ((5 + n) / 6) times alpha. Alpha should be its power.": {
         "penalty": lambda n, alpha: (5 + n) / 6 * alpha or 1.0
     },
-    "the penalty is (5 + n)^alpha. It is ((5 + n) / 6)^alpha.": {"penalty": lambda n, alpha: (5 + n) ** alpha},
-    "the longest hypothesis is returned. The best score counts.": {"longest": True},
-    "the last hypothesis to finish is returned. The best score counts.": {"last": True},
-    "the worst continuations are kept.": {"worst": True},
+    "the penalty is (5 + n)^alpha. It should be ((5 + n) / 6)^alpha.": {"penalty": lambda n, alpha: (5 + n) ** alpha},
+    "the longest hypothesis is returned. Return the one with the best score.": {"longest": True},
+    "the last hypothesis to finish is returned. Return the one with the best score.": {"last": True},
+    "the worst continuations are kept. Keep the best.": {"worst": True},
     "the search stops one token early.": {"longer": -1},
     "the search continues for one token too many.": {"longer": 1},
 }
@@ -1257,9 +1299,9 @@ def finds(beam_search: Remote, lib: Library, searches: Sequence[Search], told: s
         came = f"{asked}, the best hypothesis `{tokens[0]}` is found. Its score came as {tokens[1]:.6g}, which is too "
         raise AssertionError(f"{came}{size}.{hint}")
     better = best is not None and tokens[1] > best[1]
-    told = "No hypothesis that is kept has such a high score." if better else "Another one has a higher score."
-    came = f"`{tokens[0]}` with the score {tokens[1]:.6g} is found. {told}"
-    raise AssertionError(f"{asked}, another hypothesis than the best one is found: {came}{hint}")
+    told = "No hypothesis that the search keeps has such a score." if better else "Another one has a higher score."
+    came = f"`{tokens[0]}` with the score {tokens[1]:.6g}. {told}"
+    raise AssertionError(f"{asked}, a hypothesis other than the best is found: {came}{hint}")
 
 
 def tables(seed: int, rows: int, V: int) -> torch.Tensor:
@@ -1280,7 +1322,7 @@ TELLING = (
 @check("13.6", points=3, forbids=("generate", *MODELS))
 def beam_search(beam_search, lib):
     """Greedy with one beam, exhaustive with as many as there are sentences, and as told between these."""
-    with world_kept(lib, "after beam_search"):
+    with world_kept(lib, "after `beam_search`,"):
         found_in(beam_search, lib, (tables(180, 11, 4), 0, 1, 1, 5, 0.0))
     searches: list[Search] = []
     for seed, (V, beams, max_len, alpha) in enumerate(
@@ -1301,16 +1343,18 @@ def beam_search(beam_search, lib):
     finds(beam_search, lib, searches)
     close = 1e-9 * normal(11, 4, seed=341).double()
     close[:, 1] = -20.0
-    told = "where sums in float64 differ in their tenth digit, another hypothesis is found. Sums are in float64."
+    told = "where sums differ only in their tenth digit, the wrong hypothesis is found. Sums should be in float64."
     finds(beam_search, lib, [(close, 0, 1, 3, 4, 1.0)], told)
     sure = [(3e4 * normal(11, 5, seed=seed), 0, 1, 2, 6, 1.0) for seed in (316, 327)]
-    told = "where the best score is 0, as of a model that is sure of each word, another is given. "
-    told += "A score of 0 counts as any other."
+    told = "where the best score is 0, because the model is sure of each word, another hypothesis is found. "
+    told += "A score of 0 should count like any other."
     finds(beam_search, lib, sure, told)
     low = tables(340, 11, 2)
     low[:, 1] = torch.linspace(-3e35, -1.5e35, 11)  # there are two tokens: the end comes in, however unlikely it is
-    told = "where every hypothesis that finishes is far below 0, the result is wrong. No number is low enough to stand "
-    told += "for none, and probabilities would be 0: -math.inf, and sums of logarithms."
+    told = (
+        "where the score of every finished hypothesis is far below 0, the result is wrong. Begin with -math.inf, not "
+    )
+    told += "with a low number, and add logarithms: products of probabilities would be 0."
     finds(
         beam_search, lib, [(low, 0, 1, 3, 6, 1.0), (low / 1e25, 0, 1, 3, 6, 1.0), (low / 1e32, 0, 1, 3, 6, 1.0)], told
     )
@@ -1319,7 +1363,7 @@ def beam_search(beam_search, lib):
         table = tables(230 + seed, 7, V)
         found, score = found_in(beam_search, lib, (table, 0, 1, V**longest, longest, 1.0))
         best = exhaustive(table, 0, 1, longest, 1.0)
-        told = "with as many beams as there are sentences, the best of all is not found."
+        told = "with as many beams as there are possible sentences, the best of all is not found."
         assert found == best[0] and math.isclose(score, best[1], rel_tol=1e-4), told
     told = "the search stops where `step` gives its numbers on another device (a GPU)."
     assert not lib(toys).apart(lib(toys).Searches(beam_search, ends_late), 0, 2, 3, 4, 1.0), told
@@ -1384,8 +1428,9 @@ def fuses(
     L = bert.size(1)
     value = expect.answers(
         layer, x, bert, allowed, seen, kinds=("RuntimeError", "IndexError"),
-        says=f"with {x.size(1)} words and {L} pieces the layer stops. The BERT's states are the memory, and x asks; "
-        "`allowed` is of x, and `bert_allowed` of the BERT's states.",
+        says=f"with {x.size(1)} words and {L} pieces, the layer fails. Queries come "
+"from x, and the BERT's states are the "
+        "memory. `allowed` belongs to x, and `bert_allowed` to the BERT's states.",
     )  # fmt: skip
     found = expect.floats(value, tuple(x.shape), "the output")
     but: Callable[..., Any] = partial(partial, fused, state, x, bert, allowed, seen)
@@ -1394,25 +1439,26 @@ def fuses(
     expect.like(
         found,
         right,
-        f"for {x.size(1)} words and {L} pieces the output is not that of the BERT-fused layer.",
+        f"for {x.size(1)} words and {L} pieces, the output is wrong.",
         {
-            "the two attentions are added, or x is halved too, which is the same under a norm. The mean is of the two "
+            "the two attentions are added, or x is halved too, which is the same "
+            "under a norm. Take the mean of the two "
             "attentions alone.": but(mix=lambda own, other: own + other),
             "the BERT is not used.": but(mix=lambda own, other: own),
             "only the BERT is attended to.": but(mix=lambda own, other: other),
             "self-attention is used as it is, and half of the BERT's is added.": but(
                 mix=lambda own, other: own + other / 2
             ),
-            "the attention to BERT asks with what self-attention gave. Its queries are x.": but(
+            "the attention to BERT has the output of self-attention as its queries. They should be x.": but(
                 queries=lambda x, own: own
             ),
-            "the attention to BERT asks with x plus what self-attention gave. Its queries are x.": but(
+            "the attention to BERT has x plus the output of self-attention as its queries. They should be x.": but(
                 queries=lambda x, own: x + own
             ),
-            "the attention to BERT asks with the normed sum, as a part of its own. Both read the same x.": but(
+            "the attention to BERT has the output of `norm1` as its queries. They should be x.": but(
                 queries=lambda x, own: normed(state, "norm1", x + own)
             ),
-            "the norm comes before each part (pre-norm). Here it comes after the sum.": but(pre=True),
+            "the norm comes before each part (pre-norm). It should come after the sum.": but(pre=True),
             "after the feed-forward part, x is added. Add what `norm1` gave.": but(again=True),
             "one norm is used in two places.": but(norms=("norm1", "norm1")),
             "the two norms are exchanged.": but(norms=("norm2", "norm1")),
@@ -1472,25 +1518,25 @@ def bert_fused_layer(BertFusedLayer, lib):
     masks = read_mask(B, 1, T, 250), read_mask(B, 1, L, 251)
     where = "on the mean of both attentions and on what the feed-forward part gives"
     without_parts(layer, x, (bert, *masks), state, ("norm1", "norm2"), where)
-    told = "the BERT's states of the call before are read. Each call reads what it is given."
+    told = "the BERT's states of the previous call are read. Each call should read the ones that it is given."
     wanted = fused(state, x, bert + 1, *masks)
     expect.close(lib(toys).written_between(layer, x, bert, *masks), wanted, told)
-    told = "if `bert_allowed` is not given, the one of the previous call is used. Then all places may be read."
+    told = "if `bert_allowed` is not given, the mask of the previous call is used. All places should be read."
     expect.close(layer(x, bert), fused(state, x, bert, None, None), told)
     fuses(layer, state, x, bert, None, torch.arange(L).eq(2).expand(1, 1, L))  # a single piece
     own_norms(layer, state, (x, bert, *masks), fused, (("norm1.", "linear2."),))
     own_modes(layer, ("self_attention", "bert_attention"), (x, bert, *masks))
     layer.eval()
     given = normal(3, 6, 5, seed=256), read_mask(3, 4, 4, 270), read_mask(3, 4, 6, 272)
-    each = {"dropout is on each attention. It is on their mean.": partial(fused_with_dropout, each=True)}
+    each = {"dropout is on each attention. It should be on their mean.": partial(fused_with_dropout, each=True)}
     drops(lambda p: build(4, 5, 6, p, 258), lib, normal(3, 4, 4, seed=259), given, fused_with_dropout, where, each)
     training, _ = build(d, read, 7, 0.0, 247)
     for one in (layer, training.train()):
         for some in (masks, (None, None)):
             slopes = lib(toys).gradients(one, [x, bert], *some)
-            told = "a gradient reaches the BERT's states. It is frozen: detach them."
+            told = "a gradient reaches the BERT's states. The BERT is frozen: detach them."
             assert not slopes[1].any(), told
-    told = "the BERT's states that are given are changed: elsewhere they need a gradient. `detach` gives others."
+    told = "the BERT's states that are given no longer require a gradient after the call. Leave them as they are."
     assert lib(toys).still_flows(layer, x, bert, *masks), told
     FUSED.hold(BertFusedLayer, lib, "dtypes", "layout", "gradients", "modes", "device")
 
@@ -1504,17 +1550,21 @@ def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int,
     """Fail unless so many draws give each part, and their mean, as often as told."""
     kinds, again, changed, moved, used = lib(toys).parts_drawn(drop_net, p, training, seed, draws)
     own, bert, mean, other = (kinds.count(place) for place in range(4))
-    assert not changed, "what is given is changed."
+    assert not changed, "`own` or `bert` is changed. Both should stay as they are."
     if training:
-        told = "a call gives something that is neither part nor their mean. There is one draw for the whole tensor."
-        assert not other or p == 0, f"{told} Nothing is scaled."
-    assert not other, "the two parts are added, or scaled. Where neither is left out, their mean is given."
-    assert not moved, "torch's own generator is used. Draw from `generator`."
-    assert again, "equal generators give other draws: there is chance in it that does not come from `generator`."
+        told = (
+            "a call returns neither one part alone nor their mean. Make one draw for "
+            "the whole tensor, and scale nothing."
+        )
+        assert not other or p == 0, told
+    told = f"with p = {p:g} and training = {training}, the result should be the mean of both parts, without scaling."
+    assert not other, told
+    assert not moved, "torch's own generator is used. Draw from `generator` alone."
+    assert again, "two generators with the same seed give different draws: all chance should come from `generator`."
     if not training:
-        told = "in evaluation mode a part is left out. It is always the mean."
+        told = "in evaluation mode, a part is left out. The result should always be the mean."
         assert mean == draws, told
-        assert not used, "in evaluation mode `generator` is used. What is not needed is not drawn."
+        assert not used, "in evaluation mode, `generator` is used. Nothing should be drawn there."
         return
     shares = {"own": p / 2, "bert": p / 2, "mean": 1 - p}
     counts = {"own": own, "bert": bert, "mean": mean}
@@ -1536,27 +1586,34 @@ def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int,
         for sentence, guess in wrong.items():
             rest = 1 - guess["own"] - guess["bert"]
             assert expect.even(counts, {"mean": max(0.0, rest)} | guess, draws, {}), sentence
-        told = f"all {draws} calls with `p = {p:g}` gave the same: each call should draw again, and not set a seed."
-        assert max(counts.values()) < draws or p in (0, 1), told
-        seen_ = f"{counts['own']} times the own part alone, {counts['bert']} times the BERT alone"
         told = (
-            f"of {draws} calls with `p = {p:g}`, {seen_}, and {counts['mean']} times the mean came. The probabilities "
+            f"all {draws} calls with `p = {p:g}` gave the same result. Each call should draw again, and not set a seed."
         )
-        raise AssertionError(f"{told}should be p / 2, p / 2 and 1 - p.")
+        assert max(counts.values()) < draws or p in (0, 1), told
+        raise AssertionError(came_often(counts, p, draws))
     alone = [kind for kind in kinds if kind < 2]
     same = sum(one == other for one, other in itertools.pairwise(alone))
     told = "which part is kept alone depends on earlier calls. Each call should draw again."
     expect.likely(same, max(0, len(alone) - 1), 0.5, told)
 
 
+def came_often(counts: Mapping[str, int], p: float, draws: int) -> str:
+    """A sentence about how often each part and their mean came."""
+    told = (
+        f"in {draws} calls with `p = {p:g}`, `own` alone came {counts['own']} times, "
+        f"`bert` alone {counts['bert']} times "
+    )
+    return told + f"and the mean {counts['mean']} times. The probabilities should be p / 2, p / 2 and 1 - p."
+
+
 def shaped(drop_net: Remote, lib: Library, shape: Sequence[int], seed: int) -> None:
     """Fail unless parts of another shape, which are not contiguous, and their mean are given back as they are."""
-    told = f"of parts with shape {tuple(shape)} something else is given than one of them or their mean. They may have "
-    told += "any number of axes, none too, of any size, and need not be contiguous; what is given back has the same."
+    told = f"for parts with shape {tuple(shape)}, the result is neither one of them nor their mean. "
+    told += "Parts may have any number of axes, even none, and need not be contiguous."
     for p, training in ((1.0, True), (0.0, True), (0.5, False)):
         kinds, _, changed, _, _ = lib(toys).parts_drawn(drop_net, p, training, seed, 12, [*shape], True)
         assert {*kinds} <= ({0, 1} if p == 1 else {2}), told
-        assert not changed, "what is given is changed."
+        assert not changed, "`own` or `bert` is changed. Both should stay as they are."
 
 
 MEAN = Contract(
@@ -1592,7 +1649,7 @@ def drop_net(drop_net, lib):
     for p, training in ((0.5, False), (0.0, True)):
         slopes = lib(toys).gradients(drop_net, [own, bert], p, training, chance)
         for slope, right in zip(slopes, wanted, strict=True):
-            expect.close(slope, right, "the mean's gradient does not reach both parts, a half each.")
+            expect.close(slope, right, "the gradient of the mean should reach both parts, a half each.")
     for one, other in lib(toys).gradients_in_turn(drop_net, [own, bert], 30, 1.0, True, chance):
         told = (
             "the gradient of a part that is kept alone is wrong: it should reach "
@@ -1604,7 +1661,7 @@ def drop_net(drop_net, lib):
     told = "on another device (a GPU) this would stop: `generator` is on the CPU, and draws there alone."
     assert not lib(toys).apart_from_generator(drop_net, own, bert, 1.0, True, chance), told
     value = drop_net(own.double(), bert.double(), 0.0, True, chance)
-    told = "in double precision the result is not."
+    told = "for parts in float64, the result is not float64, or only as exact as float32."
     assert type(value) is torch.Tensor and value.dtype is torch.float64, told
     expect.close(value, (own.double() + bert.double()) / 2, told, 1e-9)
     expect.one_device(lib, drop_net, own, bert, 0.0, True, chance)
@@ -1615,15 +1672,18 @@ def rare(drop_net: Remote, lib: Library) -> None:
     """Fail unless rare draws come as often as told: at the edges of the range, and with a small p."""
     for p, wrong in ((0.0, (0, 1)), (1.0, (2,))):
         kinds = lib(toys).kinds_drawn(drop_net, p, [[seed] for seed in EDGES], 1)
-        told = f"with p = {p:g} a part alone is given now and then. It is always the mean."
-        told = told if p == 0 else "with p = 1 the mean is given now and then. It is always one part alone."
+        told = f"with p = {p:g}, a part alone is returned now and then. The result should always be the mean."
+        told = (
+            told
+            if p == 0
+            else "with p = 1, the mean is returned now and then. The result should always be one part alone."
+        )
         assert not {*kinds} & {*wrong}, told
     for p, draws in ((1.0, 10 * DRAWS), (0.01, 20 * DRAWS)):
         kinds = lib(toys).kinds_drawn(drop_net, p, [[264]], draws)
         counts = {"own": kinds.count(0), "bert": kinds.count(1), "mean": kinds.count(2)}
         shares = {"own": p / 2, "bert": p / 2, "mean": 1 - p}
-        told = f"with p = {p:g} the parts do not come with probabilities p / 2, p / 2 and 1 - p, over {draws} draws."
-        assert expect.even(counts, shares, draws, {}) == 0, told
+        assert expect.even(counts, shares, draws, {}) == 0, came_often(counts, p, draws)
 
 
 # 13.9
@@ -1642,22 +1702,26 @@ def signs_of_seeds(sign_test: Remote, first: dict[int, float], other: dict[int, 
     in_turn = [a - b for a, b in zip(first.values(), other.values(), strict=False) if a != b]
     turned = max(sum(gain > 0 for gain in in_turn), sum(gain < 0 for gain in in_turn))
     p = min(1.0, 2 * tail_of_signs(n, m))
-    found = expect.number(sign_test(first, other), "what sign_test returns")
-    assert found <= 1 or n == 0, "p is above 1. A probability is not."
+    found = expect.number(sign_test(first, other), "p")
+    assert found <= 1 or n == 0, f"the result is {found:.4g}. A probability is at most 1."
     expect.number_like(
         found,
         p,
-        "what sign_test returns",
+        "p",
         "this is not the two-sided p of the seeds that both have.",
         {
-            "p is of one side alone. As one-sided the other way counts too.": tail_of_signs(n, m),
-            "p is for exactly so many seeds. At least so many are meant.": min(1.0, 2 * math.comb(n, m) / 2**n),
-            "ties are counted as seeds. They say nothing, and are left out.": min(1.0, 2 * tail_of_signs(len(both), m)),
-            "ties are counted as if the first were ahead.": min(
+            (
+                "this is the p of one side alone. Results that are as one-sided the other way should count too."
+            ): tail_of_signs(n, m),
+            "this counts only results with exactly m seeds on the larger side. It should count m or more.": min(
+                1.0, 2 * math.comb(n, m) / 2**n
+            ),
+            "ties are counted as seeds. Leave them out.": min(1.0, 2 * tail_of_signs(len(both), m)),
+            "ties are counted as if the first were ahead. Leave them out.": min(
                 1.0, 2 * tail_of_signs(len(both), max(len(both) - losses, losses))
             ),
-            "values are paired in their order. Go by the seeds.": min(1.0, 2 * tail_of_signs(len(in_turn), turned)),
-            "m is the number of seeds with which the first is ahead. Use the larger side.": min(
+            "values are paired in their order. Pair them by seed.": min(1.0, 2 * tail_of_signs(len(in_turn), turned)),
+            "the seeds with which the first is ahead are always taken as m. Use the larger side.": min(
                 1.0, 2 * tail_of_signs(n, wins)
             ),
         },
@@ -1734,12 +1798,14 @@ def chrf(chrf):
             chrf(hypotheses, references),
             chrf_of(hypotheses, references),
             "chrF",
-            "the score is not that of chrF.",
+            "the chrF is wrong.",
             {
                 "the score is between 0 and 1. It should be between 0 and 100.": chrf_of(hypotheses, references) / 100,
-                "precision and recall count alike. With `beta` = 2 they do not.": chrf_of(hypotheses, references, 1.0),
-                "blanks are counted as characters.": chrf_of(*joined),
-                "precision counts more than recall. It is the other way round.": chrf_of(references, hypotheses),
+                "precision and recall count alike. With `beta` = 2, recall should count more.": chrf_of(
+                    hypotheses, references, 1.0
+                ),
+                "blanks are counted as characters. Leave them out.": chrf_of(*joined),
+                "precision counts more than recall. It should be the other way round.": chrf_of(references, hypotheses),
             },
             tolerance=1e-7,
         )

@@ -37,8 +37,8 @@ def normed(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 def norm_with_weight(RMSNorm: Remote, d: int, eps: float, seed: int) -> tuple[Remote, torch.Tensor]:
     """A norm of the student's with random weights, which are returned."""
     module = RMSNorm(d, eps)
-    fresh = expect.state(module, "RMSNorm")
-    assert "bias" not in fresh, "there is a bias. A weight is all there should be."
+    fresh = expect.state(module, "`RMSNorm`")
+    assert "bias" not in fresh, "the norm has a bias. It should only have a weight."
     weight = expect.weights(module, {"weight": (d,)}, "`RMSNorm`", seed=seed)["weight"]
     expect.close(fresh["weight"], torch.ones(d), "the weight of a fresh norm should be ones.")
     return module, weight
@@ -67,28 +67,26 @@ def rms_norm(RMSNorm, lib):
     expect.like(
         expect.floats(module(x), (2, 5, 8), "the result"),
         normed(x, w, eps),
-        "the result is not w x / sqrt(mean(x^2) + eps), with the mean over the last dimension.",
+        "the result should be w x / sqrt(mean(x^2) + eps), with the mean over the last dimension.",
         {
-            "the mean is subtracted. Leave it as it is: that saves time.": F.layer_norm(x, (8,), w, None, eps),
-            "the mean is taken off x, but not where the squares are averaged. It stays in both.": (
+            "the mean of x is subtracted. Leave it in.": F.layer_norm(x, (8,), w, None, eps),
+            "the mean is subtracted from x, but not before squaring. It should not be subtracted at all.": (
                 w * (x - x.mean(-1, keepdim=True)) / (square + eps).sqrt()
             ),
-            "x is divided by its spread around the mean. The mean of the squares is meant.": w
-            * x
-            / (spread + eps).sqrt(),
+            "x is divided by its spread around the mean. Use the mean of the squares.": w * x / (spread + eps).sqrt(),
             "eps is added after the root. It should be under the root.": w * x / (square.sqrt() + eps),
             "the eps that was given is not used.": w * x / square.sqrt(),
             "the squares are summed. Take their mean.": w * x / (square * 8 + eps).sqrt(),
             "the root is missing: x is divided by the mean square.": w * x / (square + eps),
             "the weight is not used.": x / (square + eps).sqrt(),
-            "the weight is added to one. Here it multiplies as it is.": (1 + w) * x / (square + eps).sqrt(),
+            "the weight is added to one. It should multiply as it is.": (1 + w) * x / (square + eps).sqrt(),
             ("the weight is applied before the mean square. It should multiply the fraction."): normed(
                 w * x, torch.ones(8), eps
             ),
-            ("the mean is that of all tokens. Each vector should have its own."): w
+            "the mean is taken over all tokens. Each vector should have its own.": w
             * x
             / (x.square().mean() + eps).sqrt(),
-            "the mean runs over the tokens. It runs over the last dimension.": (
+            "the mean runs over the tokens. It should run over the last dimension.": (
                 w * x / (x.square().mean(1, keepdim=True) + eps).sqrt()
             ),
         },
@@ -96,11 +94,11 @@ def rms_norm(RMSNorm, lib):
     for size, eps in ((3e-3, ()), (1e-4, (1e-8,))):
         some = size * normal(6, 3, seed=3)
         found = expect.floats(RMSNorm(3, *eps)(some), (6, 3), "the result")
-        told = "where x is small the result is wrong: the eps is the one that is given, and 1e-5 without one."
+        told = "where x is small, the result is wrong: eps should be the one that is given, or 1e-5 without one."
         expect.close(found, normed(some, torch.ones(3), *(eps or (1e-5,))), told)
     wide = normal(2, 5000, seed=9)
     wide[:, 4096:] *= 10
-    told = "where x is wider than any in the notebook the result is wrong: the mean is over all of the last dimension."
+    told = "where x has 5,000 columns, the result is wrong: the mean should be over all of the last dimension."
     expect.close(
         expect.floats(RMSNorm(5000)(wide), (2, 5000), "the result"), normed(wide, torch.ones(5000), 1e-5), told
     )
@@ -114,7 +112,7 @@ def rounding(RMSNorm: Remote) -> None:
     module.bfloat16()
     x, w = (2 * normal(40, 64, seed=6)).bfloat16(), weight.bfloat16()
     found = expect.tensor(module(x), (40, 64), "the result in bfloat16")
-    assert found.dtype is torch.bfloat16, f"x and the weight are bfloat16, and the result is {found.dtype}."
+    assert found.dtype is torch.bfloat16, f"x and the weight are bfloat16, but the result is {found.dtype}."
     wide = x.float()
     fraction = wide * (wide.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
     narrow = x.square().mean(-1, keepdim=True) + 1e-5
@@ -123,20 +121,21 @@ def rounding(RMSNorm: Remote) -> None:
         return (found == guess).float().mean().item()
 
     if agree(w * fraction.bfloat16()) < 0.98:  # now and then the order of a sum moves a rounding
-        told = (
-            "the weight multiplies before the rounding to the dtype of x. In this "
-            "exercise it multiplies after the rounding."
-        )
+        told = "the weight multiplies before the rounding to the dtype of x. It should multiply after the rounding."
         assert agree((w.float() * fraction).bfloat16()) < 0.98, told
-        told = "in sixteen bits squares and means are rough: compute the fraction in float32, then round it."
+        told = (
+            "squares and means are computed in bfloat16, which is too rough. Compute "
+            "the fraction in float32, then round it."
+        )
         assert agree(w * (x * narrow.rsqrt())) < 0.9 and agree(w * (x / narrow.sqrt())) < 0.9, told
         raise AssertionError(
-            "bfloat16 is not rounded as promised: the fraction in float32, rounded to bfloat16, times the weight."
+            "in bfloat16, the result is wrong. It should be the fraction in float32, "
+            "rounded to bfloat16, times the weight."
         )
     module.half()
     large = expect.tensor(module((400 * normal(3, 64, seed=7)).half()), (3, 64), "the result in float16")
     assert bool(large.isfinite().all()) and bool(large.any()), (
-        "in float16 the squares of large numbers overflow: compute in float32."
+        "in float16, the squares of large numbers overflow. Compute them in float32."
     )
 
 
@@ -152,7 +151,7 @@ def learns(
     expect.close(lib(toys).gradients(module, [x])[0], leaf.grad, told, tolerance=1e-3)
     found = lib(toys).parameter_gradients(lib(toys).First(module), x)
     for name, value in state.items():
-        told = f"`{name}` gets no gradient, or a wrong one: it would not learn as it should."
+        told = f"`{name}` gets no gradient, or a wrong one, so it would not learn as it should."
         assert f"module.{name}" in found, told  # a buffer, say
         expect.close(found[f"module.{name}"], value.grad, told, tolerance=1e-3)
 
@@ -161,11 +160,11 @@ def same_elsewhere(lib: Library, module: Remote, x: torch.Tensor, wanted: torch.
     """Fail unless a module gives `wanted` for x in evaluation mode, with other strides, and follows it to a GPU."""
     toy = lib(toys)
     module.eval()
-    told = "in evaluation mode the result is another one."
+    told = "in evaluation mode, the result is another one."
     expect.close(first_of(module(x)), wanted, told)
     module.train()
-    strided = "for an x that is not contiguous in memory the result is another one."
-    stops = "for an x that is not contiguous in memory it stops: use reshape, not view."
+    strided = "for an x that is not contiguous in memory, the result is another one."
+    stops = "an x that is not contiguous in memory raises an error: use reshape, not view."
     found = expect.answers(toy.strided, module, x, says=stops, kinds=("RuntimeError",))
     expect.close(first_of(found), wanted, strided)
     expect.one_device(lib, module, x)
@@ -215,7 +214,9 @@ def rotary(rotary, lib):
     """Halves turn together, by the angles of theta, from start on."""
     x, theta = normal(2, 3, 5, 8, seed=11), 600.0
     exponent: dict[str, Callable[[int, int, int], float]] = {
-        "the exponent is i/d, half of what it should be. It is 2i/d for pair i.": lambda t, i, d: t * theta ** (-i / d),
+        "the exponent is i/d, half of what it should be. It should be 2i/d for pair i.": lambda t, i, d: (
+            t * theta ** (-i / d)
+        ),
         "the exponent is twice too large: i counts pairs.": lambda t, i, d: t * theta ** (-4 * i / d),
         "the positions are multiplied by theta^(2i/d). The pairs should get slower.": lambda t, i, d: (
             t * theta ** (2 * i / d)
@@ -226,22 +227,22 @@ def rotary(rotary, lib):
     expect.like(
         expect.floats(rotary(x, 0, theta), (2, 3, 5, 8), "rotary of (2, 3, 5, 8)"),
         turned(x, theta=theta),
-        "columns i and i + d/2 at position t are not turned by t theta^(-2i/d).",
+        "columns i and i + d/2 at position t should be turned by the angle t theta^(-2i/d).",
         {
-            "x is returned as it came.": x,
-            "the pairs are columns 2i and 2i + 1, as in notebook 02. Here they are columns i and i + d/2.": turned(
-                x, theta=theta, pairs=True
-            ),
-            "the columns come back in another order: the two of each pair beside each other.": lambda: (
+            "x is returned as it came, without any turn.": x,
+            (
+                "the pairs are columns 2i and 2i + 1, as in notebook 02. Here they should be columns i and i + d/2."
+            ): turned(x, theta=theta, pairs=True),
+            "the columns come back in another order: the two of each pair are side by side.": lambda: (
                 turned(x, theta=theta).unflatten(-1, (2, -1)).mT.flatten(-2)
             ),
-            "the columns are reordered before they turn: rows of weights are in halves already.": lambda: turned(
-                x.unflatten(-1, (-1, 2)).mT.flatten(-2), theta=theta
+            "the columns are reordered before they turn. Leave them: rows of weights are in halves already.": lambda: (
+                turned(x.unflatten(-1, (-1, 2)).mT.flatten(-2), theta=theta)
             ),
             "the pairs turn the other way: the sines have the wrong sign.": turned(x, theta=theta, sign=-1),
             "theta is not used.": turned(x),
-            "position 0 is turned already. Count from 0.": turned(x, start=1, theta=theta),
-            "the positions run over the wrong dimension. They are the last but one.": lambda: turned(
+            "the token at position 0 is turned. Count positions from 0.": turned(x, start=1, theta=theta),
+            "the positions run over the wrong dimension. They should run over the last but one.": lambda: turned(
                 x.transpose(1, 2), theta=theta
             ).transpose(1, 2),
             "the sines have the same sign in both columns. A rotation needs one of each.": lambda: same_sign(x, theta),
@@ -255,7 +256,7 @@ def rotary(rotary, lib):
         {
             "`start` is ignored: with a cache every new token would be at position 0.": turned(x),
             "`start` is taken off the positions. Add it.": turned(x, -7),
-            "without a theta it should be 10,000, also after a call with another one.": lambda: turned(x, 7, 600.0),
+            "without a theta, it should be 10,000, also after a call with another one.": lambda: turned(x, 7, 600.0),
             "the angles are those of an earlier call, with another start and theta.": lambda: turned(x, 0, 600.0),
         },
     )
@@ -267,7 +268,7 @@ def rotary(rotary, lib):
         told = "with a theta of 1, or one that is not a whole number, the angles are wrong."
         found = expect.answers(rotary, x, 2, base, says=told)
         expect.close(expect.floats(found, (2, 3, 5, 8), "rotary"), turned(x, 2, base), told)
-    told = "two columns are one pair. They are not turned as they should be."
+    told = "for an x with two columns, the result is wrong. They are one pair."
     expect.close(
         expect.floats(rotary(x[..., :2], 3), (2, 3, 5, 2), "rotary of (2, 3, 5, 2)"), turned(x[..., :2], 3), told
     )
@@ -306,11 +307,11 @@ def attention_with_weights(
 ) -> tuple[Remote, dict[str, torch.Tensor]]:
     """An attention of the student's with `toys.marked` for its rotation, and its known weights."""
     module = Attention(d, n_heads, n_kv_heads, lib(toys).marked)
-    fresh = expect.state(module, "Attention")
+    fresh = expect.state(module, "`Attention`")
     bias = next((name for name in fresh if name.endswith("bias")), None)
-    assert bias is None, f"there is a bias, `{bias}`. The maps have none."
+    assert bias is None, f"there is a bias, `{bias}`. The maps should have none."
     few = d // n_heads * n_kv_heads
-    told = "keys and values have a head for each query head. They should have n_kv_heads."
+    told = "keys and values have a head for each query head. They should have n_kv_heads heads."
     assert "k_proj.weight" not in fresh or fresh["k_proj.weight"].shape != (d, d) or few == d, told
     return module, expect.weights(module, kv_shapes(d, n_heads, n_kv_heads), "`Attention`", seed=seed)
 
@@ -355,15 +356,18 @@ def attended(
 
 def output_and_pair(result: Any, shape: tuple[int, int, int], n_kv: int, length: int, n_heads: int) -> Any:
     """The output and the pair of keys and values, of the right shapes."""
-    expect.items(result, 2, "forward should return the output and a pair (keys, values)")
+    expect.items(result, 2, "`forward` should return the output and a pair (keys, values)")
     output = expect.floats(result[0], shape, "the output")
     pair = expect.items(result[1], 2, "the second result should be a pair (keys, values)")
     d_head = shape[2] // n_heads
     for one, what in zip(pair, ("the keys", "the values"), strict=True):
         if type(one) is torch.Tensor:
-            told = f"{what} are kept for every query head. Keep those of the n_kv_heads; repeat them to read."
+            told = f"{what} are kept for every query head. Keep those of the n_kv_heads, and repeat them only to read."
             assert one.shape != (shape[0], n_heads, length, d_head) or n_heads == n_kv, told
-            told = f"{what} that are returned are those of the new tokens alone. The past belongs to them too."
+            told = (
+                f"{what} that are returned are those of the new tokens alone. Those of "
+                "the past should come before them."
+            )
             assert one.shape != (shape[0], n_kv, shape[1], d_head) or length == shape[1], told
         expect.floats(one, (shape[0], n_kv, length, d_head), what)
     return output, pair
@@ -398,31 +402,31 @@ def attention(Attention, lib):
     wanted, (keys, values) = attended(state, x, n, m)
     head = torch.stack(F.linear(x, state["k_proj.weight"]).split(4, dim=-1), dim=1)
     turns = {
-        "the keys are kept before they are turned. Keep them turned: their positions do not change.": head,
+        "the keys are returned before they are turned. Keep them turned: their positions do not change.": head,
         "the keys are turned along their heads. Turn (B, heads, T, d_head).": lambda: toys.marked(
             head.transpose(1, 2)
         ).transpose(1, 2),
         "the first token is not at position 0.": toys.marked(head, 1),
     }
     like = expect.like
-    turned_values = "the values are turned. Only queries and keys are: values carry no positions."
+    turned_values = "the values are turned. Turn only queries and keys: values carry no positions."
     like(
         v,
         values,
-        "the values that are returned are not v_proj(x), cut into heads.",
+        "the values that are returned should be those of v_proj, cut into heads.",
         {turned_values: toys.marked(values)},
     )
-    like(k, keys, "the keys that are returned are not k_proj(x), cut into heads and turned.", turns)
-    told = "two calls in training mode give different outputs. There is no dropout here."
+    like(k, keys, "the keys that are returned should be those of k_proj, cut into heads and turned.", turns)
+    told = "two calls in training mode give different outputs. There should be no dropout."
     assert torch.equal(output_and_pair(module(x), (3, T, d), m, T, n)[0], output), told
     like(output, wanted, partial(where_wrong, output, wanted, 0), mistakes(state, x, n, m, None))
     continued(module, state, n, m)
     ATTENTION.hold(Attention, lib, "large", "dtypes", "layout", "gradients", "modes", "device")
     module.load_state_dict(state)
-    output, pair = expect.items(module.bfloat16()(x.bfloat16()), 2, "forward should return two results")
-    told = "with weights and x in bfloat16, the output, the keys or the values are not."
+    output, pair = expect.items(module.bfloat16()(x.bfloat16()), 2, "`forward` should return two results")
+    told = "with weights and x in bfloat16, the output, the keys or the values have another dtype."
     assert all(type(one) is torch.Tensor and one.dtype is torch.bfloat16 for one in (output, *pair)), told
-    expect.close(output.float(), wanted, "in bfloat16 the output is wrong.", 0.1)
+    expect.close(output.float(), wanted, "in bfloat16, the output is wrong.", 0.1)
     hides_the_future(Attention, lib)
     for sizes, told in (
         ((10, 4, 2), "a `d_model` that is not a multiple of `n_heads` should be refused with ValueError."),
@@ -435,27 +439,30 @@ def attention(Attention, lib):
 def mistakes(state: State, x: torch.Tensor, n: int, m: int, past: Past | None) -> dict[str, Callable[[], torch.Tensor]]:
     """What common mistakes give for the output, by their sentence."""
     wrong: dict[str, dict[str, Any]] = {
-        "query head h reads head h mod n_kv_heads. Neighbours share: use repeat_interleave, not repeat.": {
-            "group": lambda h, n, m: h % m
-        },
+        (
+            "query head h reads head h mod n_kv_heads. Neighbouring query heads should share "
+            "one: use repeat_interleave, not repeat."
+        ): {"group": lambda h, n, m: h % m},
         "queries read what comes after them: the mask is missing.": {"reads": lambda i, j, S: (i + j) >= 0},
-        "the past is hidden and the future is visible.": {"reads": lambda i, j, S: j >= S + i},
+        "the past is hidden and the future is visible. It should be the other way round.": {
+            "reads": lambda i, j, S: j >= S + i
+        },
         "a token does not read itself. It should read its past and itself.": {
             "reads": lambda i, j, S: (j < S + i) | (j == 0)
         },
         "the scores are divided by the root of d_model. A head is d_head wide.": {"scale": x.size(-1) ** -0.5},
         "the scores are not divided by the root of d_head.": {"scale": 1.0},
-        "only the keys are turned. Queries are too.": {"turn": "k"},
-        "only the queries are turned. Keys are too.": {"turn": "q"},
-        "neither queries nor keys are turned.": {"turn": ""},
-        "the values are turned. Only queries and keys are: values carry no positions.": {"turn": "qkv"},
+        "only the keys are turned. Turn the queries too.": {"turn": "k"},
+        "only the queries are turned. Turn the keys too.": {"turn": "q"},
+        "neither queries nor keys are turned. Both should be.": {"turn": ""},
+        "the values are turned. Turn only queries and keys: values carry no positions.": {"turn": "qkv"},
     }
     if past is not None:
         S = past[0].size(2)
         wrong |= {
-            "with a past, positions begin at 0 again. They go on: the first new token is at position S.": {"start": 0},
+            "with a past, positions begin at 0 again. The first new token should be at position S.": {"start": 0},
             "with a past, positions are one too large.": {"start": S + 1},
-            "with a past, the mask begins at key 0: new tokens do not see what is kept. Move its diagonal by S.": {
+            "with a past, the mask begins at key 0: new tokens do not see all of the past. Move its diagonal by S.": {
                 "reads": lambda i, j, S: j <= i
             },
             "the keys of the past are turned again. They were turned when they were new.": {"again": True},
@@ -491,12 +498,12 @@ def continued(module: Remote, state: State, n: int, m: int) -> None:
         past = [normal(2, m, S, d // n, seed=30 + 2 * seed + one) for one in range(2)]
         after_past(module, state, normal(2, T, d, seed=40 + seed), past, n, m)
     x = normal(1, 4, d, seed=49)
-    told = "a call without a past is wrong after one that had a past: something is kept in the module."
-    output, pair = expect.items(module(x), 2, "forward should return the output and a pair (keys, values)")
+    told = "a call without a past is wrong after one with a past: something is kept in the module."
+    output, pair = expect.items(module(x), 2, "`forward` should return the output and a pair (keys, values)")
     assert expect.items(pair, 2, "the second result should be a pair (keys, values)")[0].size(2) == 4, told
     expect.close(output, attended(state, x, n, m)[0], told)
     module.eval()
-    output, _ = expect.items(module(x[:, :1]), 2, "forward should return the output and a pair (keys, values)")
+    output, _ = expect.items(module(x[:, :1]), 2, "`forward` should return the output and a pair (keys, values)")
     module.train()
     told = "in evaluation mode, a first token alone is wrong after other calls: something is kept in the module."
     expect.close(output, attended(state, x[:, :1], n, m)[0], told)
@@ -518,7 +525,7 @@ def after_past(module: Remote, state: State, x: torch.Tensor, past: Past, n: int
     S, T = past[0].size(2), x.size(1)
     output, (k, v) = output_and_pair(module(x, past), tuple(x.shape), m, S + T, n)
     wanted, (keys, values) = attended(state, x, n, m, past)
-    restart = "with a past, positions begin at 0 again. They go on: the first new token is at position S."
+    restart = "with a past, positions begin at 0 again. The first new token should be at position S."
     twice = "the keys of the past are turned again. They were turned when they were new."
     order = "with a past, the new tokens come first. They should come after the past."
     guesses = {
@@ -556,28 +563,28 @@ SWIGLU = Contract(
 def gated_feed_forward(SwiGLU: Remote, d: int, d_ff: int, seed: int) -> None:
     """Fail unless SwiGLU of these sizes is right."""
     module = SwiGLU(d, d_ff)
-    fresh = expect.state(module, "SwiGLU")
-    assert not any(name.endswith("bias") for name in fresh), "there is a bias. The three maps have none."
+    fresh = expect.state(module, "`SwiGLU`")
+    assert not any(name.endswith("bias") for name in fresh), "there is a bias. The three maps should have none."
     shapes = {"gate.weight": (d_ff, d), "up.weight": (d_ff, d), "down.weight": (d, d_ff)}
     state, x = expect.weights(module, shapes, "`SwiGLU`", seed=seed), normal(2, 5, d, seed=seed + 1)
     gate, up = F.linear(x, state["gate.weight"]), F.linear(x, state["up.weight"])
     forms = {
-        "gate and up have changed places: SiLU acts on the gate.": gate * F.silu(up),
+        "gate and up have changed places: SiLU should act on the gate.": gate * F.silu(up),
         "GELU acts on the gate. It should be SiLU.": F.gelu(gate) * up,
         "ReLU acts on the gate. It should be SiLU.": gate.relu() * up,
-        "a sigmoid acts on the gate. SiLU is z times its sigmoid.": gate.sigmoid() * up,
+        "a sigmoid acts on the gate. It should be SiLU: SiLU is z times its sigmoid.": gate.sigmoid() * up,
         "no activation is applied to the gate. Apply SiLU.": gate * up,
-        "SiLU acts on both, gate and up. It acts on the gate alone.": F.silu(gate) * F.silu(up),
-        "SiLU acts on the product. It acts on the gate alone.": F.silu(gate * up),
-        "gate and up are added. The gate multiplies.": F.silu(gate) + up,
+        "SiLU acts on both gate and up. It should act on the gate alone.": F.silu(gate) * F.silu(up),
+        "SiLU acts on the product. It should act on the gate alone.": F.silu(gate * up),
+        "gate and up are added. Multiply them.": F.silu(gate) + up,
         "there is no gate: up is not used.": F.silu(gate),
     }
     expect.like(
         expect.floats(module(x), (2, 5, d), "the result of SwiGLU"),
         gated(state, x),
-        "the output is not `down(silu(gate(x)) * up(x))`.",
+        "the output is wrong: SiLU of the gate, times up, should go through `down`.",
         {told: F.linear(inner, state["down.weight"]) for told, inner in forms.items()}
-        | {"what came in is added. That is the block's part.": x + gated(state, x)},
+        | {"the input is added to the result. That is the block's part.": x + gated(state, x)},
     )
 
 
@@ -599,20 +606,20 @@ def block_of(Block: Remote, lib: Library, d: int, seed: int) -> tuple[Remote, di
     expect.same_weights(*keeper, seed + 7)
     pairs["attention"] = keeper
     block = Block(*(pairs[name][0] for name in PARTS))
-    found = expect.state(block, "Block")
+    found = expect.state(block, "`Block`")
     ours = {name: pairs[name][1] for name in PARTS}
     wanted = {f"{name}.{key}": value for name, part in ours.items() for key, value in part.state_dict().items()}
     missing, extra = [*wanted.keys() - found.keys()], [*found.keys() - wanted.keys()]
-    told = "the parts of `Block` should have the names `norm1`, `attention`, `norm2` and `mlp`, and be no others."
+    told = "`Block` should have the parts `norm1`, `attention`, `norm2` and `mlp`, and no others."
     assert not missing and not extra, told
     assert all(torch.equal(found[name], value) for name, value in wanted.items()), (
-        "the parts of Block are not those that were given, or in other places."
+        "the parts of `Block` are not the modules that were given, or some have changed places."
     )
     for name, pair in pairs.items():
         halved_state = {key: 0.5 * value for key, value in ours[name].state_dict().items()}
         for one in pair:
             one.load_state_dict(halved_state)
-        now, told = block.state_dict(), f"`{name}` of Block is a copy. Keep the very modules that are given."
+        now, told = block.state_dict(), f"`{name}` of `Block` is a copy. Keep the very modules that are given."
         assert all(torch.equal(now[f"{name}.{key}"], value) for key, value in halved_state.items()), told
     return block, ours
 
@@ -641,25 +648,28 @@ def block_is_pre_norm(Block: Remote, lib: Library, d: int, seed: int) -> None:
             h = x + a
             guesses = {
                 "the norms are after the sums. Here each should be before its part.": norm2(raw + mlp(raw)),
-                "attention reads what is not normalised.": x
+                "the attention reads x without a norm. It should read the output of `norm1`.": x
                 + attention(x, past)[0]
                 + mlp(norm2(x + attention(x, past)[0])),
-                "the mlp reads what is not normalised.": h + mlp(h),
+                "the mlp reads h without a norm. It should read the output of `norm2`.": h + mlp(h),
                 "the residual connection around the attention is missing: x is not added.": a + mlp(norm2(a)),
                 "the residual connection around the mlp is missing: h is not added.": mlp(norm2(h)),
                 "both residual connections are missing.": mlp(norm2(a)),
                 "the residual connection around the mlp adds x. It should add h.": x + mlp(norm2(h)),
-                "the residual is normalised. It should stay as it is.": norm1(x) + a + mlp(norm2(norm1(x) + a)),
+                "the residual around the attention is normalised. It should stay as it is.": norm1(x)
+                + a
+                + mlp(norm2(norm1(x) + a)),
                 "the residual around the mlp is normalised. It should stay as it is.": norm2(h) + mlp(norm2(h)),
-                "attention and mlp both read x. The mlp reads what attention left.": h + mlp(norm2(x)),
-                "`norm1` is used before both parts. The second norm is `norm2`.": h + mlp(norm1(h)),
+                "attention and mlp both read x. The mlp should read h, to which the attention was added.": h
+                + mlp(norm2(x)),
+                "`norm1` is used before both parts. Use `norm2` before the mlp.": h + mlp(norm1(h)),
                 "the norms have changed places.": x
                 + attention(norm2(x), past)[0]
                 + mlp(norm1(x + attention(norm2(x), past)[0])),
-                "there is a norm after the block. Only norms before the parts are meant.": norm2(wanted),
+                "there is a norm after the block. Norms should only be before the parts.": norm2(wanted),
                 "the past does not reach the attention.": passed_through(parts, x, None)[0],
             }
-        told = "the states are not h + mlp(norm2(h)) with h = x + attention(norm1(x))."
+        told = "the states should be h + mlp(norm2(h)) with h = x + attention(norm1(x))."
         expect.like(expect.floats(result[0], (2, 5, d), "the states"), wanted, told, guesses)
         told = "the second result should be what the attention returns second."
         assert type(result[1]) is torch.Tensor and result[1].shape == now.shape, told
@@ -710,8 +720,8 @@ def block(SwiGLU, Block, lib):
     gated_feed_forward(SwiGLU, 6, 11, 51)
     SWIGLU.hold(SwiGLU, lib, "dtypes", "layout", "gradients", "modes", "device")
     block_is_pre_norm(Block, lib, 7, 61)
-    told = "the past should go as it comes to the attention, and back from it. This fails for {}."
-    strange = expect.answers(lib(toys).not_handed_on, Block, False, says=told.format("all that it may be"))
+    told = "`Block` should hand the past to the attention, and the new one back, as they are. This fails for {}."
+    strange = expect.answers(lib(toys).not_handed_on, Block, False, says=told.format("every kind of past"))
     assert not strange, told.format(strange)
     BLOCK.hold(Block, lib, "dtypes", "gradients", "modes", "device")
 
@@ -726,8 +736,8 @@ def llm_with_weights(
     blocks = [lib(toys).Keeper(d) for _ in range(layers)]
     norm = lib(nn).LayerNorm(d)
     model = LLM(V, d, blocks, norm, tied)
-    fresh = expect.state(model, "LLM")
-    assert "head.bias" not in fresh, "the head has a bias. It has none."
+    fresh = expect.state(model, "`LLM`")
+    assert "head.bias" not in fresh, "the head has a bias. It should have none."
     told = "the blocks are not registered: a plain list hides them from `parameters()` and `state_dict()`."
     assert any(name.startswith("blocks.") for name in fresh), told
     shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (V, d)}
@@ -743,7 +753,7 @@ def llm_with_weights(
         state["embedding.weight"] = state["head.weight"]
     numbers = sum(math.prod(shape) for shape in shapes.values()) - V * d * tied
     counted = sum(part.numel() for part in model.parameters())
-    told = "the head is not tied: it has its own matrix, which training will change separately."
+    told = "the head is not tied: it has its own matrix, which training would change separately."
     assert not tied or counted == numbers, told
     told = "the head is tied, although `tied` is false. It should have a matrix of its own."
     assert tied or counted == numbers, told
@@ -751,7 +761,9 @@ def llm_with_weights(
     same = fresh["embedding.weight"].shape == fresh["head.weight"].shape and torch.equal(
         fresh["embedding.weight"], fresh["head.weight"]
     )
-    assert tied or not same, "without `tied` the head starts as a copy of the embedding. It is another matrix."
+    assert tied or not same, (
+        "where `tied` is false, the head starts as a copy of the embedding. It should be another matrix."
+    )
     model.load_state_dict(state)
     return model, state
 
@@ -789,7 +801,7 @@ def answers_as_told(model: Remote, state: State, tokens: torch.Tensor, layers: i
     kept = [normal(len(tokens), 1, d, seed=seed + place) for place in range(layers)]
     for past in (None, kept):
         answers_to(model, state, tokens, layers, past)
-    told = "a call without a past is wrong after other calls: something is kept between them. A default list is too."
+    told = "a call without a past is wrong after other calls: something, such as a default list, is kept between them."
     expect.close(model(tokens)[0], logits_of(state, tokens, layers)[0], told, tolerance=1e-3)
 
 
@@ -800,26 +812,30 @@ def answers_to(model: Remote, state: State, tokens: torch.Tensor, layers: int, p
     logits, now = logits_and_past(found, (*tokens.shape, V), layers)
     wanted, right = logits_of(state, tokens, layers, past)
     guesses: dict[str, Any] = {
-        "the norm in front of the head is missing: the sums were never normalised.": {"norm": False},
-        "embeddings are multiplied by the root of d_model. Here they are not.": {"factor": d**0.5},
+        "the norm before the head is missing.": {"norm": False},
+        "embeddings are multiplied by the root of d_model. Here they should not be.": {"factor": d**0.5},
         "the blocks come in the wrong order.": {"order": [*range(layers)][::-1]},
         "the last block is left out.": {"order": range(layers - 1)},
-        "the last block alone counts. Each reads what the one before it gave.": {"order": [layers - 1]},
+        "the last block alone counts. Each block should read the output of the one before it.": {"order": [layers - 1]},
     }
     if past is not None:
         guesses |= {
-            "all blocks are given the past of the first one. Each has its own.": {"of": lambda place: 0},
-            "all blocks are given the past of the last one. Each has its own.": {"of": lambda place: layers - 1},
-            "the blocks are given each other's past. Each has its own.": {"of": lambda place: layers - 1 - place},
+            "all blocks are given the past of the first one. Each should have its own.": {"of": lambda place: 0},
+            "all blocks are given the past of the last one. Each should have its own.": {
+                "of": lambda place: layers - 1
+            },
+            "the blocks are given each other's past. Each should have its own.": {
+                "of": lambda place: layers - 1 - place
+            },
         }
     made = {told: lambda how=how: logits_of(state, tokens, layers, past, **how)[0] for told, how in guesses.items()}
     made["the past does not reach the blocks."] = lambda: logits_of(state, tokens, layers)[0]
-    made["these are logarithms of probabilities. Give logits."] = lambda: wanted.log_softmax(-1)
-    made["these are probabilities. Give logits."] = lambda: wanted.softmax(-1)
-    told = "the logits are not head(norm(x)) of what the blocks gave, one after the other."
+    made["these are logarithms of probabilities. Return the logits."] = lambda: wanted.log_softmax(-1)
+    made["these are probabilities. Return the logits."] = lambda: wanted.softmax(-1)
+    told = "the logits should be head(norm(x)), where x has gone through the blocks one after the other."
     expect.like(logits, wanted, told if past is None else f"with a past, {told}", made, tolerance=1e-3)
     for one, other in zip(now, right, strict=True):
-        told = "the new past is not the list of what the blocks returned second, in their order."
+        told = "the new past should be the list of what each block returned second, in their order."
         assert one.shape == other.shape, told
         expect.close(one, other, told, tolerance=1e-3)
 
@@ -878,8 +894,8 @@ def llm(LLM, lib):
     model, _ = llm_with_weights(LLM, lib, V, d, layers, True, 71)
     told = "the new past should be a list, not a tuple."
     assert lib(toys).type_of_second(model, tokens) == "list", told
-    told = "each past should go as it comes to its block, and back from it. This fails for {}."
-    strange = expect.answers(lib(toys).not_handed_on, LLM, True, says=told.format("all that it may be"))
+    told = "`LLM` should hand each past to its block, and the new ones back, as they are. This fails for {}."
+    strange = expect.answers(lib(toys).not_handed_on, LLM, True, says=told.format("every kind of past"))
     assert not strange, told.format(strange)
     llm_with_weights(LLM, lib, 4, 9, 1, True, 95)  # fewer tokens than columns
     usual = LLM(V, d, [lib(toys).Keeper(d)], lib(nn).LayerNorm(d))
@@ -896,10 +912,10 @@ def written(result: Any, prompt: list[int], max_new: int, name: str = "generate"
     """What the student's function wrote: a list of numbers that begins with the prompt."""
     expect.of_type(result, list, f"`{name}` should return a list of token numbers")
     strange = next((item for item in result if type(item) is not int), None)
-    assert strange is None, f"the list that {name} returns should hold numbers, not {kind(strange)}."
+    assert strange is None, f"the list that `{name}` returns should hold ints, not {kind(strange)}."
     assert result[: len(prompt)] == prompt, "the result should begin with the tokens that were given."
     count = len(result) - len(prompt)
-    assert count == max_new, f"asked for {max_new} new tokens, {name} wrote {count}."
+    assert count == max_new, f"asked for {max_new} new tokens, `{name}` wrote {count}."
     return result
 
 
@@ -931,15 +947,15 @@ def writes_the_best(generate: Remote, lib: Library, prompt: list[int], max_new: 
         text = written(generate(model, prompt, max_new, **how), prompt, max_new)
         told = "without `cached`, the whole text should go in each time, with no past."
         assert cached or not any(before for _, before in read(model.fed)), told
-        told = "the prompt should go in at once, all of it."
+        told = "the whole prompt should go in with the first call."
         assert read(model.fed)[:1] == [[n, 0]], told
         if text != wanted and max_new > 2:
             guesses = {
-                "the model writes in training mode, or a part of it does: dropout would act.": greedy(
+                "the model, or a part of it, is in training mode while it writes: dropout would act.": greedy(
                     table, prompt, max_new, 1
                 ),
-                "the model writes while gradients are recorded.": greedy(table, prompt, max_new, 2),
-                "the model writes in training mode, and while gradients are recorded.": greedy(
+                "gradients are recorded while the model writes. They should not be.": greedy(table, prompt, max_new, 2),
+                "the model writes in training mode, and gradients are recorded. Neither should be.": greedy(
                     table, prompt, max_new, 3
                 ),
                 "with the past, the whole text is read again. Only the new token should be.": greedy(
@@ -948,7 +964,7 @@ def writes_the_best(generate: Remote, lib: Library, prompt: list[int], max_new: 
                 "the new token is read without the past: the model has forgotten the text.": greedy(
                     table, prompt, max_new, reads=lambda text: text[-1:] if len(text) > n else text
                 ),
-                "the worst token is taken.": greedy(-table, prompt, max_new),
+                "the worst token is taken. Take the best.": greedy(-table, prompt, max_new),
             }
             for told, guess in guesses.items():
                 assert text != guess, told
@@ -960,12 +976,12 @@ def writes_the_best(generate: Remote, lib: Library, prompt: list[int], max_new: 
             assert fed != whole or whole == steps, told
             told = "with `cached`, each new token should go in alone, with the past of all tokens before it."
             assert fed[:max_new] == steps, told
-            told = "the model is called once more than there are tokens to write, and that result is not used."
+            told = "the model is called once more than there are tokens to write, and the last result is not used."
             assert len(fed) <= max_new, told
         else:
             told = "without `cached`, the whole text should go in each time, with no past."
             assert fed[:max_new] == whole, told
-        assert text == wanted, "the best token after the text so far is not the one that is written."
+        assert text == wanted, "a token is written that is not the best one after the text so far."
 
 
 def leaves_the_model(generate: Remote, lib: Library) -> None:
@@ -977,7 +993,7 @@ def leaves_the_model(generate: Remote, lib: Library) -> None:
         before = lib(probes).facts(model)
         for temperature in (0.0, 1.0):
             when = f"after `generate(model, [2, 6], 3, {temperature})`"
-            with world_kept(lib, when, draws=True):
+            with world_kept(lib, f"{when},", draws=True):
                 generate(model, [2, 6], 3, temperature)
             expect.unchanged(lib(probes).facts(model), before, f"{when}, training = {training},")
     writes = partial(generate, model, [2, 6], 3, 1.0)
@@ -1008,21 +1024,21 @@ def draws_by_temperature(generate: Remote, lib: Library, seed: int) -> None:
     if found.max() == 1:
         of_nine = [[0.01 * (token == best) for token in range(9)] for best in range(9)]
         first = [drawn(generate, lib, one, 1.0, 1, seed)[0] for one in of_nine]
-        told = "with a temperature the best token is always taken. Tokens should be drawn."
+        told = "with a temperature above 0, the best token is always taken. Tokens should be drawn."
         assert first != [*range(9)], told
         several = {*drawn(generate, lib, of_nine[0], 1.0, 40, seed)}
         assert len(several) > 1, "all tokens of a text are the same: draw again for each, and set no seed."
     if not fits((row / temperature).softmax(-1)):
-        assert not fits((row * temperature).softmax(-1)), "the logits are multiplied by the temperature. Divide."
+        assert not fits((row * temperature).softmax(-1)), "the logits are multiplied by the temperature. Divide them."
         assert not fits(row.softmax(-1)), "the logits are not divided by the temperature."
         told = "tokens with a small probability are never drawn. Every token should be drawn with its probability."
         likely = (row / temperature).softmax(-1) > 0.02
         assert all(token in text for token in likely.nonzero().flatten().tolist()), told
-        raise AssertionError("the shares of the tokens drawn are not softmax(logits / temperature).")
+        raise AssertionError("tokens are not drawn with the probabilities softmax(logits / temperature).")
     one, two, other = (drawn(generate, lib, row.tolist(), 1.0, 40, seed + step) for step in (1, 1, 2))
-    told = "after the same `torch.manual_seed` another text is drawn. Draw with torch's generator alone."
+    told = "after the same `torch.manual_seed`, another text is drawn. Draw with torch's generator alone."
     assert one == two, told
-    assert one != other, "another `torch.manual_seed` draws the same text. No seed may be set in `generate`."
+    assert one != other, "after another `torch.manual_seed`, the same text is drawn. Set no seed in `generate`."
     draws_the_same(generate, lib, (2.0**-9, 64.0), seed + 3)
 
 
@@ -1034,10 +1050,10 @@ def draws_the_same(generate: Remote, lib: Library, scales: Sequence[float], seed
     row = torch.tensor([1.5, 0.0, -2.25, 0.75])
     text = drawn(generate, lib, row.tolist(), 1.0, 60, seed)
     for scale in scales:
-        told = f"with temperature {scale:g} and logits that are as many times as large, another text is drawn. "
-        told += "The temperature counts as it is."
+        told = f"with temperature {scale:g} and logits that are {scale:g} times as large, another text is drawn. "
+        told += "Only their quotient should count."
         assert drawn(generate, lib, (scale * row).tolist(), scale, 60, seed) == text, told
-    told = "where all logits are larger by 256, another text is drawn. Are the logits rounded?"
+    told = "where all logits are larger by 256, another text is drawn. This happens if the logits are rounded."
     assert drawn(generate, lib, (256 + row).tolist(), 1.0, 60, seed) == text, told
 
 
@@ -1046,7 +1062,7 @@ def reads_every_digit(generate: Remote, lib: Library, seed: int) -> None:
     table = 1 + 1e-9 * normal(17, 9, seed=seed).double()
     model = lib(toys).Writer(torch.zeros(17, 9)).double()
     model.load_state_dict({"table": table})
-    told = "where logits in double precision differ in their ninth digit, the best token is not the one written."
+    told = "where logits in double precision differ only in their ninth digit, the best token is not written."
     assert written(generate(model, [2, 6], 4), [2, 6], 4) == greedy(table, [2, 6], 4), told
 
 
@@ -1067,9 +1083,9 @@ def generate(generate, lib):
     assert read(models[1].fed)[0] == [len(text), 0], told
     draws_by_temperature(generate, lib, 103)
     model = lib(toys).Writer(normal(17, 9, seed=104))
-    told = "if no new token is asked for, the text should be returned as it was given."
+    told = "if no new token is asked for, the prompt should be returned as it is."
     assert written(expect.answers(generate, model, [2, 6], 0, says=told), [2, 6], 0) == [2, 6], told
-    told = "for no new token at all the model is called. It should be called once for each new token."
+    told = "if no new token is asked for, the model is called all the same. It should not be."
     assert read(model.fed) == [], told
     expect.one_device(lib, lib(toys).Writes(generate, model), [1, 2], 3)
 
@@ -1102,18 +1118,18 @@ def reorders(to_halves: Remote, heads: int, d_head: int, width: int, seed: int) 
     expect.like(
         expect.floats(to_halves(weight, d_head), (heads * d_head, width), "the reordered rows"),
         halved(weight, d_head),
-        "rows 2i and 2i + 1 of a head are not brought to its rows i and i + d_head/2.",
+        "rows 2i and 2i + 1 of a head should become its rows i and i + d_head/2.",
         {
-            "the rows stay where they are.": weight,
+            "the rows stay where they are. They should be reordered.": weight,
             "the rows are reordered the other way, from halves to pairs.": inverse,
-            "all rows are reordered as one head. Each head is reordered by itself.": halved(weight, heads * d_head),
+            "all rows are reordered as one head. Reorder each head by itself.": halved(weight, heads * d_head),
             "the columns are reordered. Reorder the rows.": lambda: (
                 halved(weight.T, width).T if width % 2 == 0 else weight.flip(0)
             ),
-            "the odd rows come first. Row 0 stays row 0.": lambda: torch.cat(
+            "the odd rows come first. Row 0 should stay row 0.": lambda: torch.cat(
                 [torch.cat([head[1::2], head[0::2]]) for head in weight.split(d_head)]
             ),
-            "the heads change places. They stay in order.": lambda: torch.cat([*weight.split(d_head)][::-1]),
+            "the heads change places. They should stay in order.": lambda: torch.cat([*weight.split(d_head)][::-1]),
         },
     )
 
@@ -1162,9 +1178,13 @@ def names_are_right(found: Any, wanted: State, tied: bool) -> None:
     """Fail unless `found` has the names of `wanted`."""
     expect.of_type(found, dict, "`convert` should return a dict from names to tensors")
     missing, extra = [name for name in wanted if name not in found], [name for name in found if name not in wanted]
-    told = "`head.weight` is missing for a file without `lm_head.weight`. The model is tied: it is the embedding's."
+    told = (
+        "`head.weight` is missing for a file without `lm_head.weight`. The model is tied: use the embedding's weight."
+    )
     assert not tied or missing != ["head.weight"], told
-    assert not any(name.endswith("inv_freq") for name in extra), "a table of the rotation is kept. Leave it out."
+    assert not any(name.endswith("inv_freq") for name in extra), (
+        "`inv_freq`, a table of the rotation, is kept. Leave it out."
+    )
     assert not missing, f"`{missing[0]}` is missing{f', and there is `{str(extra[0])[:60]}`' if extra else ''}."
     assert not extra, f"`{str(extra[0])[:60]}` is not a name of your model."
 
@@ -1175,7 +1195,9 @@ def weights_are_right(found: Any, state: State, d_head: int | None) -> None:
     for name, weight in wanted.items():
         value = found[name]
         assert type(value) is torch.Tensor, f"`{name}` is {kind(value)}, not a tensor."
-        assert value.dtype is weight.dtype, f"`{name}` is {value.dtype}. Weights keep their dtype."
+        assert value.dtype is weight.dtype, (
+            f"`{name}` is {value.dtype}. Weights should keep their dtype, here {weight.dtype}."
+        )
         right = value.shape == weight.shape and torch.equal(value, weight)
         if right:
             continue
@@ -1185,9 +1207,9 @@ def weights_are_right(found: Any, state: State, d_head: int | None) -> None:
         kept = converted(state)[name]
         asked = name.endswith(("q_proj.weight", "k_proj.weight"))
         if pairs and asked:
-            told = f"`{name}` is not reordered, although the rows stand in pairs (`d_head` is given)."
+            told = f"`{name}` is not reordered, although `d_head` is given and its rows are in pairs."
             assert not torch.equal(value, kept), told
-        told = f"`{name}` is reordered. Only the rows of queries and keys are, and only if `d_head` is given."
+        told = f"`{name}` is reordered. Reorder only the rows of queries and keys, and only if `d_head` is given."
         assert (asked and pairs) or not torch.equal(value.sort(0).values, kept.sort(0).values), told
         raise AssertionError(f"`{name}` does not have the weights that the file has for it.")
 
@@ -1329,7 +1351,7 @@ TRAINS = Contract(
 
 def learns_these(train_bpe: Remote, text: str, merges: int) -> None:
     """Fail unless these are the merges of a text."""
-    found = expect.of_type(train_bpe(text, merges), list, "train_bpe should return a list of pairs")
+    found = expect.of_type(train_bpe(text, merges), list, "`train_bpe` should return a list of pairs")
     for one in found:
         fits = type(one) is list and len(one) == 2 and all(type(number) is int for number in one)
         assert fits, f"each merge should be a pair of token numbers, two ints. One is {kind(one)}."
@@ -1337,41 +1359,41 @@ def learns_these(train_bpe: Remote, text: str, merges: int) -> None:
     if pairs == wanted:
         return
     guesses: dict[str, dict[str, Any]] = {
-        "of equally frequent pairs the larger one is taken. Take the smaller one.": {
+        "of equally frequent pairs, the larger one is taken. Take the smaller one.": {
             "order": lambda pair, first: (-pair[0], -pair[1])
         },
-        "of equally frequent pairs the one that is met first is taken. Take the smaller one.": {
+        "of equally frequent pairs, the one that is met first is taken. Take the smaller one.": {
             "order": lambda pair, first: first
         },
-        "of equally frequent pairs the one that is met last is taken. Take the smaller one.": {
+        "of equally frequent pairs, the one that is met last is taken. Take the smaller one.": {
             "order": lambda pair, first: -first
         },
-        "pairs are counted over the ends of pieces. No token crosses them.": {"pieces": lambda text: [text]},
-        "each piece is counted once, however often the text has it.": {
+        "pairs are counted across the ends of pieces. No token should cross them.": {"pieces": lambda text: [text]},
+        "each piece is counted only once, however often it is in the text.": {
             "pieces": lambda text: [*dict.fromkeys(cut(text))]
         },
-        "the spaces are lost. A piece has the space before its word.": {"pieces": str.split},
-        "these are numbers of letters. Tokens are made of bytes: `text.encode()`.": {
+        "the spaces are lost. A piece should keep the space before its word.": {"pieces": str.split},
+        "these are numbers of letters. Tokens should be made of bytes, which `text.encode()` gives.": {
             "numbers": lambda piece: [*map(ord, piece)]
         },
-        "in `aaa` the pair (a, a) is counted once. It occurs twice.": {"apart": True},
-        "in `aaa` the last two letters are joined. Join from left to right.": {"last_first": True},
-        "pairs that the text has once are never joined. They are, if there are no others.": {"least": 2},
+        "in `aaa`, the pair (a, a) is counted once. It occurs twice.": {"apart": True},
+        "in `aaa`, the last two letters are joined. Join from left to right.": {"last_first": True},
+        "pairs that the text has only once are never joined. They should be, if there are no others.": {"least": 2},
         "the first new token is 257. It should be 256.": {"start": 257},
-        "pairs are counted at the start alone. Count again after each merge, with the new token.": {"once": True},
+        "pairs are counted only at the start. Count again after each merge, with the new token.": {"once": True},
     }
     for told, how in guesses.items():
         assert pairs != learned(text, merges, **how), told
     told = "the pairs are in another order. Return them as they were learned, the first merge first."
     assert sorted(pairs) != sorted(wanted), told
-    assert len(pairs) <= merges, f"with {merges} merges asked for, there are {len(pairs)}."
-    told = f"with {merges} merges asked for, there are {len(pairs)}, although there are pairs left to join."
+    assert len(pairs) <= merges, f"with {merges} merges asked for, {len(pairs)} are returned."
+    told = f"with {merges} merges asked for, only {len(pairs)} are returned, although there are pairs left to join."
     assert len(pairs) >= len(wanted), told
     same = next(
         place for place, (one, other) in enumerate(zip([*pairs, None], [*wanted, None], strict=False)) if one != other
     )
     raise AssertionError(
-        f"the first {same} merges are right, and the next one is not the most frequent pair of neighbours."
+        f"of the merges of `{text[:40]!r}`, {same} are right, and the next one is not the most frequent pair."
     )
 
 
@@ -1443,7 +1465,7 @@ def gives_tokens(encode: Remote, lib: Library, text: str, merges: Merges) -> Non
     found = lib(toys).Paired(encode)(text, [[*pair] for pair in merges])
     expect.of_type(found, list, "`encode` should return a list of token numbers")
     strange = next((item for item in found if type(item) is not int), None)
-    assert strange is None, f"the list that encode returns should hold numbers, not {kind(strange)}."
+    assert strange is None, f"the list that `encode` returns should hold ints, not {kind(strange)}."
     if found == encoded(text, merges):
         return
 
@@ -1451,24 +1473,24 @@ def gives_tokens(encode: Remote, lib: Library, text: str, merges: Merges) -> Non
         return [number for piece in pieces(text) for number in rule(piece, merges, **how)]
 
     guesses: dict[str, Callable[[], list[int]]] = {
-        "these are the bytes. No pair is joined.": lambda: [*text.encode()],
-        "the spaces are lost. A piece has the space before its word.": lambda: each(by_rank, str.split),
-        "tokens go over the ends of pieces. Cut the text with `pieces` first.": lambda: each(
+        "these are the bytes alone: no pair is joined.": lambda: [*text.encode()],
+        "the spaces are lost. A piece should keep the space before its word.": lambda: each(by_rank, str.split),
+        "tokens cross the ends of pieces. Cut the text with `pieces` first.": lambda: each(
             by_rank, lambda text: [text]
         ),
-        "the pair that comes first in the piece is joined first. The one that was learned first comes first.": lambda: (
-            each(first_place)
+        "the pair that comes first in the piece is joined first. Join the one that was learned first.": lambda: each(
+            first_place
         ),
-        "the pair that was learned last is joined first. The one that was learned first comes first.": lambda: each(
+        "the pair that was learned last is joined first. Join the one that was learned first.": lambda: each(
             worst_first
         ),
         "the longest token that fits is taken, from left to right. Join pairs in the order of the merges.": lambda: (
             each(longest_first)
         ),
-        "in `aaa` the last two letters are joined. Join from left to right.": lambda: each(by_rank, last_first=True),
+        "in `aaa`, the last two letters are joined. Join from left to right.": lambda: each(by_rank, last_first=True),
         "the first merge makes token 257. It should be 256.": lambda: each(by_rank, start=257),
         "the first merge makes token 0, which is a byte. It should be 256.": lambda: each(by_rank, start=0),
-        "these are numbers of letters. Tokens are made of bytes: `text.encode()`.": lambda: each(
+        "these are numbers of letters. Tokens should be made of bytes, which `text.encode()` gives.": lambda: each(
             by_rank, numbers=lambda piece: [*map(ord, piece)]
         ),
     }
@@ -1523,7 +1545,7 @@ def chain(count: int) -> list[list[int]]:
 
 def gives_text(decode: Remote, lib: Library, numbers: Sequence[int], merges: Merges) -> None:
     """Fail unless this is the text of these tokens."""
-    strict = "bytes that are not UTF-8 are an error. A single token may be half a letter: they become U+FFFD."
+    strict = "bytes that are not UTF-8 raise an error. They should become U+FFFD: a single token may be half a letter."
     paired = lib(toys).Paired(decode)
     found = expect.answers(paired, [*numbers], [[*pair] for pair in merges], says=strict, kinds=("UnicodeDecodeError",))
     expect.of_type(found, str, "`decode` should return a text")
@@ -1534,13 +1556,15 @@ def gives_text(decode: Remote, lib: Library, numbers: Sequence[int], merges: Mer
         decoded(numbers, merges),
         "the text is not the one that these tokens stand for.",
         {
-            "bytes that are not UTF-8 are left out. They become U+FFFD.": whole.decode(errors="ignore"),
-            "bytes that are not UTF-8 become escapes. They become U+FFFD.": whole.decode(errors="backslashreplace"),
+            "bytes that are not UTF-8 are left out. They should become U+FFFD.": whole.decode(errors="ignore"),
+            "bytes that are not UTF-8 become escapes. They should become U+FFFD.": whole.decode(
+                errors="backslashreplace"
+            ),
             "each token is decoded by itself. A letter may be spread over several: join their bytes first.": "".join(
                 words[number].decode(errors="replace") for number in numbers
             ),
             "each byte becomes a letter. The bytes of a letter belong together.": whole.decode("latin-1"),
-            "there are spaces between the tokens. They have their own.": " ".join(
+            "there are spaces between the tokens. Tokens have their own spaces.": " ".join(
                 words[number].decode(errors="replace") for number in numbers
             ),
             "the tokens come in the wrong order.": decoded([*numbers][::-1], merges),
@@ -1581,9 +1605,9 @@ def tokens(train_bpe, encode, decode, lib):
             gives_tokens(encode, lib, text, merges)
         gives_tokens(encode, lib, "\x0b\x02\x01\x02", [(1, 2)])
         has_form(lib, "list[int]", "the result of `encode`", lib(toys).Paired(encode), "abcd", [[98, 99]])
-        told = "a piece may have thousands of bytes. Here there is an error."
+        told = "a piece of thousands of bytes raises an error."
         long = expect.answers(lib(toys).Paired(encode), "x" + "ab" * 1500, [[97, 98]], says=told)
-        assert long == [120] + [256] * 1500, "in a piece of thousands of bytes some pairs are not joined."
+        assert long == [120] + [256] * 1500, "in a piece of thousands of bytes, some pairs are not joined."
         ENCODES.hold(encode, lib, "sizes", "memory")
 
     with part("decode", 1):
@@ -1592,7 +1616,7 @@ def tokens(train_bpe, encode, decode, lib):
             gives_text(decode, lib, encoded(text, merges), merges)
         gives_text(decode, lib, [240, 159, 152], merges)
         gives_text(decode, lib, [97, 195, 32, 169, 255, 98], merges)
-        told = "a token may be made of thousands of merges, each of the one before it. Here there is an error."
+        told = "a token that is made of thousands of merges, each of the one before it, raises an error."
         long = expect.answers(lib(toys).Paired(decode), [256 + 1999], [[97, 98], *chain(2000)], says=told)
         assert long == "a" + "b" * 2000, "a token that is made of thousands of merges is not the text it stands for."
         DECODES.hold(decode, lib, "sizes", "memory")
@@ -1635,18 +1659,22 @@ def speculative(speculative, lib):
         text = written(speculative(model, draft, prompt, max_new, k), prompt, max_new, "speculative")
         own = greedy(guesser, prompt, max_new)
         wanted = greedy(table, prompt, max_new)
-        assert text == wanted or text != own, "this is the text of the draft. The large model decides."
-        told = "the models are called while gradients are recorded."
+        assert text == wanted or text != own, "this is the text of the draft. The large model should decide."
+        told = "gradients are recorded while the models are called. They should not be."
         assert text == wanted or text != greedy(table, prompt, max_new, 2), told
-        told = "the text is not the greedy one of the large model: a token was taken that it would not have written."
+        told = (
+            "the text is not the greedy one of the large model: it has a token that the model would not have written."
+        )
         assert text == wanted, told
         fed, needed = read(model.fed), calls_needed(table, guesser, prompt, max_new, k)
-        assert len(fed) < max_new or needed >= max_new, "the large model is called for each token: nothing is won."
+        assert len(fed) < max_new or needed >= max_new, (
+            "the large model is called once for each token, so nothing is gained."
+        )
         told = (
             "the large model is called more often than the rule needs: one call also says what follows the last guess."
         )
         assert len(fed) <= needed, told
-        assert len(fed) >= needed, "the large model is called less often than it can be: some tokens are not its own."
+        assert len(fed) >= needed, "the large model is called too rarely to have checked every token."
 
 
 # 14.S2
@@ -1709,7 +1737,7 @@ def outside(tokens: torch.Tensor, logits: torch.Tensor, generator: torch.Generat
     """What is wrong with tokens that were drawn: one that is left out, or "" if there is none."""
     p = kept_shares(logits, top_p, min_p)
     left_out = bool((p.gather(-1, tokens.unsqueeze(-1)) == 0).any())
-    return "a token is drawn that is left out." if left_out else ""
+    return "a token is drawn that should be left out." if left_out else ""
 
 
 DRAWS_OF = Contract(
@@ -1730,11 +1758,11 @@ def keeps_these(shares: Remote, logits: torch.Tensor, **how: float) -> None:
     wanted = kept_shares(logits, **how)
     guesses: dict[str, Callable[[], torch.Tensor]] = {
         "nothing is left out.": lambda: logits.softmax(-1),
-        "`top_p` looks at what `min_p` left. Both look at softmax(logits).": lambda: kept_shares(
+        "`top_p` looks at what `min_p` left. Both should look at softmax(logits).": lambda: kept_shares(
             logits, **how, after=True
         ),
         "the shares that are left do not sum to 1.": lambda: kept_shares(logits, **how, divided=False),
-        "the token with which the sum reaches `top_p` is left out. It stays.": lambda: kept_shares(
+        "the token with which the sum reaches `top_p` is left out. It should stay.": lambda: kept_shares(
             logits, **how, more=-1
         ),
         "a token too many is kept: the sum before it is `top_p` already.": lambda: kept_shares(logits, **how, more=1),
@@ -1744,7 +1772,7 @@ def keeps_these(shares: Remote, logits: torch.Tensor, **how: float) -> None:
         "`min_p` is compared with the probabilities. Compare them with `min_p` times the largest one.": lambda: (
             kept_shares(logits, **how, whole=True)
         ),
-        "all rows keep the tokens of the first one. Each row has its own.": lambda: kept_shares(
+        "all rows keep the tokens of the first one. Each row should have its own.": lambda: kept_shares(
             logits, **how, together=True
         ),
         "`min_p` is not used.": lambda: kept_shares(logits, **{**how, "min_p": 0.0}),
@@ -1765,12 +1793,12 @@ def sampling(shares, draw, lib):
     keeps_these(shares, p.log()[0], top_p=0.6)
     keeps_these(shares, torch.zeros(3, 8), top_p=0.45)
     keeps_these(shares, torch.zeros(3, 8), min_p=1.0)
-    told = "with a tiny `top_p` no token is left. The likeliest one always is."
+    told = "with a tiny `top_p`, no token is left. The most likely one should always stay."
     tiny = shares(p.log(), top_p=1e-6)
     assert not tiny.isnan().any() and bool(tiny.any()), told
     keeps_these(shares, p.log(), top_p=1e-6)
     tail = torch.cat([torch.zeros(1), torch.full((4,), -19.0)])
-    told = "with `top_p` = 1 unlikely tokens are left out: the sum rounds to 1 before its end. With 1 all stay."
+    told = "with `top_p` = 1, unlikely tokens are left out: the sum rounds to 1 too early. All should stay."
     assert bool(shares(tail, top_p=1.0).all()) and bool(shares(tail).all()), told
     SHARES.hold(shares, lib, "sizes", "large", "dtypes", "layout", "memory", "device")
     rows = p.log().repeat(4000, 1)

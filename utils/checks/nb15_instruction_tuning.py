@@ -58,7 +58,7 @@ def lora(
     """A LoRALinear of the student's around a linear map of these sizes, with known weights."""
     base = lib(toys).linear(n, m, bias, seed)
     module = LoRALinear(base, rank, alpha)
-    fresh = expect.state(module, "LoRALinear")
+    fresh = expect.state(module, "`LoRALinear`")
     shapes = {name: tuple(value.shape) for name, value in base.state_dict().items()}
     wanted = {f"linear.{name}": shape for name, shape in shapes.items()} | {"A": (rank, n), "B": (m, rank)}
     for one, other in (("A", "B"), ("B", "A")):
@@ -68,7 +68,7 @@ def lora(
         assert other in fresh or one not in fresh or fresh[one].shape != wanted[other], (
             f"`{one}` has the shape of `{other}`."
         )
-    state = expect.weights(module, wanted, "LoRALinear", seed=seed + 1)
+    state = expect.weights(module, wanted, "`LoRALinear`", seed=seed + 1)
     now = base.state_dict()
     told = "`linear` is a copy. Keep the very module that is given, so that its weights are stored once."
     assert torch.equal(now["weight"], state["linear.weight"]), told
@@ -80,14 +80,14 @@ def frozen_and_fresh(LoRALinear: Remote, lib: Library, n: int, m: int, rank: int
     base = lib(toys).linear(n, m, True, seed)
     module = LoRALinear(base, rank, 8.0)
     learns = lib(toys).learning_names(module)
-    frozen = "the weight or the bias of `linear` learns. Freeze both: requires_grad is False."
+    frozen = "the weight or the bias of `linear` learns. Freeze both: neither should require a gradient."
     assert not any(name.startswith("linear.") for name in learns), frozen
     for name in "AB":
         assert name in learns, f"`{name}` does not learn: it should be a parameter."
     assert sorted(learns) == ["A", "B"], "something other than `A` and `B` learns."
-    fresh, bound = expect.state(module, "LoRALinear"), n**-0.5
+    fresh, bound = expect.state(module, "`LoRALinear`"), n**-0.5
     A, B = (expect.tensor(fresh[name], shape, f"`{name}`") for name, shape in (("A", (rank, n)), ("B", (m, rank))))
-    assert A.any() or B.any(), "`A` and `B` are both zeros: then neither ever gets a gradient. `A` is random."
+    assert A.any() or B.any(), "`A` and `B` are both zeros: then neither ever gets a gradient. `A` should be random."
     assert A.any() or not B.any(), "`A` is zeros and `B` is random. It should be the other way round."
     assert not B.any(), "`B` should be zeros, so that the layer begins as it was."
     told = "the entries of `A` should be uniform between -1/sqrt(in) and 1/sqrt(in)"
@@ -95,13 +95,16 @@ def frozen_and_fresh(LoRALinear: Remote, lib: Library, n: int, m: int, rank: int
     count = A.numel()
     equal = "many entries of `A` are equal. Draw each of them independently."
     assert A.unique().numel() > 0.9 * count, equal
-    turned = "many entries of `A` are others with the sign changed. Draw each of them independently."
+    turned = "many entries of `A` differ only in their sign. Draw each of them independently."
     assert A.abs().unique().numel() > 0.9 * count, turned
     assert A.abs().max() >= bound * (1 - 20 / count), f"{told}: the largest are too small."
     third = bound**2 / 3  # the mean square of such numbers, whose own spread is 0.3 of bound^2
-    near = abs(A.square().mean().item() - third) < 6 * 0.3 * bound**2 / count**0.5
-    assert near and abs(A.mean().item()) < 6 * bound / (3 * count) ** 0.5, f"{told}: they are not."
-    other = expect.state(LoRALinear(lib(toys).linear(n, m, True, seed), rank, 8.0), "LoRALinear")["A"]
+    mean, square = A.mean().item(), A.square().mean().item()
+    near = abs(square - third) < 6 * 0.3 * bound**2 / count**0.5
+    assert near and abs(mean) < 6 * bound / (3 * count) ** 0.5, (
+        f"{told}: their mean is {mean:.3g}, and the mean of their squares is {square:.3g}."
+    )
+    other = expect.state(LoRALinear(lib(toys).linear(n, m, True, seed), rank, 8.0), "`LoRALinear`")["A"]
     assert not torch.equal(other, A), "two layers begin with the same `A`: draw its numbers, and set no seed."
 
 
@@ -115,23 +118,26 @@ def lora_linear(LoRALinear, lib):
     expect.like(
         expect.floats(module(x), (2, 5, m), "the result"),
         beside(w, x, alpha / r),
-        "the result is not linear(x) + alpha / rank * B A x.",
+        "the result should be linear(x) + alpha / rank * B A x.",
         {
-            "the change is not there: the result is linear(x).": base,
-            "the frozen layer is not there: the result is the change alone.": alpha / r * change,
+            "the change is missing: the result is linear(x).": base,
+            "the frozen layer is missing: the result is the change alone.": alpha / r * change,
             "the change is multiplied by alpha, not by alpha / rank.": base + alpha * change,
             "the change is not multiplied by alpha / rank.": base + change,
             "the change is multiplied by rank / alpha. It should be alpha / rank.": base + r / alpha * change,
             "the change is divided by the rank, and alpha is not used.": base + change / r,
-            "the change is multiplied by alpha times the rank.": base + alpha * r * change,
-            "the change is multiplied by alpha / sqrt(rank). Here it is alpha / rank.": base + alpha / r**0.5 * change,
-            "alpha / rank multiplies all of it. It multiplies the change alone.": alpha / r * (base + change),
-            "alpha / rank is rounded down.": base + alpha // r * change,
-            "alpha / rank counts twice.": base + (alpha / r) ** 2 * change,
-            "something acts between A and B. They are one linear change.": base
+            "the change is multiplied by alpha times the rank. It should be alpha / rank.": base + alpha * r * change,
+            "the change is multiplied by alpha / sqrt(rank). Here it should be alpha / rank.": base
+            + alpha / r**0.5 * change,
+            "`alpha / rank` multiplies the whole result. It should multiply the change alone.": alpha
+            / r
+            * (base + change),
+            "`alpha / rank` is rounded down. It should not be.": base + alpha // r * change,
+            "the change is multiplied by alpha / rank twice.": base + (alpha / r) ** 2 * change,
+            "something acts between A and B, such as a ReLU. The change should be linear.": base
             + alpha / r * F.relu(x @ w["A"].T) @ w["B"].T,
-            "the change is subtracted.": base - alpha / r * change,
-            "the bias counts twice.": base + w["linear.bias"] + alpha / r * change,
+            "the change is subtracted. Add it.": base - alpha / r * change,
+            "the bias is added twice.": base + w["linear.bias"] + alpha / r * change,
             "the bias is missing.": base - w["linear.bias"] + alpha / r * change,
         },
     )
@@ -139,19 +145,21 @@ def lora_linear(LoRALinear, lib):
     assert math.isclose(scale, alpha / r), "`scale` should be alpha / rank."
     assert merged is False, "`merged` should be False at first."
     alone, again = expect.items(lib(toys).while_merged(module, x), 2, "")
-    expect.close(alone, base, "while `merged` is True, forward should give linear(x) alone.")
-    expect.close(again, beside(w, x, alpha / r), "after `merged` is False again, the change should be there again.")
+    expect.close(alone, base, "while `merged` is True, `forward` should return linear(x) alone.")
+    expect.close(
+        again, beside(w, x, alpha / r), "once `merged` is False again, the result should have the change again."
+    )
     told = "while `merged` is True, the gradient of x is not that of linear(x)."
     slope = torch.linspace(-1, 2, 2 * 5 * m).reshape(2, 5, m) @ w["linear.weight"]
     expect.close(expect.floats(lib(toys).slope_while_merged(module, x), (2, 5, n), "the gradient"), slope, told)
     told = "`linear` is another module. Keep the very module that is given."
     assert lib(toys).is_kept(LoRALinear, lib(toys).linear(n, m)) is True, told
-    told = "the weight or the bias of `linear` is another one after `LoRALinear` is made. Its numbers should stay."
+    told = "making a `LoRALinear` changes the weight or the bias of `linear`. Their numbers should stay."
     assert lib(toys).leaves_its_numbers(LoRALinear, lib(toys).linear(n, m)) is True, told
     follows_b(LoRALinear, lib, 6)
     half, v = lora(LoRALinear, lib, 5, 7, 4, 1.0, 5, bias=False)
     x = normal(3, 5, seed=7)
-    told = "with an alpha smaller than the rank, or without a bias, the result is wrong."
+    told = "for a layer without a bias, with rank 4 and alpha 1, the result is wrong."
     expect.close(expect.floats(expect.answers(half, x, says=told), (3, 7), "the result"), beside(v, x, 0.25), told)
     frozen_and_fresh(LoRALinear, lib, 400, 3, 16, 9)
     sets_no_seed(
@@ -175,7 +183,7 @@ def follows_b(LoRALinear: Remote, lib: Library, seed: int) -> None:
     x = normal(3, 5, seed=seed + 2)
     found = expect.items(lib(toys).after_changes(module, x), 2, "")
     for mode, factor, one in zip(("training", "evaluation"), (2, 4), found, strict=True):
-        told = f"in {mode} mode the result does not follow `B`: something is kept between calls."
+        told = f"in {mode} mode, the result does not follow `B`: something is kept between calls."
         expect.close(expect.floats(one, (3, 4), "the result"), beside(state, x, 2.0 * factor), told)
 
 
@@ -183,22 +191,22 @@ def in_bfloat16(LoRALinear: Remote, lib: Library, seed: int) -> None:
     """Fail unless a layer in bfloat16 gives bfloat16, and the right numbers as far as it holds them."""
     A, B, x = (normal(*shape, seed=seed + place).bfloat16() for place, shape in enumerate(((2, 6), (4, 2), (3, 6))))
     base = toys.linear(6, 4, True, seed, "bfloat16")
-    told = "for a layer in bfloat16 it is an error."
+    told = "a layer in bfloat16 raises an error."
     found = expect.answers(
         lib(toys).gives_in, LoRALinear, lib(toys).linear(6, 4, True, seed, "bfloat16"), A, B, x, says=told
     )
     found = expect.tensor(found, (3, 4), "the result")
-    assert found.dtype is torch.bfloat16, "for a layer in bfloat16 the result should be bfloat16."
+    assert found.dtype is torch.bfloat16, "for a layer in bfloat16, the result should be bfloat16."
     state = {"A": A, "B": B} | {f"linear.{name}": part for name, part in base.state_dict().items()}
     wanted = beside({name: part.float() for name, part in state.items()}, x.float(), 2.0)
     size = float(wanted.abs().max())
-    told = "for a layer in bfloat16 the result is wrong."
+    told = "for a layer in bfloat16, the result is wrong."
     expect.close(found.float() / size, wanted / size, told, 0.04)
 
 
 def born_there(LoRALinear: Remote, lib: Library) -> bool:
     """Whether A and B lie where the weight lies, on a device of torch's that holds no numbers."""
-    told = "for a layer on another device than the CPU it is an error."
+    told = "a layer on a device other than the CPU raises an error."
     found = expect.items(expect.answers(lib(toys).born_with, LoRALinear, "float32", "meta", says=told), 4, "")
     return found[2:] == ["meta", "meta"]
 
@@ -218,50 +226,53 @@ def merges(
     before, *found = expect.items(lib(toys).effects(calls, layer, x), len(calls) + 1, "")
     state = before["state"]
     W, change = state["linear.weight"].double(), scale * (state["B"].double() @ state["A"].double())
-    names = ["`unmerge`, before any merge", "`merge`", "a second merge", "`unmerge`", "a second unmerge"]
+    names = ["`unmerge` of a layer that was never merged", "`merge`", "a second merge", "`unmerge`", "a second unmerge"]
     names += ["`merge`", "`unmerge`"]
     size = float(W.abs().max() + change.abs().max())
     for place, (name, now) in enumerate(zip(names, found, strict=True)):
         merged = place in (1, 2, 5)
         weight = now["state"]["linear.weight"]
-        assert now["dtype"] == dtype, f"after {name} the weight is {now['dtype']}, not {dtype}."
+        assert now["dtype"] == dtype, f"after {name}, the weight is {now['dtype']}, not {dtype}."
         plain = {
-            "the weight is what it was: nothing was added.": W,
-            "the change is added without its scale.": W + change / scale,
-            "the change is subtracted by merge. Add it.": W - change,
-            "the weight is replaced by the change. Add it.": change,
-            "the scale counts twice.": W + scale * change,
+            "`merge` does not change the weight. Add the change to it.": W,
+            "the change is added without its scale. Multiply it by `scale`.": W + change / scale,
+            "the change is subtracted by `merge`. Add it.": W - change,
+            "the weight is replaced by the change. Add the change to it.": change,
+            "the change is multiplied by `scale` twice.": W + scale * change,
         }
         guesses = {
             1: plain,
             2: {"a second merge adds the change again. It should do nothing.": W + 2 * change},
             0: {"`unmerge` subtracts from a layer that is not merged. It should do nothing.": W - change},
             3: {
-                "`unmerge` does nothing.": W + change,
-                "`unmerge` adds the change once more.": W + 2 * change,
+                "`unmerge` does not change the weight. Subtract the change from it.": W + change,
+                "`unmerge` adds the change once more. Subtract it.": W + 2 * change,
                 "`unmerge` subtracts the change without its scale.": W + change - change / scale,
             },
             4: {"a second unmerge subtracts the change again. It should do nothing.": W - change},
         }.get(place, {})
         wanted = W + change if merged else W
-        told = f"after {name} the weight is not {'W + scale * B A' if merged else 'what it was'}."
+        told = f"after {name}, the weight should be {'W + scale * B A' if merged else 'what it was at first'}."
         scaled = {sentence: guess / size for sentence, guess in guesses.items()}
         expect.like(weight.double() / size, wanted / size, told, scaled, close / 10 if dtype != "bfloat16" else close)
-        assert now["merged"] is merged, f"after {name} `merged` is {now['merged']}. It should be {merged}."
+        assert now["merged"] is merged, f"after {name}, `merged` is {now['merged']}. It should be {merged}."
         assert now["returned"] is True, f"`{'unmerge' if 'unmerge' in name else 'merge'}` should return the layer."
-        told = f"after {name} a parameter is another one. Change the weight in place: it stays the same parameter."
+        told = (
+            f"after {name}, a parameter is a new one. Change the weight in place, so that it stays the same parameter."
+        )
         assert now["same"] and now["plain"], told
         told = (
-            f"after {name} a parameter has other memory: what shares its memory keeps the old numbers. Work in place."
+            f"after {name}, a parameter has other memory: tensors that shared its "
+            "memory keep old numbers. Work in place."
         )
         assert now["in place"] is True, told
-        assert now["learns"] == before["learns"], f"after {name} other parameters learn than before."
-        assert not now["gradients"], f"after {name} there are gradients that were not there before."
+        assert now["learns"] == before["learns"], f"after {name}, other parameters learn than before."
+        assert not now["gradients"], f"after {name}, there are gradients that were not there before."
         for part in state.keys() - {"linear.weight"}:
             assert torch.equal(now["state"][part], state[part]), (
-                f"{name} changes `{part}`. It changes the weight alone."
+                f"{name} changes `{part}`. It should change the weight alone."
             )
-        told = f"after {name} the layer gives something else than before."
+        told = f"after {name}, the output of the layer is not what it was before."
         expect.close(now["output"].double() / size, before["output"].double() / size, told, close)
 
 
@@ -270,7 +281,7 @@ def takes_turns(merge: Remote, unmerge: Remote, lib: Library, seed: int) -> None
     layer = lib(toys).Low(5, 4, 2, 0.5, True, seed, "float32")
     state = expect.state(layer, "the layer")
     W, change = state["linear.weight"], 0.5 * (state["B"] + 1) @ state["A"]
-    set_by_hand = "where `merged` was set by hand, {} does not follow it. `layer.merged` alone says what is merged."
+    set_by_hand = "where `merged` was set by hand, {} does not follow it. Go by `layer.merged` alone."
     wanted = [
         (W + change, "where B has changed since the last merge, `merge` does not add the new change."),
         (W + 1, "`unmerge` loses what was added to the weight while it was merged. Subtract the change."),
@@ -294,14 +305,14 @@ def merging(merge, unmerge, lib):
         if name == "unmerge":
             for one in (layer, second, third):
                 merge(one)
-        with world_kept(lib, f"after `{name}`"):
+        with world_kept(lib, f"after `{name}`,"):
             call(layer)
-        told = f"`{name}` changes or clears gradients that are there. It changes the weight alone."
+        told = f"`{name}` changes or clears gradients that are there. It should change the weight alone."
         assert lib(toys).keeps_gradients(call, second) is True, told
-        told = f"`{name}` changes the mode of the layer, training or evaluation. It changes the weight alone."
+        told = f"`{name}` changes the mode of the layer, training or evaluation. It should change the weight alone."
         assert lib(toys).keeps_modes(call, third) is True, told
     takes_turns(merge, unmerge, lib, 33)
-    assert lib(toys).twins_share(merge), "a weight that another layer shares is another one after merging."
+    assert lib(toys).twins_share(merge), "after merging, a weight that two layers shared is no longer the same in both."
     for calls in ([merge], [merge, unmerge]):
         layer = lib(toys).Merges(calls, lib(toys).Low(6, 4, 3, 0.5, True, 31, "float32"))
         expect.one_device(lib, layer, normal(2, 6, seed=32))
@@ -326,7 +337,7 @@ def inserts(add_lora: Remote, lib: Library, count: int, names: list[str], mode: 
         if name in wanted:
             continue
         inside = next((one for one in wanted if name.startswith(f"{one}.")), "")
-        told = f"`{name}` is replaced, which is in what `wrap` made: the model changes while you walk through it."
+        told = f"`{name}` is replaced, which is inside what `wrap` made: the model changes while you walk through it."
         if len({*names}) < len(names):
             told = f"`{name}` is replaced: a name that is in the list twice has its layers wrapped twice."
         assert not inside, told
@@ -335,7 +346,7 @@ def inserts(add_lora: Remote, lib: Library, count: int, names: list[str], mode: 
         raise AssertionError(f"`{name}` is replaced, which is a {every.get(name, '?')}, not an nn.Linear.")
     missing = [name for name in wanted if name not in found["replaced"]]
     if missing and all(every[name] == "Derived" for name in missing):
-        raise AssertionError(f"`{missing[0]}` is not replaced. Its class is derived from nn.Linear.")
+        raise AssertionError(f"`{missing[0]}` is not replaced. Its class is derived from nn.Linear, so it should be.")
     at_top = " It is at the top of the model: its full name has no dot." * all("." not in name for name in missing)
     assert not missing, f"`{missing[0] if missing else ''}` is not replaced.{at_top}"
     told = "`wrap` should be called once for each layer, with the layer itself."
@@ -343,12 +354,12 @@ def inserts(add_lora: Remote, lib: Library, count: int, names: list[str], mode: 
     assert sorted(found["original"]) == sorted(wanted), "what `wrap` returns does not replace its layer."
     learns = found["learns"]
     own = [f"{name}.{part}" for name in wanted for part in ("A", "up.weight")]
-    told = "what `wrap` makes is frozen too: freeze the model first, then put it in."
+    told = "what `wrap` makes is frozen too: freeze the model first, then put the new layers in."
     assert all(name in learns for name in own), told
     others = [name for name in learns if name not in own]
-    told = f"`{others[0] if others else ''}` learns. Only what `wrap` made to learn does."
+    told = f"`{others[0] if others else ''}` learns. Only parameters that `wrap` made should learn."
     assert not others, told
-    assert found["others"] and found["weights"], "other modules or weights than those that are replaced have changed."
+    assert found["others"] and found["weights"], "modules or weights other than the replaced layers have changed."
     assert found["modes"], "the modes of the model's parts have changed."
     assert found["gradients"], "existing gradients are changed or cleared. They should stay as they are."
     returned = expect.of_type(found["returned"], list, "`add_lora` should return a list of names")
@@ -356,7 +367,7 @@ def inserts(add_lora: Remote, lib: Library, count: int, names: list[str], mode: 
         assert sorted(map(str, returned)) != sorted(wanted), "the names are not in the order of `named_modules()`."
         told = "the list has last names. It should have the full ones, such as `blocks.3.attention.q_proj`."
         assert {*map(str, returned)} - {*names} or not returned, told
-        raise AssertionError("the list does not name the layers that were replaced.")
+        raise AssertionError("the list should have the names of the layers that were replaced.")
 
 
 LAYERS = ("q_proj", "k_proj", "v_proj", "out_proj", "gate", "up", "down")
@@ -390,20 +401,20 @@ def counts(lora_count: Remote, lib: Library) -> None:
         found = expect.of_type(lora_count(theirs, [name], 3), int, "`lora_count` should return an int")
         wanted, d = counted(c, [name], 3), 24
         guesses = {
-            "the layers are not counted: each of the blocks has its own.": wanted // 5,
+            "only one block is counted: each of the blocks has its own layer.": wanted // 5,
             "only one of the two matrices of LoRA is counted. Count A and B.": 15 * d,
             f"`{name}` is counted as if it had as many columns as rows.": 15 * 2 * d,
             "the whole matrix is counted. Count LoRA's two instead.": 5 * (wanted // 15 - d) * d,
             "the rank is not used.": wanted // 3,
         }
         if name in ("k_proj", "v_proj"):
-            guesses[f"`{name}` maps d to d / n_heads. It maps to n_kv_heads heads."] = 15 * (d + d // 6)
-            guesses[f"`{name}` maps d to n_kv_heads. Each head is d / n_heads wide."] = 15 * (d + 2)
-        expect.explained(found, wanted, f"the numbers of `{name}` are not counted right.", guesses)
-    told = "several names are not added up."
+            guesses[f"`{name}` is counted as if it had a single head. It maps to n_kv_heads heads."] = 15 * (d + d // 6)
+            guesses[f"`{name}` is counted as if heads were 1 wide. Each head is d / n_heads wide."] = 15 * (d + 2)
+        expect.explained(found, wanted, f"the count for `{name}` alone is wrong.", guesses)
+    told = "the count for several names should be the sum of their counts."
     expect.explained(lora_count(theirs, [*LAYERS], 2), counted(c, LAYERS, 2), told, {})
-    expect.explained(lora_count(theirs, [], 2), 0, "for no names the count should be 0.", {})
-    told = "a name that occurs twice in the list counts twice. It is one layer of each block."
+    expect.explained(lora_count(theirs, [], 2), 0, "for no names, the count should be 0.", {})
+    told = "a name that occurs twice in the list counts twice. Count it once."
     expect.explained(lora_count(theirs, ["up", "up"], 2), counted(c, ["up"], 2), told, {})
     for name in ("head", "proj", "q_proj.weight", ""):
         expect.refuses(lora_count, theirs, ["up", name], 2, says=f"the name {name!r} must raise ValueError.")
@@ -415,7 +426,7 @@ def inserting(add_lora, lora_count, lib):
     inserts(add_lora, lib, 2, ["q_proj", "v_proj"])
     inserts(add_lora, lib, 3, ["down", "up"], False)
     model = lib(toys).Tree(1, 3)
-    with world_kept(lib, "after `add_lora`"):
+    with world_kept(lib, "after `add_lora`,"):
         add_lora(model, ["up", "down"], lib(toys).plain)
     has_form(lib, "list[str]", "the result of `add_lora`", add_lora, lib(toys).Tree(1, 3), ["up"], lib(toys).plain)
     inserts(add_lora, lib, 12, ["k_proj", "head"])
@@ -426,7 +437,7 @@ def inserting(add_lora, lora_count, lib):
         assert refused is True, (
             f"`add_lora` must raise ValueError for `{names}`: one of them is not the last name of any nn.Linear."
         )
-        told = f"For `{names}` a call that is refused has changed the model. Look at all names first."
+        told = f"For `{names}`, a call that is refused has changed the model. Look at all names first."
         assert same is True and learns is True, told
     counts(lora_count, lib)
 
@@ -475,14 +486,16 @@ TEMPLATE = Contract(
 
 def writes(tokens_and_labels: Remote, lib: Library, messages: list[tuple[str, str]]) -> None:
     """Fail unless a dialogue becomes the tokens and labels that it should."""
-    found = expect.items(tokens_and_labels(messages, lib(toys).pieces), 2, "there should be two lists")
+    found = expect.items(
+        tokens_and_labels(messages, lib(toys).pieces), 2, "`tokens_and_labels` should return two lists"
+    )
     tokens, labels = (expect.of_type(one, list, "tokens and labels should be lists") for one in found)
     wanted, right = written(messages, toys.pieces, is_answer)
     forms = {
-        "the whole text is encoded at once. Encode each of the three pieces of a message alone.": toys.pieces(
+        "the whole text is encoded at once. Encode each of the three pieces of a message by itself.": toys.pieces(
             "".join(f"{START}{role}\n{text}{END}\n" for role, text in messages)
         ),
-        "each message is encoded as one piece. Encode its three pieces alone.": in_pieces(
+        "each message is encoded as one piece. Encode each of its three pieces by itself.": in_pieces(
             messages, "{start}{role}\n{text}{end}\n"
         ),
         "the line break after `<|im_end|>` is missing.": in_pieces(messages, "{start}{role}\n", "{text}{end}"),
@@ -491,26 +504,28 @@ def writes(tokens_and_labels: Remote, lib: Library, messages: list[tuple[str, st
         "`<|im_end|>` is encoded with the line break, not with the text.": in_pieces(
             messages, "{start}{role}\n", "{text}", "{end}\n"
         ),
-        "the start of another answer is added to the dialogue. It is complete without it.": [
+        "the start of another answer is added at the end. The dialogue should end with its last message.": [
             *wanted, *toys.pieces(f"{START}assistant\n"),
         ],
     }  # fmt: skip
-    expect.explained(tokens, wanted, "the tokens are not those of the template's pieces.", forms)
+    expect.explained(
+        tokens, wanted, "the tokens should be those of the three pieces of each message, one after the other.", forms
+    )
     assert len(labels) == len(tokens), "there should be as many labels as tokens."
-    ignored = "the labels are not the tokens of the answers, and -100 elsewhere."
+    ignored = "the labels should be the tokens of the answers, and -100 elsewhere."
     shifted = [*right[1:], -100]
     guesses = {
         "all tokens have a label. Only those of answers should.": wanted,
         "no token has a label.": [-100] * len(wanted),
-        "the labels are shifted. They are shifted in the loss, not here.": shifted,
-        "the labels are shifted the other way. They are not shifted here.": [-100, *right[:-1]],
+        "the labels are shifted. Shift them in the loss, not here.": shifted,
+        "the labels are shifted to the right. They should not be shifted here.": [-100, *right[:-1]],
         "the questions have labels, and not the answers.": written(
             messages, toys.pieces, lambda r, p: r == "user" and p == 1
         )[1],
         "every message has labels. Only those of the assistant should.": written(
             messages, toys.pieces, lambda r, p: p == 1
         )[1],
-        "the start of an answer, with its role, has labels. The model is given it.": written(
+        "the start of an answer, with its role, has labels. The model is given the start, so it needs none.": written(
             messages, toys.pieces, lambda r, p: r == "assistant" and p < 2
         )[1],
         "the line break after an answer has a label. The answer ends with `<|im_end|>`.": written(
@@ -519,8 +534,8 @@ def writes(tokens_and_labels: Remote, lib: Library, messages: list[tuple[str, st
         "the whole message of the assistant has labels. Only its middle piece should.": written(
             messages, toys.pieces, lambda r, p: r == "assistant"
         )[1],
-        "what should be -100 is 0.": [0 if one == -100 else one for one in right],
-        "what should be -100 is -1.": [-1 if one == -100 else one for one in right],
+        "labels outside the answers are 0. They should be -100.": [0 if one == -100 else one for one in right],
+        "labels outside the answers are -1. They should be -100.": [-1 if one == -100 else one for one in right],
         "labels are 1 for answers and 0 elsewhere. They should be the token numbers, and -100.": [
             int(one != -100) for one in right
         ],
@@ -598,7 +613,7 @@ def loses(answer_loss: Remote, lib: Library) -> None:
     each = F.cross_entropy(logits[:, :-1].transpose(1, 2), labels[:, 1:], ignore_index=-100, reduction="none")
     counts = (labels[:, 1:] != -100).sum(1)
     guesses = {
-        "the labels are not shifted: the logits at t speak of token t + 1.": F.cross_entropy(
+        "the labels are not shifted: the logits at t should predict token t + 1.": F.cross_entropy(
             logits.flatten(0, 1), labels.flatten()
         ),
         "the loss is shifted twice.": mean_loss(logits, labels, 2),
@@ -607,8 +622,10 @@ def loses(answer_loss: Remote, lib: Library) -> None:
         "the sum is divided by all tokens. Divide by those that have a label.": each.sum() / each.numel(),
         "the sum is divided by the number of all labels, the first of each row included. Those never count.": each.sum()
         / (labels != -100).sum(),
-        "the sum is divided by the number of rows.": each.sum() / 3,
-        "it is the mean of the rows' means. All tokens of the batch count alike.": (each.sum(1) / counts).mean(),
+        "the sum is divided by the number of rows. Divide by the number of labels that count.": each.sum() / 3,
+        "the loss is the mean of the rows' means. All labels of the batch should count alike.": (
+            each.sum(1) / counts
+        ).mean(),
         "labels of 0 are ignored. Ignore only -100.": F.cross_entropy(
             logits[:, :-1].flatten(0, 1), torch.where(labels == 0, -100, labels)[:, 1:].flatten()
         ),
@@ -621,17 +638,20 @@ def loses(answer_loss: Remote, lib: Library) -> None:
     assert type(found) is torch.Tensor and found.numel() == 1, (
         f"the loss should be a tensor with one number, not {kind(found)}."
     )
-    told = "the loss is not the mean over the labels that are not -100, each compared with the logits one place before."
+    told = "the loss should be the mean over all labels but -100, each compared with the logits one place before."
     expect.like(found.reshape(()).float(), wanted.reshape(()), told, guesses)
     for dtype in (torch.bfloat16, torch.float16):
         wide, marks, name = (30 + 3 * normal(2, 40, 9, seed=42)).to(dtype), some_labels(43, 2, 40, 9), str(dtype)[6:]
         rough = answer_loss(wide, marks)
-        told = f"for logits in {name} the loss is {str(rough.dtype)[6:]}: compute it in float32, and leave it so."
+        told = (
+            f"for logits in {name}, the loss is {str(rough.dtype)[6:]}. Compute it "
+            "in float32, and return it in float32."
+        )
         assert type(rough) is torch.Tensor and rough.dtype in (torch.float32, torch.float64), told
-        told = f"for logits in {name} the loss is rough: compute it in float32."
+        told = f"for logits in {name}, the loss is too rough. Compute it in float32."
         expect.close(expect.floats(rough.reshape(()), (), "the loss"), mean_loss(wide.float(), marks), told, 1e-4)
     for labels in (torch.full((2, 4), -100), torch.tensor([[3, -100, -100]])):
-        told = "if no label counts, raise ValueError: a mean of nothing does not exist."
+        told = "if no label counts, `answer_loss` should raise ValueError: a mean of nothing does not exist."
         expect.refuses(answer_loss, normal(*labels.shape, 5, seed=44), labels, says=told)
     one_of_two = torch.tensor([[3, -100, -100], [-100, 2, 1]])
     told = "one row without a label must not raise ValueError where another one has labels."
@@ -645,8 +665,10 @@ def encodes(tokens_and_labels: Remote, lib: Library, messages: list[tuple[str, s
         report = lib(toys).encoded(tokens_and_labels, messages, more)
         assert report["kept"] is True, "a list that `encode` gave is changed. Leave what is given as it is."
         wanted = [*written(messages, partial(toys.larger_pieces, more=more), is_answer)]
-        told = "with another `encode` the tokens or labels are wrong: remember nothing from earlier calls."
-        expect.explained(expect.items(report["found"], 2, "there should be two lists"), wanted, told, {})
+        told = "with another `encode`, the tokens or labels are wrong: remember nothing from earlier calls."
+        expect.explained(
+            expect.items(report["found"], 2, "`tokens_and_labels` should return two lists"), wanted, told, {}
+        )
         asked = [piece for role, text in messages for piece in (f"{START}{role}\n", text + END, "\n")]
         told = "`encode` should be called for the three pieces of a message, then for those of the next."
         expect.explained(report["asked"], asked, told, {})
@@ -667,10 +689,12 @@ def template(tokens_and_labels, answer_loss, lib):
     writes(tokens_and_labels, lib, several)
     encodes(tokens_and_labels, lib, several)
     marked = [("user", f"a{END}\n{START}assistant\nb"), ("assistant", f"c{END}\n{START}user\nd")]
-    found = expect.items(tokens_and_labels(marked, lib(toys).pieces), 2, "there should be two lists")
-    told = "where a text has the marks of the template in it, the tokens or labels are wrong. Texts stay as they are."
+    found = expect.items(tokens_and_labels(marked, lib(toys).pieces), 2, "`tokens_and_labels` should return two lists")
+    told = "where a text has the marks of the template in it, the tokens or labels are wrong. Leave texts as they are."
     expect.explained(found, [*written(marked, toys.pieces, is_answer)], told, {})
-    found = expect.items(tokens_and_labels([("user", "x")], lib(toys).pieces), 2, "there should be two lists")
+    found = expect.items(
+        tokens_and_labels([("user", "x")], lib(toys).pieces), 2, "`tokens_and_labels` should return two lists"
+    )
     assert {*found[1]} == {-100}, "a dialogue without an answer has a label."
     for role in ("tool", "Assistant", ""):
         says = f"the role {role!r} must raise ValueError."
@@ -725,26 +749,30 @@ def packing(pack, lib):
         {},
         {
             "a dialogue's first label is kept: the last token of the dialogue before would learn to predict it.": whole,
-            "only the first label of the row is -100. Every dialogue's first is.": torch.cat(
+            "only the first label of the row is -100. The first one of every dialogue should be.": torch.cat(
                 [torch.tensor([[-100]]), whole[:, 1:]], 1
             ),
-            "the labels are shifted. They are shifted in the loss, not here.": wanted[1].roll(-1, 1),
+            "the labels are shifted. Shift them in the loss, not here.": wanted[1].roll(-1, 1),
             "a dialogue's last label is -100. Its first one should be.": torch.tensor(
                 [[label for _, some in examples for label in [*some[:-1], -100]]]
             ),
         },
         {
-            "the positions run through the row. They begin at 0 in each dialogue.": torch.arange(10)[None],
-            "the positions begin at 1. They begin at 0 in each dialogue.": wanted[2] + 1,
-            "the positions are the numbers of the dialogues.": torch.tensor([[0, 0, 0, 1, 1, 2, 2, 2, 2, 3]]),
+            "the positions run through the row. They should begin at 0 in each dialogue.": torch.arange(10)[None],
+            "the positions begin at 1. They should begin at 0 in each dialogue.": wanted[2] + 1,
+            (
+                "the positions are the numbers of the dialogues. They should count the tokens of each dialogue."
+            ): torch.tensor([[0, 0, 0, 1, 1, 2, 2, 2, 2, 3]]),
         },
         {
-            "tokens see earlier dialogues. They see their own alone.": causal,
-            "tokens see what comes after them.": block,
+            "tokens see earlier dialogues. They should see only their own.": causal,
+            "tokens see what comes after them. They should not.": block,
             "`seen` is the wrong way round: it is True where nothing may be seen.": ~wanted[3],
             "tokens see what comes after them, and not what comes before: the mask is transposed.": wanted[3].mT,
-            "a token does not see itself.": wanted[3] & ~torch.eye(10).bool(),
-            "everything is visible.": torch.ones(1, 10, 10).bool(),
+            "a token does not see itself. It should.": wanted[3] & ~torch.eye(10).bool(),
+            "every token sees the whole row. It should see itself and earlier tokens of its dialogue.": torch.ones(
+                1, 10, 10
+            ).bool(),
         },
     ]
     for name, found, right, some in zip(names, row, wanted, guesses, strict=True):
@@ -895,17 +923,19 @@ def steps_right(
         what = "a batch" if (labels[:, 1:] != -100).any() else "a batch without labels"
         assert times, f"{what} is not shown to the model: {told}"
     assert shown == Counter(str(tokens.tolist()) for tokens, _ in batches), (
-        f"for {len(batches)} batches the model is called {len(asked)} times: {told}"
+        f"for {len(batches)} batch{'es' * (len(batches) > 1)}, the model is called {len(asked)} times: {told}"
     )
-    assert all(mode for _, mode in report["asked"]), "the model is called in evaluation mode. This is training."
+    assert all(mode for _, mode in report["asked"]), "the model is called in evaluation mode. Call it in training mode."
     assert report["steps"] == 1, f"the optimizer makes {report['steps']} steps. It should make one."
     told = "the batches that were given are changed: leave the list and its tensors as they are."
     assert report["kept"] is True, told
-    assert report["learns"] is True, "other parameters learn than before: those that are frozen stay frozen."
-    told = "the optimizer has a parameter that is not in the model: its earlier gradient counts. Drop it first."
+    assert report["learns"] is True, (
+        "after the call, other parameters learn than before. Those that are frozen should stay frozen."
+    )
+    told = "the optimizer also has a parameter that is not in the model. Its earlier gradient counts: clear it first."
     assert report["stray"] is True, told
     if how.get("groups") and math.isclose(value, wanted, rel_tol=1e-4):
-        told = "for an optimizer with two groups the weights are wrong: clip the gradients of all groups together."
+        told = "for an optimizer with two groups, the weights are wrong: clip the gradients of all groups together."
         expect.close(joined(report["state"]), joined(now), told, 1e-5)
     if not (math.isclose(value, wanted, rel_tol=1e-4) and expect.near(joined(report["state"]), joined(now), atol=1e-5)):
         explain_step(value, wanted, report["state"], now, batches, state, known, clip)
@@ -925,7 +955,7 @@ def explain_step(
     every = sum(int((labels != -100).sum()) for _, labels in batches)
     places = sum(labels[:, 1:].numel() for _, labels in batches)
     weighs: dict[str, Weigh] = {
-        "it is the mean of the batches' means. Divide the sum of all losses by the count of all labels.": (
+        "the mean of the batches' means is taken. Divide the sum of all losses by the count of all labels.": (
             lambda losses, counts: means(losses, counts).mean()
         ),
         "the batches' means are added up. Divide the sum of all losses by the count of all labels.": (
@@ -938,21 +968,24 @@ def explain_step(
         "the sum is divided by all tokens. Divide by those that have a label.": (
             lambda losses, counts: torch.stack(losses).sum() / places
         ),
-        "only the last batch counts.": lambda losses, counts: losses[-1] / max(1, counts[-1]),
+        "only the last batch counts. All of them should.": lambda losses, counts: losses[-1] / max(1, counts[-1]),
     }
     guesses = {told: known(clip, weigh=weigh) for told, weigh in weighs.items()}
     losses = {told: guess[0] for told, guess in guesses.items()}
-    expect.number_like(value, wanted, "the loss", "the loss is not the mean over all labels of all batches.", losses)
+    expect.number_like(value, wanted, "the loss", "the loss should be the mean over all labels of all batches.", losses)
     moves = {
-        "gradients that were there before count. Drop them first.": known(clip, stale=True)[1],
+        "gradients that were there before count. Clear them first.": known(clip, stale=True)[1],
         "the gradients are not clipped.": known(1e9)[1],
         "each batch's gradients are clipped alone. Clip their sum, once.": known(clip, each=True)[1],
         "each number of a gradient is clipped. Clip the norm of all together.": known(clip, value=True)[1],
         "only the last batch moves the weights: its gradients replace those before.": known(
             clip, weigh=lambda losses, counts: losses[-1] / sum(counts)
         )[1],
-        "the weights do not move.": state,
-        **{f"the loss is right, and the gradients are not: {told}": guess[1] for told, guess in guesses.items()},
+        "the weights do not change in the step.": state,
+        **{
+            f"the loss is right, but the gradients are those of another one: {told}": guess[1]
+            for told, guess in guesses.items()
+        },
     }
     flat = {told: joined(guess) for told, guess in moves.items()}
     clipped = not expect.near(flat["the gradients are not clipped."], joined(now))
@@ -978,7 +1011,7 @@ def stepping(train_step, lib):
     steps_right(train_step, lib, batches_of([(2, 5), (2, 3)], 7, 68), 0.1, 69, frozen=True)
     steps_right(train_step, lib, few, 0.05, 73, groups=True)
     model, usual = lib(toys).Guesser(7, 5, 71), batches_of([(2, 4)], 7, 72)
-    with world_kept(lib, "after `train_step`"):
+    with world_kept(lib, "after `train_step`,"):
         lib(toys).stepped(train_step, model, usual, 1.0, 0.1)
     nothing = [(torch.tensor([[4, 5]]), torch.tensor([[4, -100]])), (torch.tensor([[1]]), torch.tensor([[1]]))]
     for batches in (nothing, []):
@@ -1042,11 +1075,15 @@ def passing(pass_at_k, over_tasks, lib):
     cases = [(10, 1, 5), (10, 3, 2), (5, 5, 2), (7, 0, 3), (6, 4, 3), (9, 2, 1), (4, 1, 4), (200, 3, 100)]
     found = [expect.of_type(pass_at_k(*case), float, "`pass_at_k` should return a float") for case in cases]
     rules: dict[str, Callable[[int, int, int], float]] = {
-        "`1 - (1 - c/n)^k` is too low on average: draw without putting back.": lambda n, c, k: 1 - (1 - c / n) ** k,
-        "it is the share of right answers, whatever k is.": lambda n, c, k: c / n,
-        "it is the chance that all k are wrong. Take it from 1.": lambda n, c, k: 1 - chance_of_one(n, c, k),
-        "it is the chance that all k are right. One is enough.": lambda n, c, k: math.comb(c, k) / math.comb(n, k),
-        "it is k times the share of right answers.": lambda n, c, k: min(1.0, k * c / n),
+        "this is `1 - (1 - c/n)^k`, which is too low on average: draw without putting back.": lambda n, c, k: (
+            1 - (1 - c / n) ** k
+        ),
+        "this is the share of right answers, whatever k is.": lambda n, c, k: c / n,
+        "this is the chance that all k are wrong. Subtract it from 1.": lambda n, c, k: 1 - chance_of_one(n, c, k),
+        "this is the chance that all k are right. One is enough.": lambda n, c, k: math.comb(c, k) / math.comb(n, k),
+        "this is k times the share of right answers. Count choices of k answers with a right one.": lambda n, c, k: min(
+            1.0, k * c / n
+        ),
         "the product begins one factor too early.": lambda n, c, k: (
             1 - math.prod(1 - k / i for i in range(max(1, n - c), n + 1))
         ),
@@ -1058,15 +1095,18 @@ def passing(pass_at_k, over_tasks, lib):
             assert any(abs(one - rule(*case)) >= 1e-9 for one, case in open_cases), told
     for one, case in zip(found, cases, strict=True):
         if case[0] - case[1] < case[2]:
-            told = "where fewer than k answers are wrong, it should be 1: one of the k is right for certain."
+            told = (
+                f"`pass_at_k{case}` should be 1: fewer than k answers are wrong, so one of the k is right for certain."
+            )
             assert abs(one - 1) < 1e-9, told
         assert abs(one - chance_of_one(*case)) < 1e-9, (
-            "`pass_at_k` is not the share of choices that hold a right answer."
+            f"`pass_at_k{case}` came as {one:.5g}. It should be the share of choices of k answers with a right one."
         )
     for n, c, k in ((100_000, 3, 50_000), (100_000, 60_000, 20), (100_000, 1, 99_999), (100_000, 99_999, 50_000)):
-        told = "for 100,000 answers it is wrong, or an error: use the product, not binomials or factorials."
+        told = f"`pass_at_k({n}, {c}, {k})` raises an error: use the product, not binomials or factorials."
         one = expect.answers(pass_at_k, n, c, k, says=told)
-        told_nan = f"`pass_at_k({n}, {c}, {k})` is 1, but it is not a number: infinity times zero. Return 1 before."
+        told = f"`pass_at_k({n}, {c}, {k})` is wrong: use the product, not binomials or factorials."
+        told_nan = f"`pass_at_k({n}, {c}, {k})` should be 1, but it is NaN: infinity times zero. Treat this case first."
         assert type(one) is not float or not math.isnan(one) or n - c >= k, told_nan
         wanted = (
             1 - math.exp(math.fsum(math.log1p(-k / i) for i in range(max(n - c + 1, k + 1), n + 1)))
@@ -1101,9 +1141,9 @@ def spreads(over_tasks: Remote, right: list[int], n: int, k: int) -> None:
     pooled = chance_of_one(n * count, sum(right), k)
     guesses = {
         "all answers are thrown together. Take pass@k of each task, then the mean over tasks.": pooled,
-        "it is the share of right answers, whatever k is.": sum(right) / n / count,
+        "this is the share of right answers, whatever k is.": sum(right) / n / count,
         "the values are summed. Take their mean.": wanted * count,
-        "it is pass@k of the mean count. Take pass@k of each task, then the mean over tasks.": chance_of_one(
+        "this is pass@k of the mean count. Take pass@k of each task, then the mean over tasks.": chance_of_one(
             n, round(sum(right) / count), k
         ),
     }
@@ -1111,7 +1151,9 @@ def spreads(over_tasks: Remote, right: list[int], n: int, k: int) -> None:
         assert abs(mean - wanted) < 1e-9 or abs(mean - guess) > 1e-9, told
     told = f"the mean of pass@k over tasks is wrong: it came as {mean:.5g}, and {wanted:.5g} is right."
     assert abs(mean - wanted) < 1e-9, told + called(found, told)
-    assert abs((low - most) + (high - least)) >= 1e-9 or half < 1e-9 or low < high, "low and high have changed places."
+    assert abs((low - most) + (high - least)) >= 1e-9 or half < 1e-9 or low < high, (
+        "`low` and `high` have changed places."
+    )
     share = sum(right) / n / count
     halves = {
         "the spread is not divided by the root of the number of tasks.": half * count**0.5,
@@ -1119,9 +1161,9 @@ def spreads(over_tasks: Remote, right: list[int], n: int, k: int) -> None:
         "the squares are divided by N. Divide them by N - 1.": half * ((count - 1) / count) ** 0.5,
         "the answers are counted, not the tasks: answers to one task are not independent.": 1.96
         * (share * (1 - share) / (n * count)) ** 0.5,
-        "it is the standard error, without 1.96.": half / 1.96,
+        "each side of the interval is the standard error, without 1.96.": half / 1.96,
         "the factor is 2. It should be 1.96.": half / 1.96 * 2,
-        "the variance is used, not its root.": (half / 1.96) ** 2 * count**0.5 * 1.96,
+        "the variance is used. Take its root.": (half / 1.96) ** 2 * count**0.5 * 1.96,
         "the whole interval is 1.96 standard errors wide. Each side should be.": half / 2,
     }
     for told, guess in halves.items():
@@ -1130,7 +1172,7 @@ def spreads(over_tasks: Remote, right: list[int], n: int, k: int) -> None:
     assert abs(low - least) < 1e-9 and abs(high - most) < 1e-9, (
         "the ends are cut at 0 or 1. They may lie below 0 or above 1."
         if abs(low - max(0.0, least)) < 1e-9 and abs(high - min(1.0, most)) < 1e-9
-        else "the ends are not mean - 1.96 s / sqrt(N) and mean + 1.96 s / sqrt(N)."
+        else "the ends should be mean - 1.96 s / sqrt(N) and mean + 1.96 s / sqrt(N)."
     )
 
 
@@ -1169,24 +1211,24 @@ def dpo(dpo_loss, lib):
     expect.like(
         found,
         preferred(a, b, ra, rb, beta).float(),
-        "the loss is not -log sigmoid(beta * ((chosen - ref_chosen) - (rejected - ref_rejected))), on average.",
+        "the loss should be the mean of -log sigmoid(beta * ((chosen - ref_chosen) - (rejected - ref_rejected))).",
         {
             "chosen and rejected have changed places.": preferred(b, a, rb, ra, beta).float(),
             "the reference is not used.": preferred(a, b, 0 * a, 0 * a, beta).float(),
             "beta is not used.": preferred(a, b, ra, rb, 1.0).float(),
-            "the margin is divided by beta. It is multiplied.": preferred(a, b, ra, rb, 1 / beta).float(),
+            "the margin is divided by beta. Multiply it.": preferred(a, b, ra, rb, 1 / beta).float(),
             "the loss has the wrong sign.": F.logsigmoid(margin).mean(),
             "the losses are summed. Take their mean.": -F.logsigmoid(margin).sum(),
             "the logarithm is missing.": -torch.sigmoid(margin).mean(),
             "the sigmoid of the mean is taken. Take the mean of the losses.": -F.logsigmoid(margin.mean()),
-            "the reference is added. It is subtracted.": preferred(a, b, -ra, -rb, beta).float(),
+            "the reference is added. Subtract it.": preferred(a, b, -ra, -rb, beta).float(),
         },
     )
     far = torch.tensor([1e4, -1e4])
-    told = "for large margins the loss is infinite or not exact: use a function that is stable there."
+    told = "for large margins, the loss is infinite or not exact: use a function that is stable there."
     zero = torch.zeros(2)
     expect.close(expect.floats(dpo_loss(far, zero, zero, zero, 1.0), (), "the loss"), torch.tensor(5000.0), told)
     some = expect.items(lib(toys).in_sixteen_bits(dpo_loss, [a, b, ra, rb], beta), 2, "")
-    assert some[0] == "bfloat16", f"for log-probabilities in bfloat16 the loss is {some[0]}. It should be bfloat16."
-    assert some[1] is True, "the reference's log-probabilities are changed: they no longer ask for gradients."
+    assert some[0] == "bfloat16", f"for log-probabilities in bfloat16, the loss is {some[0]}. It should be bfloat16."
+    assert some[1] is True, "the reference's log-probabilities are changed: they no longer require gradients."
     DPO.hold(dpo_loss, lib, "dtypes", "layout", "gradients", "device")
