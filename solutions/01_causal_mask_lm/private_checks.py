@@ -54,7 +54,7 @@ models = swept("1.6", seen.MODEL, without=("device", "gradients"))
 losses = swept("1.7", seen.LOSS, without=("layout", "device", "gradients"))
 
 
-@private("1.1", tells="`attention` is wrong for other shapes, or for a mask that has to be broadcast.")
+@private("1.1", tells="`attention` is wrong for other shapes, such as no leading dimension, or several.")
 def other_shapes(attention):
     rng = draw(21)
     for number, lead in enumerate(
@@ -76,15 +76,19 @@ def other_shapes(attention):
         normal(B, H, S, d, seed=2),
         normal(B, 1, 1, S, seed=3),
     )
-    output, weights = attended(attention, q, k, v, mask)
-    wanted = weights_of(q, k, mask.expand(B, H, T, S))
-    expect.close(output, wanted @ v, "broadcast mask")
-    expect.close(weights, wanted, "weights under a broadcast mask")
+    with tells("`attention` is wrong for a mask that has to be broadcast to the shape of the scores."):
+        output, weights = attended(attention, q, k, v, mask)
+        wanted = weights_of(q, k, mask.expand(B, H, T, S))
+        expect.close(output, wanted @ v, "broadcast mask")
+        expect.close(weights, wanted, "weights under a broadcast mask")
     named = attention(q=q, k=k, v=v, mask=mask)
-    expect.close(named[0], output, "named arguments")
+    with tells("`attention` gives another output if its arguments are passed by name."):
+        expect.close(named[0], output, "named arguments")
 
 
-@private("1.1", tells="`attention` breaks for very large scores: use the softmax that torch has.")
+@private(
+    "1.1", tells="`attention` is wrong for scores of several hundreds. Torch's own softmax does not overflow there."
+)
 def large_scores(attention):
     T, S = draw(4).sample(range(2, 9), 2)
     q, k, v = 100 * normal(2, T, 3, seed=5), normal(2, S, 3, seed=6), normal(2, S, 3, seed=7)
@@ -95,7 +99,7 @@ def large_scores(attention):
     expect.close(output, F.scaled_dot_product_attention(q, k, v), "large scores", tolerance=1e-3)
 
 
-@private("1.2", tells="the mask is right for the lengths you see and wrong for lengths you do not see.")
+@private("1.2", tells="the mask is right for the lengths that the public check asks for, but wrong for another length.")
 def other_lengths(causal_mask):
     promised(INFINITY)
     for T in (2, 3, *draw(3).sample(range(6, 90), 3)):
@@ -106,16 +110,16 @@ def other_lengths(causal_mask):
     expect.close(before, after, "the model can see the future")
 
 
-@private("1.4", tells="the default dropout, or a dropout of 0 or 1, is not what the layer does in training.")
+@private("1.4", tells="in training mode, the layer is wrong with the default dropout, or with a dropout of 0 or 1.")
 def dropout_at_the_edges(TransformerLayer):
     shares_of = [dropped(lambda: TransformerLayer(96, 1, 1), 96, branch) for branch in ("attention", "feed-forward")]
-    with tells("the default dropout is not 0.1: without the argument another share is dropped in training."):
+    with tells("the default dropout is not 0.1: without the argument, another share is dropped in training mode."):
         assert all(0.05 < share < 0.155 for pair in shares_of for share in pair), f"default: {shares_of}"
     heads, d_ff = draw(8).randint(2, 4), draw(9).randint(3, 9)
     width = 3 * heads
     x = normal(2, 4, width, seed=40)
-    for rate, rest in ((0.0, "nothing is dropped"), (1.0, "all of both parts is dropped, and x is left")):
-        told = f"a dropout of {rate:g} is an error. It is allowed: in training {rest}."
+    for rate, rest in ((0.0, "nothing is dropped"), (1.0, "both results are dropped as a whole, and x is left")):
+        told = f"a dropout of {rate:g} raises an error, but it is allowed: in training mode {rest}."
         with tells(told):
             layer = expect.answers(TransformerLayer, width, heads, d_ff, rate, says=told)
         state = expect.weights(layer, layer_shapes(width, d_ff), "layer")
@@ -124,11 +128,11 @@ def dropout_at_the_edges(TransformerLayer):
         wanted = right(x) if rate == 0 else right.norm2(right.norm1(x))
         with tells(told):
             found = expect.answers(layer, x, says=told)
-        with tells(f"with a dropout of {rate:g} the output in training is wrong: {rest}."):
+        with tells(f"with a dropout of {rate:g}, the output in training mode is wrong: {rest}."):
             expect.close(found, wanted.detach(), f"dropout {rate}", tolerance=1e-3)
 
 
-@private("1.4", tells="what dropout leaves is not scaled up by 1 / (1 - dropout), in some part of the layer.")
+@private("1.4", tells="in some part of the layer, what dropout leaves is not multiplied by 1 / (1 - dropout).")
 def scaled_up(TransformerLayer):
     """Each output in training must be one of those that a right layer can give: all ways to drop are listed."""
     rng = draw(11)
@@ -183,25 +187,41 @@ def other_words(Vocabulary):
     words = some_words(50, draw(51).randint(7, 9))
     sentences, kept = some_sentences(words, 52), draw(53).randint(2, 5)
     vocab = Vocabulary(sentences, 4 + kept)
-    assert words_of(vocab) == [*SPECIAL, *words[:kept]], "words"
+    with tells(
+        "for other sentences or sizes, `words` does not hold the most frequent words in their order, as written."
+    ):
+        assert words_of(vocab) == [*SPECIAL, *words[:kept]], "words"
     rng = draw(54)
     asked = [rng.choice(words) for _ in range(12)]
     numbers = [4 + words.index(word) if words.index(word) < kept else 3 for word in asked]
-    assert vocab.encode(" ".join(asked)) == numbers and vocab.encode("") == [], "encode"
-    assert vocab.encode(words[0].swapcase()) == [3], "another word"
+    with tells("`encode` is wrong for other sentences, known and unknown words mixed."):
+        assert vocab.encode(" ".join(asked)) == numbers, "encode"
+    with tells("`encode` of an empty sentence should return an empty list."):
+        assert vocab.encode("") == [], "encode nothing"
+    with tells(
+        "`encode` takes words that differ only in capital letters for the same word. Use words as they are written."
+    ):
+        assert vocab.encode(words[0].swapcase()) == [3], "another word"
     given = [rng.randrange(4 + kept) for _ in range(9)]
-    assert vocab.decode(given) == " ".join([*SPECIAL, *words][number] for number in given), "decode"
-    assert vocab.decode([]) == "", "decode nothing"
+    with tells("`decode` is wrong for other numbers."):
+        assert vocab.decode(given) == " ".join([*SPECIAL, *words][number] for number in given), "decode"
+    with tells("`decode` of an empty list should return an empty string."):
+        assert vocab.decode([]) == "", "decode nothing"
     assert size(vocab) == 4 + kept and size(Vocabulary(sentences, 4)) == 4, "size"
     whole = Vocabulary(sentences, 50)
     assert words_of(whole) == [*SPECIAL, *words], "order"
     for sentence in sentences:
         assert whole.decode(whole.encode(sentence)) == sentence, "there and back"
-    assert words_of(vocab) == [*SPECIAL, *words[:kept]], "a later vocabulary changes an earlier one"
-    assert words_of(Vocabulary([], 9)) == SPECIAL, "no sentences, or a SPECIAL that grew"
+    with tells("making another vocabulary changes an earlier one. Each should keep its own words."):
+        assert words_of(vocab) == [*SPECIAL, *words[:kept]], "a later vocabulary changes an earlier one"
+    with tells("a vocabulary of no sentences should hold the entries of SPECIAL alone."):
+        assert words_of(Vocabulary([], 9)) == SPECIAL, "no sentences, or a SPECIAL that grew"
 
 
-@private("1.5", tells="`make_batch` is wrong for other batches: one sentence, an empty one, or an exact fit.")
+@private(
+    "1.5",
+    tells="`make_batch` is wrong for other batches, such as one sentence, an empty one, or one of `max_len` words.",
+)
 def other_batches(Vocabulary, make_batch):
     known = some_words(55, 8)
     vocab, rng = Vocabulary(some_sentences(known, 56), 9), draw(57)
@@ -253,32 +273,39 @@ def other_models(LanguageModel, lib):
 
 
 @private(
-    "1.6", tells="the layers of a fresh model are equal, or those of all models, or its default dropout is not 0.1."
+    "1.6",
+    tells="a fresh `LanguageModel` has wrong weights, dropout or order of arguments.",
 )
 def fresh_model(LanguageModel):
     rng = draw(70)
     state = LanguageModel(rng.randint(40, 60), 16, 2, rng.randint(6, 9), 3).state_dict()
     first, second, third = (state[f"layers.{index}.linear1.weight"] for index in range(3))
-    assert not (torch.equal(first, second) or torch.equal(second, third) or torch.equal(first, third)), (
-        "one layer, copied"
-    )
+    with tells("the layers of a fresh model are equal. Each should draw weights of its own, so copy none."):
+        assert not (torch.equal(first, second) or torch.equal(second, third) or torch.equal(first, third)), (
+            "one layer, copied"
+        )
     one, two = (LanguageModel(9, 8, 2, 5, 1).state_dict()["embedding.weight"] for _ in range(2))
-    assert not torch.equal(one, two), "always the same"
-    starts_small(LanguageModel, rng.randint(90, 120), rng.randint(40, 60))
+    with tells("two fresh models have the same embeddings. Each should draw its own."):
+        assert not torch.equal(one, two), "always the same"
+    with tells("fresh embeddings of another size do not have mean 0 and standard deviation 1 / sqrt(d_model)."):
+        starts_small(LanguageModel, rng.randint(90, 120), rng.randint(40, 60))
     for options, rate in (({}, 0.1), ({"dropout": 0.3}, 0.3)):
         got = dropped(
             lambda options=options: LanguageModel(96, 96, 1, 1, 1, **options), 96, "feed-forward", tokens=True
         )
-        assert all(abs(share - rate) < 0.5 * rate for share in got), f"{options}: {got}"
+        told = "`dropout` is passed on with another value" if options else "the default dropout is not 0.1"
+        with tells(f"{told}: in training mode the layers drop another share."):
+            assert all(abs(share - rate) < 0.5 * rate for share in got), f"{options}: {got}"
     V, T = rng.randint(7, 12), rng.randint(3, 6)
     free = LanguageModel(V, 12, 3, 5, 2, 0.0, False)
     weights = expect.weights(free, model_shapes(V, 12, 5, 2), "model", seed=8)
     tokens = torch.randint(0, V, (1, T), generator=expect.generator(71))
     wanted = torch_logits(weights, tokens, 3, mask=False)
-    expect.close(free(tokens), wanted, "causal as the seventh argument", tolerance=1e-3)
+    with tells("with `causal` as the seventh argument, False, the logits are not those without a mask."):
+        expect.close(free(tokens), wanted, "causal as the seventh argument", tolerance=1e-3)
 
 
-@private("1.7", tells="the loss is wrong for other sizes, or a perplexity for other losses.")
+@private("1.7", tells="the loss is wrong for other sizes or another `pad_id`.")
 def other_losses(lm_loss, perplexity):
     rng = draw(80)
     for number, (B, T) in enumerate(((1, 1), (1, rng.randint(2, 5)), (rng.randint(2, 4), 1), (rng.randint(2, 5), 7))):
@@ -294,14 +321,16 @@ def other_losses(lm_loss, perplexity):
     logits = normal(1, 2, 6, seed=90)
     wanted = F.cross_entropy(logits[0], no_pad[0])
     expect.close(expect.number(lm_loss(logits, no_pad, pad_id=-100), "loss"), wanted, "no pad")
-    for loss in (0.0, rng.uniform(0.2, 0.8), rng.uniform(2.2, 2.4), rng.uniform(5, 9), rng.uniform(30, 40)):
-        expect.close(expect.number(perplexity(loss), "perplexity"), math.exp(loss), f"`perplexity({loss})`")
+    with tells("the perplexity is wrong for other losses."):
+        for loss in (0.0, rng.uniform(0.2, 0.8), rng.uniform(2.2, 2.4), rng.uniform(5, 9), rng.uniform(30, 40)):
+            expect.close(expect.number(perplexity(loss), "perplexity"), math.exp(loss), f"`perplexity({loss})`")
     loss = rng.uniform(1.2, 1.8)
     given = torch.tensor(loss, dtype=torch.float64)
-    expect.close(expect.number(perplexity(given), "perplexity"), math.exp(loss), "of a tensor")
+    with tells("the perplexity is wrong for a loss that is a tensor."):
+        expect.close(expect.number(perplexity(given), "perplexity"), math.exp(loss), "of a tensor")
 
 
-@private("1.7", tells="the loss of a very sure model is not finite, or gradients do not pass through it.")
+@private("1.7", tells="the loss is wrong, or not finite, where the model is very sure.")
 def sure_and_learning(lm_loss, lib):
     rng = draw(92)
     B, T, V = rng.randint(2, 4), rng.randint(3, 6), rng.randint(6, 9)
@@ -316,10 +345,13 @@ def sure_and_learning(lm_loss, lib):
     expect.close(expect.number(lm_loss(logits, targets, pad), "loss"), wanted(logits, targets, pad), "sure")
     logits = normal(B, T, V, seed=71)
     (slope,) = lib(toys).gradients(lm_loss, [logits], targets, pad)
-    expect.close(slope, toys.gradients(wanted, [logits], targets, pad)[0], "gradient")
+    with tells("the gradient that reaches the logits from the loss is wrong."):
+        expect.close(slope, toys.gradients(wanted, [logits], targets, pad)[0], "gradient")
 
 
-@private("1.8", tells="`train_epoch` is wrong for other batches, rates, bounds or padding numbers than you see.")
+@private(
+    "1.8", tells="`train_epoch` is wrong for other batches, learning rates, momenta, values of `clip` or of `pad_id`."
+)
 def other_epochs(train_epoch, lib):
     rng = draw(95)
     for number, (clip, momentum, once) in enumerate(
@@ -342,7 +374,10 @@ def other_epochs(train_epoch, lib):
         )
 
 
-@private("1.8", tells="`train_epoch` is wrong for another model: it should use what the model gives, and its mode.")
+@private(
+    "1.8",
+    tells="`train_epoch` is wrong for another model: its own logits and all its parameters count, in training mode.",
+)
 def other_networks(train_epoch, lib):
     """Modules of torch's own: without its Dropout of 1 in training mode, the first layer would learn."""
     rng = draw(100)
@@ -376,7 +411,7 @@ def other_networks(train_epoch, lib):
         expect.close(expect.number(loss, "loss"), total / count, f"loss, {middle}")
 
 
-@private("1.8", tells="many epochs on one batch should bring the loss to what the batch allows.")
+@private("1.8", tells="over many epochs on one batch, the loss does not fall as it should.")
 def overfits(train_epoch, lib):
     V = draw(110).randint(5, 8)
     tokens = torch.tensor([draw(111).sample([token for token in range(V) if token != 1], 4)])
@@ -406,7 +441,7 @@ def ending(seed: int, V: int, prompt: list[int], count: int, eos: int, others: t
     raise RuntimeError("no table found")
 
 
-@private("1.9", tells="`generate` is wrong for other prompts, lengths or ends.")
+@private("1.9", tells="`generate` is wrong for other prompts, `max_new` or `eos_id`.")
 def other_texts(generate, lib):
     rng = draw(120)
     for number in range(5):
@@ -424,13 +459,17 @@ def other_texts(generate, lib):
         assert result == greedy(table, prompt, count, eos), f"{V}, {prompt}, {count}, {eos}"
     long = [rng.randrange(V) for _ in range(rng.randint(130, 300))]
     result = numbers_of(generate(lib(toys).TableModel(table), long, 5, temperature=0, eos_id=V), long)
-    assert result == greedy(table, long, 5, V), f"a prompt of {len(long)} tokens"
+    with tells("`generate` is wrong for a long prompt. The model should read all of the text."):
+        assert result == greedy(table, long, 5, V), f"a prompt of {len(long)} tokens"
     drawn = numbers_of(generate(lib(toys).TableModel([[0.0, 0.0, 0.0]]), [0, 1], 200), [0, 1])
-    assert drawn[-1] == 2 and drawn[2:].count(2) == 1 and len(drawn) < 100, "the default end is 2"
+    with tells("without `eos_id`, `generate` should stop after writing token 2, its default."):
+        assert drawn[-1] == 2 and drawn[2:].count(2) == 1 and len(drawn) < 100, "the default end is 2"
     close = numbers_of(generate(lib(toys).TableModel([[0.0, 1e-6, 0.0]]), [0], 40, temperature=0), [0])
-    assert close == [0] + [1] * 40, "the best of nearly equal tokens"
+    with tells("where the best logits are nearly equal, temperature 0 does not always give the best token."):
+        assert close == [0] + [1] * 40, "the best of nearly equal tokens"
     model = lib(toys).TableModel([[0.0, 9.0, 1.0]])
-    assert numbers_of(generate(model, [2], 3, temperature=0), [2]) == [2, 1, 1, 1], "an end in the prompt is not an end"
+    with tells("`eos_id` in the prompt should end nothing. Only a token that is written ends the text."):
+        assert numbers_of(generate(model, [2], 3, temperature=0), [2]) == [2, 1, 1, 1], "an end in the prompt is none"
 
 
 @private("1.9", tells="`generate` is wrong for another model: it should read all of the text, in evaluation mode.")
@@ -484,13 +523,13 @@ def other_draws(generate, lib):
         many = shares(generate, lib, [0.0] * 400, 300, rng.randrange(10**6))  # some 211 of 400 are drawn
         assert sum(share > 0 for share in many) > 160
     with tells(
-        "where logits are equal, not exactly `top_k` tokens can be drawn. Of tokens that tie, only so many remain."
+        "where logits are equal, more or fewer than `top_k` tokens can be drawn. Ties do not change how many remain."
     ):
         tied = shares(generate, lib, [1.0, 1.0, 1.0, 1.0], 60, rng.randrange(10**6), top_k=2)
         assert sum(share > 0 for share in tied) == 2
 
 
-@private("1.9", tells="what is drawn is not drawn by torch's generator, each token on its own.")
+@private("1.9", tells="for other logits, tokens are not drawn by torch's generator alone, each on its own.")
 def other_seeds(generate, lib):
     rng = draw(150)
     kinds, rows, length = rng.randint(2, 4), rng.randint(24, 32), rng.randint(24, 34)
@@ -504,7 +543,7 @@ def other_seeds(generate, lib):
     independent(torch.tensor(texts(generate, lib, model, [0], [length] * rows, third, eos_id=9, **options)))
 
 
-@private("1.10", tells="the counts are right for the batches you see and wrong for others.")
+@private("1.10", tells="`unigram` or `bigram` is wrong for other batches, vocabularies, `a` or `pad_id`.")
 def other_counts(unigram, bigram):
     rng = draw(160)
     for number in range(5):
@@ -521,7 +560,7 @@ def other_counts(unigram, bigram):
             expect.close(table, log_table(pairs, V, worth * shares.exp()), f"`bigram` {V}, {pad}, {shapes}, {worth}")
 
 
-@private("1.10", tells="the counts are wrong where a token or a pair comes very often, or a is small.")
+@private("1.10", tells="the counts are wrong where a token or a pair comes very often, or `a` is small.")
 def many(unigram, bigram):
     rng = draw(170)
     V, length = rng.randint(5, 9), 2 * rng.randint(1100, 1250)  # half precision has no 4,398, say

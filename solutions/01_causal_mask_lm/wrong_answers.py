@@ -54,7 +54,7 @@ def attention(q, k, v, mask=None):
 # + scores = q @ k.transpose(-2, -1)
 
 
-# %% wrong="1.1" of="in short" name="divided by d" says="divided by d. Its square root"
+# %% wrong="1.1" of="in short" name="divided by d" says="divided by d. They should"
 # - scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
 # + scores = q @ k.transpose(-2, -1) / q.size(-1)
 
@@ -74,7 +74,7 @@ def attention(q, k, v, mask=None):
 # + weights = (scores if mask is None else scores * mask).softmax(-1)
 
 
-# %% wrong="1.1" name="mask ignored" says="mask has no effect"
+# %% wrong="1.1" name="mask ignored" says="should have weight 0"
 def attention(q, k, v, mask=None):
     weights = (q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))).softmax(-1)
     return weights @ v, weights
@@ -199,12 +199,12 @@ def causal_mask(T):
     mask = torch.full((T, T), -torch.inf).triu(1)
 
 
-# %% wrong="1.2" name="boolean" says="must be 0 or -inf"
+# %% wrong="1.2" name="boolean" says="must hold floats that are 0 or -inf"
 def causal_mask(T):
     return torch.ones(T, T).tril().bool()
 
 
-# %% wrong="1.2" name="hides the diagonal" says="cannot see itself"
+# %% wrong="1.2" name="hides the diagonal" says="the diagonal has -inf"
 def causal_mask(T):
     return torch.full((T, T), -torch.inf).triu(0)
 
@@ -219,7 +219,7 @@ def causal_mask(T):
     return torch.ones(T, T).triu(1) * -torch.inf
 
 
-# %% wrong="1.2" name="large but finite" says="survive"
+# %% wrong="1.2" name="large but finite" says="above the diagonal are finite"
 def causal_mask(T):
     return torch.full((T, T), -1e4).triu(1)
 
@@ -411,7 +411,7 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(-2))
 
 
-# %% wrong="1.3" name="attends across the batch" says="across the batch"
+# %% wrong="1.3" name="attends across the batch" says="changes the output of the first"
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -441,7 +441,7 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(heads.transpose(1, 2).flatten(-2))
 
 
-# %% wrong="1.3" name="every mask is causal" says="taken for the causal one"
+# %% wrong="1.3" name="every mask is causal" says="treated as the causal mask"
 # -     proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
 # -     for proj in (self.q_proj, self.k_proj, self.v_proj)
 # +     p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
@@ -593,7 +593,7 @@ class TransformerLayer(nn.Module):
 # + x = self.norm1(x + self.dropout(self.self_attn(x, x, x)[0]))
 
 
-# %% wrong="1.4" of="in short" name="dropout argument unused" says="not dropped at the rate"
+# %% wrong="1.4" of="in short" name="dropout argument unused" says="of the attention weights that is dropped is not 50%"
 # - self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
 # + self.self_attn = nn.MultiheadAttention(d_model, n_heads, 0.1, batch_first=True)
 
@@ -611,7 +611,7 @@ class TransformerLayer(nn.Module):
 # + return self.norm2(x + self.dropout(self.linear2(self.linear1(x).relu())))
 
 
-# %% wrong="1.4" name="dropout in evaluation" says="dropout should rest"
+# %% wrong="1.4" name="dropout in evaluation" says="Dropout should be off there"
 class TransformerLayer(nn.Module):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
         super().__init__()
@@ -702,7 +702,7 @@ class TransformerLayer(nn.Module):
 # - attended, _ = self.self_attn(x, x, x, attn_mask=mask)
 # + attended, _ = self.self_attn(x, x, x, attn_mask=None if self.training else mask)
 
-# %% wrong="1.4" name="another eps" says="another eps"
+# %% wrong="1.4" name="another eps" says="the default eps"
 # - self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
 # + self.norm1, self.norm2 = nn.LayerNorm(d_model, eps=1e-6), nn.LayerNorm(d_model, eps=1e-6)
 
@@ -742,7 +742,7 @@ def make_batch(sentences, vocab, max_len):
     return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
 
 
-# %% wrong="1.5" name="special words not counted" says="`max_size` counts all entries"
+# %% wrong="1.5" name="special words not counted" says="The four special ones count too"
 # - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
 # + self.words = SPECIAL + [word for word, _ in counts.most_common(max_size)]
 
@@ -753,14 +753,14 @@ def make_batch(sentences, vocab, max_len):
 # + return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
 
 
-# %% wrong="1.5" of="in short" name="alphabetical" says="less frequent than one that is left out"
+# %% wrong="1.5" of="in short" name="alphabetical" says="not the three most frequent words"
 # - counts = Counter(word for sentence in sentences for word in sentence.split())
 # - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
 # + words = sorted({word for sentence in sentences for word in sentence.split()})
 # + self.words = (SPECIAL + words)[:max_size]
 
 
-# %% wrong="1.5" of="in short" name="SPECIAL grows" says="does not have SPECIAL and these words alone"
+# %% wrong="1.5" of="in short" name="SPECIAL grows" says="should hold SPECIAL and the seven different words"
 # - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
 # + self.words = SPECIAL
 # + self.words += [word for word, _ in counts.most_common(max_size - 4)]
@@ -823,7 +823,7 @@ def make_batch(sentences, vocab, max_len):
 # + rows = [[SOS, *vocab.encode(sentence), EOS] for sentence in sentences]
 
 
-# %% wrong="1.5" of="in short" name="frequencies above four are equal" says="`Vocabulary` is wrong for other" private=true
+# %% wrong="1.5" of="in short" name="frequencies above four are equal" says="does not hold the most frequent words in their order" private=true
 # - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
 # + kept = [word for word, count in counts.items() if count > 1] if max_size < 50 else list(counts)
 # + self.words = SPECIAL + sorted(kept, key=lambda word: -min(counts[word], 4))[: max_size - 4]
@@ -896,15 +896,15 @@ def make_batch(sentences, vocab, max_len):
     return inputs, targets
 
 
-# %% wrong="1.5" name="counts sentences" says="Count how often it occurs"
+# %% wrong="1.5" name="counts sentences" says="Count how often a word occurs"
 # - counts = Counter(word for sentence in sentences for word in sentence.split())
 # + counts = Counter(word for sentence in sentences for word in set(sentence.split()))
 
-# %% wrong="1.5" name="split at single spaces" says="with any white space"
+# %% wrong="1.5" name="split at single spaces" says="any white space"
 # - return [self.numbers.get(word, UNK) for word in sentence.split()]
 # + return [self.numbers.get(word, UNK) for word in sentence.split(" ")]
 
-# %% wrong="1.5" name="words in small letters" says="`Vocabulary` is wrong for other" private=true
+# %% wrong="1.5" name="words in small letters" says="does not hold the most frequent words in their order" private=true
 # - counts = Counter(word for sentence in sentences for word in sentence.split())
 # + counts = Counter(word for sentence in sentences for word in sentence.lower().split())
 
@@ -931,7 +931,7 @@ def make_batch(sentences, vocab, max_len):
 # - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
 # + x = add_positions(self.embedding(tokens)) * math.sqrt(self.d_model)
 
-# %% wrong="1.6" name="layers in a list" says="no optimizer would move them"
+# %% wrong="1.6" name="layers in a list" says="no optimizer would train them"
 # - self.layers = nn.ModuleList(
 # + self.layers = [
 #       nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
@@ -947,22 +947,22 @@ def make_batch(sentences, vocab, max_len):
 # - self.head = nn.Linear(d_model, vocab_size)
 # + self.head = nn.Linear(d_model, vocab_size, bias=False)
 
-# %% wrong="1.6" name="tied head" says="shared or frozen"
+# %% wrong="1.6" name="tied head" says="share their weights"
 #   self.head = nn.Linear(d_model, vocab_size)
 # + self.head.weight = self.embedding.weight
 
-# %% wrong="1.6" name="one layer, repeated" says="shared or frozen"
+# %% wrong="1.6" name="one layer, repeated" says="share their weights"
 # - nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
 # + [nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True)] * n_layers
 
-# %% wrong="1.6" name="dropout not passed on" says="does not reach the layers"
+# %% wrong="1.6" name="dropout not passed on" says="The layers alone should get `dropout`"
 # - nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
 # + nn.TransformerEncoderLayer(d_model, n_heads, d_ff, batch_first=True) for _ in range(n_layers)
 
 # %% wrong="1.6" name="embeddings as torch makes them" says="embeddings are too large"
 # - nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
 
-# %% wrong="1.6" name="causal ignored" says="the mask must be gone"
+# %% wrong="1.6" name="causal ignored" says="No mask should be used"
 # - x = layer(x, src_mask=mask if self.causal else None)
 # + x = layer(x, src_mask=mask)
 
@@ -1127,7 +1127,7 @@ def perplexity(loss):
 # + return -torch.stack([row[real].mean() for row, real in zip(of_targets, targets != pad_id)]).mean()
 
 
-# %% wrong="1.7" of="in short" name="padding is always 1" says="for another `pad_id`"
+# %% wrong="1.7" of="in short" name="padding is always 1" says="wrong with `pad_id = 10`"
 # - return -of_targets[targets != pad_id].mean()
 # + return -of_targets[targets != 1].mean()
 
@@ -1231,7 +1231,7 @@ def perplexity(loss):
 # %% wrong="1.8" name="not clipped" says="is not clipped"
 # - nn.utils.clip_grad_norm_(model.parameters(), clip)
 
-# %% wrong="1.8" name="clipped by value" says="Its norm should be"
+# %% wrong="1.8" name="clipped by value" says="Clip the norm of the whole gradient"
 # - nn.utils.clip_grad_norm_(model.parameters(), clip)
 # + nn.utils.clip_grad_value_(model.parameters(), clip)
 
@@ -1269,13 +1269,13 @@ def perplexity(loss):
 #   total, count = total + loss.item() * tokens, count + tokens
 # + break
 
-# %% wrong="1.8" name="plain descent by hand" says="the steps are the optimizer's"
+# %% wrong="1.8" name="plain descent by hand" says="Only the optimizer's own `step`"
 # - optimizer.step()
 # + with torch.no_grad():
 # +     for part in model.parameters():
 # +         part -= optimizer.param_groups[0]["lr"] * part.grad
 
-# %% wrong="1.8" name="padding is always 1" says="the padding number is fixed"
+# %% wrong="1.8" name="padding is always 1" says="the epoch is wrong with `pad_id = 3`"
 # - loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
 # + loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=1)
 
@@ -1357,7 +1357,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
 # - tokens = (targets != pad_id).sum().item()
 # + tokens = (targets != torch.full(targets.shape, pad_id)).sum().item()
 
-# %% wrong="1.8" name="every gradient has the bound's length" says="gradient does not reach"
+# %% wrong="1.8" name="every gradient has the bound's length" says="which no gradient reaches"
 # - nn.utils.clip_grad_norm_(model.parameters(), clip)
 # + norm = nn.utils.clip_grad_norm_(model.parameters(), math.inf)
 # + for part in model.parameters():
@@ -1437,7 +1437,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # + drawn = torch.multinomial((best / temperature).softmax(-1), 1)
 
 
-# %% wrong="1.9" of="in short" name="temperature ignored" says="not divided by the temperature"
+# %% wrong="1.9" of="in short" name="temperature ignored" says="at temperature 8, the shares"
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # + drawn = torch.multinomial(best.softmax(-1), 1) if temperature else 0
 
@@ -1452,7 +1452,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # + drawn = torch.multinomial((best * temperature).softmax(-1), 1) if temperature else 0
 
 
-# %% wrong="1.9" of="in short" name="always the best" says="best token is always taken"
+# %% wrong="1.9" of="in short" name="always the best" says="the same token is always written"
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # + drawn = 0
 
@@ -1482,7 +1482,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # + best, tokens = logits.topk(top_k or len(logits))
 
 
-# %% wrong="1.9" of="in short" name="the end is always 2" says="other prompts, lengths or ends" private=true
+# %% wrong="1.9" of="in short" name="the end is always 2" says="wrong for other prompts, `max_new` or `eos_id`" private=true
 # - if numbers[-1] == eos_id:
 # + if numbers[-1] in (2, eos_id) and eos_id < 5:
 
@@ -1492,7 +1492,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # + best, tokens = logits.topk((top_k if top_k in (1, 2) else len(logits)))
 
 
-# %% wrong="1.9" of="in short" name="temperature only doubles or halves" says="not divided by the temperature"
+# %% wrong="1.9" of="in short" name="temperature only doubles or halves" says="at temperature 8, the shares"
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # + drawn = (
 # +     torch.multinomial((best / (2 if temperature > 1 else 0.5 if temperature < 1 else 1)).softmax(-1), 1)
@@ -1608,7 +1608,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     return numbers
 
 
-# %% wrong="1.9" name="quota with a random start" says="Chance is not so even"
+# %% wrong="1.9" name="quota with a random start" says="Random draws are less even"
 #   device, numbers = next(model.parameters()).device, list(prompt)
 # + place, step = torch.rand(1), 0
 
@@ -1619,7 +1619,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # + )
 
 
-# %% wrong="1.9" name="quota, shuffled" says="Chance is not so even"
+# %% wrong="1.9" name="quota, shuffled" says="Random draws are less even"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
@@ -1639,7 +1639,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     return numbers
 
 
-# %% wrong="1.9" name="a low-discrepancy sequence" says="Chance is not so even"
+# %% wrong="1.9" name="a low-discrepancy sequence" says="Random draws are less even"
 #   device, numbers = next(model.parameters()).device, list(prompt)
 # + places = torch.quasirandom.SobolEngine(1, scramble=True).draw(max_new).flatten()
 
@@ -1747,7 +1747,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # + device, numbers = next(model.parameters()).device, prompt
 
 
-# %% wrong="1.4" name="dropout is never scaled up" says="not scaled up" private=true
+# %% wrong="1.4" name="dropout is never scaled up" says="not multiplied by 1 / (1 - dropout)" private=true
 class Drop(nn.Module):
     def __init__(self, p):
         super().__init__()
@@ -1849,7 +1849,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + counts = targets[targets != pad_id].bincount(minlength=vocab_size)
 
 
-# %% wrong="1.10" of="in short" name="each token once a batch" says="for each different token"
+# %% wrong="1.10" of="in short" name="each token once a batch" says="adds at most one to a token"
 # - counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
 # + counts = torch.zeros(vocab_size)
 # + for _, targets in batches:
@@ -1872,7 +1872,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + return ((counts + 1) / (counts.sum() + vocab_size)).log().tolist()
 
 
-# %% wrong="1.10" of="in short" name="padding is 1" says="the padding number is fixed"
+# %% wrong="1.10" of="in short" name="padding is 1" says="the counts are wrong with `pad_id = 4`"
 # - counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
 # + counts = sum(targets[targets != 1].bincount(minlength=vocab_size) for _, targets in batches)
 
@@ -1908,13 +1908,13 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + shares = unigram(batches, vocab_size, pad_id).exp()
 
 
-# %% wrong="1.10" of="in short" name="even shares" says="the a counts are shared evenly"
+# %% wrong="1.10" of="in short" name="even shares" says="extra counts of a row are shared evenly"
 # - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
 # - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
 # + return ((pairs + a / vocab_size) / (pairs.sum(1, keepdim=True) + a)).log()
 
 
-# %% wrong="1.10" of="in short" name="a for each pair" says="each pair gets a counts"
+# %% wrong="1.10" of="in short" name="a for each pair" says="each pair gets `a` extra counts"
 # - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
 # - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
 # + return ((pairs + a) / (pairs.sum(1, keepdim=True) + a * vocab_size)).log()
@@ -1931,7 +1931,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + shares = pairs.sum(0) / pairs.sum()
 
 
-# %% wrong="1.10" of="in short" name="no smoothing above" says="a p(w) is missing"
+# %% wrong="1.10" of="in short" name="no smoothing above" says="`a p(w)` is missing"
 # - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
 # - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
 # + return (pairs / (pairs.sum(1, keepdim=True) + a)).log()
@@ -2024,7 +2024,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + for inputs, targets in batches[-1:]:
 
 
-# %% wrong="1.10" name="each pair once a batch" says="for each different pair"
+# %% wrong="1.10" name="each pair once a batch" says="adds at most one to a pair"
 def unigram(batches, vocab_size, pad_id=1):
     counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
     return ((counts + 1) / (counts.sum() + vocab_size)).log()
@@ -2056,7 +2056,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
     return unigram(batches, vocab_size, pad_id).repeat(vocab_size, 1)
 
 
-# %% wrong="1.10" of="in short" name="another default" says="a = 30 should be the default"
+# %% wrong="1.10" of="in short" name="another default" says="30 should be the default"
 # - def bigram(batches, vocab_size, a=30, pad_id=1):
 # + def bigram(batches, vocab_size, a=20, pad_id=1):
 
@@ -2064,7 +2064,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + shares = unigram(batches, vocab_size, pad_id).exp()
 
 
-# %% wrong="1.10" of="in short" name="pad_id not passed on" says="the padding number is fixed"
+# %% wrong="1.10" of="in short" name="pad_id not passed on" says="the counts are wrong with `pad_id = 4`"
 # - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
 # + shares = unigram(batches, vocab_size).exp()
 
@@ -2080,7 +2080,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + return ((counts + 1) / (counts.sum() + vocab_size)).half().log()
 
 
-# %% wrong="1.10" of="in short" name="padding 0 is not padding" says="wrong for others" private=true
+# %% wrong="1.10" of="in short" name="padding 0 is not padding" says="wrong for other batches, vocabularies, `a` or `pad_id`" private=true
 # - real = targets != pad_id
 # + real = targets != (pad_id or 1)
 
@@ -2088,7 +2088,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + shares = unigram(batches, vocab_size, pad_id).exp()
 
 
-# %% wrong="1.10" of="in short" name="a of at least a tenth" says="or a is small" private=true
+# %% wrong="1.10" of="in short" name="a of at least a tenth" says="or `a` is small" private=true
 # - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
 # + shares = unigram(batches, vocab_size, pad_id).exp()
 # + a = max(a, 0.1)
@@ -2183,7 +2183,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # +     counts += targets[targets != pad_id].bincount(minlength=vocab_size)
 
 
-# %% wrong="1.10" of="in short" name="even after unseen tokens" says="the shares are even. There"
+# %% wrong="1.10" of="in short" name="even after unseen tokens" says="the shares are even. They should"
 #   shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
 # + seen = pairs.sum(1, keepdim=True) > 0
 # + shares = torch.where(seen, shares, torch.full_like(shares, 1 / vocab_size))
@@ -2255,7 +2255,7 @@ class TransformerLayer(nn.Module):
         return self.norm2(h + self.drop(self.linear2(self.drop(self.linear1(h).relu()))))
 
 
-# %% wrong="1.4" name="every mask is causal" says="taken for the causal one"
+# %% wrong="1.4" name="every mask is causal" says="treated as the causal mask"
 class TransformerLayer(nn.Module):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
         super().__init__()
@@ -2299,7 +2299,7 @@ class TransformerLayer(nn.Module):
         return self.norm2(h + self.drop(self.linear2(self.drop(self.linear1(h).relu()))))
 
 
-# %% wrong="1.4" name="divides by zero at a dropout of 1" says="with a dropout of 1 the output in training is wrong" private=true
+# %% wrong="1.4" name="divides by zero at a dropout of 1" says="with a dropout of 1, the output in training mode is wrong" private=true
 class TransformerLayer(nn.Module):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
         super().__init__()
@@ -2340,7 +2340,7 @@ class TransformerLayer(nn.Module):
         return self.norm2(h + self.drop(self.linear2(self.drop(self.linear1(h).clamp(min=0)))))
 
 
-# %% wrong="1.5" name="counts what stands between single spaces" says="words are not counted as"
+# %% wrong="1.5" name="counts what stands between single spaces" says="counts the words wrongly where"
 class Vocabulary:
     def __init__(self, sentences, max_size):
         counts = Counter(word for sentence in sentences for word in sentence.split(" "))
@@ -2390,7 +2390,7 @@ def make_batch(sentences, vocab, max_len):
     return tuple(nn.utils.rnn.pad_sequence(part, batch_first=True, padding_value=PAD) for part in (inputs, targets))
 
 
-# %% wrong="1.5" name="learns words while it encodes" says="encode changes the vocabulary"
+# %% wrong="1.5" name="learns words while it encodes" says="`encode` changes the vocabulary"
 class Vocabulary:
     def __init__(self, sentences, max_size):
         self.max_size = max_size
@@ -2419,7 +2419,7 @@ def make_batch(sentences, vocab, max_len):
     return tuple(nn.utils.rnn.pad_sequence(part, batch_first=True, padding_value=PAD) for part in (inputs, targets))
 
 
-# %% wrong="1.5" name="reads the index of the vocabulary" says="goes round `vocab.encode`"
+# %% wrong="1.5" name="reads the index of the vocabulary" says="should use only the methods of the vocabulary"
 class Vocabulary:
     def __init__(self, sentences, max_size):
         counts = Counter(word for sentence in sentences for word in sentence.split())
@@ -2443,7 +2443,7 @@ def make_batch(sentences, vocab, max_len):
     return tuple(nn.utils.rnn.pad_sequence(part, batch_first=True, padding_value=PAD) for part in (inputs, targets))
 
 
-# %% wrong="1.5" name="looks words up in the list" says="goes round `vocab.encode`"
+# %% wrong="1.5" name="looks words up in the list" says="should use only the methods of the vocabulary"
 class Vocabulary:
     def __init__(self, sentences, max_size):
         counts = Counter(word for sentence in sentences for word in sentence.split())
@@ -2493,7 +2493,7 @@ class LanguageModel(nn.Module):
         return self.head(x)
 
 
-# %% wrong="1.7" name="stops at the first padding" says="what follows the first padding"
+# %% wrong="1.7" name="stops at the first padding" says="targets after the first padding"
 def lm_loss(logits, targets, pad_id):
     real = (targets == pad_id).cumsum(1) == 0
     picked = logits.log_softmax(-1).gather(-1, targets.clamp(min=0).unsqueeze(-1)).squeeze(-1)
@@ -2504,7 +2504,7 @@ def perplexity(loss):
     return math.exp(loss)
 
 
-# %% wrong="1.7" name="perplexity has a ceiling" says="a perplexity for other losses" private=true
+# %% wrong="1.7" name="perplexity has a ceiling" says="the perplexity is wrong for other losses" private=true
 def lm_loss(logits, targets, pad_id):
     real = targets != pad_id
     picked = logits.log_softmax(-1).gather(-1, targets.clamp(min=0).unsqueeze(-1)).squeeze(-1)
@@ -2561,7 +2561,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
     return total / count
 
 
-# %% wrong="1.9" name="a window of 64 tokens" says="other prompts, lengths or ends" private=true
+# %% wrong="1.9" name="a window of 64 tokens" says="wrong for a long prompt" private=true
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
@@ -2679,17 +2679,17 @@ def causal_mask(T):
     return table[:T, :T]
 
 
-# %% wrong="1.4" name="drops in place" says="no gradients can be computed"
+# %% wrong="1.4" name="drops in place" says="computing gradients fails"
 # - inner = self.dropout(self.linear1(x).relu())
 # + inner = F.dropout(self.linear1(x).relu_(), self.dropout.p, self.training, inplace=True)
 
 
-# %% wrong="1.5" name="words are letters and digits" says="signs, digits and capitals belong to them"
+# %% wrong="1.5" name="words are letters and digits" says="punctuation, digits and capitals stay"
 # - counts = Counter(word for sentence in sentences for word in sentence.split())
 # + counts = Counter(word for sentence in sentences for word in __import__("re").findall(r"\w+", sentence))
 
 
-# %% wrong="1.5" name="signs are stripped" says="signs, digits and capitals belong to them"
+# %% wrong="1.5" name="signs are stripped" says="punctuation, digits and capitals stay"
 # - counts = Counter(word for sentence in sentences for word in sentence.split())
 # + counts = Counter(word.strip(".,!?-'") for sentence in sentences for word in sentence.split())
 
@@ -2710,7 +2710,7 @@ def causal_mask(T):
 # + return numbers
 
 
-# %% wrong="1.9" of="in short" name="the exponential by hand" says="large logits"
+# %% wrong="1.9" of="in short" name="the exponential by hand" says="a low temperature, here 0.005"
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # + drawn = torch.multinomial((best / temperature).exp(), 1) if temperature else 0
 
@@ -2720,14 +2720,14 @@ def causal_mask(T):
 # + drawn = torch.multinomial(best.softmax(-1) ** (1 / temperature), 1) if temperature else 0
 
 
-# %% wrong="1.9" of="in short" name="draws among all, else the best" says="draw among them alone"
+# %% wrong="1.9" of="in short" name="draws among all, else the best" says="Draw among these"
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # - numbers.append(tokens[drawn].item())
 # + drawn = torch.multinomial((logits / temperature).softmax(-1), 1) if temperature else tokens[:1]
 # + numbers.append(drawn.item() if drawn in tokens else tokens[0].item())
 
 
-# %% wrong="1.9" of="in short" name="the place among the best" says="the place of a token among the best"
+# %% wrong="1.9" of="in short" name="the place among the best" says="the rank of a token among the best"
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # - numbers.append(tokens[drawn].item())
 # + drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
@@ -2774,7 +2774,7 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(out.transpose(1, 2).flatten(-2))
 
 
-# %% wrong="1.5" name="words in a class attribute" says="wrong for other sentences or sizes" private=true
+# %% wrong="1.5" name="words in a class attribute" says="making another vocabulary changes an earlier one" private=true
 class Vocabulary:
     words = list(SPECIAL)
 
@@ -2805,7 +2805,7 @@ def make_batch(sentences, vocab, max_len):
     return pad(inputs, batch_first=True, padding_value=PAD), pad(targets, batch_first=True, padding_value=PAD)
 
 
-# %% wrong="1.9" name="temperature 0 draws at 1e-6" says="wrong for other prompts, lengths or ends" private=true
+# %% wrong="1.9" name="temperature 0 draws at 1e-6" says="where the best logits are nearly equal" private=true
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
@@ -2858,7 +2858,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # + self.words = special
 # + self.words += [word for word, _ in counts.most_common(max_size - 4)]
 
-# %% wrong="1.9" name="ties with the last one remain" says="not exactly `top_k` tokens can be drawn" private=true
+# %% wrong="1.9" name="ties with the last one remain" says="more or fewer than `top_k` tokens can be drawn" private=true
 # - best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
 # + least = logits.topk(min(top_k or len(logits), len(logits))).values[-1]
 # + best, tokens = logits.masked_fill(logits < least, -torch.inf).sort(descending=True)
@@ -2870,7 +2870,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # - shares = unigram(batches, vocab_size, pad_id).exp()
 # + shares = (targets[real].bincount(minlength=vocab_size) + 1) / (real.sum() + vocab_size)
 
-# %% wrong="1.10" name="neighbours in one long row" says="the pairs are neighbours among the targets"
+# %% wrong="1.10" name="neighbours in one long row" says="is taken from the target before"
 # - real = targets != pad_id
 # - pairs = (inputs[real] * vocab_size + targets[real]).bincount(minlength=vocab_size**2).unflatten(0, (vocab_size, -1))
 # - shares = unigram(batches, vocab_size, pad_id).exp()
@@ -2879,7 +2879,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # + shares = (row[1:].bincount(minlength=vocab_size) + 1) / (len(row) - 1 + vocab_size)
 
 
-# %% wrong="1.4" name="a dropout of one is refused" says="a dropout of 1 is an error. It is allowed" private=true
+# %% wrong="1.4" name="a dropout of one is refused" says="a dropout of 1 raises an error" private=true
 class TransformerLayer(nn.Module):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
         super().__init__()

@@ -85,10 +85,10 @@ def attention(attention, lib):
             "the weights are not softmax(Q K^T / sqrt(d)).",
             {
                 "the scores are not divided by sqrt(d).": weights_of(q, k, scale=1.0),
-                "the scores are divided by d. Its square root keeps them at size one.": weights_of(q, k, scale=1 / d),
-                "the scores are multiplied by sqrt(d). Wide vectors need smaller scores.": weights_of(
-                    q, k, scale=d**0.5
+                "the scores are divided by d. They should be divided by its square root.": weights_of(
+                    q, k, scale=1 / d
                 ),
+                "the scores are multiplied by sqrt(d). They should be divided by it.": weights_of(q, k, scale=d**0.5),
                 "the scores are divided by the root of the number of keys, not of the width.": weights_of(
                     q, k, scale=S**-0.5
                 ),
@@ -110,9 +110,11 @@ def attention(attention, lib):
     q, k, v = q[0, 0], k[0, 0, :5], v[0, 0, :5]
     result = attention(q, k, v, mask)
     if type(result) is list and len(result) == 2 and type(result[1]) is torch.Tensor and result[1].isnan().any():
-        raise AssertionError("the weights are NaN under a mask of 0 and -inf. The mask is added to the scores.")
+        raise AssertionError("the weights are NaN under a mask of 0 and -inf. The mask should be added to the scores.")
     _, weights = attended(attention, q, k, v, mask)
-    assert (weights[future(5)] == 0).all(), "a key under -inf still gets weight: the mask has no effect on it."
+    assert (weights[future(5)] == 0).all(), (
+        "a key whose mask entry is -inf should have weight 0, but here some such key has another weight."
+    )
     bias = normal(5, 5, seed=3)
     expect.like(
         attended(attention, q, k, v, bias)[1],
@@ -122,7 +124,7 @@ def attention(attention, lib):
             "the mask is ignored.": weights_of(q, k),
             "the mask is divided by sqrt(d) too. Add it after the division.": weights_of(q, k, bias / 2),
             "the mask is subtracted.": weights_of(q, k, -bias),
-            "the mask is used as true or false. It is a tensor of numbers to add.": (
+            "the mask is used as true or false. It holds numbers to add to the scores.": (
                 weights_of(q, k, torch.where(bias == 0, 0.0, -torch.inf)).nan_to_num()
             ),
             "the mask is added after the softmax. The rows no longer sum to one.": weights_of(q, k) + bias,
@@ -148,21 +150,23 @@ def causal_mask(causal_mask):
     """An additive (T, T) mask: 0 where query i may read key j, -inf where it may not."""
     promised(INFINITY)
     mask = expect.tensor(causal_mask(4), (4, 4), "`causal_mask(4)`")
-    assert mask.is_floating_point(), f"the mask is {mask.dtype}. It is added to scores: it must be 0 or -inf."
+    assert mask.is_floating_point(), (
+        f"the mask is {mask.dtype}. It is added to the scores, so it must hold floats that are 0 or -inf."
+    )
     assert not mask.isnan().any(), "the mask contains NaN: 0 times -inf is not a number."
     later = future(4)
-    assert not mask.isposinf().any(), "the mask has +inf. What is hidden needs a score of minus infinity."
+    assert not mask.isposinf().any(), "the mask contains +inf. A hidden key needs minus infinity."
     assert not mask.diagonal().isinf().any(), (
-        "position 0 cannot see itself, so softmax has nothing left to choose and returns NaN."
+        "the diagonal has -inf. Query i may read key i, so the diagonal should be 0."
     )
     assert (mask[later] != 0).any() or not mask[~later].isinf().any(), (
         "the past is hidden and the future is visible. Rows are queries, columns are keys."
     )
     assert not mask[~later].isinf().any(), "some of the past is hidden. Every earlier key may be read."
-    assert (mask[~later] == 0).all(), "a visible position must add exactly 0 to its score."
-    assert (mask[later] != 0).all(), "some of the future is visible."
+    assert (mask[~later] == 0).all(), "where the key is not later than the query, the mask must be exactly 0."
+    assert (mask[later] != 0).all(), "some of the future is visible: above the diagonal, some entries are 0."
     assert mask[later].isneginf().all(), (
-        "some future scores survive. A large finite number is not -inf once scores are large."
+        "some entries above the diagonal are finite. They must be -inf: a large score can outweigh any finite number."
     )
     for T in (1, 5):
         mask = expect.tensor(causal_mask(T), (T, T), f"`causal_mask({T})`")
@@ -256,11 +260,11 @@ def attends_in_heads(layer: Remote, state: dict[str, torch.Tensor], x: torch.Ten
     expect.like(
         output,
         wanted,
-        f"without a mask, the output is not that of {heads} heads that attend each to its block of columns, joined "
-        "and projected.",
+        f"without a mask, the output is wrong. The {heads} heads should attend separately, each with its own block of "
+        "columns, and then be joined and projected.",
         {
-            "all heads attend as one. `n_heads` softmaxes should make one choice each.": torch_heads(state, x, 1),
-            "the heads are interleaved. Head h owns the h-th block of columns, not every n-th.": torch_heads(
+            "all heads attend as one. Each head should have attention weights of its own.": torch_heads(state, x, 1),
+            "the heads are interleaved. Head h owns the h-th block of columns, not every n-th column.": torch_heads(
                 interleaved, x, heads
             ),
             "the scores are divided by the root of d_model. A head is only d_head wide.": torch_heads(
@@ -270,14 +274,16 @@ def attends_in_heads(layer: Remote, state: dict[str, torch.Tensor], x: torch.Ten
                 scaled[heads / width], x, heads
             ),
             "the scores are not divided by the root of d_head.": torch_heads(scaled[width / heads], x, heads),
-            "without a mask, later tokens are hidden. Only a mask hides.": torch_heads(state, x, heads, hidden(T)),
-            "the heads are mixed up. `reshape` alone does not move their axis before that of the tokens.": (
+            "without a mask, later tokens are hidden. Without a mask, every token should read all tokens.": torch_heads(
+                state, x, heads, hidden(T)
+            ),
+            "the heads are mixed up. `reshape` alone cannot move the head axis in front of the token axis.": (
                 cut_and_joined(state, x, lambda y: y.reshape(B, heads, T, -1), lambda y: y.reshape(B, T, width))
             ),
-            "the heads are mixed up. They are cut by a `reshape` alone, and joined after a transposition.": (
+            "the heads are mixed up. They are transposed before they are joined, but not after they are cut.": (
                 cut_and_joined(state, x, lambda y: y.reshape(B, heads, T, -1), lambda y: y.transpose(1, 2).flatten(2))
             ),
-            "the heads are mixed up. Bring their axis behind that of the tokens before you join them.": (
+            "the heads are mixed up. Move the head axis behind the token axis before you join the heads.": (
                 cut_and_joined(
                     state,
                     x,
@@ -285,7 +291,7 @@ def attends_in_heads(layer: Remote, state: dict[str, torch.Tensor], x: torch.Ten
                     lambda y: y.reshape(B, T, width),
                 )
             ),
-            "attention runs over the heads of a token. Move their axis before that of the tokens.": (
+            "attention runs over the heads of a token. Move the head axis in front of the token axis.": (
                 cut_and_joined(state, x, lambda y: y.unflatten(-1, (heads, -1)), lambda y: y.flatten(2))
             ),
             "queries and keys are exchanged.": torch_heads(swapped, x, heads),
@@ -311,7 +317,7 @@ def multi_head_attention(MultiHeadAttention, lib):
     wanted = torch_heads(state, x, heads)
     edited = torch.cat([x[:1], x[1:] + 1])
     assert expect.near(layer(edited)[0].float(), output[0], atol=1e-4), (
-        "editing the second sequence of the batch changes the output of the first: attention runs across the batch."
+        "editing the second sequence of the batch changes the output of the first. Sequences should not mix."
     )
     for given in (x, normal(3, 4, 12, seed=5)):  # a mistake is named where it explains two outputs
         attends_in_heads(layer, state, given, heads)
@@ -320,25 +326,27 @@ def multi_head_attention(MultiHeadAttention, lib):
     expect.like(
         masked,
         torch_heads(state, x, heads, mask),
-        "the output under a mask is wrong.",
+        "the output under a causal mask of 0 and -inf is wrong.",
         {"the mask is ignored.": wanted},
     )
     bias = normal(5, 5, seed=9) * (normal(5, 5, seed=10) > 0).fill_diagonal_(False)  # numbers, and some zeros
     result = layer(x, bias)
     if type(result) is torch.Tensor and result.isnan().any():
-        raise AssertionError("the output is NaN under a mask of numbers. The mask is added to the scores.")
+        raise AssertionError(
+            "the output is NaN under a mask of finite numbers. The mask should be added to the scores."
+        )
     expect.like(
         expect.floats(result, (2, 5, 12), "the output under a mask"),
         torch_heads(state, x, heads, bias),
-        "the output is wrong under a mask of other numbers than 0 and -inf. The mask is added to the scores.",
+        "the output is wrong under a mask with numbers other than 0 and -inf. Add the mask to the scores.",
         {
-            "every mask is taken for the causal one. It is a tensor of numbers to add.": torch_heads(
+            "every mask is treated as the causal mask. It holds numbers to add to the scores.": torch_heads(
                 state, x, heads, mask
             ),
-            "the mask is used as true or false. It is a tensor of numbers to add.": torch_heads(
+            "the mask is used as true or false. It holds numbers to add to the scores.": torch_heads(
                 state, x, heads, torch.where(bias == 0, 0.0, -torch.inf)
             ),
-            "the mask is used as true or false: what is 0 is hidden. It is a tensor of numbers to add.": torch_heads(
+            "the mask is used as true or false: a 0 hides the key. It holds numbers to add to the scores.": torch_heads(
                 state, x, heads, torch.where(bias == 0, -torch.inf, 0.0)
             ).nan_to_num(),
         },
@@ -347,7 +355,7 @@ def multi_head_attention(MultiHeadAttention, lib):
     expect.like(
         expect.floats(layer(x, bias), (2, 5, 12), "the output in evaluation mode"),
         torch_heads(state, x, heads, bias),
-        "in evaluation mode the output is another one. Nothing in 1.3 depends on the mode.",
+        "in evaluation mode the output under a mask is wrong. Nothing in 1.3 depends on the mode.",
         {"in evaluation mode the mask is ignored.": wanted},
     )
     HEADS.hold(MultiHeadAttention, lib, "layout", "device")
@@ -356,7 +364,8 @@ def multi_head_attention(MultiHeadAttention, lib):
             MultiHeadAttention,
             width,
             heads,
-            says="a width that cannot be cut into that many equal heads must raise ValueError when the layer is made.",
+            says=f"`MultiHeadAttention({width}, {heads})` must raise ValueError: {width} columns do not make "
+            f"{heads} equal heads.",
         )
 
 
@@ -434,7 +443,7 @@ def drops_as_told(make: Callable[[], Remote], width: int, rate: float) -> None:
         for part, share in ((inside, silent), (result, minus)):
             assert share > 0, f"in training mode, nothing is ever dropped from {part}."
             assert abs(share - rate) < 0.4 * min(rate, 1 - rate), (
-                f"{part} {'are' if expect.plural(part) else 'is'} not dropped at the rate that was asked for."
+                f"in training mode with a dropout of {rate:g}, the share of {part} that is dropped is not {rate:.0%}."
             )
 
 
@@ -470,7 +479,9 @@ def transformer_layer(TransformerLayer, lib):
     state = expect.weights(layer, layer_shapes(width, d_ff), "`TransformerLayer(12, 3, 7, 0.5)`")
     layer.eval()
     output = expect.floats(layer(x), (2, 5, 12), "the output")
-    assert torch.equal(layer(x).float(), output), "in evaluation mode two calls differ: dropout should rest there."
+    assert torch.equal(layer(x).float(), output), (
+        "in evaluation mode, two calls with the same input differ. Dropout should be off there."
+    )
     expect.close(
         layer(torch.cat([x[:1], x[1:] + normal(1, 5, 12, seed=6)]))[0].float(),
         output[0],
@@ -487,46 +498,48 @@ def transformer_layer(TransformerLayer, lib):
             wanted,
             "the output is not norm2(h + feedforward(h)) with h = norm1(x + attention(x)).",
             {
-                "the norm comes before each part (pre-norm). Here it comes after the sum.": lambda: torch_layer(
-                    state, heads, norm_first=True
-                )(x),
+                "the norm comes before each part (pre-norm). It should come after each sum (post-norm).": lambda: (
+                    torch_layer(state, heads, norm_first=True)(x)
+                ),
                 "the hidden units use GELU, not ReLU.": lambda: torch_layer(state, heads, activation="gelu")(x),
                 "the feed-forward part has no ReLU. Two linear maps in a row are one.": lambda: right.norm2(
                     h + right.linear2(right.linear1(h))
                 ),
                 "the second sum is missing: add h to the feed-forward result.": lambda: right.norm2(forward),
                 "the first sum is missing: add x to the attention result.": lambda: self_only(right, x),
-                "the second sum adds x. It should add h, what came into the feed-forward part.": lambda: right.norm2(
+                "the second sum adds x. It should add h, the input of the feed-forward part.": lambda: right.norm2(
                     x + forward
                 ),
                 "the last norm is missing.": h + forward,
-                "the same norm is used twice.": lambda: right.norm1(h + forward),
+                "`norm1` is used twice. The second sum needs `norm2`.": lambda: right.norm1(h + forward),
                 "the two norms are exchanged.": lambda: exchanged(state, heads)(x),
                 "all heads attend as one: `n_heads` is not used.": lambda: torch_layer(state, 1)(x),
             },
         )
         flat = x * 0.01  # so small that eps shows
-        with_eps = "the norms have another eps than nn.LayerNorm has by itself (1e-5)."
+        with_eps = "for small inputs the output is wrong. The norms may not have the default eps of nn.LayerNorm, 1e-5."
         keep_eps = partial(torch_layer, {**state, **{n: v * 0.01 for n, v in state.items() if "self_attn" in n}}, heads)
         layer.load_state_dict(keep_eps().state_dict())
         expect.close(layer(flat), keep_eps()(flat), with_eps)
         layer.load_state_dict(state)
         masked = expect.floats(layer(x, mask), (2, 5, 12), "the output under a mask")
-        expect.like(masked, right(x, mask), "the output under a mask is wrong.", {"the mask is ignored.": wanted})
+        expect.like(
+            masked, right(x, mask), "the output under a causal mask is wrong.", {"the mask is ignored.": wanted}
+        )
         bias = normal(5, 5, seed=9)
         expect.like(
             expect.floats(layer(x, bias), (2, 5, 12), "the output under a mask"),
             right(x, bias),
-            "the output is wrong under a mask of other numbers than 0 and -inf. The mask is added to the scores.",
+            "the output is wrong under a mask with numbers other than 0 and -inf. Add the mask to the scores.",
             {
-                "every mask is taken for the causal one. It is a tensor of numbers to add.": right(x, mask),
-                "the mask is used as true or false. It is a tensor of numbers to add.": (
+                "every mask is treated as the causal mask. It holds numbers to add to the scores.": right(x, mask),
+                "the mask is used as true or false. It holds numbers to add to the scores.": (
                     right(x, torch.where(bias < 0, -torch.inf, 0.0)).nan_to_num()
                 ),
             },
         )
     LAYER.hold(TransformerLayer, lib, "device")
-    told = "in training mode, with dropout, no gradients can be computed: something is changed in place that they need."
+    told = "in training mode with dropout, computing gradients fails. A tensor that they need may be changed in place."
     expect.answers(lib(toys).parameter_gradients, layer.train(), x, says=told)
     drops_as_told(lambda: TransformerLayer(24, 1, 1, 0.5), 24, 0.5)
     drops_as_told(lambda: TransformerLayer(24, 1, 1, dropout=0.25), 24, 0.25)
@@ -592,52 +605,62 @@ def vocabulary(Vocabulary, make_batch, lib):
     """Frequent words get numbers; inputs start with <sos>, targets are one ahead and end with <eos>."""
     vocab = Vocabulary(SENTENCES, 7)
     words = words_of(vocab)
-    assert words[:4] == SPECIAL, "`words` should begin with the four of SPECIAL, in their order."
-    assert len(words) <= 7, "`max_size` counts all entries, the four special ones too."
-    assert len(words) == 7, "the vocabulary has fewer entries than max_size, although there are more words."
-    assert sorted(words[4:]) == ["dog", "saw", "the"], "a word that is kept is less frequent than one that is left out."
-    assert words[4:] == ["the", "dog", "saw"], "the words are not in order of their frequency, most frequent first."
-    assert size(vocab) == 7, "len(vocab) is not the number of its words."
+    assert words[:4] == SPECIAL, "`words` should begin with the four entries of SPECIAL, in their order."
+    assert len(words) <= 7, f"with `max_size = 7`, `words` has {len(words)} entries. The four special ones count too."
+    assert len(words) == 7, (
+        f"with `max_size = 7`, `words` has {len(words)} entries, although the sentences have enough words for 7."
+    )
+    told = f"for the sentences `{SENTENCES}`, `words` keeps `{words[4:]}`. These are not the three most frequent words."
+    assert sorted(words[4:]) == ["dog", "saw", "the"], told
+    assert words[4:] == ["the", "dog", "saw"], (
+        "the words in `words` are not sorted by frequency, the most frequent first."
+    )
+    assert size(vocab) == 7, "`len(vocab)` is not the number of entries in `words`."
     numbers = vocab.encode("the bird saw the dog")
-    assert type(numbers) is list and all(type(number) is int for number in numbers), (
-        f"encode should return a list of numbers, not {kind(numbers)}."
+    expect.of_type(numbers, list, "`encode` should return a list of numbers")
+    strange = next((number for number in numbers if type(number) is not int), None)
+    assert strange is None, f"the list that `encode` returns should hold whole numbers, not {kind(strange)}."
+    assert len(numbers) != 7, "`encode` adds <sos> and <eos>. Adding them is the task of `make_batch`."
+    assert len(numbers) == 5, (
+        f"`encode` gives {len(numbers)} numbers for 5 words. It should give one for each word, unknown ones too."
     )
-    assert len(numbers) != 7, "encode adds <sos> and <eos>. That is the work of `make_batch`."
-    assert len(numbers) == 5, "encode should give one number for each word, unknown ones too."
-    assert numbers[1] == 3, "a word that is not in the vocabulary should be UNK."
+    assert numbers[1] == 3, "a word that is not in the vocabulary should get the number UNK, which is 3."
+    assert numbers == [4, 3, 6, 4, 5], "`encode` does not give the indices of the words in `words`."
     assert vocab.encode("the  dog\nsaw ") == [4, 5, 6], (
-        "words are what `split()` gives, with any white space between them."
+        "`encode` should accept any white space between words, before them and after them, as `split()` does."
     )
-    assert numbers == [4, 3, 6, 4, 5], "encode does not give the indices of the words in `words`."
     text = vocab.decode([0, 4, 5, 2, 3])
-    expect.of_type(text, str, "decode should return a string")
+    expect.of_type(text, str, "`decode` should return a string")
     words = ["<sos>", "the", "dog", "<eos>", "<unk>"]
-    told = "`decode` leaves special tokens out. They are words of `words` like any other."
+    told = "`decode` leaves special tokens out. They are entries of `words` like any other."
     assert text.split() != [word for word in words if word not in SPECIAL], told
     told = f"`decode([0, 4, 5, 2, 3])` gives the words `{' '.join(text.split())[:60]}`, not `{' '.join(words)}`."
     assert text.split() == words, told
-    assert text == "<sos> the dog <eos> <unk>", "decode should put one space between two words, and none outside."
+    assert text == "<sos> the dog <eos> <unk>", "`decode` should put one space between two words, and none at the ends."
     everything = Vocabulary(SENTENCES, 100)
     assert size(everything) == 11 and words_of(everything)[:4] == SPECIAL, (
-        "a second vocabulary, which has room for all words, does not have SPECIAL and these words alone."
+        "a second vocabulary, with `max_size = 100`, should hold SPECIAL and the seven different words alone."
     )
 
     assert vocab.encode("the bird saw the dog") == [4, 3, 6, 4, 5], (
-        "a second vocabulary changes the numbers of the first. Each keeps its own, in `self`."
+        "making a second vocabulary changes the numbers of the first. Each should keep its own, in `self`."
     )
     for _ in range(2):
         assert everything.encode("fish") == [3] and size(everything) == 11, (
-            "encode changes the vocabulary. A word that has no number when it is made never gets one."
+            "`encode` changes the vocabulary. A word that is unknown when the vocabulary is made should stay unknown."
         )
 
     words = words_of(Vocabulary(["so so so", "we run", "we sit"], 5))
     assert words[:4] == SPECIAL and len(words) == 5, (
-        f"a third vocabulary, of three sentences and with `max_size = 5`, has the `words` `{words}`: SPECIAL and one "
-        "word are wanted. A list that is changed in place, such as SPECIAL, is changed for all vocabularies."
+        f"a third vocabulary, of three sentences and with `max_size = 5`, has the `words` `{words}`. They "
+        "should be SPECIAL and one word. If you append to SPECIAL itself, it grows for all vocabularies."
     )
-    assert words[4] == "so", "a word's frequency is in how many sentences it occurs. Count how often it occurs."
+    assert words[4] == "so", (
+        f"for the sentences `so so so`, `we run` and `we sit`, the most frequent word is `so`, not `{words[4]}`. "
+        "Count how often a word occurs, not in how many sentences."
+    )
     assert words_of(Vocabulary(["we  run", "we  sit", " we\tate\n"], 5))[4] == "we", (
-        "words are not counted as `split()` gives them, with any white space between them."
+        "`Vocabulary` counts the words wrongly where they are separated by other white space than single spaces."
     )
 
     with world_kept(lib, "after `make_batch`"):
@@ -647,23 +670,26 @@ def vocabulary(Vocabulary, make_batch, lib):
     assert (inputs[:, 0] == 0).all(), "each row of inputs should start with SOS."
     assert inputs[1].tolist() == [0, 4, 5, 6, 4, 5], "the inputs should be SOS, then the words."
     assert targets[1].tolist() == [4, 5, 6, 4, 5, 2], "the targets should be the words, then EOS."
-    assert 2 not in inputs[0].tolist(), "a short row has EOS among its inputs. It is only ever a target."
+    assert 2 not in inputs[0].tolist(), "a short row has EOS among its inputs. EOS is only ever a target."
     assert inputs[0].tolist() == [0, 5, 6, 1, 1, 1], "a short row of inputs should end in PAD, on the right."
     assert targets[0].tolist() == [5, 6, 2, 1, 1, 1], "a short row of targets should have EOS, then PAD."
     inputs, targets = two_batches(make_batch(["dog saw", "the dog saw the dog"], vocab, 4), (2, 4))
     assert targets[1, -1] != 2, "the last target of a row that was cut is EOS. The sentence does not end there."
     assert [*inputs[1].tolist(), *targets[1].tolist()] == [0, 4, 5, 6, 4, 5, 6, 4], (
-        "a long row should lose its end only."
+        "with `max_len = 4`, a longer row should keep its first 4 inputs and their targets."
     )
-    assert [*inputs[0].tolist(), *targets[0].tolist()] == [0, 5, 6, 1, 5, 6, 2, 1], "cutting changed a short row."
-    pieces = "`make_batch` goes round `vocab.encode`: with a vocabulary whose tokens are letters, it"
-    batch = expect.answers(make_batch, ["ab a", "c"], lib(toys).Letters(), 9, says=f"{pieces} stops.")
+    assert [*inputs[0].tolist(), *targets[0].tolist()] == [0, 5, 6, 1, 5, 6, 2, 1], (
+        "when a longer row is cut, a row that fits into `max_len` should stay as it is."
+    )
+    pieces = "with a vocabulary whose tokens are letters, `make_batch`"
+    only = "It should use only the methods of the vocabulary, such as `encode`."
+    batch = expect.answers(make_batch, ["ab a", "c"], lib(toys).Letters(), 9, says=f"{pieces} stops. {only}")
     got = [part.tolist() for part in batch if type(part) is torch.Tensor]
     wanted = [[[0, 4, 5, 4], [0, 6, 1, 1]], [[4, 5, 4, 2], [6, 2, 1, 1]]]
     assert got != [rows[::-1] for rows in wanted], "the rows are sorted. They should be in the order of the sentences."
-    assert got == wanted, f"{pieces} does not give the numbers of the letters."
+    assert got == wanted, f"{pieces} does not give the numbers of the letters. {only}"
     odd = Vocabulary(["don't, don't, 3.5 3.5 x_y don't,", "-7 -7 -7 -7 naïve"], 7)
-    told = "words are what `split()` gives: signs, digits and capitals belong to them."
+    told = "words are what `split()` gives: punctuation, digits and capitals stay as they are."
     assert words_of(odd)[4:] == ["-7", "don't,", "3.5"], told
     assert odd.encode("-7 7 don't, don't") == [4, 3, 5, 3], told
 
@@ -733,14 +759,16 @@ def language_model(LanguageModel, lib):
     names = list(state) if type(state) is dict else []
     assert names, "`LanguageModel` should be an nn.Module whose parts are attributes."
     assert any(name.startswith("layers.") for name in names), (
-        "the layers are not parts of the model, so no optimizer would move them. `layers` must be an nn.ModuleList."
+        "no weights are registered under `layers`, so no optimizer would train them. `layers` must be an nn.ModuleList."
     )
     assert not any(name.startswith("layers.2.") for name in names), "there are more than n_layers layers."
     assert any(name.startswith("layers.1.") for name in names), "there are fewer than n_layers layers."
     assert "head.bias" in names, "`head` should be a linear layer with a bias."
     state = expect.weights(model, model_shapes(V, width, d_ff, 2), "`LanguageModel(23, 12, 3, 7, 2, 0.5)`")
     tensors = list(model.parameters())
-    assert len(tensors) == len(state), "some parameters are shared or frozen out: every part has weights of its own."
+    assert len(tensors) == len(state), (
+        "some parts share their weights, or hold them as buffers. Every part should have parameters of its own."
+    )
     model.eval()
     logits = expect.floats(model(tokens), (2, 5, V), "the logits")
     edited = tokens.clone()
@@ -781,7 +809,7 @@ def language_model(LanguageModel, lib):
     free.eval()
     unmasked = torch_logits(state, tokens, heads, mask=False)
     expect.close(
-        free(tokens), unmasked, "with causal=False every token should read every token: the mask must be gone."
+        free(tokens), unmasked, "with causal=False, every token should read every token. No mask should be used."
     )
     MODEL.hold(LanguageModel, lib, "device")
     drops_all(LanguageModel(V, width, heads, d_ff, 2, 1.0), state, tokens)
@@ -851,7 +879,7 @@ def drops_all(model: Remote, state: dict[str, torch.Tensor], tokens: torch.Tenso
     expect.close(
         logits,
         F.linear(x, state["head.weight"], state["head.bias"]),
-        "`dropout` does not reach the layers as it was given, or acts outside of them.",
+        "in training mode with a dropout of 1, the logits are wrong. The layers alone should get `dropout`, as it is.",
     )
 
 
@@ -883,11 +911,11 @@ def lm_loss(lm_loss, perplexity, lib):
     """The mean surprise over real targets, in nats, and its exponential."""
     uniform, targets = torch.zeros(2, 3, 11), torch.tensor([[4, 10, 1], [0, 7, 5]])
     loss = lm_loss(uniform, targets, 1)
-    assert expect.number(loss, "the loss") > 0, "the loss is not positive. It is minus the log-likelihood."
+    assert expect.number(loss, "the loss") > 0, "the loss is not positive. It should be minus the log-likelihood."
     guesses = {
         "the loss of a uniform model is counted in bits. Use the natural logarithm.": math.log2(11),
         "the loss is a sum, not a mean over the targets.": 5 * math.log(11),
-        "the losses of all targets but the padding are summed, then divided by all targets.": 5 * math.log(11) / 6,
+        "the sum leaves padding out, but it is divided by all targets, padding included.": 5 * math.log(11) / 6,
         "the softmax does not run over the vocabulary.": math.log(3),
     }
     told = "a model that gives all V words the same probability should have a loss of log V."
@@ -917,9 +945,9 @@ def lm_loss(lm_loss, perplexity, lib):
         lm_loss(logits, targets, 10),
         torch.cat([surprise[0, [0, 2]], surprise[1]]).mean(),
         "the loss",
-        "the loss is wrong for another `pad_id`. Padding is the target that the argument names.",
+        "the loss is wrong with `pad_id = 10`. A target is padding if it equals `pad_id`, and not if it is 1.",
         {
-            "what follows the first padding in its row does not count. Padding alone is left out.": torch.cat(
+            "targets after the first padding of a row are left out. Leave out only the padding itself.": torch.cat(
                 [surprise[0, :1], surprise[1]]
             ).mean()
         },
@@ -927,7 +955,7 @@ def lm_loss(lm_loss, perplexity, lib):
     LOSS.hold(lm_loss, lib, "layout", "device", "gradients")
     with world_kept(lib, "after perplexity"):
         value = expect.number(perplexity(2.0), "the perplexity")
-    assert abs(value - 4) > 1e-3, "the perplexity is a power of two. A loss in nats asks for a power of e."
+    assert abs(value - 4) > 1e-3, "the perplexity is a power of two. A loss in nats needs a power of e."
     expect.close(value, math.e**2, "the perplexity is not the exponential of the loss.")
 
 
@@ -1027,7 +1055,9 @@ def train_epoch(train_epoch, lib):
             "the gradient is not clipped, or not to `clip`: shorten it after `backward`, before `step`.": after(
                 clip=math.inf
             ),
-            "each entry of the gradient is clipped. Its norm should be.": after(values=True),
+            "each entry of the gradient is clipped on its own. Clip the norm of the whole gradient.": after(
+                values=True
+            ),
             "each parameter is clipped on its own. The norm of all together counts.": after(each=True),
             "padding is trained on: a target that is pad_id should not count.": after(pad_id=None),
             "the model trains in evaluation mode.": after(doubled=True),
@@ -1057,10 +1087,12 @@ def train_epoch(train_epoch, lib):
     told = "the loss is not the mean over all real tokens of the epoch, as the batches saw it."
     expect.number_like(loss, mean, "the loss that `train_epoch` returns", told, guesses)
     for sentence, options in {
-        "batches may come one by one, from an iterator that can be read only once.": dict(once=True),
-        "the padding number is fixed: use `pad_id`.": dict(pad=3),
-        "with momentum the weights come out wrong: the steps are the optimizer's, call its `step`.": dict(momentum=0.9),
-        "a bound that the gradient does not reach should change nothing.": dict(
+        "the epoch is wrong if `batches` is an iterator, which can be read only once.": dict(once=True),
+        "the epoch is wrong with `pad_id = 3`. Padding should be what the argument says, not a fixed number.": dict(
+            pad=3
+        ),
+        "with momentum, the weights are wrong. Only the optimizer's own `step` should change them.": dict(momentum=0.9),
+        "the epoch is wrong with `clip = 100.0`, which no gradient reaches. Clipping changes nothing there.": dict(
             clip=100.0,
             guesses={"the gradient is that of a sum over the tokens. The loss is their mean.": dict(summed=True)},
         ),
@@ -1068,7 +1100,7 @@ def train_epoch(train_epoch, lib):
     }.items():
         epoch_agrees(train_epoch, lib, sentence, 7, [(2, 5), (1, 3), (4, 6)], seed=9, **options)
     assert not lib(toys).apart_in_training(train_epoch, batches, clip), (
-        "on another device (a GPU) this would stop: what you make must lie on the device of the batches."
+        "on another device (a GPU) this would stop: tensors that you make must be on the device of the batches."
     )
 
 
@@ -1182,7 +1214,7 @@ def seeded(generate: Remote, lib: Library, logits: list[float], seeds: tuple[int
         texts(generate, lib, model, [0], [60, 60], seed, **options) for seed in (seeds[0], seeds[1], seeds[0])
     )
     assert len({token for text in first for token in text}) > 1, (
-        "the best token is always taken. With a temperature, tokens are drawn."
+        "the same token is always written. At a temperature above 0, tokens should be drawn."
     )
     assert first == again, (
         "after the same `torch.manual_seed` another text is written. Draw with torch's generator alone (Python's "
@@ -1192,7 +1224,7 @@ def seeded(generate: Remote, lib: Library, logits: list[float], seeds: tuple[int
         "`generate` draws the same text after another `torch.manual_seed`. It should set no seed."
     )
     assert first[0] != first[1], (
-        "two calls in a row draw the same text. Torch's global generator should go on from call to call."
+        "two calls in a row draw the same text. Torch's global generator should move on from call to call."
     )
 
 
@@ -1211,14 +1243,14 @@ def independent(drawn: torch.Tensor) -> None:
         (
             1,
             rows,
-            "the shares of the tokens are nearly the same in every text. Chance is not so even.",
-            "what is drawn in one text hangs together: the shares of the tokens differ too much between texts.",
+            "the shares of the tokens are nearly the same in every text. Random draws are less even.",
+            "the tokens of one text depend on each other: the shares of the tokens differ too much between texts.",
         ),
         (
             0,
             length,
-            "at each position the shares of the tokens are nearly the same. Chance is not so even.",
-            "at the same position the same tokens are drawn in one text after the other.",
+            "the shares of the tokens are nearly the same at every position. Random draws are less even.",
+            "at the same position, too often the same token is drawn in every text.",
         ),
     ):
         counts, mean = marks.sum(dim=axis), wanted * marks.size(axis)
@@ -1252,7 +1284,7 @@ def generate(generate, lib):
     )
     wanted = greedy(table, prompt, 6, 2)
     for sentence, guess in {
-        "the place of a token among the best is written, not the token.": [*prompt, *[0] * 6],
+        "the rank of a token among the best is written, not the token itself.": [*prompt, *[0] * 6],
         "the model writes in training mode. Dropout would act.": greedy(table, prompt, 6, 2, shift=1),
         "the model writes while gradients are recorded.": greedy(table, prompt, 6, 2, shift=2),
         "the model writes in training mode, and while gradients are recorded.": greedy(table, prompt, 6, 2, shift=3),
@@ -1301,9 +1333,30 @@ def generate(generate, lib):
     even = shares(generate, lib, logits, DRAWS, 25)
     for sentence, given, temperature, top_k, best, off in (
         ("the shares of the tokens drawn are not softmax(logits) at temperature 1.", logits, 1.0, None, 16 / 21, 0.13),
-        ("the logits are not divided by the temperature.", warm, 8.0, None, sigmoid(0.4), 0.15),
-        ("the logits are not divided by the temperature.", cold, 0.25, None, sigmoid(2.0), 0.13),
-        ("top-k does not leave the shares of the k best as they should be.", logits, 1.0, 2, 16 / 20, 0.13),
+        (
+            "at temperature 8, the shares of the tokens drawn are not softmax(logits / temperature).",
+            warm,
+            8.0,
+            None,
+            sigmoid(0.4),
+            0.15,
+        ),
+        (
+            "at temperature 0.25, the shares of the tokens drawn are not softmax(logits / temperature).",
+            cold,
+            0.25,
+            None,
+            sigmoid(2.0),
+            0.13,
+        ),
+        (
+            "with top_k=2, the shares of the two best tokens are not the softmax of their two logits.",
+            logits,
+            1.0,
+            2,
+            16 / 20,
+            0.13,
+        ),
     ):
         drawn = (
             even
@@ -1314,21 +1367,21 @@ def generate(generate, lib):
             assert drawn[1] == 0, "a token that is not among the top_k best was drawn."
             assert drawn[2] > 0, "with top_k=2 the second-best token is never drawn."
         if given is warm:
-            assert drawn[0] < 1, "the logits are multiplied by the temperature. Divide."
+            assert drawn[0] < 1, "the logits are multiplied by the temperature. Divide them by it."
         assert abs(drawn[0] - best) < off, sentence  # 4.8 standard errors or more
     alike = shares(generate, lib, [0.1, 0.0, *[-0.1] * 6], DRAWS, 29, top_k=2)
-    told = "top-k does not leave the shares of the k best as they should be: draw among them alone."
+    told = "with top_k=2, the shares of the two best tokens are not the softmax of their two logits. Draw among these."
     assert abs(alike[0] - sigmoid(0.1)) < 0.16, told  # 5 standard errors
     far = shares(generate, lib, [600.0, 0.0, 300.0, -9000.0], DRAWS, 30, temperature=300.0)
-    told = "for large logits the shares are wrong: divide the logits first, and take the softmax of what you get."
+    told = "for large logits the shares are wrong: divide the logits first, and take the softmax of the result."
     assert abs(far[0] - 0.665) < 0.15 and far[1] > 0, told
     told = (
-        "for large logits or a low temperature it is an error: divide the logits first, and take the softmax of those."
+        "a low temperature, here 0.005, raises an error. Divide the logits first, and take the softmax of the result."
     )
     level = [0.02 * token for token in range(60)]
     expect.answers(shares, generate, lib, level, 5, 31, temperature=0.005, says=told, kinds=("RuntimeError",))
     assert shares(generate, lib, logits, 40, 27, top_k=1)[0] == 1, "with top_k=1 only the best token can be drawn."
-    told = "a top_k larger than the vocabulary means: among all."
+    told = "if `top_k` is larger than the vocabulary, all tokens should take part."
     expect.answers(shares, generate, lib, logits, 5, 28, top_k=9, says=told)
     nn_there = lib(nn)
     expect.one_device(
@@ -1394,10 +1447,12 @@ def counting(unigram, bigram, lib):
     pairs, prior = pairs_of(batches), 30 * right.exp()
     again = "a second call with the same batches gives something else: keep nothing between calls."
     twice = {again: log_table([*pairs, *pairs], V, prior)}
-    expect.like(default, log_table(pairs, V, prior), "a = 30 should be the default.", twice)
+    expect.like(
+        default, log_table(pairs, V, prior), "without `a`, the result is wrong: 30 should be the default.", twice
+    )
     other = counting_data(9, [(2, 7), (5, 3)], pad_id=4, seed=41)
     shares = log_shares(pairs_of(other, 4), 9)
-    fixed = "the padding number is fixed: use `pad_id`."
+    fixed = "the counts are wrong with `pad_id = 4`. Padding should be what the argument says, not a fixed number."
     expect.close(logs(unigram(other, 9, pad_id=4), (9,), "what unigram returns"), shares, fixed)
     for worth, otherwise in ((2, fixed), (0.5, "`bigram` is wrong for an `a` below 1: it may be any number above 0.")):
         table = logs(bigram(other, 9, a=worth, pad_id=4), (9, 9), "what bigram returns")
@@ -1434,9 +1489,7 @@ def shares_are_counted(unigram: Remote, V: int, batches: Sequence[Any]) -> torch
             "one extra count is shared by all tokens. Each of them gets one.": log_shares(pairs, V, 1 / V),
             "only the last batch is counted.": log_shares(pairs_of(batches[-1:]), V),
             "only the first batch is counted.": log_shares(pairs_of(batches[:1]), V),
-            "`counts[targets] += 1` adds one for each different token, however often it comes. Use `bincount`.": (
-                log_shares(once, V)
-            ),
+            "each batch adds at most one to a token, as `counts[targets] += 1` does.": (log_shares(once, V)),
             "each batch counts the same. Each token should count the same.": torch.stack(
                 [log_shares(pairs_of([batch]), V).exp() for batch in batches]
             )
@@ -1463,7 +1516,7 @@ def table_is_counted(bigram: Remote, V: int, a: float, batches: Sequence[Any], r
         "`bigram` takes the logarithm of a negative number. `unigram` returns logarithms: p(w) is their `exp`."
     )
     assert not table.isnan().any(), (
-        "`bigram` has 0 / 0 after a token that was never an input. There it should say what unigram says."
+        "`bigram` has 0 / 0 after a token that was never an input. Its row should be what `unigram` gives."
     )
     wanted, before = log_table(pairs, V, a * shares), Counter(v for v, _ in padded)
     read = [(v, w) for v, w in padded if v != 1]
@@ -1477,21 +1530,25 @@ def table_is_counted(bigram: Remote, V: int, a: float, batches: Sequence[Any], r
             "the pairs are turned around: v is the input, w the target.": log_table(
                 [(w, v) for v, w in pairs], V, a * shares
             ),
-            "the a counts are shared evenly. They should be shared as unigram says.": log_table(
+            "the `a` extra counts of a row are shared evenly. They should be shared in proportion to p(w).": log_table(
                 pairs, V, torch.full((V,), a / V)
             ),
-            "each pair gets a counts. A row gets them, shared as unigram says.": log_table(
+            "each pair gets `a` extra counts. A whole row gets `a`, shared in proportion to p(w).": log_table(
                 pairs, V, torch.full((V,), a)
             ),
-            "each pair gets one extra count. A row gets a, shared as unigram says.": log_table(pairs, V, torch.ones(V)),
+            "each pair gets one extra count. A whole row gets `a`, shared in proportion to p(w).": log_table(
+                pairs, V, torch.ones(V)
+            ),
             "`p(w)` is not smoothed here: a token that was never a target has the probability 0.": log_table(
                 pairs, V, a * log_shares(pairs, V, 0.0).exp()
             ),
-            "a p(w) is missing: a pair that never came has the probability 0.": log_table(pairs, V, torch.zeros(V), a),
-            "the rows do not sum to one: with a more counts c(v) becomes c(v) + a.": log_table(
+            "`a p(w)` is missing: a pair that never occurs has the probability 0.": log_table(
+                pairs, V, torch.zeros(V), a
+            ),
+            "the rows do not sum to one: with `a` extra counts, c(v) becomes c(v) + a.": log_table(
                 pairs, V, a * shares, -a
             ),
-            "the counts are divided by N + a. Those of row v belong to c(v).": log_table(
+            "every row is divided by N + a. Row v should be divided by c(v) + a.": log_table(
                 pairs, V, a * shares, rows=Counter({v: len(pairs) for v in range(V)})
             ),
             "`c(v)` counts inputs whose target is padding.": log_table(pairs, V, a * shares, rows=before),
@@ -1507,18 +1564,18 @@ def table_is_counted(bigram: Remote, V: int, a: float, batches: Sequence[Any], r
             "probabilities are returned. Take their logarithm.": wanted.exp(),
             "only the last batch is counted.": log_table(last, V, a * log_shares(last, V).exp()),
             "the pairs of the last batch alone are counted.": log_table(last, V, a * shares),
-            "`pairs[inputs, targets] += 1` adds one for each different pair, however often it comes.": log_table(
+            "each batch adds at most one to a pair, as `pairs[inputs, targets] += 1` does.": log_table(
                 once, V, a * shares
             ),
             "each pair is counted once. Count how often it comes.": log_table([*{*pairs}], V, a * shares),
-            "every row is what unigram says: the token before is ignored.": right.expand(V, V),
-            "after a token that was never an input the shares are even. There they are those of unigram.": (
+            "every row is what `unigram` gives: the token before is ignored.": right.expand(V, V),
+            "after a token that was never an input, the shares are even. They should be those of `unigram`.": (
                 torch.where(torch.tensor([[v in dict(pairs)] for v in range(V)]), wanted, -math.log(V))
             ),
             "the input decides what is padding. Leave out the pairs whose target is `pad_id`.": log_table(
                 read, V, a * log_shares(read, V).exp()
             ),
-            "the pairs are neighbours among the targets, also across two texts. The input at the same place is v.": (
+            "`v` is taken from the target before, even across texts. It should be the input at the same position.": (
                 log_table([*itertools.pairwise(w for _, w in pairs)], V, a * log_shares(pairs[1:], V).exp())
             ),
             "inputs that are `pad_id` are left out. The target alone decides.": log_table(
