@@ -1074,7 +1074,7 @@ class LLM(nn.Module):
 # + best = torch.multinomial((last / temperature).softmax(-1), 1)
 
 
-# %% wrong="14.6" name="a seed of its own" says="sets the state of the global random generator of torch"
+# %% wrong="14.6" name="a seed of its own" says="Set no seed in `generate`"
 # - text, was_training, past = list(tokens), model.training, None
 # + text, was_training, past = list(tokens), model.training, None
 # + torch.manual_seed(0)
@@ -1166,7 +1166,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
 # + feed, past = (text[-1:], now) if cached else (text, now)
 
 
-# %% wrong="14.6" name="the same seed for each token" says="sets the state of the global random generator of torch"
+# %% wrong="14.6" name="the same seed for each token" says="all tokens of a text are the same"
 # - last = logits[0, -1]
 # + last = logits[0, -1]
 # + torch.manual_seed(0)

@@ -996,8 +996,6 @@ def leaves_the_model(generate: Remote, lib: Library) -> None:
             with world_kept(lib, f"{when},", draws=True):
                 generate(model, [2, 6], 3, temperature)
             expect.unchanged(lib(probes).facts(model), before, f"{when}, training = {training},")
-    writes = partial(generate, model, [2, 6], 3, 1.0)
-    sets_no_seed(lib, "`generate(model, [2, 6], 3, 1.0)`", writes, writes)
 
 
 def drawn(
@@ -1082,6 +1080,8 @@ def generate(generate, lib):
     assert written(generate(models[1], text, 4), text, 4) == greedy(table, text, 4), told
     assert read(models[1].fed)[0] == [len(text), 0], told
     draws_by_temperature(generate, lib, 103)
+    writes = partial(generate, models[0], [2, 6], 3, 1.0)
+    sets_no_seed(lib, "`generate(model, [2, 6], 3, 1.0)`", writes, writes)
     model = lib(toys).Writer(normal(17, 9, seed=104))
     told = "if no new token is asked for, the prompt should be returned as it is."
     assert written(expect.answers(generate, model, [2, 6], 0, says=told), [2, 6], 0) == [2, 6], told
