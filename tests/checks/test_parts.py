@@ -23,7 +23,6 @@ from autograder.grading.grading_record import RECORD, GradedVerdict, load_record
 from autograder.reports import feedback, report
 from utils.grading import dispatch, forbidden, parts
 from utils.grading.check import CheckFailed, Scoreboard, check
-from utils.grading.contract import Contract
 from utils.grading.parts import part
 from utils.grading.remote import StudentError
 from utils.grading.verdict import CONTROL, Outcome, Part, Verdict
@@ -106,27 +105,15 @@ def test_a_part_costs_its_points_and_all_else_the_exercise(f, g, score, outcome,
     assert says in found.sentence() and found.in_parts == (0 < score < 4)
 
 
-@pytest.mark.parametrize("part_name", ["", "halves"])
-def test_the_name_of_a_students_type_does_not_reach_a_terminal_or_a_page_as_it_is(part_name):
-    """A private check says it of the exercise or of a part: in the record, in the graded notebook, in feedback."""
-    halves = Contract(
-        "halves(x)",
-        sizes={"B": (1, 5)},
-        x="floats (B)",
-        gives="half: as x (B); a third: as x (B)",
-        returns="tuple",
-        right=lambda x: (x / 2, x / 3),
-    )
-    own_type = type("\x1b[31mred\u202e" + "x" * 5000, (tuple,), {})
-
-    def ask(request):
-        return dispatch.answer({"halves": lambda x: own_type((x / 2, x / 3))}, request)
-
-    passed = Verdict("9.9", 1, Outcome.PASSED, parts=(Part("halves", 1, Outcome.PASSED),) if part_name else ())
-    hidden = [one for one in checks.swept("9.9", halves, part_name) if one.asserts.__name__ == "halves_sizes"]
-    lost, why = checks.whole_verdict(passed, hidden, lambda one: one.failure(ask))
-    kept = GradedVerdict(**vars(lost), instructor_only=why)
-    texts = [kept.sentence(), kept.message, kept.instructor_only, *(one.message for one in kept.parts)]
+@pytest.mark.parametrize("part_name", ["", "f"])
+def test_what_a_verdict_repeats_of_a_student_does_not_reach_a_terminal_or_a_page_as_it_is(part_name):
+    """Whether the exercise or a part is lost: in the record, in the graded notebook, in feedback."""
+    repeated = "\x1b[31mred\u202e" + "x" * 5000  # such as the name of a class
+    lost = verdict(right_f, right_g).losing(part_name, repeated)
+    kept = GradedVerdict(**vars(lost), instructor_only=repeated)
+    lost_parts = [one for one in kept.parts if one.outcome is Outcome.WRONG]
+    texts = [kept.sentence(), kept.message, kept.instructor_only, *(one.message for one in lost_parts)]
+    assert len(texts) == 3 + bool(part_name)
     assert all("red" in text and len(text) < 2100 and not CONTROL.search(text) for text in texts)
 
 
