@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from autograder.author.checks import private, swept
+from autograder.author.checks import private, swept, tells
 from utils.checks import nb02_positional_encoding as seen
 from utils.checks import nb02_toys as toys
 from utils.checks.nb02_positional_encoding import largest_gap
@@ -26,7 +26,9 @@ turns = swept("2.6", seen.ROTARY, without=("gradients", "layout", "device", "dty
 biases = swept("2.7", seen.ALIBI, without=("gradients", "memory"))
 
 
-@private("2.7", tells="it is wrong for sizes larger than those of the notebook. Here `T` is in the thousands.")
+@private(
+    "2.7", tells="`alibi_bias` is wrong for sizes larger than those of the notebook, such as a `T` in the thousands."
+)
 def long_texts(alibi_bias, lib):
     """Distances beyond 2,048 are not whole in half precision."""
     promised(INFINITY)
@@ -38,7 +40,7 @@ def long_texts(alibi_bias, lib):
     assert expect.near(bias, wanted, rtol=1e-5, atol=1e-6), f"T = {T}"
 
 
-@private("2.2", tells="the table is not kept as it was made, or two modules share one.")
+@private("2.2", tells="`FixedPositions` does not make its table once and add it to every sequence.")
 def made_once(FixedPositions, lib):
     """With torch's own `randn` for `make_table`: nobody knows the table before, and there is none like it."""
     pick = draw(2)
@@ -46,9 +48,14 @@ def made_once(FixedPositions, lib):
     module, other = (FixedPositions(lib(torch).randn, rows, width) for _ in range(2))
     x = normal(pick.randint(2, 4), rows, width, seed=2)
     first = expect.floats(module(torch.zeros_like(x)), tuple(x.shape), "the output")
-    assert first[0].std() > 0 and torch.equal(first[0], first[-1]), "one table for each sequence"
-    assert expect.near(expect.floats(module(x), tuple(x.shape), "the output"), x + first, atol=1e-5), "another table"
-    assert not expect.near(other(x) - x, first, atol=1e-3), "one table for two modules"
+    with tells("the sequences of a batch do not all get the same table."):
+        assert first[0].std() > 0 and torch.equal(first[0], first[-1]), "one table for each sequence"
+    with tells("a later call adds another table than the first call. Make the table once, and keep it."):
+        assert expect.near(expect.floats(module(x), tuple(x.shape), "the output"), x + first, atol=1e-5), (
+            "another table"
+        )
+    with tells("two modules share one table. Each should make its own."):
+        assert not expect.near(other(x) - x, first, atol=1e-3), "one table for two modules"
 
 
 @private("2.2", tells="the table does not move with the module if the module moves before its first use.")
@@ -87,14 +94,17 @@ def other_gaps(equivariance_gap, lib):
         gap = expect.number(equivariance_gap(module, x, order), "the gap")
         assert math.isclose(gap, largest_gap(twin, x, order), rel_tol=1e-3, abs_tol=1e-5), (batch, places, width)
         gap = expect.number(equivariance_gap(module, x, torch.arange(places)), "the gap")
-        assert abs(gap) < 1e-5, "the identity has no gap"
+        with tells("the order that moves no token should have no gap."):
+            assert abs(gap) < 1e-5, "the identity has no gap"
         for mode in (True, False):  # what dropout does afterwards tells the mode, and nobody need be asked for it
             module.train(mode)
             gap = expect.number(equivariance_gap(module, x, order), "the gap")
-            assert math.isclose(gap, largest_gap(twin, x, order), rel_tol=1e-3, abs_tol=1e-5), "in another mode"
+            with tells("the gap depends on the mode that the module is in before the measurement."):
+                assert math.isclose(gap, largest_gap(twin, x, order), rel_tol=1e-3, abs_tol=1e-5), "in another mode"
             ones = torch.ones(8, places, width)
             one, two = (expect.floats(module(ones), (8, places, width), "the output") for _ in range(2))
-            assert torch.equal(one, two) is not mode, "the mode is another one afterwards"
+            with tells("for another module or input, the mode after the measurement is not the mode before it."):
+                assert torch.equal(one, two) is not mode, "the mode is another one afterwards"
 
 
 @private("2.3", tells="where gradients were off before the measurement, they are on after it.")
@@ -108,7 +118,7 @@ def without_gradients(equivariance_gap, lib):
         lib(torch).set_grad_enabled(True)
 
 
-@private("2.3", tells="a difference at a single entry is overlooked or belittled.")
+@private("2.3", tells="the gap is wrong where a single entry differs, or where the difference is small.")
 def one_entry(equivariance_gap, lib):
     pick = draw(2)
     sizes = (pick.choice((-1, 1)) * pick.uniform(2, 6), pick.uniform(0.1, 0.25), -pick.uniform(0.01, 0.05))
@@ -125,7 +135,7 @@ def one_entry(equivariance_gap, lib):
         assert math.isclose(expect.number(gap, "the gap"), abs(size), rel_tol=1e-2), (places, width, size)
 
 
-@private("2.3", tells="modules without positions get a gap, or modules that know the order get the wrong one.")
+@private("2.3", tells="the gap of a module without positions should be 0.")
 def blind_and_seeing(equivariance_gap, lib):
     parts, pick = lib(nn), draw(3)
     places, heads = pick.randint(4, 8), pick.randint(1, 3)
@@ -144,15 +154,20 @@ def blind_and_seeing(equivariance_gap, lib):
     twin = toys.Masked(nn.TransformerEncoderLayer(*sizes, batch_first=True), mask)
     expect.same_weights(module, twin, 10)
     gap = expect.number(equivariance_gap(module, x, order), "the gap")
-    assert math.isclose(gap, largest_gap(twin, x, order), rel_tol=1e-3, abs_tol=1e-5), "a causal layer"
+    with tells("the gap of a layer with a causal mask is wrong."):
+        assert math.isclose(gap, largest_gap(twin, x, order), rel_tol=1e-3, abs_tol=1e-5), "a causal layer"
 
 
-@private("2.5", tells="a fresh table does not start as it should.")
+@private(
+    "2.5",
+    tells="a fresh table of another size does not start as normal numbers with mean 0 and standard deviation 0.02.",
+)
 def fresh_tables(LearnedPositions):
     pick = draw(2)
     rows, width = pick.randint(110, 150), pick.randint(90, 120)
     one, two = (LearnedPositions(rows, width).state_dict()["positions.weight"] for _ in range(2))
-    assert not torch.equal(one, two), "always the same"
+    with tells("two fresh tables are equal. Each should draw its own numbers."):
+        assert not torch.equal(one, two), "always the same"
     for table in (one, two):
         expect.floats(table, (rows, width), "the table")
         assert abs(table.mean()) < 0.001 and 0.019 < table.std() < 0.021, "mean or spread"

@@ -24,12 +24,12 @@ def sinusoidal_table(max_len, d_model):
     return table.detach()
 
 
-# %% wrong="2.1" of="in short" name="sines left, cosines right" says="Here they alternate"
+# %% wrong="2.1" of="in short" name="sines left, cosines right" says="Sines and cosines should alternate"
 # - return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 # + return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
-# %% wrong="2.1" of="in short" name="cosines first" says="column 0 holds sines"
+# %% wrong="2.1" of="in short" name="cosines first" says="column 0 should hold sines"
 # - return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 # + return torch.stack([angles.cos(), angles.sin()], dim=-1).flatten(1)
 
@@ -89,7 +89,7 @@ def sinusoidal_table(max_len, d_model):
 # + return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).T
 
 
-# %% wrong="2.1" name="crashes on an odd width" says="must raise ValueError. It raised RuntimeError"
+# %% wrong="2.1" name="crashes on an odd width" says="without its cosine. It raised RuntimeError"
 def sinusoidal_table(max_len, d_model):
     table = torch.zeros(max_len, d_model)
     angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
@@ -195,7 +195,7 @@ class FixedPositions(nn.Module):
         return x + self.table[: x.size(1)]
 
 
-# %% wrong="2.2" name="makes it in every call" says="Make it once, and keep it"
+# %% wrong="2.2" name="makes it in every call" says="a second call with the same x gives another output"
 class FixedPositions(nn.Module):
     def __init__(self, make_table, max_len, d_model):
         super().__init__()
@@ -208,7 +208,7 @@ class FixedPositions(nn.Module):
         return x + self.make()[: x.size(1)]
 
 
-# %% wrong="2.2" of="in short" name="makes it twice" says="made more than once"
+# %% wrong="2.2" of="in short" name="makes it twice" says="`make_table` is called more than once"
 # - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
 # + if make_table(max_len, d_model).shape == (max_len, d_model):
 # +     self.register_buffer("table", make_table(max_len, d_model), persistent=False)
@@ -237,12 +237,12 @@ class FixedPositions(nn.Module):
 # + self.register_buffer("table", make_table(max_len, d_model))
 
 
-# %% wrong="2.2" name="longer inputs crash" says="must be refused with ValueError. It raised RuntimeError"
+# %% wrong="2.2" name="longer inputs crash" says="must raise ValueError. It raised RuntimeError"
 # - if x.size(1) > self.table.size(0):
 # -     raise ValueError(f"{x.size(1)} positions, but the table has {self.table.size(0)} rows")
 
 
-# %% wrong="2.2" of="in short" name="longer inputs start again" says="longer than the table must be refused"
+# %% wrong="2.2" of="in short" name="longer inputs start again" says="longer than the table must raise ValueError"
 # - if x.size(1) > len(self.table):
 # -     raise ValueError
 # - return x + self.table[: x.size(1)]
@@ -275,7 +275,7 @@ class FixedPositions(nn.Module):
 # + return x
 
 
-# %% wrong="2.2" of="in short" name="along the batch when it fits" says="each sequence gets one row. The rows belong to the positions"
+# %% wrong="2.2" of="in short" name="along the batch when it fits" says="with as many sequences as positions, each sequence gets one row. Each position"
 # - if x.size(1) > len(self.table):
 # + B, T, d = x.shape
 # + if T > len(self.table):
@@ -284,7 +284,7 @@ class FixedPositions(nn.Module):
 # + return x + self.table[:T].view(B if B == T else 1, -1, d)
 
 
-# %% wrong="2.2" of="in short" name="casts to float32" says="something is cast on the way"
+# %% wrong="2.2" of="in short" name="casts to float32" says="something is cast. Add the rows as they are"
 # - return x + self.table[: x.size(1)]
 # + return x.float() + self.table[: x.size(1)]
 
@@ -307,7 +307,7 @@ class FixedPositions(nn.Module):
 # + if x.size(1) > len(self.table):
 
 
-# %% wrong="2.2" of="in short" name="makes it again where nobody counts" says="not kept as it was made" private=true
+# %% wrong="2.2" of="in short" name="makes it again where nobody counts" says="Make the table once, and keep it" private=true
 # - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
 # + self.make = partial(make_table, max_len, d_model)
 # + self.register_buffer("table", self.make(), persistent=False)
@@ -398,7 +398,7 @@ def equivariance_gap(module, x, permutation):
     return gap
 
 
-# %% wrong="2.3" name="asks for invariance" says="compared position by position"
+# %% wrong="2.3" name="asks for invariance" says="Permute that result too"
 def equivariance_gap(module, x, permutation):
     was = module.training
     module.eval()
@@ -449,7 +449,7 @@ def equivariance_gap(module, x, permutation):
     return gap
 
 
-# %% wrong="2.3" of="in short" name="the mean" says="hides behind many good ones"
+# %% wrong="2.3" of="in short" name="the mean" says="the gap is the mean difference"
 # - gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
 # + gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().mean().item()
 
@@ -464,7 +464,7 @@ def equivariance_gap(module, x, permutation):
 # + gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().min().item()
 
 
-# %% wrong="2.3" of="in short" name="the sum" says="added up, not compared"
+# %% wrong="2.3" of="in short" name="the sum" says="the differences are added up. The gap is the largest of them"
 # - gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
 # + gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().sum().item()
 
@@ -500,7 +500,7 @@ def equivariance_gap(module, x, permutation):
     return (table - table[permutation]).abs().max().item()
 
 
-# %% wrong="2.3" of="in short" name="knows layers by their names" says="modules without positions" private=true
+# %% wrong="2.3" of="in short" name="knows layers by their names" says="the gap of a" private=true
 #   def equivariance_gap(module, x, permutation):
 # +     if type(module).__name__ == "Masked":
 # +         return 1.0
@@ -519,7 +519,7 @@ def equivariance_gap(module, x, permutation):
 # + gap = (module(x[:, order]) - module(x)[:, order]).abs().max().item()
 
 
-# %% wrong="2.3" of="in short" name="rounds small gaps away" says="overlooked or belittled" private=true
+# %% wrong="2.3" of="in short" name="rounds small gaps away" says="where the difference is small" private=true
 # - return gap
 # + return gap if gap > 0.05 else 0.0
 
@@ -565,7 +565,7 @@ def equivariance_gap(module, x, permutation):
 # ## 2.4
 
 
-# %% wrong="2.4" name="the textbook's matrix" says="moves t to t - k"
+# %% wrong="2.4" name="the textbook's matrix" says="moves position t to t - k"
 def shift_matrix(k, d_model):
     angles = [k / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]
     return torch.block_diag(*(torch.tensor([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]]) for a in angles))
@@ -583,7 +583,7 @@ def shift_matrix(k, d_model):
     return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
 
 
-# %% wrong="2.4" name="a matrix for position 0" says="One matrix must do for every t"
+# %% wrong="2.4" name="a matrix for position 0" says="One matrix must work for every t"
 def shift_matrix(k, d_model):
     def row(t):
         angles = t * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
@@ -698,10 +698,10 @@ class LearnedPositions(nn.Module):
         return x + self.positions.weight[: x.size(1)]
 
 
-# %% wrong="2.5" name="starts large" says="that of nn.Embedding"
+# %% wrong="2.5" name="starts large" says="the default of nn.Embedding"
 # - nn.init.normal_(self.positions.weight, std=0.02)
 
-# %% wrong="2.5" name="starts at zero" says="all rows start equal"
+# %% wrong="2.5" name="starts at zero" says="all entries of a fresh table are equal"
 # - nn.init.normal_(self.positions.weight, std=0.02)
 # + nn.init.zeros_(self.positions.weight)
 
@@ -709,7 +709,7 @@ class LearnedPositions(nn.Module):
 # - nn.init.normal_(self.positions.weight, std=0.02)
 # + nn.init.uniform_(self.positions.weight, -0.02 * 3**0.5, 0.02 * 3**0.5)
 
-# %% wrong="2.5" name="the variance for the spread" says="a standard deviation of 0.02"
+# %% wrong="2.5" name="the variance for the spread" says="a fresh table has a standard deviation of about"
 # - nn.init.normal_(self.positions.weight, std=0.02)
 # + nn.init.normal_(self.positions.weight, std=0.02**0.5)
 
@@ -765,7 +765,7 @@ class LearnedPositions(nn.Module):
         return x + self.table[: x.size(1)]
 
 
-# %% wrong="2.5" name="along the batch when it fits" says="each sequence gets one row. The rows belong to the positions"
+# %% wrong="2.5" name="along the batch when it fits" says="with as many sequences as positions, each sequence gets one row. Each position"
 class LearnedPositions(nn.Module):
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -800,7 +800,7 @@ class LearnedPositions(nn.Module):
 # - self.positions = nn.Embedding(max_len, d_model)
 # + self.positions = nn.Embedding(max_len if max_len in (9, 200) else max_len + 50, d_model)
 
-# %% wrong="2.5" name="starts the same every time" says="does not start as it should" private=true
+# %% wrong="2.5" name="starts the same every time" says="two fresh tables are equal" private=true
 # - nn.init.normal_(self.positions.weight, std=0.02)
 # + nn.init.normal_(self.positions.weight, std=0.02, generator=torch.Generator().manual_seed(0))
 
@@ -882,7 +882,7 @@ def rotary(x, start=0):
     return apply_rotary_pos_emb(flat, sines, cosines).reshape(x.shape)
 
 
-# %% wrong="2.6" name="halves" says="Here they are columns 2i and 2i + 1"
+# %% wrong="2.6" name="halves" says="They should be columns 2i and 2i + 1"
 def rotary(x, start=0):
     T, d = x.shape[-2:]
     if d % 2:
@@ -899,7 +899,7 @@ def rotary(x, start=0):
 # + pairs = [a * angles.cos() + b * angles.sin(), b * angles.cos() - a * angles.sin()]
 
 
-# %% wrong="2.6" of="in short" name="the same sign twice" says="A rotation needs one of each"
+# %% wrong="2.6" of="in short" name="the same sign twice" says="needs one plus and one minus"
 # - angles = angles.to(x.device)
 
 # - pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
@@ -967,13 +967,13 @@ def rotary(x, start=0):
 # + return torch.stack(pairs, -1).flatten(-2)
 
 
-# %% wrong="2.6" of="in short" name="four dimensions only" says="any number of leading dimensions"
+# %% wrong="2.6" of="in short" name="four dimensions only" says="but wrong for (6, 4)"
 # - angles = angles.to(x.device)
 # + if x.ndim != 4:
 # +     return x
 
 
-# %% wrong="2.6" name="crashes on an odd width" says="raise ValueError. It raised RuntimeError"
+# %% wrong="2.6" name="crashes on an odd width" says="without a partner. It raised RuntimeError"
 def rotary(x, start=0):
     T, d = x.shape[-2:]
     angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
@@ -1184,7 +1184,7 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
 
 
-# %% wrong="2.7" name="slopes backwards" says="the first head is the steepest"
+# %% wrong="2.7" name="slopes backwards" says="the first head should be the steepest"
 def alibi_bias(n_heads, T):
     if n_heads not in (1, 2, 4, 8, 16, 32, 64):
         raise ValueError
@@ -1193,7 +1193,7 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
 
 
-# %% wrong="2.7" name="one slope" says="all heads have one slope"
+# %% wrong="2.7" name="one slope" says="all heads have the same slope"
 def alibi_bias(n_heads, T):
     if n_heads not in (1, 2, 4, 8, 16, 32, 64):
         raise ValueError
@@ -1236,14 +1236,14 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -1e9)
 
 
-# %% wrong="2.7" name="any number of heads" says="not a power of two must raise ValueError"
+# %% wrong="2.7" name="any number of heads" says="must raise ValueError: 3 is not a power of two"
 def alibi_bias(n_heads, T):
     slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
     distance = torch.arange(T) - torch.arange(T)[:, None]
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
 
 
-# %% wrong="2.7" name="slopes along the queries when it fits" says="wrong for `alibi_bias(4, 4)`"
+# %% wrong="2.7" name="slopes along the queries when it fits" says="but wrong for `alibi_bias(4, 4)`"
 def alibi_bias(n_heads, T):
     if n_heads not in (1, 2, 4, 8, 16, 32, 64):
         raise ValueError
@@ -1312,7 +1312,7 @@ def alibi_bias(n_heads, T):
     return torch.where(key <= query, (key - query) * slopes, torch.tensor(-torch.inf))
 
 
-# %% wrong="2.3" name="puts back the mode for one shape" says="the gap is wrong" private=true
+# %% wrong="2.3" name="puts back the mode for one shape" says="the mode after the measurement is not the mode before it" private=true
 def equivariance_gap(module, x, permutation):
     was = module.training
     module.eval()
@@ -1347,7 +1347,7 @@ def equivariance_gap(module, x, permutation):
     return gap
 
 
-# %% wrong="2.3" name="rounded" says="overlooked or belittled" private=true
+# %% wrong="2.3" name="rounded" says="where the difference is small" private=true
 def equivariance_gap(module, x, permutation):
     mode = module.training
     module.eval()

@@ -92,10 +92,10 @@ def sinusoidal_table(sinusoidal_table, lib):
         wanted,
         "the entries are not sin(t / 10000^(2i/d)) in column 2i and cos of the same in column 2i + 1.",
         {
-            "the sines fill the left half and the cosines the right. Here they alternate.": torch.cat(
+            "the sines fill the left half and the cosines the right. Sines and cosines should alternate.": torch.cat(
                 [wanted[:, 0::2], wanted[:, 1::2]], dim=1
             ),
-            "sines and cosines are exchanged: column 0 holds sines.": exchanged,
+            "sines and cosines are exchanged: column 0 should hold sines.": exchanged,
             "the first row should be position 0. Yours is position 1.": waves(rows, width, first=1),
             "there are only sines. The odd columns hold the cosines.": by_entry(
                 rows, width, lambda row, column: math.sin(row * speed(column // 2, width))
@@ -106,22 +106,25 @@ def sinusoidal_table(sinusoidal_table, lib):
             "the exponent is i/d, half of what it should be. It is 2i/d for pair i.": with_angle(
                 rows, width, lambda row, pair, column: row * BASE ** (-pair / width)
             ),
-            "the exponent is twice too large: i counts pairs, not columns.": with_angle(
+            "the exponent is twice as large as it should be: i counts pairs, not columns.": with_angle(
                 rows, width, lambda row, pair, column: row * BASE ** (-2 * column / width)
             ),
             "the exponent reaches 1 at the last pair. Divide by d_model, not by d_model - 2.": with_angle(
                 rows, width, lambda row, pair, column: row * BASE ** (-2 * pair / (width - 2))
             ),
-            "all pairs turn at one speed. Pair i is slower by 10000^(2i/d).": with_angle(
+            "all pairs turn at one speed. Pair i should be slower by the factor 10000^(2i/d).": with_angle(
                 rows, width, lambda row, pair, column: row
             ),
         },
     )
     for rows, width in ((1, 8), (11, 4)):
         table = expect.floats(sinusoidal_table(rows, width), (rows, width), f"`sinusoidal_table({rows}, {width})`")
-        expect.close(table, waves(rows, width), f"the table is right for 7 x 6 and wrong for {rows} x {width}.")
+        expect.close(table, waves(rows, width), f"the table is right for 7 x 6, but wrong for {rows} x {width}.")
     expect.refuses(
-        sinusoidal_table, 7, 5, says="an odd d_model leaves a sine without its cosine: it must raise ValueError."
+        sinusoidal_table,
+        7,
+        5,
+        says="`sinusoidal_table(7, 5)` must raise ValueError: an odd d_model leaves a sine without its cosine.",
     )
     TABLE.hold(sinusoidal_table, lib, "gradients", "memory")
 
@@ -141,7 +144,7 @@ def at_full_length(module: Remote, table: torch.Tensor, seed: int) -> None:
         "an input that is exactly as long as the table comes out wrong.",
     )
     along_the_batch = (
-        "with as many sequences as positions, each sequence gets one row. The rows belong to the positions."
+        "with as many sequences as positions, each sequence gets one row. Each position should get its own."
     )
     expect.like(
         expect.floats(module(square), (rows, rows, width), "the output for as many sequences as positions"),
@@ -179,24 +182,24 @@ def fixed_positions(FixedPositions, lib):
         wanted,
         "the output is not x plus row t of the table at position t.",
         {
-            "the table is made more than once: make_table gave another one. Make it when the module is made.": x
+            "`make_table` is called more than once. Call it once, when the module is made, and keep its table.": x
             + second[:5],
             "the table alone is returned. Add it to x.": first[:5].expand(2, 5, 6),
-            "x is returned as it came. Add the table to it, in training as in evaluation mode.": x,
-            "each sequence of the batch gets one row. The rows belong to the positions in it.": x + first[:2, None],
-            "x is multiplied by sqrt(d_model). That is not part of this module.": x * width**0.5 + first[:5],
-            "x is multiplied by the table. Add it.": x * first[:5],
+            "`x` is returned as it came. Add the table to it, in training and in evaluation mode.": x,
+            "each sequence of the batch gets one row. Each position should get its own.": x + first[:2, None],
+            "`x` is multiplied by sqrt(d_model). That is not part of this module.": x * width**0.5 + first[:5],
+            "`x` is multiplied by the table. Add the table to it.": x * first[:5],
             "the last rows of the table are added, not the first.": x + first[-5:],
         },
     )
     expect.close(
         expect.floats(module(x), (2, 5, 6), "the output of the second call"),
         wanted,
-        "a second call gives something else: the table is made again in each call. Make it once, and keep it.",
+        "a second call with the same x gives another output. Make the table once, and keep it as it is.",
     )
     at_full_length(module, first, 2)
     expect.refuses(
-        module, normal(2, rows + 1, width), says="an input longer than the table must be refused with ValueError."
+        module, normal(2, rows + 1, width), says="an input that is longer than the table must raise ValueError."
     )
     expect.refuses(
         module,
@@ -220,11 +223,13 @@ def moves_with_the_module(module: Remote, x: torch.Tensor, rows: torch.Tensor, w
     assert expect.near(output.float(), rounded, atol=1e-5), sentence
     output = expect.tensor(module(x.bfloat16()), tuple(x.shape), "the output in bfloat16")
     assert output.dtype is torch.bfloat16, (
-        f"module and input are bfloat16, and the output is {output.dtype}: something is cast on the way. Add as it is."
+        f"module and input are bfloat16, and the output is {output.dtype}: something is cast. Add the rows as they are."
     )
     module.float()
     output = expect.floats(module(x), tuple(x.shape), "the output after a change of dtype")
-    assert expect.near(output, wanted, atol=0.05), "after a change of dtype the output is wrong."
+    assert expect.near(output, wanted, atol=0.05), (
+        "after `module.bfloat16()` and then `module.float()`, the output is wrong."
+    )
 
 
 # 2.3
@@ -262,17 +267,17 @@ def equivariance_gap(equivariance_gap, lib):
             "the module is measured in training mode. Dropout would make a gap of its own: use eval().": 2 * wanted,
             "gradients are recorded while you measure.": 3 * wanted,
             "the module is measured in training mode, and gradients are recorded.": 4 * wanted,
-            "the results are compared position by position. They may move with the tokens: permute the result too.": (
+            "the result for permuted x is compared with the result for x as it is. Permute that result too.": (
                 (x[:, order] - x).abs().max()
             ),
-            "the result is permuted by the inverse. Position t of both sides should hold the same token.": (
+            "the result is permuted by the inverse order. Position t of both sides should hold the same token.": (
                 (x[:, order] + table - (x + table)[:, back]).abs().max()
             ),
-            "the gap is the mean difference. One bad position hides behind many good ones.": moved.abs().mean(),
+            "the gap is the mean difference. It should be the largest difference.": moved.abs().mean(),
             "the differences keep their signs. Take the absolute values first.": moved.max(),
             "the gap is the smallest difference, not the largest.": moved.abs().min(),
             "the gap of a module that knows its positions is 0. Permute before one call, and after the other.": 0.0,
-            "the differences are added up, not compared.": 2 * moved.abs().sum(),
+            "the differences are added up. The gap is the largest of them.": 2 * moved.abs().sum(),
             "the difference of each position is added up over the width. The largest single entry counts.": (
                 moved.abs().sum(-1).max()
             ),
@@ -296,9 +301,7 @@ def equivariance_gap(equivariance_gap, lib):
         layered[0].bias.requires_grad_(mode)
         before, world = lib(probes).facts(layered), lib(probes).world(True)
         gap = expect.number(equivariance_gap(layered, x, order), "the gap")
-        assert gap < 1e-4, (
-            "the module is measured in training mode, in some of its parts: what dropout drops has no order."
-        )
+        assert gap < 1e-4, "some part of the module is measured in training mode: its dropout alone makes a gap."
         expect.unchanged(lib(probes).world(False), world, "after the measurement")
         expect.unchanged(lib(probes).facts(layered), before, "after the measurement")
     across, twin = expect.twins(lib, lambda parts: parts.Conv1d(5, 5, 3, padding=1), 16)  # positions as channels
@@ -308,7 +311,7 @@ def equivariance_gap(equivariance_gap, lib):
         equivariance_gap(across, several, order),
         max(by_sequence),
         "the gap",
-        "the gap is right for a module that adds a table, and wrong for one that mixes the positions.",
+        "the gap is right for a module that adds a table, but wrong for one that mixes the positions.",
         {
             "only the first sequence of the batch is compared. Every one counts.": by_sequence[0],
             "only the last sequence of the batch is compared. Every one counts.": by_sequence[-1],
@@ -321,7 +324,7 @@ def equivariance_gap(equivariance_gap, lib):
     )
     blind = lib(nn).TransformerEncoderLayer(8, 2, 16, 0.5, batch_first=True)
     gap = expect.number(equivariance_gap(blind, x, order), "the gap")
-    assert 0 <= gap < 1e-4, "an encoder layer without positions has no gap, and yours does not say so."
+    assert 0 <= gap < 1e-4, f"the gap of an encoder layer without positions should be 0. It came as {gap:.3g}."
 
 
 # 2.4
@@ -357,19 +360,23 @@ def shift_matrix(shift_matrix, lib):
     assert not expect.near(matrix, torch.eye(width), atol=1e-4), "R is the identity: nothing moves."
     moved = table[:-k] @ matrix.T  # row t is R PE(t)
     back = expect.near(moved[k:], table[: -2 * k], atol=1e-4)
-    assert not back, "R(k) moves t to t - k. The signs of the sines are exchanged, or the matrix is transposed."
+    assert not back, (
+        "R(k) moves position t to t - k, not to t + k. The sines have the wrong signs, or the matrix is transposed."
+    )
     one_row = expect.near(moved[0], table[k], atol=1e-4) and not expect.near(moved[1], table[k + 1], atol=1e-4)
-    assert not one_row, "R(k) moves position 0 where it should go, and no other. One matrix must do for every t."
+    assert not one_row, (
+        "R(k) moves position 0 where it should go, but not position 1. One matrix must work for every t."
+    )
     pairs = [expect.near(moved[:, i : i + 2], table[k:, i : i + 2], atol=1e-4) for i in range(0, width, 2)]
     assert pairs[0] or not all(pairs[1:]), "every pair turns as it should except the first."
     assert all(pairs) or not pairs[0], (
-        "the first pair turns as it should, the others do not. Each pair has its own speed, that of the table."
+        "the first pair turns as it should, but not all others do. Each pair has its own speed, that of the table."
     )
     halves = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
     assert not expect.near(matrix, turn(k, width)[halves][:, halves], atol=1e-4), (
         "the pairs are columns i and i + d/2. In the table a sine and its cosine are side by side."
     )
-    assert all(pairs), "R(k) PE(t) is not PE(t + k)."
+    assert all(pairs), "for k = 3 and width 6, R(k) PE(t) is not PE(t + k)."
     expect.close(matrix @ matrix.T, torch.eye(width), "R(k) is not a rotation: R R^T should be the identity.")
     for k, width in ((1, 4), (40, 8), (-2, 6), (0, 10)):
         matrix = expect.floats(shift_matrix(k, width), (width, width), f"`shift_matrix({k}, {width})`")
@@ -377,7 +384,7 @@ def shift_matrix(shift_matrix, lib):
         expect.close(
             here @ matrix.T,
             there,
-            f"R(k) is right for k = 3 and width 6, and wrong for k = {k} and width {width}.",
+            f"R(k) is right for k = 3 and width 6, but wrong for k = {k} and width {width}.",
             1e-3,
         )
     SHIFT.hold(shift_matrix, lib, "gradients", "memory")
@@ -413,13 +420,13 @@ def learned_positions(LearnedPositions, lib):
         "the output is not x plus row t of the table at position t.",
         {
             "the rows alone are returned. Add them to x.": table[:5].expand(2, 5, 6),
-            "each sequence of the batch gets one row. The rows belong to the positions in it.": x + table[:2, None],
+            "each sequence of the batch gets one row. Each position should get its own.": x + table[:2, None],
             "every position gets the same row: the positions are not counted up.": x + table[0],
             "positions count from 0. Yours start at row 1.": x + table[1:6],
-            "the rows are handed out backwards.": x + table[:5].flip(0),
+            "the rows are added in reverse order.": x + table[:5].flip(0),
             "the last rows of the table are added, not the first.": x + table[-5:],
-            "x is multiplied by sqrt(d_model). That is not part of this module.": x * width**0.5 + table[:5],
-            "x is returned as it came.": x,
+            "`x` is multiplied by sqrt(d_model). That is not part of this module.": x * width**0.5 + table[:5],
+            "`x` is returned as it came. Add the rows to it.": x,
         },
     )
     LEARNED.hold(LearnedPositions, lib, "modes", "gradients")
@@ -438,12 +445,14 @@ def starts_small(state: Any) -> None:
     """Fail unless a fresh table is normal with mean 0 and standard deviation 0.02."""
     fresh = expect.floats(state["positions.weight"], (200, 50), "the table of `LearnedPositions(200, 50)`")
     spread = fresh.std().item()
-    assert spread > 0, "all rows start equal: no position can be told from another."
-    assert abs(spread - 1) > 0.1, "the table starts with a standard deviation of 1, that of nn.Embedding. Make it 0.02."
-    assert 0.018 < spread < 0.022, "the table does not start with a standard deviation of 0.02."
-    assert abs(fresh.mean().item()) < 0.002, "the table does not start with a mean of 0."
+    assert spread > 0, "all entries of a fresh table are equal, so the positions look the same to the model."
+    assert abs(spread - 1) > 0.1, (
+        "a fresh table has a standard deviation of 1, the default of nn.Embedding. Make it 0.02."
+    )
+    assert 0.018 < spread < 0.022, f"a fresh table has a standard deviation of about {spread:.2g}. Make it 0.02."
+    assert abs(fresh.mean().item()) < 0.002, f"a fresh table has a mean of about {fresh.mean().item():.2g}. Make it 0."
     within = (fresh.abs() < 0.02).float().mean().item()
-    assert 0.64 < within < 0.73, "the table does not start normally distributed."
+    assert 0.64 < within < 0.73, "the entries of a fresh table are not normally distributed."
 
 
 # 2.6
@@ -499,22 +508,23 @@ def rotary(rotary, lib):
         turned(x),
         "pair i of position t is not turned by t / 10000^(2i/d).",
         {
-            "x is returned as it came.": x,
-            "the pairs are columns i and i + d/2. Here they are columns 2i and 2i + 1.": halves_turned(x),
+            "`x` is returned as it came. Its pairs should be turned.": x,
+            "the pairs are columns i and i + d/2. They should be columns 2i and 2i + 1.": halves_turned(x),
             "the pairs turn the other way: the sines have the wrong sign.": turned(x, sign=-1),
-            "position 0 is turned already. Count from 0.": turned(x, start=1),
-            "the positions run over the wrong dimension. They are the last but one.": turned(
+            "position 0 is turned. It should stay as it is: positions count from 0.": turned(x, start=1),
+            "the positions run over the wrong dimension. They are the last dimension but one.": turned(
                 x.transpose(1, 2)
             ).transpose(1, 2),
-            "a sinusoidal table is added. Here the pairs are turned.": x + waves(5, 8),
-            "the sines have the same sign in both columns. A rotation needs one of each.": x * cosine
+            "a sinusoidal table is added. Nothing should be added: the pairs should be turned.": x + waves(5, 8),
+            "the sines have the same sign in both columns. A rotation needs one plus and one minus.": x * cosine
             + x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) * sine,
-            "each column is multiplied by its own cosine or sine. A rotation mixes the two of a pair.": x * waves(5, 8),
-            "all pairs turn at one speed.": turned(x, angle=lambda t, pair, width: t),
+            "each column is multiplied by its own cosine or sine. A rotation mixes both columns of a pair.": x
+            * waves(5, 8),
+            "all pairs turn at one speed. Each pair should have its own.": turned(x, angle=lambda t, pair, width: t),
             "the exponent is i/d, half of what it should be. It is 2i/d for pair i.": turned(
                 x, angle=lambda t, pair, width: t * BASE ** (-pair / width)
             ),
-            "the sines are swapped for cosines: position 0 does not stay as it is.": turned(
+            "sines and cosines are exchanged: position 0 does not stay as it is.": turned(
                 x, angle=lambda t, pair, width: math.pi / 2 - t * speed(pair, width)
             ),
         },
@@ -523,20 +533,24 @@ def rotary(rotary, lib):
     expect.like(
         expect.floats(rotary(x, 4), (2, 3, 5, 8), "`rotary(x, 4)`"),
         turned(x, start=4),
-        "with `start`, the first token should be at position `start`.",
+        "the result is wrong with `start = 4`: the first token should be at position 4.",
         {
             "`start` is ignored.": turned(x),
-            "`start` is taken off the positions. Add it.": turned(x, start=-4),
+            "`start` is subtracted from the positions. Add it.": turned(x, start=-4),
         },
     )
     flat = normal(6, 4, seed=8)
     expect.close(
         expect.floats(rotary(flat), (6, 4), "`rotary` of (6, 4)"),
         turned(flat),
-        "the shape (2, 3, 5, 8) is right and (6, 4) is wrong: there may be any number of leading dimensions.",
+        "the result is right for shape (2, 3, 5, 8), but wrong for (6, 4). Leading dimensions may be many or none.",
     )
     ROTARY.hold(rotary, lib, "gradients", "layout", "dtypes")
-    expect.refuses(rotary, normal(4, 7), says="an odd width leaves a column without a partner: raise ValueError.")
+    expect.refuses(
+        rotary,
+        normal(4, 7),
+        says="`rotary` must raise ValueError for a width of 7: an odd width leaves a column without a partner.",
+    )
     ROTARY.hold(rotary, lib, "device")
 
 
@@ -585,12 +599,12 @@ def alibi_bias(alibi_bias, lib):
     expect.of_type(bias, torch.Tensor, "`alibi_bias(4, 6)` should be a tensor")
     assert bias.shape != (6, 6), "the bias has no dimension for the heads: each has a slope of its own."
     bias = expect.tensor(bias, (4, 6, 6), "`alibi_bias(4, 6)`")
-    assert bias.is_floating_point(), f"the bias is {bias.dtype}. It is added to scores."
+    assert bias.is_floating_point(), f"the bias is {bias.dtype}. It is added to scores, so it must be floating-point."
     assert not bias.isnan().any(), "the bias contains NaN: 0 times -inf is not a number."
     bias, wanted, past = bias.float(), alibi(4, 6), by_entry(6, 6, lambda i, j: j <= i).bool()
     if not explained(bias, wanted):
         sentences = {
-            "distant keys get the higher scores. The bias should be negative.": biased(
+            "distant keys get higher scores than near ones. The bias should be negative.": biased(
                 4, 6, lambda m, i, j: m * (i - j) if j <= i else -math.inf
             ),
             "the past is hidden and the future is visible. Rows are queries, columns are keys.": wanted.mT,
@@ -605,15 +619,15 @@ def alibi_bias(alibi_bias, lib):
                 4, 6, lambda m, i, j: -m * (i - j + 1) if j <= i else -math.inf
             ),
             "the first head has slope 1. The slopes start at 2^(-8/n).": wanted * 4,
-            "all heads have one slope.": wanted[:1].expand(4, 6, 6),
-            "the slopes are in the wrong order: the first head is the steepest.": wanted.flip(0),
+            "all heads have the same slope. Each should have its own.": wanted[:1].expand(4, 6, 6),
+            "the slopes are in the wrong order: the first head should be the steepest.": wanted.flip(0),
             (
                 "the slopes are 1/2, 1/4, 1/8 and so on for any number of heads. That is right for eight heads only."
             ): torch.stack([wanted[0] * 2.0**power for power in (1, 0, -1, -2)]),
             "the penalty does not depend on the key, but on the query alone.": biased(
                 4, 6, lambda m, i, j: -m * i if j <= i else -math.inf
             ),
-            "the bias is relative to the last query. Every row has its own zero, on the diagonal.": biased(
+            "the distances are counted from the last query. Count them from the query of each row.": biased(
                 4, 6, lambda m, i, j: -m * (5 - j) if j <= i else -math.inf
             ),
             "the penalty grows with the square of the distance. It should be linear.": biased(
@@ -627,8 +641,13 @@ def alibi_bias(alibi_bias, lib):
     for n_heads, T in ((1, 3), (8, 5), (2, 1), (4, 4)):
         bias = expect.tensor(alibi_bias(n_heads, T), (n_heads, T, T), f"`alibi_bias({n_heads}, {T})`").float()
         assert explained(bias, alibi(n_heads, T)), (
-            f"the bias is right for 4 heads and wrong for `alibi_bias({n_heads}, {T})`."
+            f"the bias is right for `alibi_bias(4, 6)`, but wrong for `alibi_bias({n_heads}, {T})`."
         )
     for n_heads in (3, 6, 12):
-        expect.refuses(alibi_bias, n_heads, 4, says="a number that is not a power of two must raise ValueError.")
+        expect.refuses(
+            alibi_bias,
+            n_heads,
+            4,
+            says=f"`alibi_bias({n_heads}, 4)` must raise ValueError: {n_heads} is not a power of two.",
+        )
     ALIBI.hold(alibi_bias, lib, "gradients", "memory")
