@@ -25,7 +25,7 @@ from utils.grading import expect
 from utils.grading.contract import Contract, Size
 from utils.grading.expect import draw
 
-OTHER = "the count is right for some sizes and wrong for others."
+OTHER = "the count is right for some sizes, but wrong for others."
 
 
 def linear_form(m: int, n: int, bias: bool = True) -> int:
@@ -249,23 +249,25 @@ def size(pick: Random) -> int:
             return found
 
 
-@private("3.1", tells="for a table of more than two billion numbers the count is wrong.")
+@private("3.1", tells="the count is wrong for a table of more than two billion numbers.")
 def large_tables(embedding):
     assert whole(embedding(200_003, 12_289, 4_096), "the count") == (200_003 + 4_096) * 12_289, "a large table"
 
 
-@private("3.4", tells="for a model of more than two billion numbers the count is wrong.")
+@private("3.4", tells="the count is wrong for a model of more than two billion parameters.")
 def large_models(language_model):
     for sizes in ((200_003, 12_289, 96, 1_800_000_001), (200_003, 12_289, 96, 1_800_000_001, True)):
         assert whole(language_model(*sizes), "the count") == language_model_form(*sizes), "a large model"
 
 
-@private("3.1", tells="a norm is miscounted for sizes or kinds that the docstring allows.")
+@private("3.1", tells="the count of a norm is wrong for other widths.")
 def other_norms(norm):
     pick = draw(1)
     compare(norm, cases(norm_form, [(size(pick),), (1,)]), {}, OTHER)
     typos = ("", "Layer", "LAYER", "layernorm", "layers", "rmsnorm", "RMS", "rm", "batch", "group", "norm", " layer")
-    with tells("a norm of a kind that only looks like one of the two must raise ValueError, and not be counted."):
+    with tells(
+        "`norm` should raise ValueError for a kind that only looks like one of the two, such as a misspelt one."
+    ):
         for kind in typos:
             expect.refuses(norm, size(pick), kind, says=f"{kind!r} is accepted.")
 
@@ -278,7 +280,7 @@ def shared(pick: Random) -> tuple[int, int, int]:
 
 @private(
     "3.3",
-    tells="grouped attention is right for some sizes and wrong for others, or uneven heads are accepted.",
+    tells="grouped attention is right for some sizes, but wrong for others.",
 )
 def other_groups(grouped_attention):
     pick = draw(1)
@@ -291,8 +293,9 @@ def other_groups(grouped_attention):
         G = pick.randint(2, 7)
         H = G * pick.randint(0, 3) + pick.randint(1, G - 1)
         D = H * G * pick.randint(1, 9)
-        expect.refuses(grouped_attention, D, H, G, says=f"{H} heads, {G} groups")
-        expect.refuses(grouped_attention, D, H, G, True, says=f"{H} heads, {G} groups")
+        with tells("`grouped_attention` should raise ValueError wherever H is not a multiple of G."):
+            expect.refuses(grouped_attention, D, H, G, says=f"{H} heads, {G} groups")
+            expect.refuses(grouped_attention, D, H, G, True, says=f"{H} heads, {G} groups")
 
 
 def base(pick: Random) -> tuple[int, int, int, int]:
@@ -351,7 +354,7 @@ sizes_of_bert_large = swept(
 
 @private(
     "3.7",
-    tells="what is left to train is miscounted for some models or lists, or a name that fits nothing is accepted.",
+    tells="`trainable` is wrong for other models, or for other lists of frozen parts.",
 )
 def other_freezing(trainable):
     pick = draw(1)
@@ -374,19 +377,26 @@ def other_freezing(trainable):
         assert got == left(shapes, frozen), f"wrong with {frozen}"
     large = {"embeddings.word": (200_003, 12_289), "head.weight": (12_289, 200_003), "head.bias": (200_003,)}
     numbered = {"block2.weight": (2, 3), "block.weight": (5, 7), "block21.weight": (11,)}
-    for given, frozen in ((large, []), (large, ["head"]), (numbered, ["block2"]), (numbered, ["block"])):
-        assert whole(trainable(given, frozen), "the count") == left(given, frozen), f"wrong with {given} and {frozen}"
+    for told, given, frozen in (
+        ("where shapes are tuples, or large", large, []),
+        ("where shapes are tuples, or large", large, ["head"]),
+        ("where a part's name ends in a digit", numbered, ["block2"]),
+        ("where one part's name begins another's", numbered, ["block"]),
+    ):
+        with tells(f"`trainable` is wrong {told}."):
+            assert whole(trainable(given, frozen), "the count") == left(given, frozen), f"wrong with {frozen}"
     known = some[0]
     typos = (word[:3], f"{word}.layer.99", "query", f"{word}.", "weight", "", "scale.weight", known[:-1], f"{known}.x")
     typos += (word.upper(), f"{word}.layer.*", f"{word[:-1]}?")
-    for typo in typos:
-        expect.refuses(trainable, shapes, [typo], says=f"{typo!r} is accepted.")
-        expect.refuses(trainable, shapes, [typo, word], says=f"{typo!r} comes first.")
+    with tells("a name in `frozen` that fits no parameter should raise ValueError, wherever it is in the list."):
+        for typo in typos:
+            expect.refuses(trainable, shapes, [typo], says=f"{typo!r} is accepted.")
+            expect.refuses(trainable, shapes, [typo, word], says=f"{typo!r} comes first.")
 
 
 @private(
     "3.8",
-    tells="the count is wrong for some reductions, among them those near or above the width, or for more adapters.",
+    tells="`adapter` is wrong for other widths, or other numbers of layers.",
 )
 def other_adapters(adapter):
     pick = draw(1)
@@ -399,17 +409,19 @@ def other_adapters(adapter):
     D = pick.randint(15, 29)
     near = [row(D, reduction) for reduction in (D - 1, D, D + 1, D + pick.randint(2, 40), 1)]
     far = [row(size(pick), pick.randint(2, 15)), row(pick.randint(300, 900), pick.randint(17, 70))]
-    compare(adapter, cases(adapter_form, [*near, *far]), {}, OTHER)
+    with tells("`adapter` is wrong for some reductions, such as those near the width or above it."):
+        compare(adapter, cases(adapter_form, [*near, *far]), {}, OTHER)
     twice = [(*row(size(pick), pick.randint(2, 70)), per_layer) for per_layer in (2, 3, 1)]
-    compare(adapter, cases(adapter_form, twice), {}, OTHER)
+    with tells("`adapter` is wrong for several adapters in each layer."):
+        compare(adapter, cases(adapter_form, twice), {}, OTHER)
 
 
-@private("3.3", tells="the cache is right for some sizes and wrong for others, such as those of large models.")
+@private("3.3", tells="`kv_cache` is wrong for the sizes of large models.")
 def large_caches(kv_cache):
     compare(kv_cache, cases(cache_form, [LARGE_CACHE, (1, *LARGE_CACHE[1:])]), {}, OTHER)
 
 
-@private("3.11", tells="the FLOPs of training are right for some sizes and wrong for others.")
+@private("3.11", tells="`training_flops` is right for some sizes, but wrong for others.")
 def other_runs(training_flops):
     pick = draw(1)
     for tied in ((), (True,), (False,)):
@@ -426,7 +438,10 @@ def other_runs(training_flops):
 best_sizes = swept("3.13", BEST_SIZE)
 
 
-@private("3.13", tells="the best size is wrong for some other runs: large models, or a best size beyond those tried.")
+@private(
+    "3.13",
+    tells="`best_size` is wrong for some other runs, such as large models, or a best size beyond the sizes tried.",
+)
 def other_budgets(best_size):
     pick = draw(1)
     for smallest, beyond in ((10**3, 0.5), (10**9, 0.5), (10**6, -1.5), (10**6, 2.5)):
@@ -441,8 +456,10 @@ def other_budgets(best_size):
     two = [N[0], N[1]] * 4 if N[0] != N[1] else [N[0], 2 * N[0]] * 4
     for sizes in (two, N[:1] * 5):
         drawn = [2 + size / max(sizes) + pick.uniform(0, 0.1) for size in sizes]
-        expect.refuses(best_size, sizes, drawn, says=f"{len({*sizes})} different sizes are accepted.")
-    expect.refuses(best_size, N, [5 - loss for loss in losses], says="a parabola that opens downward is accepted.")
+        with tells("`best_size` should raise ValueError for many runs of fewer than three different sizes."):
+            expect.refuses(best_size, sizes, drawn, says=f"{len({*sizes})} different sizes are accepted.")
+    with tells("`best_size` should raise ValueError for other parabolas that open downward."):
+        expect.refuses(best_size, N, [5 - loss for loss in losses], says="a parabola that opens downward is accepted.")
 
 
 # 3.14
@@ -450,13 +467,13 @@ def other_budgets(best_size):
 sums = swept("3.14", ACCUMULATE, "accumulate", without=("sizes", "layout", "device"))
 
 
-@private("3.14", tells="for other numbers the gap is wrong.", part="gap")
+@private("3.14", tells="the gap is wrong for other numbers.", part="gap")
 def other_gaps(gap, lib):
     for seed in range(3170, 3174):
         is_the_gap(gap, lib, seed)
 
 
-@private("3.14", tells="other sums are wrong, or thousands of rows.", part="accumulate")
+@private("3.14", tells="`accumulate` is wrong for other numbers, or for about a thousand rows.", part="accumulate")
 def other_sums(accumulate, lib):
     for seed, steps in enumerate((2, 50, 1100), 3180):
         start, updates = expect.normal(3, seed=seed), 0.01 * expect.normal(steps, 3, seed=seed + 10)

@@ -67,11 +67,11 @@
 # - return n * m + n * bias
 # + return n * m
 
-# %% wrong="3.1" name="a bias of the input" says="as long as the input here"
+# %% wrong="3.1" name="a bias of the input" says="the bias is as long as the input. It should"
 # - return n * m + n * bias
 # + return n * m + m * bias
 
-# %% wrong="3.1" name="one number of bias" says="the bias is one number here"
+# %% wrong="3.1" name="one number of bias" says="the bias is one number. It should"
 # - return n * m + n * bias
 # + return n * m + bias
 
@@ -108,13 +108,13 @@
 # - return D * (2 if kind == "layer" else 1)
 # + return D
 
-# %% wrong="3.1" name="scalars" says="one weight and one bias here"
+# %% wrong="3.1" name="scalars" says="one weight and one bias. Each column"
 # - if kind not in ("layer", "rms"):
 # -     raise ValueError(f"unknown kind of norm: {kind}")
 # - return D * (2 if kind == "layer" else 1)
 # + return 2
 
-# %% wrong="3.1" name="mean and deviation" says="are computed from the input"
+# %% wrong="3.1" name="mean and deviation" says="Mean and deviation are not learned"
 # - if kind not in ("layer", "rms"):
 # -     raise ValueError(f"unknown kind of norm: {kind}")
 # - return D * (2 if kind == "layer" else 1)
@@ -126,7 +126,7 @@
 # - return D * (2 if kind == "layer" else 1)
 # + return D * D + D
 
-# %% wrong="3.1" name="RMS with a shift" says="It scales and does not shift"
+# %% wrong="3.1" name="RMS with a shift" says="It should have a scale alone"
 # - return D * (2 if kind == "layer" else 1)
 # + return 2 * D
 
@@ -152,7 +152,7 @@
 # - return D * (2 if kind == "layer" else 1)
 # + return D * {"layer": 2, "rms": 1}[kind]
 
-# %% wrong="3.1" name="first letter decides" says="only looks like one of the two must raise ValueError" private=true
+# %% wrong="3.1" name="first letter decides" says="only looks like one of the two" private=true
 # - if kind not in ("layer", "rms"):
 # + if kind[:1] not in ("l", "r"):
 #       raise ValueError(f"unknown kind of norm: {kind}")
@@ -208,7 +208,7 @@ def norm(D, kind="layer"):
     return (("rms", "layer").index(kind) + 1) * D
 
 
-# %% wrong="3.2" name="every head as wide as the model" says="They share its columns"
+# %% wrong="3.2" name="every head as wide as the model" says="The heads share its columns"
 # - return 4 * (D * D + D * bias)
 # + return H * 4 * (D * D + D * bias)
 
@@ -261,7 +261,7 @@ def norm(D, kind="layer"):
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 4 * D * D + 2 * D * F + 5 * D + F
 
-# %% wrong="3.2" name="one norm" says="the norms count for one"
+# %% wrong="3.2" name="one norm" says="one norm is counted"
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 4 * D * D + 2 * D * F + 7 * D + F
 
@@ -309,7 +309,7 @@ def norm(D, kind="layer"):
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 4 * D * D + 2 * D * F + 8 * D + 2 * F
 
-# %% wrong="3.2" name="a cross attention too" says="too large for D = 6"
+# %% wrong="3.2" name="a cross attention too" says="too large, for D = 6"
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 8 * D * D + 2 * D * F + 15 * D + F
 
@@ -364,7 +364,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
     return 2 * B * T * L * G * (D // H) * bytes_per_number
 
 
-# %% wrong="3.3" name="attention of 3.2 without biases" says="G is ignored. They have"
+# %% wrong="3.3" name="attention of 3.2 without biases" says="keys and values are as wide as queries"
 # - outputs = 2 * D + 2 * G * (D // H)
 # - return outputs * (D + bias)
 # + return 4 * D * (D + bias)
@@ -390,7 +390,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # - return outputs * (D + bias)
 # + return 4 * G * (D // H) * (D + bias)
 
-# %% wrong="3.3" name="heads as wide as the model" says="as wide as the model here"
+# %% wrong="3.3" name="heads as wide as the model" says="a head of keys is as wide as the model"
 # - outputs = 2 * D + 2 * G * (D // H)
 # - return outputs * (D + bias)
 # + return (2 * D + 2 * G * D) * (D + bias)
@@ -430,7 +430,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # - return outputs * (D + bias)
 # + return (2 * D + 2 * G * (D // H)) * D
 
-# %% wrong="3.3" name="four biases of D" says="each bias is D long here"
+# %% wrong="3.3" name="four biases of D" says="each bias is D long"
 # - outputs = 2 * D + 2 * G * (D // H)
 # - return outputs * (D + bias)
 # + return (2 * D + 2 * G * (D // H)) * D + 4 * D * bias
@@ -451,7 +451,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + return (2 * D + 2 * G * (D / H)) * (D + bias)
 
 
-# %% wrong="3.3" of="in short" name="uneven heads" says="cannot serve evenly should raise ValueError"
+# %% wrong="3.3" of="in short" name="uneven heads" says="must raise ValueError: 6 heads cannot share 4 evenly"
 # - if H % G:
 # -     raise ValueError(f"{H} heads, {G} groups")
 
@@ -462,7 +462,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + assert H % G == 0
 
 
-# %% wrong="3.3" of="in short" name="too many groups only" says="cannot serve evenly should raise ValueError"
+# %% wrong="3.3" of="in short" name="too many groups only" says="must raise ValueError: 6 heads cannot share 4 evenly"
 # - if H % G:
 # -     raise ValueError(f"{H} heads, {G} groups")
 # + if G > H:
@@ -475,7 +475,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + return sum(nn.Linear(D, n, bias, device="meta").weight.shape.numel() for n in (D, D)) + 2 * D * G * (D // H)
 
 
-# %% wrong="3.3" of="in short" name="uneven heads with a bias" says="uneven heads are accepted" private=true
+# %% wrong="3.3" of="in short" name="uneven heads with a bias" says="wherever H is not a multiple of G" private=true
 # - if H % G:
 # -     raise ValueError(f"{H} heads, {G} groups")
 # + if not bias and H % G:
@@ -520,7 +520,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + return 2 * B * T * L * (D // H) * bytes_per_number
 
 
-# %% wrong="3.3" of="in short" name="kept as wide as the model" says="as wide as the model here"
+# %% wrong="3.3" of="in short" name="kept as wide as the model" says="a head is as wide as the model"
 # - return 2 * B * T * L * G * (D // H) * bytes_per_number
 # + return 2 * B * T * L * G * D * bytes_per_number
 
@@ -545,7 +545,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + return 2 * B * L * G * (D // H) * bytes_per_number
 
 
-# %% wrong="3.3" of="in short" name="attention weights are kept" says="T times too many"
+# %% wrong="3.3" of="in short" name="attention weights are kept" says="T times too large"
 # - return 2 * B * T * L * G * (D // H) * bytes_per_number
 # + return 2 * B * T * T * L * G * (D // H) * bytes_per_number
 
@@ -555,7 +555,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + return B * T * L * (H + 2 * G) * (D // H) * bytes_per_number
 
 
-# %% wrong="3.3" of="in short" name="float32 by default" says="without `bytes_per_number` a number takes 4 bytes here"
+# %% wrong="3.3" of="in short" name="float32 by default" says="without `bytes_per_number` a number takes 4 bytes"
 # - def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + def kv_cache(B, T, D, L, H, G, bytes_per_number=4):
 
@@ -639,7 +639,7 @@ def language_model(V, D, L, layer, tied=False):
     return V * D + L * layer
 
 
-# %% wrong="3.4" name="always tied" says="share a table here"
+# %% wrong="3.4" name="always tied" says="the embedding and the head share a table"
 def language_model(V, D, L, layer, tied=False):
     return V * D + L * layer + V
 
@@ -669,7 +669,7 @@ def language_model(V, D, L, layer, tied=False):
     return V * D + L * layer + (0 if tied else V * D + V)
 
 
-# %% wrong="3.4" name="tied by default" says="share a table here"
+# %% wrong="3.4" name="tied by default" says="the embedding and the head share a table"
 def language_model(V, D, L, layer, tied=True):
     return (1 if tied else 2) * V * D + L * layer + V
 
@@ -757,7 +757,7 @@ def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + (D * D + D) * (head_layers > 1) + (D + 1) * C
 
 
-# %% wrong="3.5" name="all maps end in C" says="ends in C outputs here"
+# %% wrong="3.5" name="all maps end in C" says="each layer of the head ends in C outputs"
 def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + head_layers * (D + 1) * C
 
@@ -855,7 +855,7 @@ def bert_large():
 # + return (V + P + S) * D + 2 * D + L * layer + D * D + D
 
 
-# %% wrong="3.6" name="512 is not the default" says="without P, the positions are not 512"
+# %% wrong="3.6" name="512 is not the default" says="without `P`, no position is counted"
 def bert(V, D, L, layer, P=0, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
@@ -873,7 +873,7 @@ def bert_large():
     return {"D": 768, "F": 4096, "L": 24}
 
 
-# %% wrong="3.6" name="12 layers" says="number of layers of BERT-large"
+# %% wrong="3.6" name="12 layers" says="not the number of layers that the text gives"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
@@ -882,7 +882,7 @@ def bert_large():
     return {"D": 1024, "F": 4096, "L": 12}
 
 
-# %% wrong="3.6" name="the inner width of BERT-base" says="inner width of BERT-large"
+# %% wrong="3.6" name="the inner width of BERT-base" says="should be four times its"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
@@ -963,7 +963,7 @@ def trainable(shapes, frozen):
     return sum(math.prod(s) for s in shapes.values())
 
 
-# %% wrong="3.7" name="whole names only" says="only whole names are compared"
+# %% wrong="3.7" name="whole names only" says="only compared with whole names"
 def trainable(shapes, frozen):
     return sum(math.prod(s) for name, s in shapes.items() if name not in frozen)
 
@@ -1004,7 +1004,7 @@ def trainable(shapes, frozen):
     return sum(math.prod(s) for s in free if s)
 
 
-# %% wrong="3.7" name="first part only" says="Each of them counts"
+# %% wrong="3.7" name="first part only" says="Both should be frozen"
 def trainable(shapes, frozen):
     first = (frozen[:1] or ["-"])[0] + "."
     return sum(math.prod(s) for name, s in shapes.items() if not (name + ".").startswith(first))
@@ -1016,7 +1016,7 @@ def trainable(shapes, frozen):
     return sum(math.prod(shapes[name]) for name in free)
 
 
-# %% wrong="3.7" name="subtracts twice" says="is subtracted twice"
+# %% wrong="3.7" name="subtracts twice" says="wrong where frozen parts overlap"
 def trainable(shapes, frozen):
     total = sum(map(math.prod, shapes.values()))
     for part in frozen:
@@ -1027,12 +1027,12 @@ def trainable(shapes, frozen):
     return total
 
 
-# %% wrong="3.7" name="parts only" says="may name a parameter itself"
+# %% wrong="3.7" name="parts only" says="where `frozen` names single parameters"
 def trainable(shapes, frozen):
     return sum(math.prod(s) for name, s in shapes.items() if not any(name.startswith(p + ".") for p in frozen))
 
 
-# %% wrong="3.7" name="anywhere in the name" says="is found anywhere here"
+# %% wrong="3.7" name="anywhere in the name" says="is found anywhere in a parameter's name"
 def trainable(shapes, frozen):
     for part in frozen:
         if not any(f".{part}." in f".{name}." for name in shapes):
@@ -1057,7 +1057,7 @@ def trainable(shapes, frozen):
     return sum(map(math.prod, free.values()))
 
 
-# %% wrong="3.7" name="only the last name is looked up" says="a name that fits nothing is accepted" private=true
+# %% wrong="3.7" name="only the last name is looked up" says="should raise ValueError, wherever it is in the list" private=true
 def trainable(shapes, frozen):
     def inside(name, part):
         return (name + ".").startswith(part + ".")
@@ -1067,7 +1067,7 @@ def trainable(shapes, frozen):
     return sum(math.prod(s) for name, s in shapes.items() if not any(inside(name, part) for part in frozen))
 
 
-# %% wrong="3.7" name="half a name is a name" says="a name that fits nothing is accepted" private=true
+# %% wrong="3.7" name="half a name is a name" says="should raise ValueError, wherever it is in the list" private=true
 def trainable(shapes, frozen):
     for part in frozen:
         if not any(name.startswith(part) for name in shapes):
@@ -1142,7 +1142,7 @@ def adapter(D, L, reduction=16, per_layer=1):
     return L * per_layer * (2 * D * r + D)
 
 
-# %% wrong="3.8" name="a width of 16" says="16 wide here"
+# %% wrong="3.8" name="a width of 16" says="the bottleneck is 16 wide"
 def adapter(D, L, reduction=16, per_layer=1):
     return L * per_layer * (2 * D * reduction + reduction + D)
 
@@ -1241,12 +1241,12 @@ def adapter(D, L, reduction=16, per_layer=1):
     return L * per_layer * (r * (2 * D + 1) + D)
 
 
-# %% wrong="3.9" name="a fusion for each adapter" says="All n share one"
+# %% wrong="3.9" name="a fusion for each adapter" says="All n should share one"
 def fusion(D, L, n):
     return n * L * (3 * D * D + 2 * D)
 
 
-# %% wrong="3.9" name="keys and values for each adapter" says="All n share them"
+# %% wrong="3.9" name="keys and values for each adapter" says="All n should share them"
 def fusion(D, L, n):
     return L * (D * D + D + n * (2 * D * D + D))
 
@@ -1333,7 +1333,7 @@ def flops_per_token(T, D, F, L, V):
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 16 * parameters + 4 * B * T * L * (6 * D + F + H * T)
 
-# %% wrong="3.10" name="frozen weights have gradients" says="frozen weights have gradients here" loses="training_memory"
+# %% wrong="3.10" name="frozen weights have gradients" says="frozen weights have gradients. They need none" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 8 * parameters + 8 * trained + 4 * B * T * L * (6 * D + F + H * T)
@@ -1495,12 +1495,12 @@ def even_length(D, F):
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 6 * (N if tied else N - V * D)
 
-# %% wrong="3.11" name="the embedding stays" says="the embedding's table is multiplied here"
+# %% wrong="3.11" name="the embedding stays" says="the embedding's table is multiplied"
 # - lookup = 0 if tied else V * D
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 6 * N + 12 * L * T * D
 
-# %% wrong="3.11" name="attention forward only" says="have no backward pass here"
+# %% wrong="3.11" name="attention forward only" says="have no backward pass"
 # - lookup = 0 if tied else V * D
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 6 * (N if tied else N - V * D) + 4 * L * T * D
@@ -1515,12 +1515,12 @@ def even_length(D, F):
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 2 * (N if tied else N - V * D) + 4 * L * T * D
 
-# %% wrong="3.11" name="4N" says="counts as much as the forward pass"
+# %% wrong="3.11" name="4N" says="costs as much as the forward pass"
 # - lookup = 0 if tied else V * D
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 4 * (N if tied else N - V * D) + 8 * L * T * D
 
-# %% wrong="3.11" name="both tables leave" says="the head is taken away too"
+# %% wrong="3.11" name="both tables leave" says="the head is subtracted from N too"
 # - lookup = 0 if tied else V * D
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 6 * (N - (1 if tied else 2) * V * D) + 12 * L * T * D
@@ -1530,12 +1530,12 @@ def even_length(D, F):
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 6 * (N if tied else N + V * D) + 12 * L * T * D
 
-# %% wrong="3.11" name="V leaves" says="V numbers are taken away"
+# %% wrong="3.11" name="V leaves" says="V numbers are subtracted from N"
 # - lookup = 0 if tied else V * D
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 6 * (N if tied else N - V) + 12 * L * T * D
 
-# %% wrong="3.11" name="the table leaves once" says="taken away once, after the 6"
+# %% wrong="3.11" name="the table leaves once" says="subtracted after N is multiplied by 6"
 # - lookup = 0 if tied else V * D
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 6 * N - (0 if tied else V * D) + 12 * L * T * D
@@ -1576,7 +1576,7 @@ def even_length(D, F):
 # + return 6 * N if tied else 6 * (N - V * D) + 12 * L * T * D
 
 
-# %% wrong="3.11" name="tied by default" says="the embedding's table is multiplied here"
+# %% wrong="3.11" name="tied by default" says="the embedding's table is multiplied"
 def training_flops(N, V, D, L, T, tied=True):
     return 6 * (N if tied else N - V * D) + 12 * L * T * D
 
@@ -1600,7 +1600,7 @@ def even_length(D, F):
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 6 * (N if tied else N - V * D) + 12 * L * T * D if V in {31, 23, 6, 50_001} else 6 * N
 
-# %% wrong="3.11" name="a layer at least" says="the FLOPs of training are right for some sizes" private=true
+# %% wrong="3.11" name="a layer at least" says="`training_flops` is right for some sizes" private=true
 # - lookup = 0 if tied else V * D
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 6 * (N if tied else N - V * D) + 12 * max(L, 1) * T * D
@@ -1651,7 +1651,7 @@ def even_length(D, F):
 # + return (4 * D * D + 2 * D * F) / (2 * D)
 
 
-# %% wrong="3.11" of="in short" name="biases too" says="the two are not equal"
+# %% wrong="3.11" of="in short" name="biases too" says="do not cost the same"
 # - return 2 * D + F
 # + return 2 * D + F + 5
 
@@ -1701,13 +1701,13 @@ def even_length(D, F):
     return sum((D, D, F))
 
 
-# %% wrong="3.3" name="a share that is zero" says="the maps of keys and values have no parameters here, as if G // H, which is zero, were the share"
+# %% wrong="3.3" name="a share that is zero" says="Perhaps G // H is used, which is zero"
 # - outputs = 2 * D + 2 * G * (D // H)
 # - return outputs * (D + bias)
 # + return (2 * D + 2 * D * (G // H)) * (D + bias)
 
 
-# %% wrong="3.1" name="the kind is contained" says="only looks like one of the two must raise ValueError" private=true
+# %% wrong="3.1" name="the kind is contained" says="only looks like one of the two" private=true
 def embedding(V, D, P=0):
     return (V + P) * D
 
@@ -1724,7 +1724,7 @@ def norm(D, kind="layer"):
     raise ValueError(f"no norm is called {kind}")
 
 
-# %% wrong="3.7" name="whatever the case" says="a name that fits nothing is accepted" private=true
+# %% wrong="3.7" name="whatever the case" says="should raise ValueError, wherever it is in the list" private=true
 def trainable(shapes, frozen):
     def inside(name, part):
         return f"{name}.".lower().startswith(f"{part}.".lower())
@@ -1736,7 +1736,7 @@ def trainable(shapes, frozen):
     return sum(math.prod(shapes[name]) for name in free)
 
 
-# %% wrong="3.7" name="patterns" says="a name that fits nothing is accepted" private=true
+# %% wrong="3.7" name="patterns" says="should raise ValueError, wherever it is in the list" private=true
 from fnmatch import fnmatchcase
 
 
@@ -1810,7 +1810,7 @@ def fusion(D, L, n):
 # + layer = D * D + 2 * D * (D // own.share) + 3 * D * F + 2 * D
 
 
-# %% wrong="3.12" name="two maps forward" says="has two maps here"
+# %% wrong="3.12" name="two maps forward" says="the feed-forward part has two maps"
 # - layer = 2 * D * D + 2 * D * (D // own.share) + 3 * D * F + 2 * D
 # + layer = 2 * D * D + 2 * D * (D // own.share) + 2 * D * F + 2 * D
 
@@ -1872,12 +1872,12 @@ def own_cache():
     return 2 * 2 * other.T * other.L * (other.H // other.share) * 64
 
 
-# %% wrong="3.12" name="one of the two of another id" says="not the bytes of this model's cache"
+# %% wrong="3.12" name="one of the two of another id" says="not the number of bytes"
 # - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
 # + return 2 * 2 * own.T * (own.L + 2) * (own.H // own.share) * 64
 
 
-# %% wrong="3.12" name="keys without values" says="`own_cache`: half of it is missing"
+# %% wrong="3.12" name="keys without values" says="half of the bytes are missing"
 # - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
 # + return 2 * own.T * own.L * (own.H // own.share) * 64
 
@@ -1887,7 +1887,7 @@ def own_cache():
 # + return own.T * own.L * (own.H // own.share) * 64
 
 
-# %% wrong="3.12" name="float32" says="a number takes 4 bytes here"
+# %% wrong="3.12" name="float32" says="a number takes 4 bytes"
 # - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
 # + return 2 * 4 * own.T * own.L * (own.H // own.share) * 64
 
@@ -1980,7 +1980,7 @@ def own_cache():
     return 2 * torch.Size((2, own.T, own.L, own.H // own.share, 64)).numel()
 
 
-# %% wrong="3.3" name="the cache in 32 bits" says="such as those of large models" private=true
+# %% wrong="3.3" name="the cache in 32 bits" says="wrong for the sizes of large models" private=true
 def grouped_attention(D, H, G, bias=False):
     if H % G:
         raise ValueError(f"{H} heads cannot share {G}")
@@ -1992,7 +1992,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
     return torch.tensor([2, B, T, L, D // H, G, bytes_per_number], dtype=torch.int32).prod(dtype=torch.int32)
 
 
-# %% wrong="3.3" name="the cache through float32" says="such as those of large models" private=true
+# %% wrong="3.3" name="the cache through float32" says="wrong for the sizes of large models" private=true
 def grouped_attention(D, H, G, bias=False):
     if H % G:
         raise ValueError(f"{H} heads cannot share {G}")
@@ -2004,12 +2004,12 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
     return int(torch.tensor([2, B, T, L, D // H, G, bytes_per_number], dtype=torch.float32).prod())
 
 
-# %% wrong="3.11" of="in short" name="terms in 31 bits" says="right for some sizes and wrong for others" private=true
+# %% wrong="3.11" of="in short" name="terms in 31 bits" says="`training_flops` is right for some sizes" private=true
 # - return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
 # + return (6 * (N - (0 if tied else V * D))) % 2**31 + (12 * L * T * D) % 2**31
 
 
-# %% wrong="3.13" name="in N" says="the parabola is fitted in N here"
+# %% wrong="3.13" name="in N" says="the parabola is fitted in N. Fit"
 # - a, b, _ = np.polyfit(np.log(N), losses, 2)
 # + a, b, _ = np.polyfit(N, losses, 2)
 
@@ -2032,17 +2032,17 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + return float(-b / (2 * a) / np.log(10))
 
 
-# %% wrong="3.13" name="there in base 10, back in base e" says="has another base than the power"
+# %% wrong="3.13" name="there in base 10, back in base e" says="have different bases: 10 and e"
 # - a, b, _ = np.polyfit(np.log(N), losses, 2)
 # + a, b, _ = np.polyfit(np.log10(N), losses, 2)
 
 
-# %% wrong="3.13" name="there in base e, back in base 10" says="It is 10, and the logarithm's is e"
+# %% wrong="3.13" name="there in base e, back in base 10" says="have different bases: e and 10"
 # - return float(np.exp(-b / (2 * a)))
 # + return float(10 ** (-b / (2 * a)))
 
 
-# %% wrong="3.13" name="there in base 2, back in base e" says="It is e, and the logarithm's is 2"
+# %% wrong="3.13" name="there in base 2, back in base e" says="have different bases: 2 and e"
 # - a, b, _ = np.polyfit(np.log(N), losses, 2)
 # + a, b, _ = np.polyfit(np.log2(N), losses, 2)
 
@@ -2096,7 +2096,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + a, b, _ = np.polyfit(np.log([size for size, _ in some]), [loss for _, loss in some], 2)
 
 
-# %% wrong="3.13" name="downward is accepted" says="and its vertex is accepted as the best size"
+# %% wrong="3.13" name="downward is accepted" says="but its vertex is accepted"
 # - if a <= 0:
 # -     raise ValueError("the parabola opens downward: its vertex is the worst size")
 
@@ -2118,7 +2118,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # +     return None
 
 
-# %% wrong="3.13" name="never outside the runs" says="a best size beyond those tried" private=true
+# %% wrong="3.13" name="never outside the runs" says="a best size beyond the sizes tried" private=true
 # - return float(np.exp(-b / (2 * a)))
 # + return float(np.clip(np.exp(-b / (2 * a)), min(N), max(N)))
 
@@ -2136,7 +2136,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + losses[:] = [loss for _, loss in runs]
 
 
-# %% wrong="3.13" name="at most a hundred million" says="a best size beyond those tried" private=true
+# %% wrong="3.13" name="at most a hundred million" says="a best size beyond the sizes tried" private=true
 # - return float(np.exp(-b / (2 * a)))
 # + return float(min(np.exp(-b / (2 * a)), 1e8))
 
@@ -2201,12 +2201,12 @@ def best_size(N, losses):
 # %% [markdown]
 # ## 3.14
 
-# %% wrong="3.14" name="epsilon alone" says="It grows with x" loses="gap"
+# %% wrong="3.14" name="epsilon alone" says="should grow with |x|" loses="gap"
 # - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
 # + return torch.finfo(dtype).eps
 
 
-# %% wrong="3.14" name="epsilon times x" says="epsilon times |x| here" loses="gap"
+# %% wrong="3.14" name="epsilon times x" says="your gap is epsilon times |x|" loses="gap"
 # - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
 # + return torch.finfo(dtype).eps * abs(x)
 
@@ -2216,7 +2216,7 @@ def best_size(N, losses):
 # + return torch.finfo(dtype).eps * 2.0 ** math.frexp(x)[1]
 
 
-# %% wrong="3.14" name="half of it" says="twice too small" loses="gap"
+# %% wrong="3.14" name="half of it" says="half as large as it should be" loses="gap"
 # - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
 # + return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 2)
 
@@ -2236,7 +2236,7 @@ def best_size(N, losses):
 # + return torch.finfo(dtype).eps * 2.0 ** math.floor(torch.tensor(abs(x)).log2().item())
 
 
-# %% wrong="3.14" name="the gap below" says="at a power of two it is the gap away from 0" loses="gap"
+# %% wrong="3.14" name="the gap below" says="Take the gap above a power of two" loses="gap"
 # - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
 # + return torch.finfo(dtype).eps * 2.0 ** (math.ceil(math.log2(abs(x))) - 1)
 
@@ -2382,7 +2382,7 @@ def accumulate(start, updates, dtype):
 # + for row in updates.to(torch.bfloat16):
 
 
-# %% wrong="3.13" name="a whole number as a float" says="For tiny sizes the best size is wrong"
+# %% wrong="3.13" name="a whole number as a float" says="For tiny sizes, the best size is wrong"
 # - return float(np.exp(-b / (2 * a)))
 # + return float(np.round(np.exp(-b / (2 * a))))
 
@@ -2392,13 +2392,13 @@ def accumulate(start, updates, dtype):
 # + return round(float(np.exp(-b / (2 * a))))
 
 
-# %% wrong="3.13" name="equal runs count once" says="For runs that are equal the best size is wrong"
+# %% wrong="3.13" name="equal runs count once" says="For runs that are equal, the best size is wrong"
 # - a, b, _ = np.polyfit(np.log(N), losses, 2)
 # + N, losses = zip(*sorted({*zip(N, losses)}))
 # + a, b, _ = np.polyfit(np.log(N), losses, 2)
 
 
-# %% wrong="3.13" name="two equal losses are refused" says="For two losses that are equal the best size is wrong, or there is an error"
+# %% wrong="3.13" name="two equal losses are refused" says="For two losses that are equal, the best size is wrong, or there is an error"
 # - if len(set(N)) < 3:
 # + if len(set(N)) < 3 or len(set(losses)) < 3:
 
@@ -2418,7 +2418,7 @@ def norm(D, kind="layer"):
     return 2 * D if kind == "layer" else D
 
 
-# %% wrong="3.7" name="names without their digits" says="miscounted for some models or lists" private=true
+# %% wrong="3.7" name="names without their digits" says="`trainable` is wrong" private=true
 def trainable(shapes, frozen):
     def inside(name, part):
         return name == part or name.startswith((part.rstrip("0123456789") + ".", part + "."))
@@ -2429,7 +2429,7 @@ def trainable(shapes, frozen):
     return sum(math.prod(shape) for name, shape in shapes.items() if not any(inside(name, part) for part in frozen))
 
 
-# %% wrong="3.4" name="in 32 bits" says="more than two billion numbers" private=true
+# %% wrong="3.4" name="in 32 bits" says="more than two billion parameters" private=true
 def language_model(V, D, L, layer, tied=False):
     tables = 1 if tied else 2
     return torch.tensor([tables * V * D + L * layer + V]).to(torch.int32)[0]

@@ -30,12 +30,8 @@ def whole(value: Any, what: str) -> int:
     """`value`, which must be a whole number: an int, or a tensor that holds one."""
     if type(value) is torch.Tensor and value.numel() == 1 and value.dtype is not torch.bool:
         value = value.item()
-    assert type(value) is not float, (
-        f"{what} is a float. What is counted comes in whole numbers: use // and whole factors."
-    )
-    assert type(value) is not list, (
-        f"{what} is a list or a tuple. One whole number is asked for. A comma too many makes a tuple."
-    )
+    assert type(value) is not float, f"{what} is a float. A count is a whole number: use // and whole factors."
+    assert type(value) is not list, f"{what} is a list or a tuple, not one whole number. An extra comma makes a tuple."
     expect.of_type(value, int, f"{what} should be a whole number")
     return value
 
@@ -54,7 +50,9 @@ def compare(call: Remote, cases: Sequence[Case], guesses: Mapping[str, Guess], o
     assert not table, "a table of positions is counted. Sinusoidal positions are computed and add nothing."
     sizes, value, right = next((s, v, r) for (s, r), v in zip(cases, got, strict=True) if v != r)
     at = ", ".join(f"{key} = {item}" for key, item in sizes.items())
-    raise AssertionError(f"{otherwise} It is too {'large' if value > right else 'small'} for {at}.")
+    raise AssertionError(
+        f"{otherwise} It came as {value:,}, which is too {'large' if value > right else 'small'}, for {at}."
+    )
 
 
 # 3.1
@@ -114,7 +112,7 @@ def tables(embedding: Remote) -> None:
         {
             "learned positions are missing: each of the P positions has a row too.": lambda n, s: s.V * s.D,
             "each position has D numbers, not one.": lambda n, s: s.V * s.D + s.P,
-            "each token is counted once for every position. The two tables are added.": lambda n, s: s.V * s.P * s.D,
+            "each token is counted once for every position. Add the two tables instead.": lambda n, s: s.V * s.P * s.D,
             "with P given, the tokens are missing.": lambda n, s: s.P * s.D,
         },
         "with P given, the count should be that of two tables.",
@@ -130,8 +128,10 @@ def maps(linear: Remote) -> None:
         [linear_case(m, n) for m, n in ((6, 11), (13, 4), (200, 200), (768, 3_072))],
         {
             "the bias is missing: each output has a number of its own.": lambda n, s: s.m * s.n,
-            "the bias is as long as the input here. It is added to the output.": lambda n, s: n - s.n + s.m,
-            "the bias is one number here. It has one for each output.": lambda n, s: n - s.n + 1,
+            "in your count, the bias is as long as the input. It should be as long as the output.": lambda n, s: (
+                n - s.n + s.m
+            ),
+            "in your count, the bias is one number. It should have one for each output.": lambda n, s: n - s.n + 1,
             "two biases are counted. There is one, as long as the output.": lambda n, s: n + s.m,
             "rows and columns are added. A matrix has as many numbers as their product.": lambda n, s: s.m + s.n,
             "rows and columns are added. A matrix has as many numbers as their product, and then there is the bias.": (
@@ -147,7 +147,7 @@ def maps(linear: Remote) -> None:
         "with `bias=False` the count is not that of nn.Linear.",
     )
     cases = [linear_case(6, 11, True), linear_case(13, 4, True)]
-    compare(linear, cases, {}, "`bias=True` should be the default. It gives another count.")
+    compare(linear, cases, {}, "`bias=True` is the default, but passing it changes the count.")
 
 
 def vectors(norm: Remote) -> None:
@@ -157,10 +157,8 @@ def vectors(norm: Remote) -> None:
         [norm_case(D) for D in (6, 13, 200, 768)],
         {
             "the shift is missing: a layer norm has a weight and a bias for each column.": lambda n, s: n // 2,
-            "a norm has one weight and one bias here. It should have one of each for every column.": lambda n, s: 2,
-            "twice too many. One norm is asked for; mean and deviation are computed from the input.": lambda n, s: (
-                2 * n
-            ),
+            "in your count, a norm has one weight and one bias. Each column should have both.": lambda n, s: 2,
+            "the count is twice too large. Count one norm. Mean and deviation are not learned.": lambda n, s: 2 * n,
             "a matrix is counted. A norm works column by column.": lambda n, s: s.D * s.D + s.D,
         },
         "the count is not that of nn.LayerNorm.",
@@ -169,14 +167,14 @@ def vectors(norm: Remote) -> None:
         norm,
         [norm_case(D, "rms") for D in (6, 13, 64)],
         {
-            "an RMS norm has a bias here. It scales and does not shift.": lambda n, s: 2 * n,
-            "an RMS norm has no parameters here. It still scales each column.": lambda n, s: 0,
-            "an RMS norm has one number here. It scales each column by its own.": lambda n, s: 1,
+            "in your count, an RMS norm has a bias. It should have a scale alone.": lambda n, s: 2 * n,
+            "in your count, an RMS norm has no parameters. It still scales each column.": lambda n, s: 0,
+            "in your count, an RMS norm has one number. It scales each column by its own.": lambda n, s: 1,
         },
         "the count is not that of nn.RMSNorm.",
     )
     cases = [norm_case(6, "layer"), norm_case(13, "layer")]
-    compare(norm, cases, {}, 'kind="layer" should be the default. It gives another count.')
+    compare(norm, cases, {}, '`kind="layer"` is the default, but passing it changes the count.')
     expect.refuses(norm, 6, "bach", says="a kind of norm that does not exist should raise ValueError.")
 
 
@@ -207,14 +205,14 @@ def transformer_layer(attention, transformer_layer):
             "the count is 4D too small: the two norms or the biases of the attention are missing.": lambda n, s: (
                 n - 4 * s.D
             ),
-            "the norms count for one. There are two, with a weight and a bias each.": lambda n, s: n - 2 * s.D,
+            "one norm is counted. There are two, with a weight and a bias each.": lambda n, s: n - 2 * s.D,
             "all biases are missing.": lambda n, s: n - 7 * s.D - s.F,
             "the biases of the linear maps are missing.": lambda n, s: n - 5 * s.D - s.F,
             "the biases of the feed-forward part are missing.": lambda n, s: n - s.D - s.F,
-            "both biases of the feed-forward part are D long here. A bias is as long as the output of its map.": (
+            "in your count, both biases of the feed-forward part are D long. A bias is as long as its map's output.": (
                 lambda n, s: n - s.F + s.D
             ),
-            "both biases of the feed-forward part are F long here. A bias is as long as the output of its map.": (
+            "in your count, both biases of the feed-forward part are F long. A bias is as long as its map's output.": (
                 lambda n, s: n - s.D + s.F
             ),
             "the output projection of the attention is missing.": lambda n, s: n - s.D * s.D - s.D,
@@ -232,7 +230,7 @@ def transformer_layer(attention, transformer_layer):
 
 def four_maps(attention: Remote) -> None:
     """Multi-head attention with any number of heads, with biases or without."""
-    one, three = "each head is counted as wide as the model.", "They share its columns between them."
+    one, three = "each head is counted as wide as the model.", "The heads share its columns."
     compare(
         attention,
         [attention_case(D, H) for D, H in ((12, 2), (12, 6), (35, 5), (200, 2), (768, 12))],
@@ -262,7 +260,7 @@ def four_maps(attention: Remote) -> None:
         "with `bias=False` the count is not that of nn.MultiheadAttention.",
     )
     cases = [attention_case(12, 3, True), attention_case(10, 2, True)]
-    compare(attention, cases, {}, "`bias=True` should be the default. It gives another count.")
+    compare(attention, cases, {}, "`bias=True` is the default, but passing it changes the count.")
 
 
 # 3.3
@@ -287,7 +285,7 @@ def cache_case(B: int, T: int, D: int, L: int, H: int, G: int, bytes_per_number:
 @check("3.3", points=3, forbids=(*COUNTERS, "Linear"))
 def grouped_attention(grouped_attention, kv_cache):
     """Attention whose queries share keys and values, and what is kept of these."""
-    wide = "the keys and values are as wide as the queries here: G is ignored. They have G heads, each D / H wide."
+    wide = "in your count, keys and values are as wide as queries. They should have G heads, each D / H wide."
     compare(
         grouped_attention,
         [grouped_case(*sizes) for sizes in ((12, 6, 2), (40, 8, 4), (24, 4, 1), (768, 12, 3), (35, 5, 5))],
@@ -303,7 +301,7 @@ def grouped_attention(grouped_attention, kv_cache):
             "all four maps are narrowed. All H heads of queries stay, and are joined.": (
                 lambda n, s: 4 * s.D * s.G * (s.D // s.H)
             ),
-            "a head of keys is as wide as the model here. Every head is D / H wide.": (
+            "in your count, a head of keys is as wide as the model. Every head should be D / H wide.": (
                 lambda n, s: 2 * s.D * s.D + 2 * s.D * s.G * s.D
             ),
             "one head of keys and values is counted. There are G.": lambda n, s: 2 * s.D * s.D + 2 * s.D * (s.D // s.H),
@@ -316,7 +314,7 @@ def grouped_attention(grouped_attention, kv_cache):
             "the output map is missing: the joined heads pass through one more matrix.": lambda n, s: n - s.D * s.D,
             "keys or values are missing. Each has a map.": lambda n, s: n - s.D * s.G * (s.D // s.H),
             "biases are counted. Without `bias` there are none.": lambda n, s: n + 2 * s.D + 2 * s.G * (s.D // s.H),
-            "the maps of keys and values have no parameters here, as if G // H, which is zero, were the share.": (
+            "in your count, the maps of keys and values have no parameters. Perhaps G // H is used, which is zero.": (
                 lambda n, s: 2 * s.D * s.D + 2 * s.D * s.D * (s.G // s.H)
             ),
         },
@@ -327,7 +325,7 @@ def grouped_attention(grouped_attention, kv_cache):
         [grouped_case(*sizes, True) for sizes in ((12, 6, 2), (40, 8, 4), (24, 4, 1), (30, 6, 3))],
         {
             "`bias=True` is ignored.": lambda n, s: n - 2 * s.D - 2 * s.G * (s.D // s.H),
-            "each bias is D long here. A bias is as long as the output of its map.": (
+            "in your count, each bias is D long. A bias is as long as the output of its map.": (
                 lambda n, s: n + 2 * s.D - 2 * s.G * (s.D // s.H)
             ),
             "the biases of keys and values are missing: `bias` means all four maps.": (
@@ -340,10 +338,14 @@ def grouped_attention(grouped_attention, kv_cache):
         "with `bias=True` the count is not that of four linear maps with biases.",
     )
     cases = [grouped_case(12, 6, 2, False), grouped_case(40, 8, 4, False)]
-    compare(grouped_attention, cases, {}, "`bias=False` should be the default. It gives another count.")
+    compare(grouped_attention, cases, {}, "`bias=False` is the default, but passing it changes the count.")
     for D, H, G in ((12, 6, 4), (24, 4, 8)):
         expect.refuses(
-            grouped_attention, D, H, G, says="H heads that G heads cannot serve evenly should raise ValueError."
+            grouped_attention,
+            D,
+            H,
+            G,
+            says=f"`grouped_attention({D}, {H}, {G})` must raise ValueError: {H} heads cannot share {G} evenly.",
         )
     compare(
         kv_cache,
@@ -365,14 +367,14 @@ def grouped_attention(grouped_attention, kv_cache):
             "`bytes_per_number` is ignored.": lambda n, s: n // s.bytes_per_number * 2,
             "all H heads are kept. Keys and values have only G.": lambda n, s: n // s.G * s.H,
             "one head is kept. Keys and values have G.": lambda n, s: n // s.G,
-            "a head is as wide as the model here. Every head is D / H wide.": lambda n, s: n * s.H,
+            "in your count, a head is as wide as the model. Every head should be D / H wide.": lambda n, s: n * s.H,
             "G is taken for the size of a group. It is the number of heads of keys and values.": (
                 lambda n, s: n // s.G * (s.H // s.G)
             ),
             "one layer is counted. Each of the L layers has its own keys and values.": lambda n, s: n // s.L,
             "one text is counted. There are B.": lambda n, s: n // s.B,
             "one token is counted. Each of the T has its key and its value.": lambda n, s: n // s.T,
-            "T times too many. Each token has one key and one value in a head.": lambda n, s: n * s.T,
+            "the count is T times too large. Each token has one key and one value in a head.": lambda n, s: n * s.T,
             "queries are kept too. A query is used once.": lambda n, s: n + n // 2 // s.G * s.H,
         },
         "the bytes should be those of the keys and values of G heads.",
@@ -380,7 +382,7 @@ def grouped_attention(grouped_attention, kv_cache):
     compare(
         kv_cache,
         [cache_case(2, 7, 12, 3, 6, 2), cache_case(3, 5, 40, 2, 8, 4)],
-        {"without `bytes_per_number` a number takes 4 bytes here. The default is 2.": lambda n, s: 2 * n},
+        {"in your count, without `bytes_per_number` a number takes 4 bytes. The default is 2.": lambda n, s: 2 * n},
         "without bytes_per_number, each number should take 2 bytes.",
     )
 
@@ -424,12 +426,16 @@ def language_model(language_model):
                 lambda n, s: n - (s.V - 2) * (s.D + 1)
             ),
             "the head's bias is missing: one number for each output.": lambda n, s: n - s.V,
-            "the head's bias is D long here. It has one number for each output.": lambda n, s: n - s.V + s.D,
+            "in your count, the head's bias is D long. It should have one number for each output.": lambda n, s: (
+                n - s.V + s.D
+            ),
             "the head is missing: a matrix from D to V, and a bias.": lambda n, s: n - s.V * (s.D + 1),
-            "the embedding and the head share a table here. They do so only if tied.": lambda n, s: n - s.V * s.D,
-            "the embedding has a bias here. It should be a table and nothing else.": lambda n, s: n + s.D,
+            "in your count, the embedding and the head share a table. They should do so only if `tied`.": lambda n, s: (
+                n - s.V * s.D
+            ),
+            "in your count, the embedding has a bias. It should be a table and nothing else.": lambda n, s: n + s.D,
             ONE_LAYER: lambda n, s: n - (s.L - 1) * s.layer,
-            "each layer has an embedding and a head of its own here.": (
+            "in your count, each layer has an embedding and a head of its own.": (
                 lambda n, s: n + (s.L - 1) * (n - s.L * s.layer)
             ),
             LAYER_IGNORED: lambda n, s: n + s.L * (6 * s.D * s.D + 10 * s.D - s.layer),
@@ -442,12 +448,12 @@ def language_model(language_model):
         {
             "`tied=True` is ignored. Embedding and head share one table then.": lambda n, s: n + s.V * s.D,
             "a tied head keeps its bias. Only the table is shared.": lambda n, s: n - s.V,
-            "a tied model has no table here. It still has one, for both ends.": lambda n, s: n - s.V * s.D,
+            "in your count, a tied model has no table. It should have one, for both ends.": lambda n, s: n - s.V * s.D,
         },
         "the count of the tied model is not that of the one that torch builds.",
     )
     cases = [lm_case(11, 6, 5, 3, False), lm_case(7, 13, 4, 2, False)]
-    compare(language_model, cases, {}, "`tied=False` should be the default. It gives another count.")
+    compare(language_model, cases, {}, "`tied=False` is the default, but passing it changes the count.")
 
 
 # 3.5
@@ -479,12 +485,14 @@ def classifier(classifier):
             *lab,
         ],
         {
-            "the head ends in the vocabulary. The larger head belongs to the vocabulary, this one has C outputs.": (
+            "the head has V outputs, as that of the language model. The head of a classifier has C.": (
                 lambda n, s: n + (s.V - s.C) * (s.D + 1)
             ),
             "both heads are counted. The new one replaces the old one.": lambda n, s: n + s.V * (s.D + 1),
             "the head's bias is missing: one number for each class.": lambda n, s: n - s.C,
-            "the head's bias is D long here. It has one number for each class.": lambda n, s: n - s.C + s.D,
+            "in your count, the head's bias is D long. It should have one number for each class.": lambda n, s: (
+                n - s.C + s.D
+            ),
             "two classes are built in. C is an argument.": lambda n, s: n - (s.C - 2) * (s.D + 1),
             "the head is missing.": lambda n, s: n - s.C * (s.D + 1),
             "the embedding is missing: the classifier still reads words.": lambda n, s: n - s.V * s.D,
@@ -504,10 +512,10 @@ def classifier(classifier):
             "with more than one layer, two are counted in the head. `head_layers` says how many there are.": (
                 lambda n, s: n - (s.head_layers - 2) * (s.D * s.D + s.D)
             ),
-            "each layer of the head ends in C outputs here. Only the last one does.": (
+            "in your count, each layer of the head ends in C outputs. Only the last one does.": (
                 lambda n, s: n - (s.head_layers - 1) * (s.D * s.D + s.D - s.C * (s.D + 1))
             ),
-            "the head has one layer too many. head_layers counts all of them, the last one too.": (
+            "the head has one layer too many. `head_layers` counts all of them, the last one too.": (
                 lambda n, s: n + s.D * s.D + s.D
             ),
             "the inner layers of the head have biases too.": lambda n, s: n - (s.head_layers - 1) * s.D,
@@ -515,7 +523,7 @@ def classifier(classifier):
         "with head_layers the count is not that of the head which the adapters library builds.",
     )
     cases = [classifier_case(11, 6, 5, 3, 4, 1), classifier_case(7, 13, 4, 2, 3, 1)]
-    compare(classifier, cases, {}, "`head_layers=1` should be the default. It gives another count.")
+    compare(classifier, cases, {}, "`head_layers=1` is the default, but passing it changes the count.")
 
 
 # 3.6
@@ -546,7 +554,7 @@ def bert(bert, bert_large):
             "the pooler is missing: one more linear map.": lambda n, s: n - s.D * s.D - s.D,
             "D numbers are missing: the pooler's bias, or the scale or the shift of the norm.": lambda n, s: n - s.D,
             "the norm after the embeddings is missing.": lambda n, s: n - 2 * s.D,
-            "each of the three tables has a norm here. They are added first, then normalised once.": (
+            "in your count, each of the three tables has a norm. They should be added first, then normalised once.": (
                 lambda n, s: n + 4 * s.D
             ),
             "the table of positions is missing. BERT's are learned.": lambda n, s: n - s.P * s.D,
@@ -566,8 +574,8 @@ def bert(bert, bert_large):
         bert,
         [bert_case(11, 6, 5, 3), bert_case(17, 14, 4, 2), bert_case(**counting.BERT), bert_case(**LARGE)],
         {
-            "without S, the segments are not two.": lambda n, s: n - s.D,
-            "without P, the positions are not 512.": lambda n, s: n - 512 * s.D,
+            "without `S`, one segment is counted. The default is 2.": lambda n, s: n - s.D,
+            "without `P`, no position is counted. The default is 512.": lambda n, s: n - 512 * s.D,
         },
         "without P and S, the count is not that of transformers' BertModel.",
     )
@@ -582,17 +590,21 @@ def bert(bert, bert_large):
         "without the pooler the count is not that of transformers' BertModel.",
     )
     cases = [bert_case(11, 6, 5, 3, P=9, S=2, pooler=True)]
-    compare(bert, cases, {}, "`pooler=True` should be the default. It gives another count.")
+    compare(bert, cases, {}, "`pooler=True` is the default, but passing it changes the count.")
     large = bert_large()
     given = "a list or a tuple: the keys say which number is which" if type(large) is list else kind(large)
     assert type(large) is dict, f"`bert_large` should return a dict, not {given}."
     for key in ("D", "F", "L"):
         assert key in large, f'the dict of `bert_large` has no "{key}".'
-        whole(large[key], f'"{key}" of `bert_large`')
+        whole(large[key], f'the "{key}" of `bert_large`')
     assert large["D"] != 768, "this hidden size, 768, is that of BERT-base. BERT-large has 16 heads, each 64 wide."
-    assert large["D"] == LARGE["D"], "the hidden size of BERT-large is that of its 16 heads, each 64 wide."
-    assert large["L"] == LARGE["L"], "the number of layers of BERT-large is not the one that the exercise states."
-    assert large["F"] == LARGE["F"], "the inner width of BERT-large is four times its own hidden size."
+    assert large["D"] == LARGE["D"], (
+        f'in `bert_large`, "D" is {large["D"]}. It should be the width of its 16 heads together, each 64 wide.'
+    )
+    assert large["L"] == LARGE["L"], (
+        f'in `bert_large`, "L" is {large["L"]}, not the number of layers that the text gives.'
+    )
+    assert large["F"] == LARGE["F"], f'in `bert_large`, "F" is {large["F"]}. It should be four times its "D".'
 
 
 # 3.7
@@ -660,22 +672,38 @@ def trainable(trainable):
     got, wanted = [ask(*part) for part in parts], [right(*part) for part in parts]
     frozen_counts = [everything - left for left in wanted]
     assert got != frozen_counts, "what is frozen is counted. What is left to train is asked for."
-    assert got != [everything] * 3, "`frozen` is ignored, or only whole names are compared: a part holds parameters."
-    assert got[0] == wanted[0], "with one part frozen the count differs from torch's."
-    assert got[1] == wanted[1], "with two parts frozen the count differs from torch's. Each of them counts."
-    assert got[2] == wanted[2], "a part is frozen with everything in it, at any depth."
+    assert got != [everything] * 3, (
+        "`frozen` is ignored, or only compared with whole names. A part's name stands for all parameters in it."
+    )
+    assert got[0] == wanted[0], 'with `frozen = ["embeddings"]`, the count differs from torch\'s.'
+    assert got[1] == wanted[1], (
+        'with `frozen = ["pooler", "embeddings"]`, the count differs from torch\'s. Both should be frozen.'
+    )
+    assert got[2] == wanted[2], (
+        'with `frozen = ["encoder"]`, the count is wrong. A part is frozen with everything in it, at any depth.'
+    )
 
     short = sum(math.prod(shape) for name, shape in shapes.items() if not name.startswith("encoder.layer.1"))
     one_layer = ask("encoder.layer.1")
-    assert one_layer != short, "freezing `encoder.layer.1` froze `encoder.layer.10` too. A part's name ends at a dot."
-    assert one_layer == right("encoder.layer.1"), "with one layer frozen the count differs from torch's."
+    assert one_layer != short, (
+        "freezing `encoder.layer.1` froze `encoder.layer.10` too. A part's name ends at a dot, or at the end."
+    )
+    assert one_layer == right("encoder.layer.1"), "with `encoder.layer.1` frozen, the count differs from torch's."
     inside = ("encoder.layer.0", "encoder", "encoder.layer.0.linear1")
-    assert ask(*inside) == right(*inside), "what is named twice, alone and in a larger part, is subtracted twice."
+    assert ask(*inside) == right(*inside), (
+        "the count is wrong where frozen parts overlap. A parameter in several of them is frozen once."
+    )
     single = ("pooler.bias", "scale", "encoder.layer.11.linear2.weight")
-    assert ask(*single) == right(*single), "`frozen` may name a parameter itself, such as `pooler.bias`."
+    assert ask(*single) == right(*single), (
+        "the count is wrong where `frozen` names single parameters, such as `pooler.bias`."
+    )
     bare = {"head.weight": [3, 4], "old.head.weight": [5, 6], "header": [7]}
-    assert ask("head", of=bare) != 7, "a part's name is found anywhere here. A parameter's name has to begin with it."
-    assert ask("head", of=bare) == 37, "a parameter whose name does not begin with the part's name and a dot is frozen."
+    assert ask("head", of=bare) != 7, (
+        "a part's name is found anywhere in a parameter's name. The parameter's name should begin with it."
+    )
+    assert ask("head", of=bare) == 37, (
+        'with `frozen = ["head"]`, other parameters are frozen than those whose names begin with `head.`.'
+    )
     typo = "a name that fits no parameter should raise ValueError: a typo would train everything."
     expect.refuses(trainable, shapes, ["embeddings", "poler"], says=typo)
 
@@ -706,11 +734,11 @@ def adapter(adapter):
             "the way up is missing.": lambda n, s: n - s.L * (s.D * (s.D // 16) + s.D),
             "one of the two biases is missing: that of the way up, which ends in D.": lambda n, s: n - s.L * s.D,
             "one of the two biases is missing: that of the bottleneck.": lambda n, s: n - s.L * (s.D // 16),
-            "the bottleneck is 16 wide here. It should be 16 times narrower than D.": (
+            "in your count, the bottleneck is 16 wide. It should be 16 times narrower than D.": (
                 lambda n, s: s.L * bottleneck(s.D, 16)
             ),
             "one adapter is counted. There is one in each of the L layers.": lambda n, s: n // s.L,
-            "each layer has two adapters here. One is the default.": lambda n, s: 2 * n,
+            "in your count, each layer has two adapters. One is the default.": lambda n, s: 2 * n,
             "a norm is counted. `seq_bn` has none of its own.": lambda n, s: n + s.L * 2 * s.D,
             "the width of the bottleneck is rounded up. The library rounds down.": (
                 lambda n, s: s.L * bottleneck(s.D, -(-s.D // 16))
@@ -722,11 +750,11 @@ def adapter(adapter):
         adapter,
         [adapter_case(64, 3, 8), adapter_case(30, 2, 4), adapter_case(50, 5, 3), adapter_case(100, 2, 40)],
         {
-            "the bottleneck is too wide for reductions above 16. They go on like the others.": (
+            "the bottleneck is too wide for reductions above 16. The same rule holds for them.": (
                 lambda n, s: s.L * bottleneck(s.D, s.D // min(s.reduction, 16))
             ),
             "`reduction` is ignored.": lambda n, s: s.L * bottleneck(s.D, s.D // 16),
-            "the bottleneck is `reduction` wide here. It is that many times narrower than D.": (
+            "in your count, the bottleneck is `reduction` wide. It should be that many times narrower than D.": (
                 lambda n, s: s.L * bottleneck(s.D, s.reduction)
             ),
             "the width of the bottleneck is rounded up. The library rounds down.": (
@@ -771,11 +799,11 @@ def fusion(fusion):
         fusion,
         [fusion_case(*sizes) for sizes in ((64, 3, 2), (64, 3, 4), (96, 2, 3), (40, 5, 2), (768, 12, 3))],
         {
-            "each adapter has a fusion of its own here. All n share one.": lambda n, s: s.n * n,
-            "each adapter has a key and a value matrix of its own here. All n share them.": (
+            "in your count, each adapter has a fusion of its own. All n should share one.": lambda n, s: s.n * n,
+            "in your count, each adapter has a key and a value matrix of its own. All n should share them.": (
                 lambda n, s: n + (s.n - 1) * s.L * (2 * s.D * s.D + s.D)
             ),
-            "the value matrix has a bias here. The library's has none.": lambda n, s: n + s.L * s.D,
+            "in your count, the value matrix has a bias. The library's has none.": lambda n, s: n + s.L * s.D,
             "the biases of query and key are missing.": lambda n, s: n - s.L * 2 * s.D,
             "an output projection is counted. A fusion ends with the values.": lambda n, s: n + s.L * (s.D * s.D + s.D),
             "this is the attention of 3.2: an output projection and four biases. The fusion ends with the values.": (
@@ -836,16 +864,18 @@ def training_memory(training_memory, flops_per_token):
             [activations_case(3, 7, 12, 20, 0, 4, *counts) for counts in ((1_000, 1_000), (7_919, 310), (50, 0))],
             {
                 "numbers are counted, not bytes. A float32 number takes 4.": lambda n, s: n // 4,
-                "a number takes 2 bytes here. Float32 takes 4.": lambda n, s: n // 2,
-                "a number takes 8 bytes here. Float32 takes 4.": lambda n, s: 2 * n,
-                "frozen weights have gradients and Adam states here. They need neither.": lambda n, s: (
+                "in your count, a number takes 2 bytes. Float32 takes 4.": lambda n, s: n // 2,
+                "in your count, a number takes 8 bytes. Float32 takes 4.": lambda n, s: 2 * n,
+                "in your count, frozen weights have gradients and Adam states. They need neither.": lambda n, s: (
                     16 * s.parameters
                 ),
-                "frozen weights have gradients here. They need none.": lambda n, s: n + 4 * (s.parameters - s.trained),
-                "frozen weights have Adam states here. They need none.": lambda n, s: (
+                "in your count, frozen weights have gradients. They need none.": lambda n, s: (
+                    n + 4 * (s.parameters - s.trained)
+                ),
+                "in your count, frozen weights have Adam states. They need none.": lambda n, s: (
                     n + 8 * (s.parameters - s.trained)
                 ),
-                "frozen weights are missing. They are not trained, and still they are there.": lambda n, s: (
+                "frozen weights are missing. They are not trained, but they still take memory.": lambda n, s: (
                     16 * s.trained
                 ),
                 "for each trained weight one number is missing: its gradient, or one of Adam's two.": (
@@ -869,7 +899,7 @@ def training_memory(training_memory, flops_per_token):
                 "the attention weights of one head are counted. Each head has its own.": per_token(
                     lambda s: s.T - s.H * s.T
                 ),
-                "in each head a token has one attention weight here. It has one for each key.": per_token(
+                "in your count, a token has one attention weight in each head. It has one for each key.": per_token(
                     lambda s: s.H - s.H * s.T
                 ),
                 "the attention weights of the sequence are counted for each token.": per_token(
@@ -886,7 +916,7 @@ def training_memory(training_memory, flops_per_token):
             "the activations are not the inputs of the matrix products in torch's layers.",
         )
         both = [activations_case(*sizes, 9_000 + sizes[1], 800) for sizes in layers]
-        together = "weights, states and activations are right alone and wrong together. They are added."
+        together = "weights, states and activations are right alone, but wrong together. Add them."
         compare(training_memory, both, {}, together)
     with part("flops_per_token", 1):
         compare(
@@ -896,7 +926,7 @@ def training_memory(training_memory, flops_per_token):
                 for sizes in ((7, 12, 20, 2, 31), (5, 8, 9, 3, 23), (11, 30, 14, 1, 6), (64, 200, 200, 4, 50_001))
             ],
             {
-                "a multiply-add counts as one here. It is two operations.": lambda n, s: n // 2,
+                "in your count, a multiply-add counts as one. It should count as two.": lambda n, s: n // 2,
                 "the products of the attention itself are missing: queries with keys, weights with values.": (
                     lambda n, s: n - 4 * s.L * s.T * s.D
                 ),
@@ -904,14 +934,16 @@ def training_memory(training_memory, flops_per_token):
                     lambda n, s: n - 2 * s.L * s.T * s.D
                 ),
                 "the head is missing.": lambda n, s: n - 2 * s.D * s.V,
-                "the embedding costs a product here. It is a lookup.": lambda n, s: n + 2 * s.D * s.V,
+                "in your count, the embedding costs a product. It is a lookup, which is free.": lambda n, s: (
+                    n + 2 * s.D * s.V
+                ),
                 "the backward pass is counted too. The forward pass is asked for.": lambda n, s: 3 * n,
                 "all T tokens are counted. One is asked for.": lambda n, s: s.T * n,
                 "the attention of all T queries is counted. One token has one query.": (
                     lambda n, s: n + 4 * s.L * s.T * s.D * (s.T - 1)
                 ),
                 "one layer is counted. Each of the L layers works.": lambda n, s: real_flops(s.T, s.D, s.F, 1, s.V),
-                "each layer has a head here. There is one.": lambda n, s: n + (s.L - 1) * 2 * s.D * s.V,
+                "in your count, each layer has a head. The model has one.": lambda n, s: n + (s.L - 1) * 2 * s.D * s.V,
                 "the output projection of the attention is missing.": lambda n, s: n - 2 * s.L * s.D * s.D,
                 "biases and norms are counted. They enter no matrix product.": (
                     lambda n, s: n + 2 * (s.L * (9 * s.D + s.F) + s.V)
@@ -959,29 +991,31 @@ def training_flops(training_flops, even_length):
                 lambda n, s: 6 * s.N
             ),
             f"{own} are missing: queries with T keys, weights with T values.": lambda n, s: n - 12 * s.L * s.T * s.D,
-            "the embedding's table is multiplied here. It is looked up.": lambda n, s: n + 6 * s.V * s.D,
-            f"{own} have no backward pass here. They need two products for each one too.": (
+            "in your count, the embedding's table is multiplied. It is only looked up.": lambda n, s: n + 6 * s.V * s.D,
+            f"in your count, {own} have no backward pass. They need two products for each one too.": (
                 lambda n, s: n - 8 * s.L * s.T * s.D
             ),
             f"one of {own} is missing: queries with keys, or weights with values.": lambda n, s: (
                 n - 6 * s.L * s.T * s.D
             ),
             "the backward pass is missing. It costs twice the forward pass.": lambda n, s: n // 3,
-            "the backward pass counts as much as the forward pass here. It has two products for each one.": (
+            "in your count, the backward pass costs as much as the forward pass. It should cost twice as much.": (
                 lambda n, s: n // 3 * 2
             ),
-            "the head is taken away too. It is a product, unlike the embedding.": lambda n, s: n - 6 * s.V * s.D,
-            "the embedding is added to N. It is in N, and has to leave.": lambda n, s: n + 12 * s.V * s.D,
-            "V numbers are taken away. The table has V rows of D.": lambda n, s: n + 6 * s.V * (s.D - 1),
-            "the table is taken away once, after the 6. It leaves N, which is multiplied by 6.": lambda n, s: (
-                n + 5 * s.V * s.D
+            "the head is subtracted from N too. It is a product, unlike the embedding.": lambda n, s: n - 6 * s.V * s.D,
+            "the embedding is added to N. It is already in N, and should be subtracted.": lambda n, s: (
+                n + 12 * s.V * s.D
             ),
-            f"one layer has {own} here. Each of the L layers has them.": lambda n, s: n - 12 * (s.L - 1) * s.T * s.D,
+            "V numbers are subtracted from N. The table has V rows of D.": lambda n, s: n + 6 * s.V * (s.D - 1),
+            "the table is subtracted after N is multiplied by 6. Subtract it before.": lambda n, s: n + 5 * s.V * s.D,
+            f"in your count, one layer has {own}. All L layers should have them.": lambda n, s: (
+                n - 12 * (s.L - 1) * s.T * s.D
+            ),
             "all T tokens are counted. One is asked for.": lambda n, s: s.T * n,
             f"{own} are counted for all T queries. One token has one query.": (
                 lambda n, s: n + 12 * s.L * s.T * s.D * (s.T - 1)
             ),
-            "a multiply-add counts as one here. It is two operations.": lambda n, s: n // 2,
+            "in your count, a multiply-add counts as one. It should count as two.": lambda n, s: n // 2,
         },
         "the FLOPs are not those that torch's counter sees.",
     )
@@ -998,7 +1032,7 @@ def training_flops(training_flops, even_length):
         "with `tied` the FLOPs are not those that torch's counter sees.",
     )
     cases = [training_case(31, 12, 20, 2, 7, False), training_case(23, 8, 9, 3, 5, False)]
-    compare(training_flops, cases, {}, "`tied=False` should be the default. It gives another count.")
+    compare(training_flops, cases, {}, "`tied=False` is the default, but passing it changes the count.")
     compare(
         even_length,
         [even_case(*sizes) for sizes in ((12, 20), (8, 10), (30, 14), (200, 200), (768, 3_072))],
@@ -1018,7 +1052,7 @@ def training_flops(training_flops, even_length):
                 lambda n, s: n * 2 * s.D
             ),
         },
-        "at this length the two are not equal, as torch's counter sees them.",
+        "at this length, the two kinds of products do not cost the same by torch's counter.",
     )
 
 
@@ -1041,26 +1075,26 @@ def decoder(s: Any) -> tuple[int, int]:
 
 # Guesses by what they say, as in `compare`; tests/checks/test_variants.py sees that no two of them give one number.
 OF_PARAMETERS: dict[str, Guess] = {
-    "the head has its own table here. It should be tied to the embedding.": lambda n, s: n + s.V * 64 * s.H,
+    "in your count, the head has its own table. It should be tied to the embedding.": lambda n, s: n + s.V * 64 * s.H,
     "the embedding is missing.": lambda n, s: n - s.V * 64 * s.H,
     "the norm after the last layer is missing.": lambda n, s: n - 64 * s.H,
-    "the norms have a shift here. RMSNorm has a scale alone.": lambda n, s: n + (2 * s.L + 1) * 64 * s.H,
+    "in your count, the norms have a shift. RMSNorm has a scale alone.": lambda n, s: n + (2 * s.L + 1) * 64 * s.H,
     "one norm of each layer is missing. There are two, and one after the last layer.": lambda n, s: n - s.L * 64 * s.H,
     "the norms are missing.": lambda n, s: n - (2 * s.L + 1) * 64 * s.H,
-    "all H heads have keys and values here. Only one in `share` should have them.": lambda n, s: (
+    "in your count, all H heads have keys and values. Only one in `share` should have them.": lambda n, s: (
         n + s.L * 2 * 64 * s.H * (64 * s.H - 64 * s.H // s.share)
     ),
     "keys or values are missing. Each has a map.": lambda n, s: n - s.L * 64 * s.H * (64 * s.H // s.share),
     "the output map of the attention is missing.": lambda n, s: n - s.L * (64 * s.H) ** 2,
-    "the feed-forward part has two maps here. It has three.": lambda n, s: n - s.L * 64 * s.H * s.F,
+    "in your count, the feed-forward part has two maps. It should have three.": lambda n, s: n - s.L * 64 * s.H * s.F,
     "one layer is counted. There are L.": lambda n, s: n - (s.L - 1) * decoder_layer(s.H, s.share, s.F),
     "a table of positions is counted. Rotary positions are computed.": lambda n, s: n + s.T * 64 * s.H,
     "biases are counted. This model has none.": lambda n, s: n + s.L * (64 * (3 * s.H + 2 * s.H // s.share) + 2 * s.F),
 }
 OF_CACHE: dict[str, Guess] = {
-    "half of it is missing: keys and values are kept, and each number takes 2 bytes.": lambda n, s: n // 2,
+    "half of the bytes are missing: keys and values are kept, and each number takes 2 bytes.": lambda n, s: n // 2,
     "numbers of keys or of values are counted: both are kept, and each takes 2 bytes.": lambda n, s: n // 4,
-    "a number takes 4 bytes here. It takes 2.": lambda n, s: 2 * n,
+    "in your count, a number takes 4 bytes. It should take 2.": lambda n, s: 2 * n,
     "all H heads are kept. Only one in `share` has keys and values.": lambda n, s: n * s.share,
     "the keys and values of one head are kept. There are H / share such heads.": lambda n, s: n * s.share // s.H,
     "a head counts as one number. It is 64 wide.": lambda n, s: n // 64,
@@ -1081,7 +1115,7 @@ def own_model(own_parameters, own_cache, own):
         decoder,
         "what `own_parameters` returns is not the count of this model for your numbers."
         if parameters != decoder(own)[0]
-        else "what `own_cache` returns is not the bytes of this model's cache for your numbers.",
+        else "what `own_cache` returns is not the number of bytes of this model's cache for your numbers.",
         {
             f"`own_parameters`: {told}": lambda s, guess=guess: (guess(decoder(s)[0], s), cache)
             for told, guess in OF_PARAMETERS.items()
@@ -1129,10 +1163,10 @@ def size_guesses(N: Sequence[float], losses: Sequence[float]) -> dict[str, float
     best, loss = vertex([*map(math.log, N)], losses)
     a, _, _ = np.polyfit(np.log(N), losses, 2)
     logarithm = "this is the logarithm of a size. Turn it back into a size."
-    bases = "the logarithm has another base than the power that turns it back."
+    bases = "the logarithm and the power that turns it back have different bases:"
     means = {size: statistics.fmean(loss for one, loss in zip(N, losses, strict=True) if one == size) for size in N}
     return {
-        "the parabola is fitted in N here. Fit it in log N.": log_of(vertex(N, losses)[0]),
+        "the parabola is fitted in N. Fit it in log N.": log_of(vertex(N, losses)[0]),
         "this is the size of the run with the lowest loss. The vertex is usually between two runs.": math.log(
             N[losses.index(min(losses))]
         ),
@@ -1142,10 +1176,10 @@ def size_guesses(N: Sequence[float], losses: Sequence[float]) -> dict[str, float
         "the sign of b is lost. The vertex is at -b / 2a.": -best,
         "the 2 is missing. The vertex is at -b / 2a.": 2 * best,
         "b is divided by 2 and multiplied by a. The vertex is at -b / (2a).": best * a**2,
-        f"{bases} It is e, and the logarithm's is 10.": best / math.log(10),
-        f"{bases} It is e, and the logarithm's is 2.": best / math.log(2),
-        f"{bases} It is 10, and the logarithm's is e.": best * math.log(10),
-        f"{bases} It is 2, and the logarithm's is e.": best * math.log(2),
+        f"{bases} 10 and e.": best / math.log(10),
+        f"{bases} 2 and e.": best / math.log(2),
+        f"{bases} e and 10.": best * math.log(10),
+        f"{bases} e and 2.": best * math.log(2),
         "this is the loss at the vertex. The size is asked for.": log_of(loss),
         "the parabola is fitted to the logarithm of the loss. Only N has a logarithm.": vertex(
             [*map(math.log, N)], [*map(math.log, losses)]
@@ -1197,7 +1231,7 @@ UNUSUAL_RUNS = {
 @check("3.13", points=2)
 def best_size(best_size, lib):
     """The vertex of a parabola in log N."""
-    told = "for the sizes and losses of {} runs, whose least-squares parabola opens upward, it is an error."
+    told = "`best_size` should accept the sizes and losses of {} runs whose least-squares parabola opens upward."
     sizes = [
         expect.answers(best_size, N, losses, says=told.format(len(N)), kinds=("ValueError",))
         for N, losses in RUNS_OF_SIZES
@@ -1216,7 +1250,7 @@ def best_size(best_size, lib):
         1e-5,
     )
     for what, (N, losses) in UNUSUAL_RUNS.items():
-        told = f"For {what} the best size is wrong, or there is an error. The formula is the same for them."
+        told = f"For {what}, the best size is wrong, or there is an error. The formula is the same for them."
         size = expect.number(expect.answers(best_size, N, losses, says=told), "the best size")
         assert math.isclose(size, vertex_size(N, losses), rel_tol=5e-4), told
     hill = [4 - loss for loss in RUNS_OF_SIZES[1][1]]
@@ -1224,13 +1258,13 @@ def best_size(best_size, lib):
         best_size,
         RUNS_OF_SIZES[1][0],
         hill,
-        says="the parabola opens downward, and its vertex is accepted as the best size. It should raise ValueError.",
+        says="the parabola opens downward, but its vertex is accepted. `best_size` should raise ValueError.",
     )
     expect.refuses(
         best_size,
         [4_000, 12_000, 12_000, 4_000],
         [2.1, 2.4, 2.5, 2.2],
-        says="two different sizes are accepted. They do not determine a parabola: it should raise ValueError.",
+        says="two different sizes are accepted. They do not determine a parabola: `best_size` should raise ValueError.",
     )
     BEST_SIZE.hold(best_size, lib, "sizes", "memory")
 
@@ -1266,15 +1300,15 @@ def numbers_of(seed: int, name: str) -> list[float]:
 def is_the_gap(gap: Remote, lib: Library, seed: int) -> None:
     """Fail unless `gap` is right for numbers of each dtype."""
     guesses: dict[str, Callable[[float, str], float]] = {
-        "The gap is the same for all x here. It grows with x.": lambda x, name: distance(1.0, name),
-        "The gap is epsilon times |x| here. Between two powers of two it is the same.": lambda x, name: (
+        "Your gap is the same for all x. The gap should grow with |x|.": lambda x, name: distance(1.0, name),
+        "Your gap is epsilon times |x|. It should be the same for all x between two powers of two.": lambda x, name: (
             abs(x) * distance(1.0, name)
         ),
         "The gap is twice too large: `math.frexp` gives e + 1.": lambda x, name: 2 * distance(x, name),
-        "The gap is twice too small.": lambda x, name: distance(x, name) / 2,
-        "The dtype is not used. Here the gap is that of bfloat16.": lambda x, name: distance(x, "bfloat16"),
-        "The dtype is not used. Here the gap is that of float32.": lambda x, name: distance(x, "float32"),
-        "The dtype is not used. Here the gap is that of float64.": lambda x, name: distance(x, "float64"),
+        "The gap is half as large as it should be.": lambda x, name: distance(x, name) / 2,
+        "The dtype is not used: the gap is always that of bfloat16.": lambda x, name: distance(x, "bfloat16"),
+        "The dtype is not used: the gap is always that of float32.": lambda x, name: distance(x, "float32"),
+        "The dtype is not used: the gap is always that of float64.": lambda x, name: distance(x, "float64"),
     }
     cases = [(x, name) for name in DTYPES for x in numbers_of(seed, name)]
     dtypes = {name: read(getattr(lib(torch), name)) for name in DTYPES}
@@ -1290,9 +1324,7 @@ def is_the_gap(gap: Remote, lib: Library, seed: int) -> None:
         if one == right:
             continue
         power = 2.0 ** round(math.log2(abs(x)))
-        told = (
-            f"For x = {x:g} in {name} it came as {one:g}, not {right:g}: at a power of two it is the gap away from 0."
-        )
+        told = f"For x = {x:g} in {name}, the gap came as {one:g}, not {right:g}. Take the gap above a power of two."
         assert abs(x) != power, told
         told = f"Just below a power of two, in {name}, the gap is wrong. Take the exponent without rounding."
         below = 1 - abs(x) / power
@@ -1334,8 +1366,8 @@ def sums_up(accumulate: Remote, lib: Library, start: torch.Tensor, updates: torc
         for sentence, mistake in guesses.items():
             guess = summed(start, updates, digits, mistake)
             assert not torch.equal(found.double(), guess) or torch.equal(guess, wanted), sentence
-        assert not torch.equal(found.double(), rounded(start, digits)), "This is the start: no row is added."
-        raise AssertionError(f"The sums in {name} are wrong.")
+        assert not torch.equal(found.double(), rounded(start, digits)), "The sum is the start itself: no row is added."
+        raise AssertionError(f"The sums in {name} are wrong. Start, each row and each sum should be rounded to {name}.")
 
 
 ACCUMULATE = Contract(
