@@ -29,7 +29,7 @@ from utils.grading.results_check import ResultsCheck
 SEED = 0
 SAME = 0.01  # a curve states a metric rounded
 RUNS = FOLDER / "tests" / "made_up_runs"  # trained once, by `runs_of`, and kept: a minute for each demonstration
-ALWAYS = ("Ada Perfect", "Di Mistaken", "Ed Otherwise")  # a solution, mistakes, right answers written otherwise
+ALWAYS = ("Ada Perfect", "Ed Otherwise")  # a solution, and right answers written in other ways
 LOOP = "while True:\n    pass\n"
 DEEP = "def again():\n    again()\n\n\nagain()\n"  # without end too, and Python stops it at once
 DEAF = "import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"  # to the interrupt that ends a loop
@@ -82,10 +82,12 @@ def part_of_the_class(course: Course, entry: NotebookEntry) -> list[Made]:
         for notebook in course.notebooks
         if any(isinstance(check, ResultsCheck) for check in public_checks(notebook).values())
     )
-    if entry in (course.notebooks[0], next(with_runs, None)):
+    whole = (course.notebooks[0], next(with_runs, None))
+    if entry in whole:
         return made
+    others = [notebook for notebook in course.notebooks if notebook not in whole]
     rest = [submission.student for submission in made if submission.student not in ALWAYS]
-    here = {*ALWAYS, rest[course.notebooks.index(entry) % len(rest)]}
+    here = {*ALWAYS, rest[others.index(entry) % len(rest)]}
     return [submission for submission in made if submission.student in here]
 
 
