@@ -96,6 +96,7 @@ def test_answers_are_compared_as_squad_does():
     assert train.scores_of("The Axis.", "axis") == (1.0, 1)
     assert train.scores_of("of the axis", "axis") == (round(2 / 3, 4), 0)
     assert train.scores_of("", "axis") == (0.0, 0)
+    assert train.scores_of("the", "a") == (0.0, 1) and train.scores_of("axis", "a") == (0.0, 0)  # as recorded
 
 
 def test_a_seed_decides_all_and_arms_differ():

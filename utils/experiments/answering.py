@@ -21,6 +21,7 @@ from torch import nn
 from data import documentation, encoders, questions
 from data.questions import Asked
 from utils.experiments import profiles
+from utils.experiments.loops import take_step
 from utils.experiments.training import precision_of, progress, seed_everything
 
 IN_SIGHT = 6  # lines of a page that are shown above and below an answer
@@ -166,11 +167,7 @@ def _train(made: QuestionAnswerer, own: Functions, size: Size, seed: int) -> Non
         start, end = _logits(made, own, [row for row, _ in batch])
         first, last = torch.tensor([places for _, places in batch], device=device).T
         loss = own.span_loss(start, end, first, last)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        schedule.step()
+        take_step(loss, optimizer, schedule, clipped=parameters)
     made.encoder.eval()
 
 

@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from utils import plots
 from utils.experiments import formulas, profiles
 from utils.experiments.experiment import Experiment, Metric, Run
-from utils.experiments.loops import run_of
+from utils.experiments.loops import run_of, take_step
 from utils.experiments.training import seed_everything
 
 TRAINED = 32
@@ -204,11 +204,7 @@ def train(
         starts = torch.randint(len(numbers) - TRAINED, (size.batch, 1), generator=drawn).to(device)
         window = numbers[starts + reach]
         loss = F.cross_entropy(model(window[:, :-1]).flatten(0, 1), window[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
+        take_step(loss, optimizer, schedule, clipped=model.parameters())
         on_step(f"step {step + 1} of {size.steps}")
     return model
 

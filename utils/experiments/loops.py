@@ -1,4 +1,4 @@
-"""What several experiments share where they train: precision, states of frozen encoders, groups, and what runs note."""
+"""What several experiments share where they train: steps, precision, states of frozen encoders, and what runs note."""
 
 import platform
 import time
@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import torch
+from torch import nn
 
 from utils.experiments import profiles
 from utils.experiments.experiment import Experiment, Run
 from utils.experiments.training import precision_of, progress
 
 T = TypeVar("T")
+LARGEST_NORM = 1.0  # of the gradients that are clipped together
 
 
 class Frozen(NamedTuple):
@@ -60,6 +62,30 @@ def adamw_groups(
     return [
         {"params": some, "weight_decay": decay if decays else 0.0, **options} for decays, some in groups.items() if some
     ]
+
+
+def take_step(
+    loss: torch.Tensor,
+    optimizer: torch.optim.Optimizer,
+    schedule: torch.optim.lr_scheduler.LRScheduler | None = None,
+    *,
+    clipped: Iterable[torch.Tensor] | None = None,
+) -> None:
+    """Compute the gradients of `loss`, clip them, and update the parameters once.
+
+    Args:
+        loss: a scalar. Gradients of earlier losses are discarded.
+        schedule: sets the next learning rate after the update.
+        clipped: parameters whose gradients are scaled so that their common norm is at most `LARGEST_NORM`. The order
+            decides the last bits of that norm. By default no gradient is scaled.
+    """
+    optimizer.zero_grad()
+    loss.backward()
+    if clipped is not None:
+        nn.utils.clip_grad_norm_(clipped, LARGEST_NORM)
+    optimizer.step()
+    if schedule is not None:
+        schedule.step()
 
 
 def fingerprint(parts: Iterable[str | torch.Tensor]) -> str:

@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from data import documentation, lab_checkpoint, reviews, smollm
 from utils.experiments import lab, profiles
 from utils.experiments.experiment import ACCURACY, Experiment, Run, Shown
-from utils.experiments.loops import run_of
+from utils.experiments.loops import run_of, take_step
 from utils.experiments.runs import load_table
 from utils.experiments.training import progress, seed_everything, shuffled
 
@@ -363,9 +363,7 @@ class Lesson:
         model.train()
         for index in torch.randperm(len(self.made["train"])).tolist():  # an order that torch's seed decides
             given, mask, labels = self.made["train"][index]
-            self.optimizer.zero_grad()
-            F.cross_entropy(model(given, mask), labels).backward()
-            self.optimizer.step()
+            take_step(F.cross_entropy(model(given, mask), labels), self.optimizer)
 
     def judge(self, accuracy: Callable[[nn.Module, list[Batch]], float]) -> Callable[[nn.Module, str], float]:
         """A function of model and split that gives the accuracy there, and notes what is predicted of the test."""

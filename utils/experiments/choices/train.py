@@ -17,7 +17,7 @@ from data import documentation, encoders
 from utils.experiments import profiles
 from utils.experiments.choices.spec import FIRST, OPTIONS, READ, SHUFFLED, Choice, Vectors
 from utils.experiments.experiment import DIGITS, Run
-from utils.experiments.loops import adamw_groups, fingerprint, in_precision, last_states, products_of, run_of
+from utils.experiments.loops import adamw_groups, fingerprint, in_precision, last_states, products_of, run_of, take_step
 from utils.experiments.training import seed_everything
 
 # Their versions are in constraints.txt, so that machines which keep to it have one text; Python's own are not.
@@ -92,11 +92,7 @@ def choice_run(one: Choice, seed: int, device: torch.device, products: torch.dty
             with in_precision(device, products):
                 logits = model(rows_of(some, one, tokenizer, device))
             loss = F.cross_entropy(logits.float(), torch.tensor([place for *_, place in some], device=device))
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
+            take_step(loss, optimizer, schedule, clipped=model.parameters())
             losses.append(loss.detach())
             on_step(one.name)
         model.eval()
@@ -189,11 +185,7 @@ def vectors_run(
             places = order[start : start + one.batch]
             gold = torch.tensor([known[place][1] for place in places], device=device)
             loss = F.cross_entropy(logits_of([pooled[place] for place in places]), gold)
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
+            take_step(loss, optimizer, schedule, clipped=model.parameters())
             losses.append(loss.detach())
         model.eval()
         with torch.no_grad():

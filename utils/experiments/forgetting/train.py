@@ -38,6 +38,7 @@ from utils.experiments.loops import (
     last_states,
     products_of,
     run_of,
+    take_step,
 )
 from utils.experiments.training import seed_everything
 
@@ -394,11 +395,7 @@ def learn(
             loss = loss_of(logits.float(), y, classes, experiment.method)
             if pull.add is not None:
                 loss = loss + pull.add()
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(learning, 1.0)
-            optimizer.step()
-            schedule.step()
+            take_step(loss, optimizer, schedule, clipped=learning)
             if step == total and experiment.method in (L2_SP, EWC) and phase < len(experiment.phases) - 1:
                 places = sorted({place for batch in batches[phase] for place in batch})
                 observed = draw.sample(places, experiment.observed)

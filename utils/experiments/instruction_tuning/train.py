@@ -16,7 +16,7 @@ from data import instructions, smollm
 from utils.experiments import llama, profiles
 from utils.experiments.experiment import Run
 from utils.experiments.instruction_tuning.spec import BEFORE, CUT_OFF, LORA, OTHER_TEXT, InstructionTuning, Prompted
-from utils.experiments.loops import fingerprint, run_of
+from utils.experiments.loops import fingerprint, run_of, take_step
 from utils.experiments.training import seed_everything
 
 OnStep = Callable[[str], None]
@@ -300,11 +300,7 @@ def tune(experiment: InstructionTuning, words: Words, model: Decoder, seed: int,
         some = asked[step * batch : (step + 1) * batch]
         row = packed([tokens_and_labels(one.question, one.answer, words.encode) for one in some])
         loss = tuning_loss(model, Row(*(part.to(device) for part in row)))
-        rule.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(learning, 1.0)
-        rule.step()
-        schedule.step()
+        take_step(loss, rule, schedule, clipped=learning)
         curve.append({"step": step + 1, "train_loss": round(loss.item(), 5)})
         on_step(f"step {step + 1} of {experiment.steps}")
     return curve

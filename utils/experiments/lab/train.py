@@ -20,7 +20,7 @@ from utils.experiments import profiles
 from utils.experiments.choices.train import point, results, rounded
 from utils.experiments.experiment import Run
 from utils.experiments.lab.spec import EMBEDDINGS, SCRATCH, Lab
-from utils.experiments.loops import adamw_groups, fingerprint, products_of, run_of
+from utils.experiments.loops import adamw_groups, fingerprint, products_of, run_of, take_step
 from utils.experiments.training import by_length, seed_everything, shuffled
 from utils.positions import add_positions
 
@@ -117,11 +117,7 @@ def pretrained(one: Lab) -> Path:
         for rows in shuffled(made, seed=epoch):
             with torch.autocast(device.type, bf16, enabled=bf16 is not torch.float32):
                 loss = losses(base, head, rows).mean()
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_([*base.parameters(), *head.parameters()], 1.0)
-            optimizer.step()
-            rate.step()
+            take_step(loss, optimizer, rate, clipped=[*base.parameters(), *head.parameters()])
     base.eval()
     with torch.no_grad():
         parts = [
@@ -196,10 +192,7 @@ def run_seed(
             rows = padded([learn[place][0] for place in places.tolist()], device)
             gold = torch.tensor([learn[place][1] for place in places.tolist()], device=device)
             loss = F.cross_entropy(model(rows), gold)
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
+            take_step(loss, optimizer, clipped=model.parameters())
             total.append(loss.detach())
         model.eval()
         with torch.no_grad():

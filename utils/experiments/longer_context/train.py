@@ -19,7 +19,7 @@ from data.pairs import MADE_UP_WORDS
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
 from utils.experiments.longer_context.spec import POINTS, UNIT, Crossing, LongerContext
-from utils.experiments.loops import fingerprint, run_of
+from utils.experiments.loops import fingerprint, run_of, take_step
 from utils.experiments.training import seed_everything
 
 DECIMALS = 4
@@ -218,10 +218,7 @@ def train(
         memories = None if begins else memories
         logits, memories = model(tokens.to(device), memories, size.mem_len)
         loss = F.cross_entropy(logits.flatten(0, 1), targets.to(device).flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        take_step(loss, optimizer, clipped=model.parameters())
         losses[step] = loss.detach()
         on_step(f"step {step + 1} of {size.steps}")
     means = [part.mean().item() for part in losses.tensor_split(POINTS)]
@@ -245,10 +242,7 @@ def _train_in_groups(
         group.append(F.cross_entropy(logits.flatten(0, 1), targets.to(device).flatten()))
         if len(group) == size.every:
             loss, group = torch.stack(group).mean(), []
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
+            take_step(loss, optimizer, clipped=model.parameters())
             means[step // size.every] = loss.detach()
         on_step(f"step {step + 1} of {size.steps}")
     parts = [part.mean().item() for part in means.tensor_split(POINTS)]

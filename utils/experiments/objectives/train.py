@@ -19,7 +19,7 @@ from data import documentation, encoders
 from data.pairs import MADE_UP_WORDS
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
-from utils.experiments.loops import chunks_of, fingerprint, last_states, products_of, run_of
+from utils.experiments.loops import chunks_of, fingerprint, last_states, products_of, run_of, take_step
 from utils.experiments.objectives.spec import POINTS, TASKS, Masks, Objective, Order, Translations
 from utils.experiments.training import seed_everything
 
@@ -295,10 +295,7 @@ def masks_run(one: Masks, seed: int, device: torch.device, on_step: Report) -> d
             masks = hidden(rows, range(len(rows)), epoch, one, seed)
         chosen, order = order[: one.batch], order[one.batch :]
         loss = filled(model, [rows[n] for n in chosen], [masks[n] for n in chosen], device)[0].mean()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        rate.step()
+        take_step(loss, rule, rate)
         losses.append(loss.item())
         if step * POINTS // one.steps > (step - 1) * POINTS // one.steps:
             predictions = tested(model, known.test, one, device)
@@ -374,11 +371,7 @@ def translations_run(one: Translations, seed: int, device: torch.device, on_step
         given = [part.to(device) for part in (read, places, languages, looks)]
         states = model(*given)[blanks.to(device)]
         loss = F.cross_entropy(model.scores(states).float(), words[blanks].to(device))
-        rule.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        rule.step()
-        rate.step()
+        take_step(loss, rule, rate, clipped=model.parameters())
         losses[step % 2].append(loss.item())
         on_step(f"{one.name}, loss {loss.item():.2f}")
     first = vectors(model, known.test, 0, device)
@@ -467,9 +460,7 @@ def order_run(one: Order, seed: int, found: tuple[Any, ...], device: torch.devic
             labels = torch.tensor([float(label) for *_, label in examples], device=device)
         for places in torch.randperm(len(labels)).to(device).split(one.batch):
             loss = F.binary_cross_entropy_with_logits(head(a[places], b[places]), labels[places])
-            rule.zero_grad()
-            loss.backward()
-            rule.step()
+            take_step(loss, rule)
         on_step(f"{one.name}, loss {loss.item():.2f}")
     head.eval()
     with torch.no_grad():

@@ -22,7 +22,7 @@ from data import documentation, encoders
 from data.pairs import MADE_UP_WORDS, TOPICS
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
-from utils.experiments.loops import adamw_groups, fingerprint, in_precision, products_of, run_of
+from utils.experiments.loops import adamw_groups, fingerprint, in_precision, products_of, run_of, take_step
 from utils.experiments.pretraining.spec import KINDS, PLACES, POINTS, Pretraining, Sized
 from utils.experiments.training import precision_of, seed_everything
 
@@ -256,11 +256,7 @@ def train(
         with in_precision(device, precision):
             logits = model.cls(states_of(model, ids.to(device), causal)[asked][None])
         loss = mean_loss(logits.float(), labels.to(device)[asked][None])
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(trained, 1.0)
-        optimizer.step()
-        schedule.step()
+        take_step(loss, optimizer, schedule, clipped=trained)
         losses[step] = loss.detach()
         on_step(f"step {step + 1} of {experiment.steps}")
     means = [part.mean().item() for part in losses.tensor_split(POINTS)]

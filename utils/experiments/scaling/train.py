@@ -17,7 +17,7 @@ from utils import counting
 from utils.experiments import profiles
 from utils.experiments.experiment import Run
 from utils.experiments.lab.train import LIBRARIES, Base
-from utils.experiments.loops import adamw_groups, fingerprint, run_of
+from utils.experiments.loops import adamw_groups, fingerprint, run_of, take_step
 from utils.experiments.scaling.spec import GIGA, MADE_UP, Scaling
 from utils.experiments.training import seed_everything
 
@@ -111,11 +111,7 @@ def run_seed(
     for step, starts in enumerate(order_of(len(train), one, steps, seed)):
         seen, wanted = (side.to(device) for side in windows_of(train, starts, one.length))
         loss = F.cross_entropy(model(seen).flatten(0, 1), wanted.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
+        take_step(loss, optimizer, schedule, clipped=model.parameters())
         part = step * parts // steps
         losses[part].append(loss.detach())
         if (step + 1) * parts // steps > part:

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from utils.experiments import profiles
 from utils.experiments.experiment import Run
-from utils.experiments.loops import adamw_groups, run_of
+from utils.experiments.loops import adamw_groups, run_of, take_step
 from utils.experiments.pretraining.train import TokenSequences
 from utils.experiments.pretraining.train import text as sequences
 from utils.experiments.sharing.spec import ALL, ATTENTION, FEED_FORWARD, POINTS, Sharing
@@ -106,11 +106,7 @@ def trained(
     for step in range(1, size.steps + 1):
         ids = rows[torch.randint(len(rows), (size.batch,), generator=draw).to(device)]
         loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
-        rule.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        rule.step()
-        schedule.step()
+        take_step(loss, rule, schedule, clipped=model.parameters())
         losses.append(loss.detach())
         if step % each == 0:
             curve.append({"step": step, "train_loss": round(torch.stack(losses[-each:]).mean().item(), DECIMALS)})

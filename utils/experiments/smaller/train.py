@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from data import libraries
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
-from utils.experiments.loops import fingerprint, run_of
+from utils.experiments.loops import fingerprint, run_of, take_step
 from utils.experiments.smaller.spec import (
     CUT,
     DENSE,
@@ -412,9 +412,7 @@ def taught(size: Smaller, seed: int, device: torch.device, on_step: OnStep) -> t
     alpha = float(size.method == SOFT)
 
     def one_step(rule: torch.optim.Optimizer, places: torch.Tensor) -> None:
-        rule.zero_grad()
-        loss_of(model(x[places]), said[places], y[places], TEMPERATURE, alpha).backward()
-        rule.step()
+        take_step(loss_of(model(x[places]), said[places], y[places], TEMPERATURE, alpha), rule)
 
     return model, learn(size, model, one_step, len(x), seed, 0.01, on_step)
 

@@ -2,9 +2,7 @@
 
 import functools
 import random
-import string
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +17,7 @@ from data import encoders, questions
 from data.questions import Asked
 from utils.experiments import profiles
 from utils.experiments.experiment import Run
-from utils.experiments.loops import adamw_groups, fingerprint, in_precision, last_states, products_of, run_of
+from utils.experiments.loops import adamw_groups, fingerprint, in_precision, last_states, products_of, run_of, take_step
 from utils.experiments.spans.spec import DIGITS, NONE, POINTS, SPANS, Spans
 from utils.experiments.training import seed_everything
 
@@ -180,11 +178,7 @@ def filled_in(experiment: Spans, encoder: Any, seed: int, device: torch.device, 
             states = encoder(input_ids=batch, attention_mask=torch.ones_like(batch)).last_hidden_state
             logits = head(states[rows, columns]) @ table.weight[known].T + bias
         loss = F.cross_entropy(logits.float(), wanted)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(learning, 1.0)
-        optimizer.step()
-        schedule.step()
+        take_step(loss, optimizer, schedule, clipped=learning)
         losses[step] = loss.detach()
     return losses.tolist()
 
@@ -271,11 +265,7 @@ def answering(
         logits = out(states.float()).masked_fill(read["attention_mask"][..., None] == 0, -torch.inf)
         places = torch.tensor([(row.first, row.last) for row in some], device=device)
         loss = F.cross_entropy(logits, places)  # over the pieces, of both ends: their mean
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(learning, 1.0)
-        optimizer.step()
-        schedule.step()
+        take_step(loss, optimizer, schedule, clipped=learning)
         losses[step] = loss.detach()
     return losses.tolist()
 
@@ -316,17 +306,15 @@ def answers(
     return found
 
 
-def words_of(text: str) -> list[str]:
-    """The words of an answer as they are compared: lower case, no punctuation, no articles (SQuAD's script)."""
-    plain = "".join(sign for sign in text.lower() if sign not in string.punctuation)
-    return [word for word in plain.split() if word not in ("a", "an", "the")]
-
-
 def scores_of(found: str, wanted: str) -> tuple[float, int]:
-    """The F1 of the words of an answer, from 0 to 1, and whether they are the same."""
-    mine, theirs = words_of(found), words_of(wanted)
-    shared = (Counter(mine) & Counter(theirs)).total()
-    return round(2 * shared / max(1, len(mine) + len(theirs)), DIGITS), int(mine == theirs)
+    """The F1 of the words of an answer, from 0 to 1, and whether it equals the right one, as SQuAD compares them.
+
+    The F1 is 0 where the right answer has no words besides articles. SQuAD's is 1 if both answers have none.
+    """
+    from transformers.data.metrics import squad_metrics  # it imports scikit-learn, which takes seconds
+
+    f1 = squad_metrics.compute_f1(wanted, found) if squad_metrics.get_tokens(wanted) else 0
+    return round(float(f1), DIGITS), squad_metrics.compute_exact(wanted, found)
 
 
 # Runs

@@ -18,7 +18,16 @@ from data import encoders, tagged
 from data.tagged import Tagged
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
-from utils.experiments.loops import Frozen, adamw_groups, chunks_of, fingerprint, in_precision, products_of, run_of
+from utils.experiments.loops import (
+    Frozen,
+    adamw_groups,
+    chunks_of,
+    fingerprint,
+    in_precision,
+    products_of,
+    run_of,
+    take_step,
+)
 from utils.experiments.tagging.spec import BILSTM, MixedTagging, ShuffledTagging, Tagging
 from utils.experiments.training import seed_everything
 
@@ -156,10 +165,7 @@ def toy() -> Any:
         for _ in range(int(TOY["steps"])):
             rows = ids[torch.randint(len(ids), (int(TOY["batch"]),))]
             guesses = before(model(input_ids=rows).last_hidden_state[:, 1:])
-            optimizer.zero_grad()
-            F.cross_entropy(guesses.transpose(1, 2), rows[:, :-1]).backward()
-            optimizer.step()
-            schedule.step()
+            take_step(F.cross_entropy(guesses.transpose(1, 2), rows[:, :-1]), optimizer, schedule)
     return model.eval()
 
 
@@ -397,11 +403,7 @@ def train(
         for places in order_of(len(cuts), lengths, experiment.batch, draw):
             found = reading.logits([cuts[place] for place in places], [given[place] for place in places if frozen])
             loss = F.cross_entropy(torch.cat(found), torch.cat([labels[place] for place in places]).to(device))
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
+            take_step(loss, optimizer, schedule, clipped=model.parameters())
             losses.append(loss.detach())
         curve.append({"train_loss": round(torch.stack(losses).mean().item(), DECIMALS)})
         on_step(f"epoch {epoch + 1} of {experiment.epochs}")

@@ -20,7 +20,7 @@ from data import encoders, parallel
 from data.parallel import Pair
 from utils.experiments import profiles, student
 from utils.experiments.experiment import DIGITS, Run
-from utils.experiments.loops import Frozen, chunks_of, fingerprint, last_states, run_of
+from utils.experiments.loops import Frozen, chunks_of, fingerprint, last_states, run_of, take_step
 from utils.experiments.training import seed_everything
 from utils.experiments.translation.spec import (
     DECODINGS,
@@ -403,11 +403,7 @@ def train(
         (source, said, wanted), read = trained.batch(next(batches), own.translation_batch)
         logits = model.decode(said, *model.encode(source, read), read)
         loss = F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=PAD, label_smoothing=size.smoothing)
-        rule.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        rule.step()
-        schedule.step()
+        take_step(loss, rule, schedule, clipped=model.parameters())
         losses.append(loss.detach())
         if number % (size.steps // POINTS) == 0:
             curve.append({"step": number, "train_loss": round(torch.stack(losses).mean().item(), DIGITS)})
