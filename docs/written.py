@@ -4,6 +4,7 @@ They are kept with the pages, which so are whole where nothing is built. `python
 fails if one is stale.
 """
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import packages
 
 DOCS = Path(__file__).resolve().parent
 BEGIN, END = "<!-- made by docs/written.py -->\n", "<!-- end -->\n"
+GLYPH = re.compile(r"DejaVuSans[A-Za-z-]*-[0-9a-f]+\b")
 
 
 def parts() -> dict[str, str]:
@@ -37,7 +39,13 @@ def figures() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         for name, drawn in draw.items():
             drawn(Path(folder, name))
-        return {name: Path(folder, name).read_text() for name in draw}
+        return {name: glyphs_by_order(Path(folder, name).read_text()) for name in draw}
+
+
+def glyphs_by_order(svg: str) -> str:
+    """The figure with its glyphs numbered as they come: their numbers in a font differ between its releases."""
+    known = {name: f"glyph-{place}" for place, name in enumerate(dict.fromkeys(GLYPH.findall(svg)))}
+    return GLYPH.sub(lambda found: known[found[0]], svg)
 
 
 def fresh() -> dict[Path, str]:
