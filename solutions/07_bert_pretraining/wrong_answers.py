@@ -871,7 +871,7 @@ class Masking:
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, max(0, i - 1))
 
-# %% wrong="7.5" name="global random" says="All chance comes from `rng`"
+# %% wrong="7.5" name="global random" says="All chance should come from `rng`"
 # - d, i = rng.choice(firsts)
 # + d, i = random.choice(firsts)
 
