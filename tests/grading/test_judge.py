@@ -93,7 +93,7 @@ def test_runs_keep_their_points_whatever_reads_them(workshop):
     private = next(case for case in maker.cases if case.exercise == "6.7" and case.private)
     for answer, files, score, says in (
         (None, runs, 4, "passed (4 points)"),
-        (wrong, runs, 2, "share_ahead: Runs are compared one by one."),
+        (wrong, runs, 2, "share_ahead: The runs are compared one to one."),
         (private.source, runs, 2, f"share_ahead: {private.says[0].upper()}{private.says[1:]}"),
         (OLD, runs, 2, "passed in part (2 of 4 points).\nshare_ahead: "),
         (None, {}, 0, "not attempted"),
