@@ -10,7 +10,7 @@ from autograder.cli import context, printing
 
 def similar(
     notebook: Annotated[str, typer.Argument(help="By name or number.")],
-    most: Annotated[int, typer.Option(min=1, help="How many pairs, the most alike first.")] = 10,
+    most: Annotated[int, typer.Option(min=1, help="How many pairs to list, the most similar first.")] = 10,
     page: Annotated[Path | None, typer.Option(help="Write the pairs, side by side, into this HTML file.")] = None,
     names: Annotated[bool, typer.Option("--names", help="Name the students.")] = False,
 ) -> None:

@@ -79,7 +79,7 @@ class Compared:
         }
 
     def pairs(self, most: int) -> list[Pair]:
-        """So many pairs, the most alike first."""
+        """Return so many pairs, the most similar first."""
         apart = (two for two in combinations(self._own, 2) if not self._people(two[0]) & self._people(two[1]))
         alike = (self._pair(first, second) for first, second in apart)
         return sorted(alike, key=lambda pair: (-pair.likeness, pair.first, pair.second))[:most]

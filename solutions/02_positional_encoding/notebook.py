@@ -22,9 +22,10 @@
 # Each exercise is checked on the spot and stands on its own: if you get stuck, continue with the next one and come back
 # later. In grading, private checks ask the same with other sizes, positions, dtypes and modules, and try the limits
 # that a docstring names. Your code must never change its arguments, and its results must be new objects: writing into
-# one changes no later result. A call must not change torch's default dtype, whether gradients are recorded or, unless
-# the exercise draws from them, the global random generators. The exercises take about an hour and three quarters and
-# need no GPU, but answers must run on one: a tensor that you make beside an input belongs on the input's device.
+# one changes no later result. A call must not change torch's default dtype, nor whether gradients are recorded. It may
+# change the global random generators only if the exercise draws from them. The exercises take about an hour and three
+# quarters and need no GPU, but your answers must also work on one: a tensor that you make beside an input belongs on
+# the input's device.
 
 # %% tags=["setup"]
 
@@ -630,10 +631,9 @@ plots.heatmaps(
 # ### END SOLUTION
 
 # %% [markdown]
-# **Question 2.W2** (2 points). In three to six sentences: a fixed table is made once and added to
-# every sentence. What would go wrong if each sentence had a table of its own, drawn at random? And if one random
-# table, drawn once, served all sentences: what could a model with it learn, and what does the sinusoidal one offer
-# that the random one does not?
+# **Question 2.W2** (2 points). A fixed table is made once and added to every sentence. In three to six sentences: what
+# would go wrong if each sentence had a table of its own, drawn at random? And if one random table, drawn once, served
+# all sentences: what could a model with it learn, and what does the sinusoidal one offer that the random one does not?
 
 # %% [markdown] written="2.W2" points=2
 # ### BEGIN SOLUTION

@@ -25,8 +25,8 @@
 # holds one, and never a float. Each exercise stands on its own, and most are one line. In grading, private checks ask
 # for other sizes, down to 1, and for the limits that a docstring names. Your functions never change their arguments,
 # and their results are new objects, even where nothing is left to compute. A call must not change torch's default
-# dtype, whether gradients are recorded or, unless the exercise draws from them, the global random generators. Together
-# the exercises take about three hours and need no GPU; the measurements at the end take a minute.
+# dtype, nor whether gradients are recorded. It may change the global random generators only if the exercise draws from
+# them. Together the exercises take about three hours and need no GPU; the measurements at the end take a minute.
 
 # %% tags=["setup"] needs="adapters"
 

@@ -1815,7 +1815,7 @@ def fusion(D, L, n):
 # + layer = 2 * D * D + 2 * D * (D // own.share) + 2 * D * F + 2 * D
 
 
-# %% wrong="3.12" name="one layer" says="`own_parameters`: one layer is counted"
+# %% wrong="3.12" name="one layer" says="`own_parameters`: only one layer is counted"
 # - return own.V * D + own.L * layer + D
 # + return own.V * D + layer + D
 
@@ -1907,7 +1907,7 @@ def own_cache():
 # + return 2 * 2 * own.T * own.L * (own.H // own.share)
 
 
-# %% wrong="3.12" name="the cache of one layer" says="`own_cache`: one layer is counted"
+# %% wrong="3.12" name="the cache of one layer" says="`own_cache`: only one layer is counted"
 # - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
 # + return 2 * 2 * own.T * (own.H // own.share) * 64
 

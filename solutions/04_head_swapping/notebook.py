@@ -23,8 +23,8 @@
 # Each exercise is checked on the spot and stands on its own. They take about two and a half hours and need no GPU;
 # the experiment takes seconds on a CPU. Grading asks more than the checks here: other sizes, seeds and edge cases that
 # the docstrings name. Your code must never change its arguments, unless the exercise says so. A call must not change
-# torch's default dtype, whether gradients are recorded or, unless the exercise draws from them, the global random
-# generators. "The original lab" is the university exercise from which this notebook grew.
+# torch's default dtype, nor whether gradients are recorded. It may change the global random generators only if the
+# exercise draws from them. "The original lab" is the university exercise from which this notebook grew.
 
 # %% tags=["setup"]
 
@@ -793,7 +793,7 @@ print(SeedTable(curves), *SeedTable(curves).compared(lab.questions()), sep="\n\n
 # ahead of scratch: it is behind, and the interval leaves no room for a gain. So the lab's gap is not found here.
 # Pretraining as such does not help. SmolLM2, with only a linear map on its states, is far ahead of its random copy on
 # the same kind of reviews. It read trillions of tokens of all kinds, and this model fifty thousand sentences about
-# arrays and functions. Whether the amount or the kind of text was missing, these runs do not say: another model,
+# arrays and functions. These runs do not show whether the amount or the kind of text was missing: another model,
 # pretrained on as few sentences about films, would.
 #
 # **Question 4.W1** (2 points). In four to eight sentences: why does the head have to change when a

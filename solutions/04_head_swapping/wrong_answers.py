@@ -1191,7 +1191,7 @@ def collate(examples, pad_id, max_len=None):
     return tokens, mask, torch.tensor([label for _, label in examples])
 
 
-# %% wrong="4.5" name="mask of numbers" says="It should hold true and false"
+# %% wrong="4.5" name="mask of numbers" says="It should be boolean"
 #   mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
 # + mask = mask.long()
 

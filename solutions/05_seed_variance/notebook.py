@@ -24,8 +24,8 @@
 # You should know what a mean, a standard deviation and a confidence interval are. The notebook explains the t interval,
 # the bootstrap and Holm's correction where it uses them. Each exercise is checked on the spot and stands on its own.
 # They take about two and a half hours, not counting the written questions and the runs, and need no GPU. Your code must
-# never change its arguments. A call must not change torch's default dtype, whether gradients are recorded or, unless
-# the exercise draws from them, the global random generators.
+# never change its arguments. A call must not change torch's default dtype, nor whether gradients are recorded. It may
+# change the global random generators only if the exercise draws from them.
 
 # %% tags=["setup"] needs="adapters"
 
@@ -498,7 +498,7 @@ print(f"five runs: numpy {np.std(five):.5f}, torch {torch.tensor(five).std():.5f
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# For a level of 0.95, take the quantile at 0.975: what is cut off lies on both sides.
+# For a level of 0.95, take the quantile at 0.975: half of the rest is cut off on each side.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -918,7 +918,7 @@ for n in (2, 3, 5, 10):
 # The bracket is the chance that $v_i$ is the best of $n$ draws. Now two papers can be
 # compared at the same budget.
 #
-# **Predict first.** What is $E_1$? Can $E_n$ pass the best run that you have?
+# **Predict first.** What is $E_1$? Can $E_n$ be higher than your best run?
 #
 # **Exercise 5.10** (2 points, about 10 minutes, easy). Write `expected_best`.
 #
@@ -1105,7 +1105,7 @@ print(*SeedTable(every).compared(longer + halved), sep="\n\n")
 
 # %% [markdown]
 # Every arm learns its training pairs, also from random weights: after fifteen epochs it has memorised them. On the
-# validation pairs that is not shown to help either start: and by the interval more steps are worth 6 points at most
+# validation pairs that is not shown to help either start: according to the interval, more steps add at most 6 points
 # from random weights, and 3 from pretrained ones, at these rates. Twice the pairs are not shown to help either; the
 # interval reaches to 8 points, and leaves out what another half would change. What is shown to help is what was
 # learned elsewhere: in pretraining, from text and pairs together, and from the pairs of MNLI once more.

@@ -23,9 +23,9 @@
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # numbers, dtypes and models. Your functions return new objects, and change their arguments only where the exercise asks
-# for it. A call must not change torch's default dtype, whether gradients are recorded or, unless the exercise draws
-# from them, the global random generators. The exercises take about two hours, not counting the written questions and
-# the runs, and need no GPU.
+# for it. A call must not change torch's default dtype, nor whether gradients are recorded. It may change the global
+# random generators only if the exercise draws from them. The exercises take about two hours, not counting the written
+# questions and the runs, and need no GPU.
 
 # %% tags=["setup"] needs="adapters"
 
@@ -740,8 +740,8 @@ print(*SeedTable(controls).compared([(name, "fusion") for name in [*controls][:-
 # What helps is in the sources: without them, the means of a fusion and of a head are below the majority. All heads read
 # the state of `[CLS]`, for which this encoder was not tuned. So a head alone may miss what the encoder knows; a head on
 # the mean of the states was not tried. Most of it is in MNLI's, with nothing but a new head on top. Compared with that
-# source the fusion is ahead with each of the five seeds, but with so few examples no difference is shown. By the
-# interval, fusing is worth 7 points at most, and may cost one.
+# source the fusion is ahead with each of the five seeds, but with so few examples no difference is shown. According to
+# the interval, fusing adds at most 7 points, and may cost one.
 #
 # Does the fusion know which of the three to listen to? These are its weights on the validation pairs, the mean over the
 # recorded seeds. A fresh fusion gives each source about a third.
@@ -774,8 +774,8 @@ print(*SeedTable(equal).comparisons(), sep="\n\n")
 
 # %% [markdown]
 # The fusion that learns its weights fits the training pairs better, with every seed. On the validation pairs no
-# difference is shown. By the interval, learned weights are worth 4 points at most, and may cost two. So these runs do
-# not show that it pays to know whom to listen to.
+# difference is shown. According to the interval, learned weights add at most 4 points, and may cost two. So these runs
+# do not show that it pays to know whom to listen to.
 #
 # A second target: **SICK**, three classes, plain sentences, and only a few of its training pairs, 500. SICK's own
 # adapter has seen the target, so your `sources` leaves it out, and the fusion is of MNLI's and QNLI's adapters.
@@ -788,10 +788,10 @@ print(f"majority {100 * on_sick['fusion, SICK'][0].majority:.2f}\n")
 print(*SeedTable(on_sick).compared([(name, "fusion, SICK") for name in others]), sep="\n\n")
 
 # %% [markdown]
-# Here a head on MNLI's adapter alone has the best mean, and no difference from the fusion is shown. By the interval,
-# fusing is worth 2 points at most. Nor is the fusion shown to be better than fine-tuning, or training an adapter, on
-# these few pairs alone. It is ahead of QNLI's adapter and of the plain encoder, in whose `[CLS]` a head finds little.
-# On SICK all arms have twenty epochs.
+# Here a head on MNLI's adapter alone has the best mean, and no difference from the fusion is shown. According to the
+# interval, fusing adds at most 2 points. Nor is the fusion shown to be better than fine-tuning, or training an adapter,
+# on these few pairs alone. It is ahead of QNLI's adapter and of the plain encoder, in whose `[CLS]` a head finds
+# little. On SICK all arms have twenty epochs.
 #
 # So on both targets no fusion is shown to be better than a head on one source, MNLI's. What did Pfeiffer et
 # al. (2021) have that is missing here? They had sixteen adapters to choose from, and all of MNLI's pairs instead of a
@@ -817,8 +817,8 @@ for told, large, small, runs_of_each in (("published", full, fusion, 5), ("recor
 # The published ratio passes this test if both were five runs, but one run that differed by a point could
 # have changed that. The recorded ratio passes too. Freezing alone is not the reason: one adapter in a frozen encoder
 # spreads as much as full fine-tuning. On RTE, the arms that read MNLI's adapter spread less than both, and so does a
-# head alone; these have five seeds, and no test compares their spreads. Why, these runs do not show. The first thing
-# to say about *your* runs is whether they show it.
+# head alone; these have five seeds, and no test compares their spreads. These runs do not show why. The first thing to
+# say about *your* runs is whether they show it.
 #
 # **Question 6.W1** (2 points). In four to eight sentences: why MNLI, QNLI and SICK? Say for each what it has in common
 # with RTE and what it does not, and name a task that you would leave out, with a reason.

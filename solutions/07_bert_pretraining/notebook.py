@@ -22,9 +22,10 @@
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # numbers, texts and models. Your functions return new objects and do not change their arguments. A call must not change
-# torch's default dtype, whether gradients are recorded or, unless the exercise draws from them, the global random
-# generators. The exercises take about two and a half hours, not counting the written questions and the runs, and need
-# no GPU. "The paper" is always Devlin et al. (2019), BERT: Bidirectional Encoder Representations from Transformers.
+# torch's default dtype, nor whether gradients are recorded. It may change the global random generators only if the
+# exercise draws from them. The exercises take about two and a half hours, not counting the written questions and the
+# runs, and need no GPU. "The paper" is always Devlin et al. (2019), BERT: Bidirectional Encoder Representations from
+# Transformers.
 
 # %% tags=["setup"]
 
@@ -140,9 +141,9 @@ for word in ("unable", "able", "player", "replaying", "theanthropy", "playful"):
 #
 # $$e_t = \mathrm{LayerNorm}\big(W_{ids_t} + P_t + S_{types_t}\big).$$
 #
-# $P$ is learned, one row for each place; $S$ has a row for each of the two sentences. The places are counted
-# **through** both sentences, not within each. BERT's norm adds only $10^{-12}$ to the variance,
-# and its weights start with a standard deviation of $0.02$.
+# $P$ is learned, with one row for each position; $S$ has one row for each of the two sentences. The positions are
+# counted **through** both sentences, not within each. BERT's norm adds only $10^{-12}$ to the variance, and its weights
+# start with a standard deviation of $0.02$.
 #
 # **Predict first.** How many tokens can a model read whose $P$ has $512$ rows? And how many can it read if you make $P$
 # longer, but do not train it?
@@ -1090,10 +1091,9 @@ pretraining.picture(
 #
 # BERT masks 15%. Fewer blanks teach less in each step; more blanks leave less to read. And table 6 of the paper says
 # that deeper models are better. The runs below came with the course, five seeds each. Their models start from random
-# weights, and learn from the same text as yours for more than ten times as many steps. All are asked at the same
-# places, at which three tokens of a sequence are masked. So the test is like the training of a model with few blanks,
-# and unlike that of a model with many. First the share of blanks: all three models have one learning rate, which was
-# not searched.
+# weights, and learn from the same text as yours for more than ten times as many steps. All models are tested on the
+# same masked positions, three in each sequence. So the test is like the training of a model with few blanks, and unlike
+# that of a model with many. First the share of blanks: all three models have one learning rate, which was not searched.
 
 # %% tags=["experiment"]
 shares = pretraining.recorded_longer()
@@ -1196,8 +1196,8 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 
 # %% [markdown]
 # **Question 7.W2** (2 points). Look at table 5 and figure 5 of the paper. What does a left-to-right model lose, and on
-# which kind of task most? Why does a masked model learn more slowly per step all the same, and what does your own
-# curve of the two show of this, and what not?
+# which kind of task most? Why does a masked model still learn more slowly per step? What do your own curves of the two
+# models show about this, and what do they not show?
 
 # %% [markdown] written="7.W2" points=2
 # ### BEGIN SOLUTION

@@ -1424,7 +1424,7 @@ class MLMHead(nn.Module):
 # - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 # + best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].topk(k)
 
-# %% wrong="7.8" name="logarithms" says="these are logarithms of probabilities"
+# %% wrong="7.8" name="logarithms" says="these are log-probabilities"
 # - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 # + best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].log_softmax(dim=-1).topk(k)
 

@@ -22,9 +22,9 @@
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other
 # lengths, numbers, texts and encoders. Your functions return new objects and do not change their arguments. A call must
-# not change torch's default dtype, whether gradients are recorded or, unless the exercise draws from them, the global
-# random generators. The exercises take about three hours, not counting the written questions, and need no GPU. "The
-# paper" is always Devlin et al. (2019), BERT.
+# not change torch's default dtype, nor whether gradients are recorded. It may change the global random generators only
+# if the exercise draws from them. The exercises take about three hours, not counting the written questions, and need no
+# GPU. "The paper" is always Devlin et al. (2019), BERT.
 #
 # Tokens and words are always numbered from 0. A span is (first, last), and **both belong to it**.
 
@@ -1097,8 +1097,8 @@ tagging.picture(
 
 # %% [markdown]
 # The table shows means over your seeds and, in brackets, standard deviations. Which differences does the table show?
-# All students compare the same pairs: states against each other, linear against BiLSTM, and the two encoders that are
-# trained as a whole.
+# All students make the same comparisons: states against each other, linear against BiLSTM, and the two encoders that
+# are trained as a whole.
 
 # %% tags=["experiment"]
 listed(SeedTable(runs, tagging.METRICS[0]).compared(tagging.questions(runs)))
@@ -1216,9 +1216,9 @@ print(*SeedTable(heads).compared(choices.questions()), sep="\n\n")
 #
 # For none of these heads was anything searched: rates, epochs and sizes are the first that were tried, and the linear
 # maps and the BiLSTMs have different rates. No difference between the four vectors is shown. For this task and at these
-# rates a BiLSTM is not shown to read more than the mean of the frozen states, by the interval a point at most; nor is
-# the order in which it reads them shown to matter. For tags, a BiLSTM added much, and by the control most of that came
-# from the order of the words.
+# rates a BiLSTM is not shown to read more than the mean of the frozen states: according to the interval, it adds a
+# point at most. Nor is the order in which it reads them shown to matter. For tags, a BiLSTM added much, and according
+# to the control, most of that came from the order of the words.
 
 # %% [markdown]
 # Last, let the fine-tuned tagger read a sentence of your own. It is trained once more, with your first seed, and your

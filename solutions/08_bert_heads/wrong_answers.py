@@ -753,7 +753,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - return logits[..., 0], logits[..., 1]
 # + return logits[..., 0].softmax(-1), logits[..., 1].softmax(-1)
 
-# %% wrong="8.5" name="logarithms of probabilities" says="these are logarithms" loses="span_logits"
+# %% wrong="8.5" name="logarithms of probabilities" says="these are log-probabilities" loses="span_logits"
 # - return logits[..., 0], logits[..., 1]
 # + return tuple(logits.log_softmax(1).unbind(-1))
 

@@ -21,9 +21,9 @@
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # numbers, models and orders of calls. Your functions return new objects and change their arguments only where the text
-# asks for it. A call must not change torch's default dtype, whether gradients are recorded or, unless the exercise
-# draws from them, the global random generators. The exercises take about three hours, not counting the written
-# questions, and need no GPU.
+# asks for it. A call must not change torch's default dtype, nor whether gradients are recorded. It may change the
+# global random generators only if the exercise draws from them. The exercises take about three hours, not counting the
+# written questions, and need no GPU.
 
 # %% tags=["setup"] needs="adapters"
 
@@ -86,7 +86,7 @@ student.sign(STUDENT, KEY)
 # <details><summary>Hint 3: pseudocode</summary>
 #
 # add_task: refuse a name that exists; make a linear map; move it to the device and type of an encoder parameter; keep
-# it. forward: the states at place 0 through the head of the task.
+# it. forward: apply the task's head to the states at position 0.
 # </details>
 
 
@@ -1020,8 +1020,9 @@ for library, (sentence,) in trainer.sentences(experiments["in sequence"]).items(
 #
 # Every run writes one file with a row for each test sentence. It holds the class that the **one head** gives it, before
 # training and after each phase. It holds the class if the head chooses only among the two libraries of the sentence's
-# phase, as if that phase had its **own head**. And it holds the prediction of a linear map that is **fitted again** in
-# the end, to sentences of all phases. An edited or copied file is refused, and so is a seed that is not yours.
+# phase, as if that phase had its **own head**. Finally, it holds the prediction of a linear map that is **fitted
+# again** at the end, to sentences of all phases. An edited or copied file is refused, and so is a seed that is not
+# yours.
 #
 # **Predict first.** After the second phase, how many sentences of the first does one head get right?
 #
@@ -1126,10 +1127,10 @@ alt = "Accuracy at the first phase's sentences, from its end on over a dozen ste
 plots.curves(shares, x=range(13), xlabel="steps of the second phase", ylabel="accuracy at the first phase", alt=alt)
 
 # %% [markdown]
-# Which differences does the table show? All students compare the same pairs: each remedy against training in sequence,
-# all together against replay and against the head alone, and training in sequence against the head alone and against
-# each alone. The comparisons come first for one shared head, then for separate heads, and last for the refitted head:
-# on all phases, and on the earlier phases alone.
+# Which differences does the table show? All students make the same comparisons: each remedy against training in
+# sequence, all together against replay and against the head alone, and training in sequence against the head alone and
+# against each alone. The comparisons come first for one shared head, then for separate heads, and last for the refitted
+# head: on all phases, and on the earlier phases alone.
 
 # %% tags=["experiment"]
 for metric in phases.METRICS:
@@ -1233,10 +1234,10 @@ print(*SeedTable(one_head, phases.METRICS[0]).compared(phases.ONE_HEAD_PAIRS), s
 # which libraries the encoder can still tell apart. It must be compared with the untouched encoder ("head alone"),
 # which can tell some apart without having learned anything here: only what exceeds that was learned and kept. In the
 # recorded runs no such excess is shown for training in sequence. It is shown for "all together": 7.6 points. So the
-# encoder can learn more than it kept in sequence, or than it ever learned there: which of the two, the runs do not
-# show. (A student's own runs may differ.) Replay and adapters help one head. Replay costs stored sentences and longer
-# steps; adapters cost parameters for each phase and, for own heads, somebody who says which phase it is. L2-SP and EWC
-# help own heads at best. They need a strength that must be tuned, a copy of the weights and, for EWC, the Fisher
+# encoder can learn more than it kept in sequence, or than it ever learned there: the runs do not show which of the two.
+# (A student's own runs may differ.) Replay and adapters help one head. Replay costs stored sentences and longer steps;
+# adapters cost parameters for each phase and, for own heads, somebody who says which phase it is. L2-SP and EWC help
+# own heads at best. They need a strength that must be tuned, a copy of the weights and, for EWC, the Fisher
 # information; they also slow the learning of new tasks. "Shown" means that the comparison says so: in the recorded
 # runs it does only for replay and adapters. At the rate that is best for one head, they are worth about half as much.
 # Neither is shown to be better than a head alone at its best rate, on the encoder as it was given.

@@ -24,9 +24,9 @@
 # You should know attention and the causal mask (notebook 01) and the sinusoidal table (notebook 02). Each exercise is
 # checked on the spot. In grading, private checks ask the same with other sizes, larger than those here, other numbers
 # and orders of calls. Your functions return new objects, and change their arguments only where the text asks for it. A
-# call must not change torch's default dtype, whether gradients are recorded or, unless the exercise draws from them,
-# the global random generators. The exercises take about three hours, not counting the written questions. They need no
-# GPU, but answers must run on one: create tensors on the device of your arguments.
+# call must not change torch's default dtype, nor whether gradients are recorded. It may change the global random
+# generators only if the exercise draws from them. The exercises take about three hours, not counting the written
+# questions. They need no GPU, but your answers must also work on one: create tensors on the device of your arguments.
 
 # %% tags=["setup"]
 
@@ -990,8 +990,8 @@ alt = "Your runs: the loss at each place of a segment of source text, with and w
 reading.picture(runs, reading.TEXT, alt)
 
 # %% [markdown]
-# Which differences does the table show? All students compare the same pairs: each longer memory with the shorter one.
-# The comparisons come first for all places, then for the first eighth of a segment, and last for its second half.
+# Which differences does the table show? All students make the same comparisons: each longer memory with the shorter
+# one. The comparisons come first for all places, then for the first eighth of a segment, and last for its second half.
 
 # %% tags=["experiment"]
 for metric in reading.METRICS:

@@ -23,10 +23,10 @@
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # larger than those here, other numbers and orders of calls. Your functions return new objects, and change their
-# arguments only where the text asks for it. A call must not change torch's default dtype, whether gradients are
-# recorded or, unless the exercise draws from them, the global random generators. The exercises take about two and a
-# half hours, not counting the written questions and the runs. They need no GPU, but answers must run on one: create
-# tensors on the device of your arguments.
+# arguments only where the text asks for it. A call must not change torch's default dtype, nor whether gradients are
+# recorded. It may change the global random generators only if the exercise draws from them. The exercises take about
+# two and a half hours, not counting the written questions and the runs. They need no GPU, but your answers must also
+# work on one: create tensors on the device of your arguments.
 
 # %% tags=["setup"]
 
@@ -399,8 +399,8 @@ for size in (1e-3, 1e-6, 1e-8):
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# lengths: weights of 1 to longest, draw. mask: left = budget; for each length: at most what is left; all starts where
-# it fits and overlaps no hidden token; draw one of them, hide, subtract.
+# lengths: weights of 1 to longest, draw. mask: left = budget. For each length: cut it to what is left; list all starts
+# where the span fits and overlaps no hidden token; draw one, hide the span, and subtract its length.
 # </details>
 
 
@@ -901,7 +901,7 @@ objectives.table(runs)
 objectives.crossed(runs, "Your runs: accuracy of heads trained on NSP and on SOP, tested on both.")
 
 # %% [markdown]
-# Which differences does the table show? All students compare the same four pairs.
+# Which differences does the table show? All students make the same four comparisons.
 
 # %% tags=["experiment"]
 print(*objectives.compared(runs), sep="\n\n")
@@ -929,12 +929,12 @@ reveal("11.E1")
 print(*objectives.compared(recorded), sep="\n\n")
 
 # %% [markdown]
-# In the recorded runs all four differences are shown. With one mask a sentence, the training loss falls further and
-# further, and the loss on other text rises from the third point on: the model learns the blanks by heart. In the end it
-# is a nat above that of dynamic masks. The number of steps is the first that was tried, and the distance depends on it.
-# RoBERTa's own gain is far smaller. Its text is not a thousand sentences, and its static masks were ten: either may be
-# the reason. In the end it read 160 GB: BooksCorpus and Wikipedia (16), CC-News (76), OpenWebText (38) and Stories (31;
-# section 3.2).
+# In the recorded runs all four differences are shown. With one fixed mask for each sentence, the training loss keeps
+# falling, while the loss on other text rises from the third point on: the model learns the blanks by heart. In the end
+# it is a nat above that of dynamic masks. The number of steps is the first one that was tried, and the size of the
+# difference depends on it. RoBERTa's own gain is far smaller. Its text is not a thousand sentences, and its static
+# masks were ten: either may be the reason. In the end it read 160 GB: BooksCorpus and Wikipedia (16), CC-News (76),
+# OpenWebText (38) and Stories (31; section 3.2).
 #
 # After training on sentences side by side with their translations, more than a quarter of the translations are nearest
 # to their sentences. After training on each alone, one in a hundred is, where chance gives one of 400. The two arms see

@@ -136,7 +136,7 @@ CLAIMS: dict[str, Callable[[], bool]] = {
     "In the recorded runs all four differences are shown.": lambda: (
         [one.shown for one in objectives.compared(objectives.recorded())] == [True] * 4
     ),
-    "With one mask a sentence, the training loss falls further and further": lambda: bool(
+    "With one fixed mask for each sentence, the training loss keeps falling": lambda: bool(
         (np.diff(curve(objectives.STATIC, "train_loss")) < 0).all()
     ),
     "the loss on other text rises from the third point on": rises_from_the_third_point,
@@ -174,7 +174,7 @@ EXPLAINS = (
     "The two arms see the same words.",
     "What differs is who may look at whom",
     "In a trial in which all blanks were masks",
-    "The number of steps is the first that was tried",
+    "The number of steps is the first one that was tried",
     "The rate was chosen with one of these seeds",
     "Ours reads frozen vectors of single sentences",
 )

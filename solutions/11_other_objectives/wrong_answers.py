@@ -1036,7 +1036,7 @@ class BoundaryObjective(nn.Module):
         return torch.einsum("kd,vd->kv", h, self.output)
 
 
-# %% wrong="11.6" name="positions run on" says="the positions run on"
+# %% wrong="11.6" name="positions run on" says="the positions continue into the second sentence"
 # - positions = [place for sentence in sentences for place in range(len(sentence))]
 # + positions = [*range(len(tokens))]
 
@@ -1297,7 +1297,7 @@ def allowed(languages, tlm):
 # - label = rng.randrange(2)
 # + label = rng.randrange(2) * (a != b)
 
-# %% wrong="11.7" name="one sentence is refused" says="documents without neighbours should give an empty list"
+# %% wrong="11.7" name="one sentence is refused" says="documents with no two neighbouring sentences should give an empty list"
 # - examples = []
 # + examples = []
 # + if task == "nsp" and sum(map(bool, documents)) == 1:

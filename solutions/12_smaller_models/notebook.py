@@ -22,9 +22,10 @@
 #
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
 # here, other numbers, dtypes, memory layouts and orders of calls. Your functions change their arguments only where the
-# text asks for it. A call must not change torch's default dtype, whether gradients are recorded or, unless the exercise
-# draws from them, the global random generators. The exercises take about two and a half hours, not counting the written
-# questions, and need no GPU; but answers must run on one: create tensors on the device of your arguments.
+# text asks for it. A call must not change torch's default dtype, nor whether gradients are recorded. It may change the
+# global random generators only if the exercise draws from them. The exercises take about two and a half hours, not
+# counting the written questions, and need no GPU; but your answers must also work on one: create tensors on the device
+# of your arguments.
 
 # %% tags=["setup"]
 
@@ -256,7 +257,8 @@ print(f"largest difference of gradients: {(one.linear1.weight.grad - summed).abs
 # <details><summary>Hint 3: pseudocode</summary>
 #
 # width = E or H. Parameters: (V + P + 2) width + 2 width, the map with its bias if there is one, one layer or L, the
-# pooler. Multiply-adds: the map, and L times the four maps, the two maps, and 2 T H. </details>
+# pooler. Multiply-adds of a token: the map, plus L times the four maps of attention, the two maps between H and F, and
+# 2 T H for scores and values. </details>
 
 
 # %%
@@ -357,8 +359,8 @@ listed(SeedTable(ablated, sharing.METRICS[0]).compared(sharing.questions()))
 # behind four separate layers, so sharing has little to lose. These runs do not show whether sharing keeps the benefits
 # of depth. For that, one needs a training in which depth helps.
 #
-# A narrow table costs little in ALBERT's table 3 and much here. With $E = 16$ the loss is 0.63 nats higher, more than
-# three times as much as without any layer. One reason may be that scores have rank $E$ at most: ALBERT's narrowest
+# A narrow table costs little in ALBERT's table 3 and much here. With $E = 16$ the loss is 0.63 nats higher. Without any
+# layer, it rises by less than a third of that. One reason may be that scores have rank $E$ at most: ALBERT's narrowest
 # table is 64 wide. Another may be that a narrow table learns more slowly, and its rate was not searched at $E = 16$.
 # These runs do not separate them.
 
@@ -882,7 +884,7 @@ for name in lookups:
     print(f"{name:22} steps until {arms.LEARNED:.0%}:", [arms.steps_until(run) for run in runs[name]])
 
 # %% [markdown]
-# Which differences does the table show? All students compare the same pairs.
+# Which differences does the table show? All students make the same comparisons.
 
 # %% tags=["experiment"]
 table = SeedTable(runs, arms.METRICS[0])
@@ -937,8 +939,8 @@ print(*SeedTable(recorded, arms.METRICS[0]).compared(arms.questions(recorded)), 
 # The 300 steps were chosen so that arms differ: in trials with two of these five seeds, all arms had everything right
 # after 400 steps. So these runs show that the places, together with the first values there, decide **how soon** a model
 # learns: other places also have other first values. New values at the right places were not compared with shuffled
-# places. Nor do the runs show that a model cannot learn with other places. All arms have one rate, for which no search
-# is recorded, here and for the sentences, where only the teacher has another.
+# places. Nor do the runs show that a model cannot learn with other places. All arms use the same learning rate, here
+# and for the sentences; no search for it is recorded. For the sentences, only the teacher has another rate.
 #
 # **Sentences.** Soft labels are 2.0 points ahead of hard ones, with the same teacher and the same sentences: a small
 # difference, but it is shown. It may be too large, because the number of labels and the temperature were chosen in

@@ -516,7 +516,7 @@ def sparsity_after(rounds, rate):
 # -         model.get_parameter(name).mul_(mask)
 # + model.load_state_dict({n: v * masks[n] if n in masks else v.clone() for n, v in saved.items()}, assign=True)
 
-# %% wrong="12.5" name="writes into what was saved" says="rewinding changes what was saved"
+# %% wrong="12.5" name="writes into what was saved" says="rewinding changes the saved values"
 # - model.load_state_dict(saved)
 # - with torch.no_grad():
 # -     for name, mask in masks.items():

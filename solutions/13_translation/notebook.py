@@ -21,10 +21,10 @@
 #
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
 # here, other numbers, dtypes, memory layouts and orders of calls. Your functions never change their arguments. A call
-# must not change torch's default dtype, whether gradients are recorded or, unless the exercise draws from them, the
-# global random generators. The exercises take about three hours, not counting the written questions, and need no GPU;
-# but answers must run on one, and in double precision: create tensors on the device and with the dtype of your
-# arguments.
+# must not change torch's default dtype, nor whether gradients are recorded. It may change the global random generators
+# only if the exercise draws from them. The exercises take about three hours, not counting the written questions, and
+# need no GPU; but your answers must also work on one, and in double precision: create tensors on the device and with
+# the dtype of your arguments.
 
 # %% tags=["setup"]
 
@@ -814,8 +814,9 @@ across(runs, arms.METRICS)
 # ## 13.9 What five seeds can show
 #
 # Count the seeds with which one arm is ahead. If both arms were equally good, each seed would be a fair coin. The
-# **sign test** asks how often $n$ coins are at least as one-sided: $p = 2 \cdot 2^{-n} \sum_{k \ge m} \binom{n}{k}$, at
-# most 1, where $m$ of $n$ seeds are on the larger side. Seeds that tie carry no information and are left out.
+# **sign test** asks how often $n$ fair coins would be at least as one-sided as this:
+# $p = 2 \cdot 2^{-n} \sum_{k \ge m} \binom{n}{k}$, at most 1, where $m$ of the $n$ seeds are on the larger side. Seeds
+# that tie carry no information and are left out.
 #
 # **Exercise 13.9** (4 points, about 10 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `sign_test`. How small can $p$ be with five seeds?
@@ -858,8 +859,8 @@ alt = "Your runs: BLEU of each arm in three ways to translate, means over seeds.
 arms.picture(runs, alt)
 
 # %% [markdown]
-# Which differences does the table show? All students compare the same pairs: between arms, all translated with beams
-# and penalty, and between ways to translate with the same models.
+# Which differences does the table show? All students make the same comparisons: between arms, all of which translate
+# with beams and penalty, and between ways to translate with the same models.
 
 # %% tags=["experiment"]
 listed(arms.compared(runs))
@@ -936,18 +937,18 @@ for languages, scores in arms.FUSED_BLEU.items():
 # **Pairs.** With many pairs, beams and penalty, BLEU is 95, and with few 70: a difference that is shown.
 #
 # **BERT.** With five seeds no difference is shown. A BERT is 0.2 BLEU ahead of the model that continues without one;
-# by the interval it is worth 1.2 at most. It is 0.1 ahead of a BERT of random weights, and 0.8 at most. Between the
-# layers no difference is shown either: the last layer is level with the first, and by the interval at most 0.5 ahead.
-# In the search, all arms that continue are also level: at its best rate, the one without a BERT has 68.0, with a BERT
-# 68.3, with drop-net 68.0, with a BERT of random weights 68.5, and with BERT's first layer 68.5. So nothing here shows
-# that BERT's knowledge helps.
+# according to the interval, it adds at most 1.2. It is 0.1 ahead of a BERT of random weights, and 0.8 at most. Between
+# the layers no difference is shown either: the last layer is level with the first and, according to the interval, at
+# most 0.5 ahead. In the search, all arms that continue are also level: at its best rate, the one without a BERT has
+# 68.0, with a BERT 68.3, with drop-net 68.0, with a BERT of random weights 68.5, and with BERT's first layer 68.5. So
+# nothing here shows that BERT's knowledge helps.
 #
 # **What would have shown the opposite?** An encoder that surely knows the task: one that learned it from six times as
-# many pairs. With five seeds it is 0.1 ahead of the model that continues without it. No difference is shown, and by the
-# interval it is worth 1.0 BLEU at most. So in this experiment no encoder can be expected to help much, and that BERT
-# does not says little about BERT. One reason may be that a model with few pairs cannot write 9% of the words of the
-# references, because they do not occur twice among its pairs; if all others were right, BLEU would be 83. No English
-# encoder has the French words that are missing.
+# many pairs. With five seeds it is 0.1 ahead of the model that continues without it. No difference is shown. According
+# to the interval, it adds at most 1.0 BLEU. So in this experiment no encoder can be expected to help much, and that
+# BERT does not says little about BERT. One reason may be that a model with few pairs cannot write 9% of the words of
+# the references, because they do not occur twice among its pairs; if all others were right, BLEU would be 83. No
+# English encoder has the French words that are missing.
 #
 # **From the start.** Nor is a BERT shown to help if it is there from the start: after 1,200 steps BLEU is 66.8, which
 # is 3.3 less than that of "few pairs" after 900. Corrected for the four comparisons of the controls, this difference

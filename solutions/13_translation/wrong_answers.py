@@ -232,7 +232,7 @@ class CrossAttention(nn.Module):
 # + self.norm1 = nn.LayerNorm(d_model)
 # + self.norm2, self.norm3 = nn.LayerNorm(d_model, eps=1e-6), nn.LayerNorm(d_model, eps=1e-12)
 
-# %% wrong="13.2" name="self-attention does not train" says="`self_attention` is called in another mode"
+# %% wrong="13.2" name="self-attention does not train" says="`self_attention` is called in a different mode"
 # - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
 # + x = self.norm1(x + self.dropout(self.self_attention.eval()(x, x, past)))
 
@@ -363,15 +363,15 @@ class DecoderLayer(nn.Module):
 # + x = self.norm2(x + drop(self.cross_attention(x, memory, allowed)))
 # + return self.norm3(x + drop(self.linear2(self.linear1(x).relu())))
 
-# %% wrong="13.2" name="dropout inside the feed-forward part too" says="It should be on no input, and inside no part"
+# %% wrong="13.2" name="dropout inside the feed-forward part too" says="Put no dropout on an input or inside a part"
 # - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm3(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
 
-# %% wrong="13.2" name="dropout on the memory too" says="It should be on no input, and inside no part"
+# %% wrong="13.2" name="dropout on the memory too" says="Put no dropout on an input or inside a part"
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # + x = self.norm2(x + self.dropout(self.cross_attention(x, self.dropout(memory), allowed)))
 
-# %% wrong="13.2" name="dropout on the queries too" says="It should be on no input, and inside no part"
+# %% wrong="13.2" name="dropout on the queries too" says="Put no dropout on an input or inside a part"
 # - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
 # + x = self.norm1(x + self.dropout(self.self_attention(self.dropout(x), x, past)))
 
@@ -1351,11 +1351,11 @@ class BertFusedLayer(nn.Module):
 # - x = self.norm1(x + self.dropout((own + other) / 2))
 # + x = self.norm1(x + (self.dropout(own) + self.dropout(other)) / 2)
 
-# %% wrong="13.7" name="dropout inside the feed-forward part too" says="It should be on no input, and inside no part"
+# %% wrong="13.7" name="dropout inside the feed-forward part too" says="Put no dropout on an input or inside a part"
 # - return self.norm2(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
 
-# %% wrong="13.7" name="dropout on the BERT's states too" says="It should be on no input, and inside no part"
+# %% wrong="13.7" name="dropout on the BERT's states too" says="Put no dropout on an input or inside a part"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + own = self.self_attention(x, x, allowed)
 # + other = self.bert_attention(x, self.dropout(bert.detach()), bert_allowed)
@@ -1416,12 +1416,12 @@ class BertFusedLayer(nn.Module):
 # +     self.shape, self.states = bert.shape, bert.detach().clone()
 # + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, self.states, bert_allowed)
 
-# %% wrong="13.7" name="the attention to BERT never trains" says="`bert_attention` is called in another mode"
+# %% wrong="13.7" name="the attention to BERT never trains" says="`bert_attention` is called in a different mode"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + self.bert_attention.eval()
 # + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 
-# %% wrong="13.7" name="the attention to BERT is called in evaluation" says="`bert_attention` is called in another mode"
+# %% wrong="13.7" name="the attention to BERT is called in evaluation" says="`bert_attention` is called in a different mode"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + mode = self.bert_attention.training
 # + self.bert_attention.eval()

@@ -1302,7 +1302,7 @@ def train_step(model, optimizer, batches, clip):
 # + if not 1 <= k <= n:
 
 
-# %% wrong="15.7" name="all thrown together" says="all answers are thrown together"
+# %% wrong="15.7" name="all thrown together" says="all answers are pooled"
 # - mean = sum(values) / len(values)
 # + mean = pass_at_k(n * len(right), sum(right), k)
 

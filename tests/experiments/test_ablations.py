@@ -147,7 +147,10 @@ def test_the_recorded_heads_show_what_notebook_08_says_of_them():
     assert "it does not fit its training questions either" in text
     assert [one.shown for one in found.values()] == [True, True, False, False, False]
     assert "No difference between the four vectors is shown" in text
-    assert round(found[choices.MEAN, choices.READ].crossed[1]) == 1 and "by the interval a point at most" in text
+    assert (
+        round(found[choices.MEAN, choices.READ].crossed[1]) == 1
+        and "according to the interval, it adds a point at most" in text
+    )
     rates = {name: made.lr for name, made in choices.experiments().items()}
     assert rates[choices.MEAN] == rates[choices.FIRST] != rates[choices.READ] == rates[choices.SHUFFLED]
     assert "the linear maps and the BiLSTMs have different rates" in text and "For this task and at these rates" in text
@@ -262,8 +265,8 @@ def test_the_recorded_ablations_show_what_notebook_12_says_of_them():
     assert f"only {mean[one] - mean[nothing]:.2f} nats behind four separate layers" in text
     assert f"one layer is {mean[one] - mean[nothing]:.2f} nats behind four" in read("docs/results.md")
     costs = [found[nothing, name] for name in narrow]
-    assert all(cost.shown for cost in costs) and round(costs[0].difference / worth.difference) == 3
-    assert "more than three times as much as without any layer" in text
+    assert all(cost.shown for cost in costs) and costs[0].difference > 3 * worth.difference
+    assert "Without any layer, it rises by less than a third of that." in text
     assert min(smaller.WIDTHS_OF_PAPER) == 64 and "ALBERT's narrowest table is 64 wide" in text
     table = sharing.table(runs, smaller.SHARED_OF_PAPER)
     assert [*table.index] == [*runs] and [*table.iloc[:, -1]][:4] == ["81.6", "81.7", "80.2", "80.1"]

@@ -170,7 +170,7 @@ def test_the_recorded_runs_show_what_notebook_12_says_of_them():
     assert '"hard labels" were not compared with "own labels".' in text
     rates = {one.lr for one in experiments.values()} | {one.teacher_lr for one in experiments.values()} - {0.0}
     assert rates == {2e-3, 5e-3} and {one.lr for one in experiments.values() if one.name != "teacher"} == {2e-3}
-    assert "All arms have one rate, for which no search is recorded" in text
+    assert "All arms use the same learning rate, here and for the sentences; no search for it is recorded." in text
     steps = {name: [smaller.steps_until(run) for run in some] for name, some in runs.items()}
     assert {*steps["rewound, few"]} == {75, 100}
     assert min(steps["new values, few"] + steps["shuffled mask, few"]) == 150

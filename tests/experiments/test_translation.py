@@ -271,7 +271,7 @@ def test_the_recorded_runs_show_what_notebook_13_says_of_them():
     )
     (knows,) = translation.compared(found, [(translation.CONTINUED, translation.BETTER)], ways=False)
     assert not knows.shown and abs(knows.difference) < 0.1 and {*arms} == {*found}
-    assert "No difference is shown, and by the interval it is worth 1.0 BLEU at most" in text
+    assert "No difference is shown. According to the interval, it adds at most 1.0 BLEU." in text
     assert "The third attends to an encoder that has learned this very task" in text
 
 

@@ -19,7 +19,7 @@ BASE = 10_000  # the longest wavelength is 2 pi times this (Vaswani et al. 2017,
 
 
 def by_entry(rows: int, columns: int, entry: Callable[[int, int], float]) -> torch.Tensor:
-    """The matrix with `entry(row, column)` at each place of it, one by one."""
+    """Build the matrix entry by entry, from `entry(row, column)`."""
     return torch.tensor([[entry(row, column) for column in range(columns)] for row in range(rows)]).view(rows, columns)
 
 
@@ -408,7 +408,7 @@ LEARNED = Contract(
 
 @check("2.5", points=2)
 def learned_positions(LearnedPositions, lib):
-    """A table of parameters, one row a position; what is not read does not learn."""
+    """Expect a table of parameters, one row per position, in which rows that are not read do not learn."""
     rows, width, x = 9, 6, normal(2, 5, 6, seed=5)
     module = LearnedPositions(rows, width)
     fresh = LearnedPositions(200, 50).state_dict()

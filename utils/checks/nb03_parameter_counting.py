@@ -205,7 +205,7 @@ def transformer_layer(attention, transformer_layer):
             "the count is 4D too small: the two norms or the biases of the attention are missing.": lambda n, s: (
                 n - 4 * s.D
             ),
-            "one norm is counted. There are two, with a weight and a bias each.": lambda n, s: n - 2 * s.D,
+            "only one norm is counted. There are two, with a weight and a bias each.": lambda n, s: n - 2 * s.D,
             "all biases are missing.": lambda n, s: n - 7 * s.D - s.F,
             "the biases of the linear maps are missing.": lambda n, s: n - 5 * s.D - s.F,
             "the biases of the feed-forward part are missing.": lambda n, s: n - s.D - s.F,
@@ -244,9 +244,9 @@ def four_maps(attention: Remote) -> None:
                 lambda n, s: n - s.D * s.D - s.D
             ),
             "the biases are missing.": lambda n, s: n - 4 * s.D,
-            "one bias vector is counted. Each of the projections has its own.": lambda n, s: n - 3 * s.D,
+            "only one bias vector is counted. Each of the projections has its own.": lambda n, s: n - 3 * s.D,
             "only three of the biases are counted.": lambda n, s: n - s.D,
-            "one projection is counted. There are more.": lambda n, s: n // 4,
+            "only one projection is counted. There are more.": lambda n, s: n // 4,
         },
         "the count is not that of nn.MultiheadAttention.",
     )
@@ -304,7 +304,9 @@ def grouped_attention(grouped_attention, kv_cache):
             "in your count, a head of keys is as wide as the model. Every head should be D / H wide.": (
                 lambda n, s: 2 * s.D * s.D + 2 * s.D * s.G * s.D
             ),
-            "one head of keys and values is counted. There are G.": lambda n, s: 2 * s.D * s.D + 2 * s.D * (s.D // s.H),
+            "only one head of keys and values is counted. There are G.": lambda n, s: (
+                2 * s.D * s.D + 2 * s.D * (s.D // s.H)
+            ),
             "G is taken for the size of a group. It is the number of heads of keys and values.": (
                 lambda n, s: 2 * s.D * s.D + 2 * s.D * (s.H // s.G) * (s.D // s.H)
             ),
@@ -371,9 +373,9 @@ def grouped_attention(grouped_attention, kv_cache):
             "G is taken for the size of a group. It is the number of heads of keys and values.": (
                 lambda n, s: n // s.G * (s.H // s.G)
             ),
-            "one layer is counted. Each of the L layers has its own keys and values.": lambda n, s: n // s.L,
-            "one text is counted. There are B.": lambda n, s: n // s.B,
-            "one token is counted. Each of the T has its key and its value.": lambda n, s: n // s.T,
+            "only one layer is counted. Each of the L layers has its own keys and values.": lambda n, s: n // s.L,
+            "only one text is counted. There are B.": lambda n, s: n // s.B,
+            "only one token is counted. Each of the T has its key and its value.": lambda n, s: n // s.T,
             "the count is T times too large. Each token has one key and one value in a head.": lambda n, s: n * s.T,
             "queries are kept too. A query is used once.": lambda n, s: n + n // 2 // s.G * s.H,
         },
@@ -391,7 +393,7 @@ def grouped_attention(grouped_attention, kv_cache):
 
 SOFT = (*COUNTERS, "Embedding", "Linear", "TransformerEncoderLayer")
 LAYER_IGNORED = "`layer` is ignored. It is the number of parameters of one layer."
-ONE_LAYER = "one layer is counted. There are L."
+ONE_LAYER = "only one layer is counted. There are L."
 
 
 @cache
@@ -628,9 +630,9 @@ def shapes_of(module: nn.Module) -> dict[str, list[int]]:
 
 @cache
 def real_stack(L: int, D: int, F: int) -> nn.Module:
-    """Named like BERT: `embeddings`, `encoder.layer.0`, ..., `pooler`; a convolution `conv`, and `scale`, one number.
+    """Build a model on `meta` with parts named as in BERT: `embeddings`, `encoder.layer.0`, ..., `pooler`.
 
-    On `meta`.
+    It also has a convolution `conv` and `scale`, one number.
     """
     return on_meta(_stack, L, D, F)
 
@@ -737,7 +739,7 @@ def adapter(adapter):
             "in your count, the bottleneck is 16 wide. It should be 16 times narrower than D.": (
                 lambda n, s: s.L * bottleneck(s.D, 16)
             ),
-            "one adapter is counted. There is one in each of the L layers.": lambda n, s: n // s.L,
+            "only one adapter is counted. There is one in each of the L layers.": lambda n, s: n // s.L,
             "in your count, each layer has two adapters. One is the default.": lambda n, s: 2 * n,
             "a norm is counted. `seq_bn` has none of its own.": lambda n, s: n + s.L * 2 * s.D,
             "the width of the bottleneck is rounded up. The library rounds down.": (
@@ -813,7 +815,7 @@ def fusion(fusion):
             "the adapters are counted too. They are there already; fusion adds to them.": (
                 lambda n, s: n + s.n * s.L * bottleneck(s.D, s.D // 16)
             ),
-            "one layer is counted. Each of the L layers has a fusion.": lambda n, s: n // s.L,
+            "only one layer is counted. Each of the L layers has a fusion.": lambda n, s: n // s.L,
         },
         "the count is not that of the adapters library's fusion.",
     )
@@ -909,9 +911,9 @@ def training_memory(training_memory, flops_per_token):
                 "the input of Q, K and V is counted three times. It is one tensor.": per_token(lambda s: 2 * s.D),
                 "queries, keys and values are missing. They enter products too.": per_token(lambda s: -3 * s.D),
                 "one of the activations of width D is missing.": per_token(lambda s: -s.D),
-                "one layer is counted. Each of the L layers keeps its activations.": lambda n, s: n // s.L,
-                "one sequence is counted. There are B.": lambda n, s: n // s.B,
-                "one token of each sequence is counted. There are T.": lambda n, s: n // s.T,
+                "only one layer is counted. Each of the L layers keeps its activations.": lambda n, s: n // s.L,
+                "only one sequence is counted. There are B.": lambda n, s: n // s.B,
+                "only one token of each sequence is counted. There are T.": lambda n, s: n // s.T,
             },
             "the activations are not the inputs of the matrix products in torch's layers.",
         )
@@ -942,7 +944,9 @@ def training_memory(training_memory, flops_per_token):
                 "the attention of all T queries is counted. One token has one query.": (
                     lambda n, s: n + 4 * s.L * s.T * s.D * (s.T - 1)
                 ),
-                "one layer is counted. Each of the L layers works.": lambda n, s: real_flops(s.T, s.D, s.F, 1, s.V),
+                "only one layer is counted. Each of the L layers works.": lambda n, s: real_flops(
+                    s.T, s.D, s.F, 1, s.V
+                ),
                 "in your count, each layer has a head. The model has one.": lambda n, s: n + (s.L - 1) * 2 * s.D * s.V,
                 "the output projection of the attention is missing.": lambda n, s: n - 2 * s.L * s.D * s.D,
                 "biases and norms are counted. They enter no matrix product.": (
@@ -1087,7 +1091,7 @@ OF_PARAMETERS: dict[str, Guess] = {
     "keys or values are missing. Each has a map.": lambda n, s: n - s.L * 64 * s.H * (64 * s.H // s.share),
     "the output map of the attention is missing.": lambda n, s: n - s.L * (64 * s.H) ** 2,
     "in your count, the feed-forward part has two maps. It should have three.": lambda n, s: n - s.L * 64 * s.H * s.F,
-    "one layer is counted. There are L.": lambda n, s: n - (s.L - 1) * decoder_layer(s.H, s.share, s.F),
+    "only one layer is counted. There are L.": lambda n, s: n - (s.L - 1) * decoder_layer(s.H, s.share, s.F),
     "a table of positions is counted. Rotary positions are computed.": lambda n, s: n + s.T * 64 * s.H,
     "biases are counted. This model has none.": lambda n, s: n + s.L * (64 * (3 * s.H + 2 * s.H // s.share) + 2 * s.F),
 }
@@ -1098,8 +1102,8 @@ OF_CACHE: dict[str, Guess] = {
     "all H heads are kept. Only one in `share` has keys and values.": lambda n, s: n * s.share,
     "the keys and values of one head are kept. There are H / share such heads.": lambda n, s: n * s.share // s.H,
     "a head counts as one number. It is 64 wide.": lambda n, s: n // 64,
-    "one layer is counted. Each of the L layers has its own keys and values.": lambda n, s: n // s.L,
-    "one token is counted. Each of the T has its keys and values.": lambda n, s: n // s.T,
+    "only one layer is counted. Each of the L layers has its own keys and values.": lambda n, s: n // s.L,
+    "only one token is counted. Each of the T has its keys and values.": lambda n, s: n // s.T,
     "queries are kept too. A query is used once.": lambda n, s: n + n // 2 * s.share,
 }
 

@@ -696,7 +696,7 @@ def three(batch: Any, rows: int, longest: int) -> tuple[torch.Tensor, torch.Tens
         f"the tokens have shape {tuple(tokens.shape)}. The longest row that is left has {longest} tokens."
     )
     assert mask.shape == tokens.shape, f"the mask has shape {tuple(mask.shape)}, the tokens {tuple(tokens.shape)}."
-    assert mask.dtype == torch.bool, f"the mask is {mask.dtype}. It should hold true and false."
+    assert mask.dtype == torch.bool, f"the mask is {mask.dtype}. It should be boolean."
     assert tokens.dtype == torch.int64, f"the tokens are {tokens.dtype}. Token numbers are int64."
     assert labels.shape == (rows,), f"the labels have shape {tuple(labels.shape)}, not ({rows},)."
     assert labels.dtype == torch.int64, f"the labels are {labels.dtype}. Class numbers are int64."

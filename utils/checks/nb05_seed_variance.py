@@ -466,7 +466,7 @@ MAJORITY = Contract(
 
 @check("5.4", points=2)
 def accuracy(accuracy, majority):
-    """Shares, as fractions: of the hits, and of the most frequent class."""
+    """Check the share of correct predictions and the share of the most frequent class, both as fractions."""
     predictions, labels = [0, 1, 1, 2, 1, 1, 1], [0, 1, 0, 2, 2, 0, 1]
     found = share(accuracy(predictions, labels), "the accuracy", 4 / 7)
     assert found not in (0.57, 0.571, 0.5714), "the accuracy is rounded. Round when you print, not before."

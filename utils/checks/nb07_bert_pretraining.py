@@ -1447,7 +1447,7 @@ def misread(numbers: list[float], said: list[str], logits: torch.Tensor, t: int,
 
     told = {
         "these are logits. Take their softmax.": logits[t],
-        "these are logarithms of probabilities. Return the probabilities.": logits[t].log_softmax(-1),
+        "these are log-probabilities. Return the probabilities.": logits[t].log_softmax(-1),
         "the softmax runs over the places, not over the pieces.": logits.softmax(0)[t],
         "each piece has its own sigmoid. One softmax over all pieces is needed.": logits[t].sigmoid(),
     }

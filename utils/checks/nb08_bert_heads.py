@@ -841,7 +841,7 @@ def spans_scored(
                 ),
                 "these are probabilities. Return logits.": wanted[place].softmax(-1),
                 "a softmax is taken over start and end. Return logits.": flat.softmax(-1)[..., place],
-                "these are logarithms of probabilities. Return logits.": wanted[place].log_softmax(-1),
+                "these are log-probabilities. Return logits.": wanted[place].log_softmax(-1),
             },
         )
 
@@ -903,7 +903,7 @@ def span_lost(
             mean(loss_by_loops(start, zeroed[0])) + mean(loss_by_loops(end, zeroed[1]))
         )
         / 2,
-        "the means are over all rows. Rows whose place was cut off should not count.": sum(every) / rows / 2,
+        "the means are over all rows. Places that were cut off should not count.": sum(every) / rows / 2,
         "starts and ends share one mean. Take the mean of each, then half of the sum.": mean(every),
         "if one place of a row was cut off, the other place is left out too. It should still count.": (
             mean(pairs[0]) + mean(pairs[1])
@@ -954,7 +954,7 @@ def chosen(choice_logits: Remote, out: tuple[Remote, Mapping[str, torch.Tensor]]
             "options and examples are mixed: a transposition before a reshape.": wanted.reshape(N, B).T,
             "these are probabilities. Return logits.": wanted.softmax(-1),
             "a softmax is taken over the examples of the batch. Return logits.": wanted.softmax(0),
-            "these are logarithms of probabilities. Return logits.": wanted.log_softmax(-1),
+            "these are log-probabilities. Return logits.": wanted.log_softmax(-1),
         },
     )
 
@@ -1861,7 +1861,7 @@ LOGITS = Contract(
 
 @check("8.9", points=3, forbids=MODELS)
 def tagger(BiLSTMTagger, lib):
-    """The same logits and vectors whatever the padding and the batch, by an LSTM written out step by step."""
+    """Compare with an LSTM written out step by step: logits and vectors must not depend on padding or batch."""
     d, h, n = 5, 3, 4
     tagger = BiLSTMTagger(d, h, n)
     state = expect.weights(tagger, tagger_shapes(d, h, n), "`BiLSTMTagger(5, 3, 4)`", seed=90)

@@ -123,7 +123,7 @@ def asked(model: Remote, state: State, tasks: Mapping[str, int], tokens: torch.T
                     state, task, states_of(state, tokens[:, :1])[:, 0]
                 ),
                 "these are probabilities. Return logits.": wanted.softmax(-1),
-                "these are logarithms of probabilities. Return logits.": wanted.log_softmax(-1),
+                "these are log-probabilities. Return logits.": wanted.log_softmax(-1),
                 "the bias of the head is missing.": wanted - state[f"heads.{task}.bias"],
                 **others,
             },

@@ -742,7 +742,7 @@ REACH = Contract(
 
 @check("10.6", points=2)
 def reach(reach, lib):
-    """Layers times memory and i where segments divide the memory; else more."""
+    """Expect a reach of n_layers * mem_len + i where segments divide the memory, and more elsewhere."""
     sizes = (
         (3, 8, 4),
         (3, 4, 4),

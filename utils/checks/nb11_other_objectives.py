@@ -955,7 +955,7 @@ def objective_right(
         sentence: functools.partial(guess, **how) for sentence, how in misreadings.items()
     }
     guesses["softmax is applied. Return the logits."] = lambda: guess().softmax(-1)
-    guesses["logarithms of probabilities are returned. Return the logits."] = lambda: guess().log_softmax(-1)
+    guesses["log-probabilities are returned. Return the logits."] = lambda: guess().log_softmax(-1)
 
     def where() -> str:
         wrong = (~torch.isclose(found, guess(), 1e-3, 1e-3)).any(1)
@@ -1069,14 +1069,14 @@ def batched(tlm_batch: Remote, pairs: list[tuple[list[int], list[int]]], cls: in
 
     told = "the tokens of a row should be cls, first, sep, cls, second, sep, and then pads."
     assert torch.equal(found[0], wanted[0]), told
-    guessed(1, "the positions run on in the second sentence. They should begin again at 0.", on=True)
+    guessed(1, "the positions continue into the second sentence. They should begin again at 0.", on=True)
     guessed(
         1,
-        "the positions run on in the second sentence and at the pads. They should begin again, and be 0 at pads.",
+        "the positions continue into the second sentence and the pads. They should begin again, and be 0 at pads.",
         on=True,
         pads_count=True,
     )
-    guessed(1, "the positions run on at the pads. They should be 0 there.", pads_count=True)
+    guessed(1, "the positions continue through the pads. They should be 0 there.", pads_count=True)
     guessed(1, "the positions count from 1. They should count from 0.", from_one=True)
     assert torch.equal(found[1], wanted[1]), (
         "the positions are wrong. They should count from 0 at the cls of each sentence."
@@ -1168,9 +1168,13 @@ def two_languages(tlm_batch, allowed, lib):
     for tlm in (True, False):
         looks_right(allowed, square, tlm)
         found = expect.answers(
-            lib(toys).strided, allowed, languages, tlm, says="languages that are not contiguous fail."
+            lib(toys).strided,
+            allowed,
+            languages,
+            tlm,
+            says="`allowed` fails if the tensor `languages` is not contiguous in memory.",
         )
-        told = "the result of `allowed` is wrong for languages that are not contiguous."
+        told = "the result of `allowed` is wrong if the tensor `languages` is not contiguous in memory."
         assert type(found) is torch.Tensor and torch.equal(found, looks(languages, tlm)), told
     ALLOWED.hold(allowed, lib, "memory")
     expect.one_device(lib, allowed, languages, True)
@@ -1188,7 +1192,7 @@ RIGHT_ONE = (
 
 
 def neighbours(documents: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-    """The places (d, i) of all sentences with a next one, in the order of the text."""
+    """Return the indices (d, i) of all sentences that have a next one, in the order of the text."""
     return [(d, i) for d, document in enumerate(documents) for i in range(len(document) - 1)]
 
 
@@ -1293,9 +1297,9 @@ def pair_task(pair_task, lib):
         assert first != other, "an `rng` with another seed gives the same pairs: all chance should come from `rng`."
         without: list[list[list[str]]] = [[], [[]], [["alone"]], [["alone"], ["alone too"]]]
         for empty in without:
-            says = "documents without neighbours should give an empty list, not an error."
+            says = "documents with no two neighbouring sentences should give an empty list, not an error."
             given = expect.answers(pair_task, empty, task, make(1), says=says)
-            assert given == [], "documents without neighbours should give an empty list."
+            assert given == [], "documents with no two neighbouring sentences should give an empty list."
         for wrong in ("SOP ", "next", task[::-1], task.upper(), task.title()):
             for given in (documents, [], [["alone"]]):
                 told = f"the task {wrong!r} should raise ValueError, whatever the documents."

@@ -74,9 +74,7 @@ def narrow(model: Remote, state: State, ids: torch.Tensor, hidden: torch.Tensor)
             scored(state, hidden, bias=True)
         ),
         "the scores are probabilities. Return the products before any softmax.": lambda: wanted.softmax(-1),
-        ("the scores are logarithms of probabilities. Return the products before any softmax."): lambda: (
-            wanted.log_softmax(-1)
-        ),
+        ("the scores are log-probabilities. Return the products before any softmax."): lambda: wanted.log_softmax(-1),
         "the scores are divided by the root of d_model. They should not be.": wanted / d**0.5,
         "the scores are divided by the root of d_embed. They should not be.": wanted / E**0.5,
     }
@@ -552,7 +550,7 @@ def went_back(rewind: Remote, lib: Library, theirs: Remote, saved: State, masks:
             "earlier would still update the old ones."
         )
         assert same is True, told
-        told = "rewinding changes what was saved, or the model shares its tensors afterwards. Copy the saved values."
+        told = "rewinding changes the saved values, or the model shares their tensors afterwards. Copy the values."
         assert all(torch.equal(given[name], value) for name, value in saved.items()), told
         told = "rewinding changes the masks."
         assert all(torch.equal(masked[name], mask) for name, mask in masks.items()), told

@@ -14,7 +14,7 @@ class WithGenerator(Elsewhere):
     """`Elsewhere`, where generators are on the CPU: torch lets none of them draw on the second device."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """As that of `Elsewhere`, if no generator draws on the other device."""
+        """Do as `Elsewhere` does, but raise if a generator on the CPU is asked to draw on the other device."""
         given = leaves([args, kwargs])
         if any(isinstance(one, torch.Generator) and one.device.type == "cpu" for one in given):
             names = [one for one in given if isinstance(one, torch.device) or (isinstance(one, str) and one in NAMES)]

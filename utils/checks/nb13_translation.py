@@ -307,10 +307,10 @@ def own_modes(layer: Remote, names: Sequence[str], given: Sequence[Any]) -> None
         layer(*given)
         for name in names:
             part = getattr(layer, name)
-            told = " The caller sets its mode."
+            told = " in a different mode (training or evaluation) from the one that the caller set."
             told += " Only the BERT is frozen: the attention to it learns." if name == "bert_attention" else ""
-            assert remote.read(part.asked_in) is other, f"`{name}` is called in another mode than its own.{told}"
-            assert remote.read(part.training) is other, f"`{name}` is left in another mode than its own.{told}"
+            assert remote.read(part.asked_in) is other, f"`{name}` is called{told}"
+            assert remote.read(part.training) is other, f"`{name}` is left{told}"
     layer.train()
 
 
@@ -531,7 +531,7 @@ def drops(
                 assert (nearest(found, other(state, x, *given, 2.0))[0] > 1e-4).any(), sentence
             raise AssertionError(
                 "in training mode with dropout 0.5, dropout in the right places cannot give this output. "
-                f"It belongs {where}. It should be on no input, and inside no part."
+                f"It belongs {where}. Put no dropout on an input or inside a part."
             )
         bits = torch.stack([number >> place & 1 for place in range((every.dim() - 3) * d)], -1)
         masks.append(bits.view(B, T, every.dim() - 3, d))
@@ -792,7 +792,7 @@ def smoothed(
     """The loss of 13.4, place by place, or with a mistake in it.
 
     share: what the others get of eps; own: what the right one gets; counts_padding: "sum" or "mean"; normalised:
-    whether logits are logarithms of probabilities already; hides: whether the token `pad` gets no share.
+    whether logits are log-probabilities already; hides: whether the token `pad` gets no share.
     """
     V, total, count = logits.size(-1), logits.new_zeros(()), 0
     for scores, target in zip(logits.flatten(0, -2), targets.flatten().tolist(), strict=True):
@@ -1256,7 +1256,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
         "penalty": lambda n, alpha: (5 + n) / 6**alpha
     },
     "the sum is divided by n. Divide it by ((5 + n) / 6)^alpha.": {"penalty": lambda n, alpha: n},
-    "the penalty is ((5 + n) / 6) times alpha. Alpha should be its power.": {
+    "the penalty is ((5 + n) / 6) times alpha. Alpha should be the exponent.": {
         "penalty": lambda n, alpha: (5 + n) / 6 * alpha or 1.0
     },
     "the penalty is (5 + n)^alpha. It should be ((5 + n) / 6)^alpha.": {"penalty": lambda n, alpha: (5 + n) ** alpha},

@@ -830,7 +830,7 @@ def answers_to(model: Remote, state: State, tokens: torch.Tensor, layers: int, p
         }
     made = {told: lambda how=how: logits_of(state, tokens, layers, past, **how)[0] for told, how in guesses.items()}
     made["the past does not reach the blocks."] = lambda: logits_of(state, tokens, layers)[0]
-    made["these are logarithms of probabilities. Return the logits."] = lambda: wanted.log_softmax(-1)
+    made["these are log-probabilities. Return the logits."] = lambda: wanted.log_softmax(-1)
     made["these are probabilities. Return the logits."] = lambda: wanted.softmax(-1)
     told = "the logits should be head(norm(x)), where x has gone through the blocks one after the other."
     expect.like(logits, wanted, told if past is None else f"with a past, {told}", made, tolerance=1e-3)

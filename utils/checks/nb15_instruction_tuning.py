@@ -620,8 +620,9 @@ def loses(answer_loss: Remote, lib: Library) -> None:
         "the shift goes the wrong way.": F.cross_entropy(logits[:, 1:].flatten(0, 1), labels[:, :-1].flatten()),
         "the losses are summed. Take their mean.": each.sum(),
         "the sum is divided by all tokens. Divide by those that have a label.": each.sum() / each.numel(),
-        "the sum is divided by the number of all labels, the first of each row included. Those never count.": each.sum()
-        / (labels != -100).sum(),
+        "the sum is divided by the number of all labels, including the first of each row, which never counts.": (
+            each.sum() / (labels != -100).sum()
+        ),
         "the sum is divided by the number of rows. Divide by the number of labels that count.": each.sum() / 3,
         "the loss is the mean of the rows' means. All labels of the batch should count alike.": (
             each.sum(1) / counts
@@ -856,10 +857,10 @@ def after_step(
     weigh: Weigh = whole_mean,
     **how: Any,
 ) -> tuple[float, dict[str, torch.Tensor]]:
-    """The loss, and the weights after a step of gradient descent.
+    """Return the loss, and the weights after a step of gradient descent.
 
-    how: `stale` adds gradients of ones; `each` clips every batch's gradients on their own; `frozen` leaves all but the
-    head; `value` clips each number. `groups` is for `toys.stepped`: the step is the same.
+    how: `stale` adds gradients of ones; `each` clips the gradients of each batch separately; `frozen` updates only the
+    head; `value` clips each entry. `groups` is for `toys.stepped` and does not change the step here.
     """
     model = toys.Guesser(V, d, 0)
     model.load_state_dict(state)
@@ -1140,7 +1141,7 @@ def spreads(over_tasks: Remote, right: list[int], n: int, k: int) -> None:
     count, half = len(right), (most - least) / 2
     pooled = chance_of_one(n * count, sum(right), k)
     guesses = {
-        "all answers are thrown together. Take pass@k of each task, then the mean over tasks.": pooled,
+        "all answers are pooled. Take pass@k of each task, then the mean over tasks.": pooled,
         "this is the share of right answers, whatever k is.": sum(right) / n / count,
         "the values are summed. Take their mean.": wanted * count,
         "this is pass@k of the mean count. Take pass@k of each task, then the mean over tasks.": chance_of_one(
