@@ -72,7 +72,7 @@ ATTENTION = Contract(
     ),
 )
 def attention(attention, lib):
-    """Scaled dot-product attention, its weights, and a mask that is added before the softmax."""
+    """Check scaled dot-product attention, its weights, and a mask that is added before the softmax."""
     outputs = []
     for seed, (T, S, d) in ((5, (6, 3, 9)), (0, (5, 7, 4))):
         q, k, v = normal(2, 3, T, d, seed=seed), normal(2, 3, S, d, seed=seed + 1), normal(2, 3, S, 6, seed=seed + 2)
@@ -147,7 +147,7 @@ MASK = Contract(
 
 @check("1.2", points=2, forbids=("generate_square_subsequent_mask", "CausalBias", "causal_upper_left", *MODELS))
 def causal_mask(causal_mask):
-    """An additive (T, T) mask: 0 where query i may read key j, -inf where it may not."""
+    """Check the additive (T, T) mask: 0 where query i may read key j, -inf where it may not."""
     promised(INFINITY)
     mask = expect.tensor(causal_mask(4), (4, 4), "`causal_mask(4)`")
     assert mask.is_floating_point(), (
@@ -308,7 +308,7 @@ def attends_in_heads(layer: Remote, state: dict[str, torch.Tensor], x: torch.Ten
 
 @check("1.3", points=3, forbids=("MultiheadAttention", "multi_head_attention_forward", *MODELS))
 def multi_head_attention(MultiHeadAttention, lib):
-    """Multi-head self-attention, equal to torch's with the same weights."""
+    """Check that multi-head self-attention equals torch's with the same weights."""
     x, width, heads = normal(2, 5, 12, seed=4), 12, 3
     layer = MultiHeadAttention(width, heads)
     state = expect.weights(layer, heads_shapes(width), "`MultiHeadAttention(12, 3)`")
@@ -473,7 +473,7 @@ LAYER = Contract(
     forbids=("TransformerEncoderLayer", "TransformerEncoder", "TransformerDecoderLayer", "Transformer", *MODELS),
 )
 def transformer_layer(TransformerLayer, lib):
-    """A post-norm layer, equal to torch's with the same weights, whose dropout is wired as told."""
+    """Check that a post-norm layer equals torch's with the same weights, with dropout in the given places."""
     width, heads, d_ff, x = 12, 3, 7, 1 + 2 * normal(2, 5, 12, seed=5)
     layer = TransformerLayer(width, heads, d_ff, 0.5)
     state = expect.weights(layer, layer_shapes(width, d_ff), "`TransformerLayer(12, 3, 7, 0.5)`")
@@ -602,7 +602,7 @@ def two_batches(batch: Any, shape: tuple[int, int]) -> tuple[torch.Tensor, torch
 
 @check("1.5", points=3)
 def vocabulary(Vocabulary, make_batch, lib):
-    """Frequent words get numbers; inputs start with <sos>, targets are one ahead and end with <eos>."""
+    """Check that frequent words get numbers, inputs start with <sos>, and targets are one ahead and end with <eos>."""
     vocab = Vocabulary(SENTENCES, 7)
     words = words_of(vocab)
     assert words[:4] == SPECIAL, "`words` should begin with the four entries of SPECIAL, in their order."
@@ -752,7 +752,7 @@ MODEL = Contract(
 
 @check("1.6", points=3)
 def language_model(LanguageModel, lib):
-    """Embedding, positions, layers and head: torch's logits, no look at the future, dropout as told."""
+    """Check that the logits are torch's and ignore the future, with dropout in the given places."""
     V, width, heads, d_ff, tokens = 23, 12, 3, 7, torch.tensor([[4, 9, 22, 0, 7], [3, 1, 8, 15, 1]])
     model = LanguageModel(V, width, heads, d_ff, 2, 0.5)
     state = model.state_dict()
@@ -908,7 +908,7 @@ LOSS = Contract(
 
 @check("1.7", points=2, forbids=("cross_entropy", "CrossEntropyLoss", *MODELS))
 def lm_loss(lm_loss, perplexity, lib):
-    """The mean surprise over real targets, in nats, and its exponential."""
+    """Check the mean surprise over real targets, in nats, and its exponential."""
     uniform, targets = torch.zeros(2, 3, 11), torch.tensor([[4, 10, 1], [0, 7, 5]])
     loss = lm_loss(uniform, targets, 1)
     assert expect.number(loss, "the loss") > 0, "the loss is not positive. It should be minus the log-likelihood."
@@ -1024,7 +1024,7 @@ def regression_data(V: int, shapes: Sequence[tuple[int, int]], pad_id: int, seed
 
 @check("1.8", points=2)
 def train_epoch(train_epoch, lib):
-    """The weights after an epoch, from the gradient's closed form, and the mean loss per token."""
+    """Check the weights after an epoch, from the gradient's closed form, and the mean loss per token."""
     clip, lr = 0.4, 0.5
     table, bias, batches = regression_data(7, [(2, 5), (1, 3), (4, 6)], 1, seed=8)
     model = lib(toys).Bigram(table, bias)
@@ -1270,7 +1270,7 @@ def independent(drawn: torch.Tensor) -> None:
 
 @check("1.9", points=2, draws=True)
 def generate(generate, lib):
-    """Greedy text from a known table; eos, temperature and top-k; evaluation mode, no gradients."""
+    """Check text from a known table: greedy, eos, temperature and top-k, in evaluation mode without gradients."""
     table = normal(9, 9, seed=34)  # of which no two mistakes below write the same
     table[:, 2] = 0.0  # neither best nor worst: no end in sight
     prompt = [3, 8, 5]
@@ -1436,7 +1436,7 @@ def counting_data(
 
 @check("1.10", points=3)
 def counting(unigram, bigram, lib):
-    """Log-probabilities from smoothed counts, of tokens and of pairs."""
+    """Check the log-probabilities from smoothed counts, of tokens and of pairs."""
     V, a, batches = 8, 3, counting_data(8, [(3, 9), (2, 6), (4, 4)])
     right = shares_are_counted(unigram, V, batches)
     table_is_counted(bigram, V, a, batches, right)

@@ -72,7 +72,7 @@ TABLE = Contract(
 
 @check("2.1", points=2, forbids=MODELS)
 def sinusoidal_table(sinusoidal_table, lib):
-    """Sines in even columns, cosines in odd ones, one wavelength a pair; an odd width is refused."""
+    """Check for sines in even columns and cosines in odd ones, one wavelength per pair; an odd width is refused."""
     rows, width = 7, 6
     table = sinusoidal_table(rows, width)
     if type(table) is torch.Tensor:
@@ -170,7 +170,7 @@ FIXED = Contract(
 
 @check("2.2", points=2)
 def fixed_positions(FixedPositions, lib):
-    """A table that is made once, is not a parameter, moves with the module and is not stored with it."""
+    """Check that the table is made once, is not a parameter, moves with the module and is not stored with it."""
     rows, width, x = 9, 6, normal(2, 5, 6, seed=1)
     make = toys.NewTableEachCall()
     first, second = make(rows, width), make(rows, width)
@@ -245,7 +245,7 @@ def largest_gap(module: nn.Module, x: torch.Tensor, order: torch.Tensor) -> floa
 
 @check("2.3", points=2)
 def equivariance_gap(equivariance_gap, lib):
-    """The largest difference between permuting before and permuting after a module."""
+    """Check the largest difference between permuting before and permuting after a module."""
     x, table, order = normal(2, 5, 8, seed=3), normal(5, 8, seed=15), torch.tensor([2, 4, 1, 0, 3])
     back = order.argsort()
     adds = lib(toys).AddRows(table)
@@ -350,7 +350,7 @@ SHIFT = Contract(
 
 @check("2.4", points=2)
 def shift_matrix(shift_matrix, lib):
-    """One orthogonal matrix per distance, which moves every row of the table that far."""
+    """Check that one orthogonal matrix per distance moves every row of the table that far."""
     k, width = 3, 6
     matrix = shift_matrix(k, width)
     if type(matrix) is torch.Tensor:
@@ -499,7 +499,7 @@ ROTARY = Contract(
 
 @check("2.6", points=3, forbids=MODELS)
 def rotary(rotary, lib):
-    """Pairs turned by an angle that grows with the position; only distances are left in the scores."""
+    """Check that pairs turn by an angle that grows with the position, so that scores depend on distances only."""
     x = normal(2, 3, 5, 8, seed=7)
     output = expect.floats(rotary(x), (2, 3, 5, 8), "`rotary` of (2, 3, 5, 8)")
     cosine, sine = waves(5, 8)[:, 1::2].repeat_interleave(2, -1), waves(5, 8)[:, 0::2].repeat_interleave(2, -1)
@@ -593,7 +593,7 @@ ALIBI = Contract(
 
 @check("2.7", points=2, forbids=MODELS)
 def alibi_bias(alibi_bias, lib):
-    """A penalty per step of distance, a slope per head, and -inf on the future."""
+    """Check the penalty per step of distance, the slope of each head, and -inf on the future."""
     promised(INFINITY)
     bias = alibi_bias(4, 6)
     expect.of_type(bias, torch.Tensor, "`alibi_bias(4, 6)` should be a tensor")

@@ -83,7 +83,7 @@ def norm_case(D: int, kind: str | None = None) -> Case:
 
 @check("3.1", points=2, forbids=(*COUNTERS, "Embedding", "Linear", "LayerNorm", "RMSNorm"))
 def parts(embedding, linear, norm):
-    """The three kinds of parts: tables, linear maps, norms."""
+    """Check the counts of the three kinds of parts: tables, linear maps, norms."""
     tables(embedding)
     maps(linear)
     vectors(norm)
@@ -196,7 +196,7 @@ def real_layer(D: int, F: int, **options: Any) -> int:
 
 @check("3.2", points=3, forbids=(*COUNTERS, "Linear", "LayerNorm", "MultiheadAttention", "TransformerEncoderLayer"))
 def transformer_layer(attention, transformer_layer):
-    """Multi-head attention, whose number of heads changes nothing; and one layer."""
+    """Check the count of multi-head attention, in which the number of heads changes nothing, and of one layer."""
     four_maps(attention)
     compare(
         transformer_layer,
@@ -284,7 +284,7 @@ def cache_case(B: int, T: int, D: int, L: int, H: int, G: int, bytes_per_number:
 
 @check("3.3", points=3, forbids=(*COUNTERS, "Linear"))
 def grouped_attention(grouped_attention, kv_cache):
-    """Attention whose queries share keys and values, and what is kept of these."""
+    """Check the count of attention whose queries share keys and values, and the size of their cache."""
     wide = "in your count, keys and values are as wide as queries. They should have G heads, each D / H wide."
     compare(
         grouped_attention,
@@ -415,7 +415,7 @@ def lm_case(V: int, D: int, F: int, L: int, tied: bool | None = None, **layer: A
 
 @check("3.4", points=2, forbids=SOFT)
 def language_model(language_model):
-    """Embedding, layers, and a head onto the vocabulary, tied or not."""
+    """Check the count of embedding, layers, and a head onto the vocabulary, tied or not."""
     assert whole(language_model(100, 200, 4, 242_000), "what `language_model` returns") != 988_402, (
         "the count 988,402 for V = 100 is that of the classifier. The language model's head is the larger one."
     )
@@ -473,7 +473,7 @@ def classifier_case(V: int, D: int, F: int, L: int, C: int, head_layers: int | N
 
 @check("3.5", points=2, forbids=SOFT)
 def classifier(classifier):
-    """The same base under a head of one or more linear layers."""
+    """Check the count of the same base under a head of one or more linear layers."""
     assert whole(classifier(100, 200, 4, 242_000, 2), "what classifier returns") != 1_008_100, (
         "the count 1,008,100 for V = 100 is that of the language model. The language model's head is the larger one."
     )
@@ -547,7 +547,7 @@ def bert_case(V: int, D: int, F: int, L: int, **options: Any) -> Case:
 
 @check("3.6", points=3, forbids=(*SOFT, "BertModel", "BertConfig", "AutoModel", "AutoConfig"))
 def bert(bert, bert_large):
-    """BERT with its three tables, its first norm and its pooler; and the sizes of BERT-large."""
+    """Check the count of BERT with its three tables, its first norm and its pooler, and the sizes of BERT-large."""
     full = ((11, 6, 5, 3, 7, 4), (17, 14, 4, 2, 9, 1), (8, 10, 20, 4, 23, 3))
     compare(
         bert,
@@ -647,7 +647,7 @@ def _stack(L: int, D: int, F: int) -> nn.Module:
 
 @check("3.7", points=3)
 def trainable(trainable):
-    """What is left to train, from names and shapes, whatever is frozen."""
+    """Check the count of what is left to train, from names and shapes, whatever is frozen."""
     model = real_stack(12, 6, 5)
     shapes = shapes_of(model)
 
@@ -727,7 +727,7 @@ def bottleneck(D: int, r: int) -> int:
 
 @check("3.8", points=2, forbids=(*COUNTERS, "Linear", "add_adapter", "adapter_summary"))
 def adapter(adapter):
-    """One bottleneck adapter in each layer, or two."""
+    """Check the count of one bottleneck adapter in each layer, or two."""
     compare(
         adapter,
         [adapter_case(64, 3), adapter_case(100, 2), adapter_case(40, 5), adapter_case(768, 12)],
@@ -796,7 +796,7 @@ def fusion_case(D: int, L: int, n: int) -> Case:
 
 @check("3.9", points=2, forbids=(*COUNTERS, "Linear", "add_adapter_fusion", "adapter_summary"))
 def fusion(fusion):
-    """The fusion of n adapters: a query, a key and a value matrix in each layer."""
+    """Check the count of the fusion of n adapters: a query, a key and a value matrix in each layer."""
     compare(
         fusion,
         [fusion_case(*sizes) for sizes in ((64, 3, 2), (64, 3, 4), (96, 2, 3), (40, 5, 2), (768, 12, 3))],
@@ -859,7 +859,7 @@ def per_token(count: Callable[[Any], int]) -> Guess:
 
 @check("3.10", points=3, forbids=(*COUNTERS, "FlopCounterMode"))
 def training_memory(training_memory, flops_per_token):
-    """Bytes to train in float32, part by part, and forward FLOPs of a token."""
+    """Check the bytes to train in float32, part by part, and the forward FLOPs of a token."""
     with part("training_memory", 2):
         compare(
             training_memory,
@@ -982,7 +982,7 @@ def even_case(D: int, F: int) -> Case:
 
 @check("3.11", points=2, forbids=(*COUNTERS, "FlopCounterMode"))
 def training_flops(training_flops, even_length):
-    """FLOPs of training from the number of parameters, and the length at which both kinds of products cost the same."""
+    """Check the FLOPs of training, and the length at which both kinds of products cost the same."""
     own = "attention's own products"
     compare(
         training_flops,
@@ -1110,7 +1110,7 @@ OF_CACHE: dict[str, Guess] = {
 
 @check("3.12", points=1, forbids=("num_parameters", "counting", "Module"), variant=variants.MODEL)
 def own_model(own_parameters, own_cache, own):
-    """The parameters of a model with sizes of the student's own, and the bytes of its cache."""
+    """Check the count of the parameters of a model with the student's own sizes, and the bytes of its cache."""
     parameters = whole(own_parameters(), "what `own_parameters` returns")
     cache = whole(own_cache(), "what `own_cache` returns")
     expect.own(
@@ -1234,7 +1234,7 @@ UNUSUAL_RUNS = {
 
 @check("3.13", points=2)
 def best_size(best_size, lib):
-    """The vertex of a parabola in log N."""
+    """Check the vertex of a parabola in log N."""
     told = "`best_size` should accept the sizes and losses of {} runs whose least-squares parabola opens upward."
     sizes = [
         expect.answers(best_size, N, losses, says=told.format(len(N)), kinds=("ValueError",))
@@ -1389,7 +1389,7 @@ ACCUMULATE = Contract(
 
 @check("3.14", points=2)
 def sixteen_bits(gap, accumulate, lib):
-    """The gap between neighbours of a dtype; sums that are rounded after each row."""
+    """Check the gap between neighbours of a dtype, and sums that are rounded after each row."""
     with part("gap", 1):
         is_the_gap(gap, lib, 314)
         with world_kept(lib, "after `gap(1.0, torch.float32)`"):

@@ -42,7 +42,7 @@ HEAD = Contract(
 
 @check("4.1", points=2)
 def classification_head(ClassificationHead, lib):
-    """Dropout, then one linear map that starts with no opinion."""
+    """Check for dropout and then one linear map that starts with no opinion."""
     d_model, classes, x = 6, 4, normal(3, 6, seed=1)
     head = ClassificationHead(d_model, classes, 0.5)
     fresh = expect.state(head, "ClassificationHead")
@@ -193,7 +193,7 @@ CLASSIFIER = Contract(
 
 @check("4.2", points=2)
 def model(Model, lib):
-    """Base, pool and head in this order; the mask reaches base and pool; parts are shared and can be swapped."""
+    """Check the order of base, pool and head, that the mask reaches base and pool, and that parts can be swapped."""
     vocab, width, classes = 7, 4, 3
     states, weights = reader_state(vocab, width), linear_state(width, classes, 20)
     base = loaded(lib(toys).Reader(vocab, width), states)
@@ -372,7 +372,7 @@ def refusal(load_base: Remote, base: Remote, state: dict[str, torch.Tensor], nam
 
 @check("4.3", points=3)
 def load_base(load_base, lib):
-    """The base's weights from a whole model's; a report; no partial load unless it is asked for."""
+    """Check that a base gets its weights from a whole model's, with a report; a partial load must be asked for."""
     vocab, width = 7, 4
     old, new = reader_state(vocab, width), reader_state(vocab, width, 60)
     base = loaded(lib(toys).Reader(vocab, width), old)
@@ -521,7 +521,7 @@ LAST = Contract(
 
 @check("4.4", points=3)
 def last_real(last_real, lib):
-    """The state of the last real token, whatever stands at the padding."""
+    """Check for the state of the last real token, whatever the padding holds."""
     promised(INFINITY)
     B, T, d = 3, 5, 4
     states, lengths = normal(B, T, d, seed=5), [4, 1, 2]
@@ -628,7 +628,7 @@ COLLATE = Contract(
 
 @check("4.5", points=2)
 def collate(collate):
-    """Padding on the right to the longest row left; the mask knows what is real; the end is cut."""
+    """Check that rows are cut at the end and padded on the right to the longest one, with a mask of real tokens."""
     promised(EMPTY)
     examples = [[[5, 9, 2], 1], [[7], 0], [[4, 8, 6, 3, 4], 2], [[6, 2], 2]]
     tokens, mask, labels = three(collate(examples, 2), 4, 5)
@@ -771,7 +771,7 @@ ACCURACY = Contract(
 
 @check("4.6", points=3)
 def select(accuracy, select, lib):
-    """Accuracy over examples; the best epoch on validation, its weights, and one look at the test."""
+    """Check the accuracy over examples, the best epoch on validation, its weights, and one look at the test."""
     cases = []
     for seed, shapes, classes, hits in (
         (12, [(7, 5), (4, 3)], 4, [5, 0]),
@@ -947,7 +947,7 @@ FEATURES = Contract(
 
 @check("4.7", points=3)
 def freeze(freeze, unfreeze, features, lib):
-    """Frozen weights stay, others move, thawed ones move again; features as a frozen base gives them."""
+    """Check that frozen weights stay and thawed ones move again, and that features are those of a frozen base."""
     x, labels, lr = normal(6, 5, seed=8), torch.tensor([0, 2, 1, 1, 0, 2]), 0.1
     theirs, ours = network(lib, 70)
     optimizer = lib(torch.optim).SGD(theirs.parameters(), lr=lr)

@@ -79,7 +79,7 @@ PAIR = Contract(
 
 @check("5.1", points=2)
 def encode_pair(encode_pair):
-    """[CLS] a [SEP] b [SEP], types, and truncation as the tokenizer does it."""
+    """Check [CLS] a [SEP] b [SEP], the types, and truncation as the tokenizer does it."""
     made = tokenizer()
     a, b = [11, 12, 13, 14, 15], [21, 22, 23]
     ids, types = two_lists(encode_pair(a, b, CLS, SEP, 30))
@@ -154,7 +154,7 @@ def drawn(
 
 @check("5.2", points=2)
 def streams(streams, lib):
-    """A generator for each part; those that vary depend on the seed, no two are the same, nothing else moves."""
+    """Check for a generator per part: those that vary depend on the seed, no two are the same, nothing else moves."""
     before = expect.torch_state(lib)
     first = drawn(streams, lib, 786_433)  # no constant of anyone's
     everything = {seed: drawn(streams, lib, seed) for seed in range(12)}
@@ -316,7 +316,7 @@ SCHEDULE = Contract(
 
 @check("5.3", points=3, forbids=("get_linear_schedule_with_warmup", "get_scheduler", *MODELS))
 def optimizer(schedule, make_optimizer, lib):
-    """Up in a straight line, down in a straight line; AdamW that spares biases and norms."""
+    """Check that the rate goes up and down in straight lines, and that AdamW spares biases and norms."""
     for warmup, total, peak in ((4, 20, 3e-5), (10, 13, 1e-4), (0, 8, 2e-5), (1, 2, 0.5)):
         rates = [expect.number(schedule(step, warmup, total, peak), "the rate") for step in range(total + 1)]
         given = f"with `warmup = {warmup}, total = {total}`,"
@@ -594,7 +594,7 @@ def no_spread(mean_and_sd: Remote, values: list[float]) -> None:
 
 @check("5.5", points=2)
 def mean_and_sd(mean_and_sd, in_points):
-    """Mean and sample standard deviation as fractions, and how to write them down."""
+    """Check the mean and sample standard deviation as fractions, and how they are written down."""
     mean, sd = two_numbers(mean_and_sd(ACCURACIES), "mean_and_sd")
     assert abs(mean - 65) >= 5, "the mean is in points. Accuracies are fractions until they are printed."
     assert abs(mean - 0.66) > 1e-9 or abs(statistics.mean(ACCURACIES) - 0.66) < 1e-9, (
@@ -669,7 +669,7 @@ BINOMIAL = Contract(
 
 @check("5.6", points=3, forbids=("seed_table",))
 def intervals(t_interval, bootstrap_interval, binomial_error, lib):
-    """Two intervals for the mean over runs, and the standard error over examples."""
+    """Check two intervals for the mean over runs, and the standard error over examples."""
     with part("t_interval", 1):
         high_ones, low_ones = [0.9, 0.95, 1.0], [0.0, 0.05, 0.1]
         plans = ((ACCURACIES, ()), (ACCURACIES, (0.9,)), (TEN, (0.99,)), ([0.5, 0.6, 0.64], ()))
@@ -898,7 +898,7 @@ def whatever_tail(differences: list[float], level: float = 0.95) -> list[Effect]
 
 @check("5.7", points=3, forbids=("seed_table",))
 def comparison(by_seed, by_example):
-    """B minus A: paired by seed, and paired by example."""
+    """Check B minus A, paired by seed and paired by example."""
     found = three_numbers(by_seed(SEEDS_A, SEEDS_B), "by_seed")
     wanted = by_seed_wanted(SEEDS_A, SEEDS_B)
     effect, half, n = wanted[0], wanted[2] - wanted[0], len(SEEDS_A)
@@ -1064,7 +1064,7 @@ VOTES = {
 
 @check("5.8", points=2)
 def health(health):
-    """Runs that predict one class are named, and stay in the mean."""
+    """Check that runs that predict one class are named, and stay in the mean."""
     report = health_of(health(VOTES, GOLD))
     bad = report["degenerate"]
     assert all(type(seed) is int for seed in bad), "`degenerate` should list the seeds as they are, whole numbers."
@@ -1177,7 +1177,7 @@ SEEDS = Contract(
 
 @check("5.9", points=2)
 def seeds_needed(seeds_needed):
-    """The smallest number of seeds, and whether so many really find the difference."""
+    """Check the smallest number of seeds, and whether so many really find the difference."""
     for difference, sd in ((0.01, 0.0123), (0.01, 0.02), (0.02, 0.0139), (0.05, 0.01)):
         seeds_are(seeds_needed(difference, sd), difference, sd)
     seeds_are(seeds_needed(0.01, 0.02, 0.99), 0.01, 0.02, 0.99)
@@ -1228,7 +1228,7 @@ BEST = Contract(
 
 @check("5.10", points=2, forbids=("seed_table",))
 def expected_best(expected_best):
-    """Every way to draw n runs, counted."""
+    """Compare the expected best with the mean over every way to draw n runs."""
     values, tied = [0.62, 0.55, 0.7, 0.58], [0.6, 0.5, 0.6, 0.6, 0.5]
     single, three = (expect.number(expected_best(values, n), "expected_best") for n in (1, 3))
     best = sorted(values)[::-1]

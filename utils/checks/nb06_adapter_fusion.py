@@ -79,7 +79,7 @@ ADAPTER = Contract(
 
 @check("6.1", points=2, forbids=("Adapter", "ParallelAdapter", "add_adapter", *MODELS))
 def bottleneck_adapter(BottleneckAdapter, lib):
-    """Down, ReLU, up, plus what passes by; nearly nothing at the start."""
+    """Check for down, ReLU, up, plus the residual, with nearly no change at the start."""
     for d, reduction, r in ((12, 4, 3), (13, 5, 2), (5, 16, 1)):
         narrow(BottleneckAdapter(d, reduction), d, r, reduction, f"`BottleneckAdapter({d}, {reduction})`")
     narrow(BottleneckAdapter(49), 49, 3, 16, "`BottleneckAdapter(49)`, whose reduction is 16,")
@@ -199,7 +199,7 @@ def chosen(theirs: State, ours: nn.Module, start: State, parts: Sequence[str], b
 
 @check("6.2", points=2)
 def train_only(train_only, lib):
-    """After one step of SGD the chosen parts have moved, and nothing else."""
+    """Check that after one step of SGD the chosen parts have moved, and nothing else."""
     x, labels, lr = normal(6, 5, seed=8), torch.tensor([0, 2, 1, 1, 0, 2]), 0.1
     trained = lib(tiny_bert).trained
     theirs, ours = stack(lib, 10)
@@ -332,7 +332,7 @@ def drift(value: torch.Tensor) -> torch.Tensor:
 
 @check("6.3", points=3, forbids=("BertFusion", "add_adapter_fusion", "MultiheadAttention", *MODELS))
 def adapter_fusion(AdapterFusion, lib):
-    """Attention over adapters: the layer asks, the adapters answer; the value matrix starts at the identity."""
+    """Check attention over adapters, with queries from the layer and a value matrix that starts at the identity."""
     d, n, B, T = 96, 3, 2, 5
     fresh = AdapterFusion(d, n)
     start = expect.state(fresh, "AdapterFusion")
@@ -809,7 +809,7 @@ def only_fusion(now: State, before: State, wanted: State, head: str) -> None:
 
 @check("6.4", points=3, draws=True)
 def compose(compose, lib):
-    """Adapters from folders, fused, active, with a new head; training moves fusion and head only."""
+    """Check that adapters from folders are fused and active, and that training moves fusion and head only."""
     names = ["sick", "mnli", "qnli"]  # not in the order of the alphabet
     folders = lib(tiny_bert).publish(names, vars(PLAIN), 3)
     with world_kept(lib, "after compose", draws=True):
@@ -822,7 +822,7 @@ def compose(compose, lib):
 
 @check("6.5", points=3, draws=True)
 def traps(pair_logits, sources, train_fusion, lib):
-    """Token types arrive; the target is not among the fused; adapters stay while the fusion trains."""
+    """Check that token types arrive, the target is not fused, and adapters stay while the fusion trains."""
     names, sizes = ["qnli", "sick"], PLAIN
     toy = lib(tiny_bert)
     model, state = toy.fused(names, vars(sizes), 5), known(sizes, names, 5)
@@ -1079,7 +1079,7 @@ def together(state: State, sizes: Sizes, names: list[str], batches: list) -> tor
 
 @check("6.6", points=2, draws=True)
 def fusion_weights(fusion_weights, lib):
-    """One row of weights per layer and sentence, averaged over real tokens."""
+    """Check for one row of weights per layer and sentence, averaged over real tokens."""
     names, sizes = ["mnli", "qnli", "sick"], Sizes(dropout=0.3)
     model, state = lib(tiny_bert).fused(names, vars(sizes), 9), known(sizes, names, 9)
     batches = tiny_bert.pairs(3, [(12, 5)], sizes.vocab, 11) + tiny_bert.pairs(2, [(7, 5)], sizes.vocab, 12)

@@ -77,7 +77,7 @@ WORDS: dict[str, tuple[list[str], dict[str, Any]]] = {
 
 @check("7.1", points=2, forbids=("import tokenizers", *MODELS))
 def wordpiece(wordpiece, lib):
-    """Greedy, longest first, all or nothing; equal to the tokenizers library on random words."""
+    """Check for greedy pieces, longest first, all or nothing, equal to the tokenizers library's on random words."""
     vocab = {piece: place for place, piece in enumerate(ENTRIES)}
     for word, (wanted, guesses) in WORDS.items():
         assert library_pieces(word, vocab) == wanted
@@ -294,7 +294,7 @@ EMBEDDINGS = Contract(
 
 @check("7.2", points=2, forbids=("embedding_bag", *MODELS))
 def embeddings(BertEmbeddings, lib):
-    """Word, place and type, added, normed; dropout; BERT's eps and start."""
+    """Check that words, positions and types are added and normed, with dropout and BERT's eps and start."""
     d, most = 6, 7
     sizes = 11, d, most
     module = BertEmbeddings(*sizes)
@@ -583,7 +583,7 @@ def sure(mask_tokens: Remote, lib: Library) -> None:
 
 @check("7.3", points=3, forbids=("DataCollatorForLanguageModeling", *MODELS))
 def mask_tokens(mask_tokens, lib):
-    """Shares within five sigma, labels where tokens are chosen, `ids` untouched, one generator."""
+    """Check shares within five sigma, labels where tokens are chosen, untouched `ids`, and one generator."""
     V, special, mask_id = 1000, [3, 7, 990], 4
     ids = some_text(500, 200, V, special, mask_id, 30)
     found = hidden_pair(mask_tokens(ids, special, mask_id, V, generator=lib(toys).seeded(1)), ids)
@@ -653,7 +653,7 @@ def drawn(masking: Remote, epochs: Sequence[int], ids: torch.Tensor) -> list[lis
 
 @check("7.4", points=2)
 def masking(Masking, lib):
-    """Ten copies take turns, without copies each epoch is new; (seed, epoch) decides, and nothing else."""
+    """Check that ten copies take turns, or each epoch is new, and that only (seed, epoch) decides."""
     toy = lib(toys)
     ids, mask = torch.arange(12).reshape(3, 4) + 5, read(toy.noise)
     before, forty = chance(lib), list(range(40))
@@ -853,7 +853,7 @@ def alone(nsp_pairs: Remote, rng: Remote) -> None:
 
 @check("7.5", points=2, forbids=("TextDatasetForNextSentencePrediction", *MODELS))
 def nsp_pairs(nsp_pairs, lib):
-    """Half are next, half from another document, all sentences alike; chance comes from `rng` alone."""
+    """Check that half are next and half from another document, with equal chances that come from `rng` alone."""
     make = lib(random).Random
     before = chance(lib)
     for seed, sizes in ((1, [6, 0, 3, 9, 1]), (2, [3, 8])):
@@ -1041,7 +1041,7 @@ BOTH = Contract(
 
 @check("7.6", points=2, forbids=MODELS)
 def losses(blanks_nll, masked_nll, pretraining_loss, lib):
-    """A sentence's blanks by hand; the mean over labels, 0 without any; two means, added."""
+    """Check a sentence's blanks by hand, the mean over labels, 0 without any, and the sum of two means."""
     promised(INFINITY)
     cat, milk = {"cat": 0.5, "dog": 0.3, "moon": 0.1}, {"milk": 0.75, "tea": 0.2}
     all_blanks(
@@ -1266,7 +1266,7 @@ def heads_right(head: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor
 
 @check("7.7", points=2, forbids=MODELS)
 def mlm_head(MLMHead, lib):
-    """dense, gelu, norm, and the embedding itself as output matrix."""
+    """Check for dense, gelu, norm, and the embedding itself as output matrix."""
     V, d, toy = 37, 12, lib(toys)
     head, embedding, state = new_head(MLMHead, lib, V, d, 70)
     head.eval()
@@ -1463,7 +1463,7 @@ def misread(numbers: list[float], said: list[str], logits: torch.Tensor, t: int,
 
 @check("7.8", points=2, forbids=("pipeline", "FillMaskPipeline"))
 def fill_mask(fill_mask, lib):
-    """The k best pieces of each mask, of a softmax over all pieces, in evaluation mode, the mode restored."""
+    """Check for the k best pieces of each mask, in evaluation mode, with the mode restored."""
     toy, sizes = lib(tiny_bert), {"dropout": 0.3}
     model, ours = toy.masked(PIECES, sizes, 80), tiny_bert.masked(PIECES, sizes, 80)
     tokenizer = toy.tokenizer(PIECES)
@@ -1646,7 +1646,7 @@ def spared(found: Mapping[str, list[float]], weight_decay: float, frozen: Sequen
 
 @check("7.9", points=3, forbids=("get_parameter_names", *MODELS))
 def facts(decay_groups, step_facts, bert_facts, lib):
-    """What decays, what a step reads, and what the paper says."""
+    """Check which weights decay, what a step reads, and what the paper says."""
     toy = lib(toys)
     model = toy.sharing(9, 6)
     toy.leave_gradients(model)

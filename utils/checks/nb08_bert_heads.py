@@ -195,7 +195,7 @@ kind_of = kind  # where a parameter is called `kind`
 
 @check("8.1", points=2, forbids=("import tokenizers", *MODELS))
 def task_input(task_input, lib):
-    """Rows of four kinds: what is cut, which type, which mask; nothing that was given is changed."""
+    """Check rows of four kinds: cuts, types and masks, with unchanged arguments."""
     a, b, c = list(range(10, 17)), list(range(30, 34)), list(range(50, 61))
     is_read(task_input, "pair", [a, b[:2]], 11)
     is_read(task_input, "pair", [a, a], 12)
@@ -337,7 +337,7 @@ def foretold(
 
 @check("8.2", points=2, forbids=MODELS)
 def labels(align_labels, word_predictions, lib):
-    """Labels at first pieces, predictions from first pieces, whichever words have none."""
+    """Check that labels are at first pieces and predictions come from them, whichever words have none."""
     plain: list[int | None] = [None, 0, 1, 1, 1, 2, 3, 3, None, None]
     gone: list[int | None] = [None, 0, 0, 2, 4, 4, None]
     cut: list[int | None] = [None, 0, 1, 1, None]
@@ -578,7 +578,7 @@ SENTENCES = [
 
 @check("8.3", points=3, forbids=("import seqeval", "import evaluate"))
 def entity_scores(entities, entity_f1, lib):
-    """Entities as conlleval finds them, on all sentences of four tags; F1 over all sentences together."""
+    """Check that entities follow conlleval's rules on all sentences of four tags, and check F1 over all sentences."""
     for sentence in SENTENCES:
         found_in(entities, sentence.split())
     has_form(lib, "list[tuple[int, int, str]]", "what entities gives", entities, SENTENCES[0].split())
@@ -753,7 +753,7 @@ LATIN = "etaoin shrdlu cmfwyp vbgkjq"
 
 @check("8.4", points=2, forbids=("char_to_token", *MODELS))
 def answer_tokens(answer_tokens, lib):
-    """The passage's tokens that hold the first and the last character of an answer; (0, 0) where one is missing."""
+    """Check for the tokens of an answer's first and last character, and (0, 0) where one is missing."""
     tokens = laid_tokens(QUESTION, PASSAGE)
     cut, late = laid_tokens(QUESTION, PASSAGE[:5]), laid_tokens(QUESTION, PASSAGE[4:])
     spans = ((19, 31), (10, 18), (5, 8), (5, 9), (0, 4), (26, 31), (0, 31), (12, 17), (20, 22), (7, 8), (8, 16), (1, 9))
@@ -1004,7 +1004,7 @@ def weights_as(layer: Any, states: torch.Tensor) -> dict[str, torch.Tensor]:
 
 @check("8.5", points=3, forbids=MODELS)
 def heads(span_logits, span_loss, choice_logits, lib):
-    """Two logits a token, pads left out; two means, halved; one logit an option, whatever their number."""
+    """Check two logits per token without pads, half the sum of two means, and one logit per option."""
     promised(INFINITY)
     B, T, d = 3, 5, 4
     with part("span_logits", 1):
@@ -1209,7 +1209,7 @@ def of_best(every: Sequence[Span], S: Sequence[float], E: Sequence[float], n: in
 
 @check("8.6", points=3, forbids=("decode_spans", "postprocess_qa_predictions", *MODELS))
 def best_spans(best_spans, lib):
-    """The best pairs of all, by the sum of logits, within the passage; [CLS] with a tau."""
+    """Check for the best pairs of all, by the sum of logits, within the passage, and [CLS] with a tau."""
     T = 9
     allowed = torch.tensor([False] * 3 + [True] * 5 + [False])
     for seed in range(6):
@@ -1489,7 +1489,7 @@ TEXTS = [
 
 @check("8.7", points=2, forbids=("import evaluate", "squad_metrics", *MODELS))
 def squad(normalise, token_f1, squad_scores, lib):
-    """The official rules: four of them for texts, bags of words, the best answer, a mean over questions."""
+    """Check the official rules: four for texts, bags of words, the best answer, and a mean over questions."""
     for text in TEXTS:
         normalised(normalise, text)
     with world_kept(lib, "after normalise, token_f1 and squad_scores"):
@@ -1640,7 +1640,7 @@ def encoders(lib: Library, sizes: Mapping[str, Any], seed: int) -> tuple[Remote,
 
 @check("8.8", points=2, draws=True)
 def layer_features(layer_features, lib):
-    """Each of six ways to read L + 1 states; evaluation mode, restored; gradients for scores alone; no pads."""
+    """Check six ways to read L + 1 states, without pads, in evaluation mode, with gradients for scores only."""
     pair = encoders(lib, {"n_layers": 6, "dropout": 0.3}, 88)
     theirs, ours = pair
     batch = some_batch([7, 4, 1], 7, 29, 1)

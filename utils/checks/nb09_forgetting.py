@@ -155,7 +155,7 @@ def one_step(
 
 @check("9.1", points=2, forbids=MODELS)
 def multi_task(MultiTask, lib):
-    """One shared encoder; heads that are registered, of their own sizes, and untouched by other tasks."""
+    """Check for a shared encoder and for registered heads of their own sizes that other tasks leave untouched."""
     V, d, tasks = 11, 5, {"A": 3, "B": 2, "C": 3}
     theirs, _ = encoders(lib, V, d, 910)
     model, state = with_heads(MultiTask, theirs, V, d, tasks, 911)
@@ -331,7 +331,7 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
 
 @check("9.2", points=2, forbids=MODELS)
 def accuracy_matrix(accuracy_matrix, lib):
-    """A row before, and one after each task; looking changes nothing."""
+    """Check for one row before the tasks and one after each, and that evaluation changes nothing."""
     for training in (True, False):
         measured(accuracy_matrix, lib, ["tags", "names", "spans"], training)
     measured(accuracy_matrix, lib, ["one"], True)
@@ -504,7 +504,7 @@ HISTORY = torch.tensor(
 
 @check("9.3", points=2)
 def measures(average_accuracy, backward_transfer, forgetting, forward_transfer):
-    """Four numbers of matrices with one to five tasks, in both precisions, in any order in memory."""
+    """Check four numbers of matrices with one to five tasks, in both precisions and any order in memory."""
     functions = average_accuracy, backward_transfer, forgetting, forward_transfer
     early = torch.tensor([[0.1, 0.5, 0.4], [0.8, 0.7, 0.3], [0.6, 0.65, 0.2], [0.7, 0.6, 0.9]])
     better = torch.tensor([[0.1, 0.2, 0.3], [0.5, 0.3, 0.3], [0.4, 0.2, 0.6], [0.3, 0.9, 0.8]])  # than ever, at the end
@@ -622,7 +622,7 @@ SHARES = Contract(
 
 @check("9.4", points=2, forbids=MODELS)
 def sampling(sampling):
-    """Powers of sizes, cut first; proportional at 1, equal at infinity, without overflow."""
+    """Check powers of sizes that are cut first: proportional at 1, equal at infinity, without overflow."""
     sizes = [40, 3, 700, 61]
     for temperature in (0.5, 5, None, 2.0, 1 / 0.7, 1):
         shared_out(sampling, sizes, temperature)
@@ -723,7 +723,7 @@ def sound(Replay: Remote, lib: Library, capacity: int, stream: list[Any], n: int
 
 @check("9.5", points=2, forbids=MODELS)
 def replay(Replay, lib):
-    """Everyone has the same chance to be kept, and to be drawn; chance comes from the generator alone."""
+    """Check equal chances to be kept and to be drawn, all from the generator."""
     mixed: list[Any] = [0, None, "", [1, 2], {"text": "a"}, "a", "a", 0, [1, 2], 7]
     for capacity, stream, n in (
         (4, [], 2),
@@ -1113,7 +1113,7 @@ def with_norm(lib: Library, d: int, width: int, classes: int, seed: int) -> tupl
 
 @check("9.6", points=3, forbids=MODELS)
 def consolidation(remember, fisher, ewc, lib):
-    """Copies of parameters; the variance of slopes under the model's own answers; half of weighted squares."""
+    """Check copies of parameters, the variance of gradients under the model's own answers, and the penalty."""
     d, width, classes = 4, 5, 3
 
     def deep(parts: Any) -> Any:
@@ -1360,7 +1360,7 @@ EWC = Contract(
 
 @check("9.7", points=2, forbids=MODELS)
 def starting_point(l2_sp, lib):
-    """Shared weights to their start, new ones to zero; another shape is new; buffers do not count."""
+    """Check the pull of shared weights to their start and of new ones to zero; buffers do not count."""
     d, width, classes = 4, 5, 3
     theirs, ours = nets(lib, d, width, classes, 970)
     named = {name: part.detach() for name, part in ours.named_parameters()}
@@ -1557,7 +1557,7 @@ WITHOUT = Contract(
 
 @check("9.8", points=2, forbids=MODELS)
 def conflicts(gradient_cosine, without_conflict, lib):
-    """One cosine over all parameters; the part against the other goes, where there is one."""
+    """Check one cosine over all parameters, and that a part against the other gradient is removed."""
     d, width, classes, N = 4, 3, [2, 3], 6
     theirs = lib(toys).TwoHeads(d, width, classes)
     ours = toys.TwoHeads(d, width, classes)
@@ -1854,7 +1854,7 @@ def answered(answer: Remote, model: Remote, twin: Any, state: State, task: str, 
 
 @check("9.9", points=3, draws=True)
 def adapters(learn, answer, lib):
-    """Own adapters and heads learn, nothing else; each task is asked with its own, to the last bit as before."""
+    """Check that only a task's own adapters and head learn, and that earlier tasks answer exactly as before."""
     sizes = Sizes()
     seed = 99
     model = lib(tiny_bert).bert(vars(sizes), seed)

@@ -86,7 +86,7 @@ def tabled(distance_table: Remote, n: int, d: int) -> None:
 
 @check("10.1", points=1)
 def distance_table(distance_table, lib):
-    """Rows of sines and cosines, from the farthest distance to 0."""
+    """Check the rows of sines and cosines, from the farthest distance to 0."""
     for n, d in ((5, 8), (9, 6), (1, 4), (8, 8), (3, 2)):
         tabled(distance_table, n, d)
     TABLE.hold(distance_table, lib, "memory")
@@ -191,7 +191,7 @@ def moved(shift: Remote, scores: torch.Tensor) -> None:
 
 @check("10.2", points=2)
 def shift(shift, lib):
-    """Each row moves to the left by one less than the row above, with and without a memory."""
+    """Check that each row moves to the left by one less than the row above, with and without a memory."""
     for B, H, T, S in ((2, 3, 4, 7), (1, 2, 5, 5), (3, 1, 1, 4), (1, 1, 1, 1), (2, 2, 6, 8)):
         moved(shift, normal(B, H, T, S, seed=T))
     scores = normal(2, 2, 3, 5, seed=11)
@@ -402,7 +402,7 @@ RELATIVE = Contract(
 
 @check("10.3", points=4, forbids=LIBRARY)
 def relative_attention(RelativeAttention, lib):
-    """Four terms by content and distance; the memory is seen as a whole, the future not at all."""
+    """Check four terms by content and distance; all of the memory is visible, and nothing of the future."""
     d, heads = 12, 3
     layer = RelativeAttention(d, heads)
     state = expect.weights(layer, relative_shapes(d, heads), "`RelativeAttention(12, 3)`", 103)
@@ -481,7 +481,7 @@ MEMORY = Contract(
 
 @check("10.4", points=1)
 def next_memory(next_memory, lib):
-    """The last states of memory and segment, however long either is, and no gradient."""
+    """Check for the last states of memory and segment, however long either is, without a gradient."""
     promised(EMPTY)
     memory, hidden = normal(2, 5, 3, seed=1), normal(2, 4, 3, seed=2)
     for m in (6, 4, 3, 9, 12, 20, 1, 0):
@@ -634,7 +634,7 @@ def expect_stack(memories: Sequence[torch.Tensor]) -> torch.Tensor:
 
 @check("10.5", points=3)
 def segment_model(SegmentModel, lib):
-    """What came into each layer is remembered: segments with a full memory equal one pass over the whole text."""
+    """Check that segments with a full memory of each layer's inputs equal one pass over the whole text."""
     promised(EMPTY)
     V, d = 11, 6
     theirs, ours = fading_parts(lib, V, d, 3)
@@ -1004,7 +1004,7 @@ FACTS = {"requires_grad of its parameters": [True], "its gradients": [None], "it
 
 @check("10.7", points=2)
 def evaluation(evaluate_sliding, evaluate_cached, lib):
-    """The same targets twice: from windows of their own, and from a text that is read once."""
+    """Check losses of the same targets twice: from windows of their own, and from a text that is read once."""
     sizes = [
         (23, 5, 4, 6, 5),
         (20, 4, 7, 3, 8),
@@ -1083,7 +1083,7 @@ def masked(permutation_masks: Remote, order: list[int]) -> None:
 
 @check("10.8", points=1)
 def permutation_masks(permutation_masks):
-    """Who came before in the order may be seen; content also sees itself."""
+    """Check that tokens earlier in the order are visible, and that content also sees itself."""
     for order in ([2, 1, 3, 0], [2, 0, 3, 4, 1], [0, 1, 2], [0], [1, 2, 0]):
         masked(permutation_masks, order)
 
@@ -1268,7 +1268,7 @@ def streamed(
 
 @check("10.9", points=3, forbids=("TransformerEncoderLayer", "TransformerDecoderLayer", *LIBRARY))
 def two_streams(TwoStreamLayer, lib):
-    """One layer for two streams; nobody's query sees itself, and the first of an order sees nothing."""
+    """Check one layer for two streams: no query sees its own token, and the first of an order sees nothing."""
     d, heads, d_ff = 12, 3, 7
     layer = TwoStreamLayer(d, heads, d_ff)
     state = expect.weights(layer, stream_shapes(d, d_ff), "`TwoStreamLayer(12, 3, 7)`", 109)

@@ -167,7 +167,7 @@ MASKED = Contract(
 
 @check("11.1", points=2, forbids=MODELS)
 def masks(mask_number, masked_places, lib):
-    """Copies take turns; so many tokens; (seed, sentence, number) decides and nothing else; all choices alike."""
+    """Check that copies take turns, how many tokens are chosen, and that only (seed, sentence, number) decides."""
     takes_turns(mask_number, lib, 10, 40)
     takes_turns(mask_number, lib, 1, 5)
     few = ((3, 0.15), (1, 0.15), (1, 0.9), (5, 0.05), (1, 0.0), (2, 0.0))
@@ -333,7 +333,7 @@ def some_documents(some: random.Random, count: int, longest: int, sentences: int
 
 @check("11.2", points=2, forbids=MODELS)
 def full_rows(full_rows, lib):
-    """Whole sentences, in order, nothing lost; separators between documents of one row, which have their place."""
+    """Check for whole sentences, in order, none lost, and separators between documents of one row."""
     simple = [[[1, 2, 3], [4, 5]], [[6, 7, 8], [9]], [[10, 11]], [[12, 13, 14, 15], [16]]]
     for max_len in (6, 9, 8, 5, 7, 30, 4, 2, 1, 3):
         packed(full_rows, simple, max_len, 0)
@@ -513,7 +513,7 @@ def stepped(
 
 @check("11.3", points=2, forbids=("torch.optim", "optim", "adamw", *MODELS))
 def adam(adam, lib):
-    """Equal to torch's Adam, with large eps, other betas, gradients that vanish or jump; double stays double."""
+    """Compare with torch's Adam, with large eps, other betas, gradients that vanish or jump, and in double."""
     gradients = normal(7, 3, 2, seed=30)
     stepped(adam, gradients, 0.5, (0.9, 0.99), 1e-8)
     stepped(adam, gradients, 0.5, (0.9, 0.99), 0.2)
@@ -714,7 +714,7 @@ SPANS = Contract(
 
 @check("11.4", points=3, forbids=MODELS)
 def spans(span_lengths, span_mask, lib):
-    """Lengths that are drawn again, not cut; tokens, not spans, are counted; every free start alike."""
+    """Check that lengths are drawn again, not cut, tokens are counted, and free starts are equally likely."""
     lengths_right(span_lengths, lib, 3000, None, 10, 1)
     lengths_right(span_lengths, lib, 3000, 0.2, 10, 2)
     lengths_right(span_lengths, lib, 10_000, 0.4, 4, 3)
@@ -968,7 +968,7 @@ def objective_right(
 
 @check("11.5", points=3, forbids=MODELS)
 def boundary(boundaries, BoundaryObjective, lib):
-    """Ends by loops; logits by hand; hidden states never count, both ends do; tied by object."""
+    """Compare ends with loops and logits with those by hand; hidden states never count, and both ends do."""
     promised(EMPTY)
     toy = lib(toys)
     signs = ["..#..###.#.", ".##.#.#####", ".#########.", "...........", "........##."]
@@ -1151,7 +1151,7 @@ def looks_right(allowed: Remote, languages: torch.Tensor, tlm: bool) -> None:
 
 @check("11.6", points=2, forbids=MODELS)
 def two_languages(tlm_batch, allowed, lib):
-    """Rows place by place; positions begin again; who looks at whom, by loops; no row is empty."""
+    """Check rows place by place, positions that begin again, and by loops who looks at whom; no row is empty."""
     pairs = [([11, 12, 13], [21, 22]), ([14], [23, 24, 25, 26]), ([], [27]), ([15, 16], []), ([], [])]
     with world_kept(lib, "after rows were made,"):
         batched(tlm_batch, pairs, 1, 2, 0)
@@ -1272,7 +1272,7 @@ def drawn_evenly(found: Sequence[list[Pair]], documents: list[list[str]], task: 
 
 @check("11.7", points=3, forbids=MODELS)
 def pair_task(pair_task, lib):
-    """One example for each pair of neighbours, in order; labels by halves; wrong pairs of either kind."""
+    """Check for one example per pair of neighbours, in order, with each label for half, and the right wrong pairs."""
     make, before = lib(random).Random, chance(lib)
     documents = named_documents([4, 0, 2, 6, 1])
     count = len(neighbours(documents))

@@ -112,7 +112,7 @@ SCORED = Contract(
 
 @check("12.1", points=2, forbids=MODELS)
 def factorized_embedding(FactorizedEmbedding, lib):
-    """A lookup and a linear map; scores with the same two matrices, which learn from both ends."""
+    """Check the lookup and the linear map, and scores with the same two matrices, which learn from both ends."""
     for V, E, d, B, T in ((11, 3, 7, 2, 5), (7, 4, 4, 1, 1), (5, 6, 3, 3, 2)):
         name = f"FactorizedEmbedding({V}, {E}, {d})"
         model = FactorizedEmbedding(V, E, d)
@@ -207,7 +207,7 @@ SHARED = Contract(
 
 @check("12.2", points=2, forbids=MODELS)
 def shared_encoder(SharedEncoder, lib):
-    """So many passes through the one layer that was given, whose gradient is the sum over them."""
+    """Check for so many passes through the one layer that was given, whose gradient is the sum over them."""
     for d, count, B, T in ((3, 4, 2, 5), (4, 1, 1, 1), (5, 0, 2, 3), (2, 3, 3, 3)):
         x = normal(B, T, d, seed=123)
         encoder = went_through(SharedEncoder, lib, d, count, x, 124)
@@ -325,7 +325,7 @@ def sized(encoder_size: Remote, size: Sizes) -> None:
 
 @check("12.3", points=3, forbids=MODELS)
 def encoder_size(encoder_size):
-    """Counts of BERT and ALBERT, with and without a map, shared or not, for texts of different lengths."""
+    """Check counts of BERT and ALBERT, with and without a map, shared or not, for texts of different lengths."""
     base: dict[str, Any] = {"V": 101, "H": 12, "F": 40, "L": 5, "P": 33, "T": 7}
     sizes = [base, base | {"E": 4}, base | {"E": 4, "shared": True}, base | {"shared": True}]
     sizes += [base | {"E": 12}, base | {"E": 20, "shared": True, "L": 1}, base | {"T": 1}, base | {"L": 0, "E": 3}]
@@ -447,7 +447,7 @@ def of_scales(seed: int, shapes: Sequence[tuple[int, ...]], scales: Sequence[flo
 
 @check("12.4", points=2, forbids=(*MODELS, "torch.nn.utils.prune"))
 def magnitude_masks(magnitude_masks, lib):
-    """The smallest magnitudes of all named weights, exactly so many, whatever their scales and signs."""
+    """Check for exactly so many of the smallest magnitudes of all named weights, whatever their scales and signs."""
     weights = of_scales(124, [(4, 5), (7, 3), (6,), (2, 2, 2)], [1.0, 0.3137, 0.01171, 2.0713])
     one, two, bias, three = weights
     for names in ([one, two, three], [two, one], [three], [one, two, bias, three]):
@@ -680,7 +680,7 @@ def left_after(sparsity_after: Remote, rounds: int, rate: float) -> None:
 
 @check("12.5", points=3, forbids=(*MODELS, "torch.nn.utils.prune"))
 def rewinding(snapshot, rewind, train_step, sparsity_after, lib):
-    """Copies that stay; back to them with zeros; zeros that no optimizer's memory moves; shares of shares."""
+    """Check copies that stay, rewinding to them with zeros that no optimizer moves, and shares of shares."""
     sizes = (4, 5, 3)
     theirs, ours = expect.twins(lib, lambda parts: net_of(parts, *sizes), 125)
     theirs[3].bias.requires_grad_(False)
@@ -850,7 +850,7 @@ DISTILLED = Contract(
 
 @check("12.6", points=3, forbids=MODELS)
 def distillation_loss(distillation_loss, lib):
-    """Soft and hard part, their weights, the way round of KL, and a teacher that learns nothing."""
+    """Check the soft and hard part, their weights, the direction of KL, and a teacher that learns nothing."""
     for N, C, T, alpha in (
         (5, 3, 2.0, 0.7),
         (1, 3, 1.0, 0.4),
@@ -1002,7 +1002,7 @@ def chosen(
 
 @check("12.7", points=2, forbids=MODELS)
 def measuring(time_per_example, undominated, lib):
-    """A median after warm-up, per example, with a clock of ours; dominance in three columns of two directions."""
+    """Check a median per example after warm-up, with our clock, and dominance in three columns of two directions."""
     for times, N, warm_up, training in (
         ([90.0, 70.0, 50.0, 4.0, 6.0, 31.0, 5.0, 5.5], 4, 3, True),
         ([80.0, 70.0, 2.0, 3.0, 9.0, 4.0], 1, 2, False),

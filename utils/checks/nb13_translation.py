@@ -182,7 +182,7 @@ CROSS = Contract(
 
 @check("13.1", points=2, forbids=ATTENTION)
 def cross_attention(CrossAttention, lib):
-    """Queries from x, keys and values from a memory of another length and width; what is not allowed moves nothing."""
+    """Check queries from x, and keys and values from a memory of another size; what is masked changes nothing."""
     for d, heads, read, B, T, S in (
         (12, 3, 10, 2, 4, 7), (8, 2, 8, 2, 5, 5), (6, 1, 4, 1, 1, 1), (4, 4, 9, 3, 6, 2), (6, 2, 5, 2, 3, 1),
     ):  # fmt: skip
@@ -594,7 +594,7 @@ DECODER = Contract(
 
 @check("13.2", points=3, forbids=(*LAYERS, *ATTENTION))
 def decoder_layer(DecoderLayer, lib):
-    """Self-attention to the past, attention to the memory, a feed-forward part: post-norm, in this order."""
+    """Check self-attention to the past, attention to the memory and a feed-forward part: post-norm, in this order."""
 
     build = partial(layer_of, DecoderLayer, lib, "cross_attention")
     for d, read, d_ff, B, T, S in (
@@ -755,7 +755,7 @@ def first_wrong_row(name: str, found: torch.Tensor, right: torch.Tensor, pairs: 
 
 @check("13.3", points=1, forbids=MODELS)
 def translation_batch(translation_batch, lib):
-    """Sources that end, decoder inputs that begin, targets that end; each padded to its own longest."""
+    """Check the ends of sources and targets and the starts of decoder inputs, each padded to its own longest."""
     with world_kept(lib, "after `translation_batch`,"):
         translation_batch([([5, 6], [7])], 1, 2, 0)
     for pairs, bos, eos, pad in (
@@ -903,7 +903,7 @@ LOSS = Contract(
 
 @check("13.4", points=2, forbids=("cross_entropy", "CrossEntropyLoss", "KLDivLoss", "kl_div", "nll_loss", *MODELS))
 def smoothed_loss(smoothed_loss, lib):
-    """The mean cross-entropy with targets that leave eps to all tokens, padding left out; with its gradient."""
+    """Check the mean cross-entropy, and its gradient, with targets that leave eps to all tokens, without padding."""
     for B, T, V, eps, pad, seed in (
         (2, 4, 7, 0.1, 0, 1), (3, 3, 3, 0.3, 2, 2), (1, 1, 5, 0.2, 4, 3), (2, 5, 11, 0.0, 3, 4), (4, 2, 6, 0.5, 1, 5),
     ):  # fmt: skip
@@ -1065,7 +1065,7 @@ SPELLINGS = (
 
 @check("13.5", points=3, forbids=("sacrebleu", "nltk", "torchtext", "bleu_score", *MODELS))
 def bleu(bleu, lib):
-    """Clipped precisions of four orders, summed over the corpus, their geometric mean, and a penalty for brevity."""
+    """Check clipped precisions of four orders over the corpus, their geometric mean, and the brevity penalty."""
     pairs = [(one.split(), other.split()) for one, other in CORPUS]
     corpora: list[list[tuple[Words, Words]]] = [
         [(other, one) for one, other in pairs],
@@ -1321,7 +1321,7 @@ TELLING = (
 
 @check("13.6", points=3, forbids=("generate", *MODELS))
 def beam_search(beam_search, lib):
-    """Greedy with one beam, exhaustive with as many as there are sentences, and as told between these."""
+    """Check that one beam is greedy, that as many as there are sentences are exhaustive, and beams between these."""
     with world_kept(lib, "after `beam_search`,"):
         found_in(beam_search, lib, (tables(180, 11, 4), 0, 1, 1, 5, 0.0))
     searches: list[Search] = []
@@ -1499,7 +1499,7 @@ FUSED = Contract(
 
 @check("13.7", points=3, forbids=(*LAYERS, *ATTENTION))
 def bert_fused_layer(BertFusedLayer, lib):
-    """Half of self-attention, half of attention to a BERT with another number of pieces, which learns nothing."""
+    """Check for half of self-attention and half of attention to a BERT, which has other pieces and learns nothing."""
 
     build = partial(layer_of, BertFusedLayer, lib, "bert_attention")
     for d, read, d_ff, B, T, L in ((12, 10, 7, 2, 4, 6), (8, 8, 5, 2, 5, 5), (4, 6, 9, 1, 3, 1), (6, 4, 6, 3, 1, 4)):
@@ -1634,7 +1634,7 @@ EDGES = (9426, 7977, 325)
 
 @check("13.8", points=2, forbids=MODELS)
 def drop_net(drop_net, lib):
-    """One draw a call: each part alone with probability p / 2, else the mean; in evaluation mode always the mean."""
+    """Check one draw per call: each part alone with probability p / 2, else the mean; in evaluation the mean."""
     for p, training, draws in (
         (0.4, True, DRAWS), (1.0, True, DRAWS), (0.0, True, DRAWS), (0.3, True, DRAWS), (0.8, False, 60),
         (1.0, False, 60),

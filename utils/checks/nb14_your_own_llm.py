@@ -59,7 +59,7 @@ RMS_NORM = Contract(
 
 @check("14.1", points=2, forbids=("rms_norm", *MODELS))
 def rms_norm(RMSNorm, lib):
-    """The fraction in float32 or better, rounded to the dtype of x, times the weight; no mean, eps under the root."""
+    """Check the fraction in float32 or better, rounded to the dtype of x, times the weight, with eps under the root."""
     eps, x = 0.4, normal(2, 5, 8, seed=1) + 0.5
     module, w = norm_with_weight(RMSNorm, 8, eps, 2)
     square = x.square().mean(-1, keepdim=True)
@@ -211,7 +211,7 @@ ROTARY = Contract(
 
 @check("14.2", points=2, forbids=MODELS)
 def rotary(rotary, lib):
-    """Halves turn together, by the angles of theta, from start on."""
+    """Check that halves turn together, by the angles of theta, from `start` on."""
     x, theta = normal(2, 3, 5, 8, seed=11), 600.0
     exponent: dict[str, Callable[[int, int, int], float]] = {
         "the exponent is i/d, half of what it should be. It should be 2i/d for pair i.": lambda t, i, d: (
@@ -394,7 +394,7 @@ ATTENTION = Contract(
 
 @check("14.3", points=4, forbids=("MultiheadAttention", *MODELS))
 def attention(Attention, lib):
-    """Grouped queries, turned queries and keys, a causal mask, and a cache that changes nothing."""
+    """Check grouped queries, turned queries and keys, a causal mask, and a cache that changes nothing."""
     d, n, m, T = 24, 6, 2, 5
     module, state = attention_with_weights(Attention, lib, d, n, m, 21)
     x = normal(3, T, d, seed=22)
@@ -716,7 +716,7 @@ BLOCK = Contract(
 
 @check("14.4", points=2, forbids=MODELS)
 def block(SwiGLU, Block, lib):
-    """A gate that multiplies; norms in front of attention and mlp, and nothing on what passes by."""
+    """Check for a gate that multiplies, norms in front of attention and mlp, and nothing on the residual."""
     gated_feed_forward(SwiGLU, 6, 11, 51)
     SWIGLU.hold(SwiGLU, lib, "dtypes", "layout", "gradients", "modes", "device")
     block_is_pre_norm(Block, lib, 7, 61)
@@ -885,7 +885,7 @@ LLM_TIED = Contract(
 
 @check("14.5", points=3, forbids=MODELS)
 def llm(LLM, lib):
-    """Embedding, blocks with a past each, a last norm, a head that is tied or not."""
+    """Check the embedding, blocks with a past each, a last norm, and a head that is tied or not."""
     V, d, layers = 13, 6, 3
     tokens = torch.tensor([[3, 1, 12, 5], [0, 7, 7, 2]])
     for tied, seed in ((True, 71), (False, 81)):
@@ -1066,7 +1066,7 @@ def reads_every_digit(generate: Remote, lib: Library, seed: int) -> None:
 
 @check("14.6", points=2, forbids=MODELS, draws=True)
 def generate(generate, lib):
-    """Each token goes in once; greedy or drawn; evaluation mode, no gradients, the mode left as it was."""
+    """Check that each token goes in once, in evaluation mode without gradients, and that the mode is restored."""
     writes_the_best(generate, lib, [3, 8, 5], 6, 101)
     writes_the_best(generate, lib, [4], 3, 102)
     has_form(lib, "list[int]", "the text", generate, lib(toys).Writer(normal(17, 9, seed=109)), [2, 6], 2)
@@ -1226,7 +1226,7 @@ TABLE = "model.layers.0.self_attn.rotary_emb.inv_freq"
 
 @check("14.7", points=3, forbids=MODELS)
 def convert(to_halves, convert, lib):
-    """Rows from pairs to halves; every name in its place, nothing missing, nothing left over."""
+    """Check that rows go from pairs to halves, and that every name is in its place: none is missing or left over."""
     reorders(to_halves, 3, 6, 5, 111)
     reorders(to_halves, 1, 8, 4, 112)
     reorders(to_halves, 2, 4, 3, 114)
@@ -1579,7 +1579,7 @@ UNSEEN = " lowest cafés,\n\n   naïvely 😃 aaaaa — straße\t日本 lowlow a
 
 @check("14.8", points=3, forbids=("import tokenizers", *MODELS))
 def tokens(train_bpe, encode, decode, lib):
-    """The merges of a text, the tokens that the tokenizers library gives with them, and the text again."""
+    """Check the merges of a text, its tokens against the tokenizers library's, and that they give the text again."""
     with part("train_bpe", 1):
         for text, merges in (
             ("hug hug hug pug pun bun hugs", 3),

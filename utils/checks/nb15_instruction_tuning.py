@@ -110,7 +110,7 @@ def frozen_and_fresh(LoRALinear: Remote, lib: Library, n: int, m: int, rank: int
 
 @check("15.1", points=4, forbids=("adapters", *MODELS))
 def lora_linear(LoRALinear, lib):
-    """The change beside the frozen layer, alpha / rank, what learns, the start."""
+    """Check the change beside the frozen layer, its factor alpha / rank, what learns, and the start."""
     n, m, r, alpha = 6, 4, 3, 12.0
     module, w = lora(LoRALinear, lib, n, m, r, alpha, 1)
     x = normal(2, 5, n, seed=3)
@@ -296,7 +296,7 @@ def takes_turns(merge: Remote, unmerge: Remote, lib: Library, seed: int) -> None
 
 @check("15.2", points=2, forbids=("adapters", *MODELS))
 def merging(merge, unmerge, lib):
-    """The change in the weight, once, and out again; in place."""
+    """Check that the change is put into the weight once, in place, and taken out again."""
     merges(merge, unmerge, lib, 6, 4, 3, 2.5, 1)
     merges(merge, unmerge, lib, 5, 5, 2, 0.3, 11, bias=False, dtype="float64")
     merges(merge, unmerge, lib, 4, 7, 1, 2.0, 21, dtype="bfloat16")
@@ -422,7 +422,7 @@ def counts(lora_count: Remote, lib: Library) -> None:
 
 @check("15.3", points=4, forbids=("adapters", *MODELS))
 def inserting(add_lora, lora_count, lib):
-    """Linear layers by their last name, the rest frozen; how many numbers learn."""
+    """Check that linear layers are chosen by their last name, the rest is frozen, and how many numbers learn."""
     inserts(add_lora, lib, 2, ["q_proj", "v_proj"])
     inserts(add_lora, lib, 3, ["down", "up"], False)
     model = lib(toys).Tree(1, 3)
@@ -677,7 +677,7 @@ def encodes(tokens_and_labels: Remote, lib: Library, messages: list[tuple[str, s
 
 @check("15.4", points=4, forbids=("apply_chat_template", *MODELS))
 def template(tokens_and_labels, answer_loss, lib):
-    """The template's pieces, labels of answers alone, one shift, a mean over tokens."""
+    """Check the template's pieces, labels for answers only, one shift, and a mean over tokens."""
     writes(tokens_and_labels, lib, [("user", "one more"), ("assistant", "[5]")])
     several = [
         ("system", "be brief"),
@@ -738,7 +738,7 @@ PACK = Contract(
 
 @check("15.5", points=3, forbids=MODELS)
 def packing(pack, lib):
-    """Tokens in a row, positions again, nothing seen of other dialogues, no label at a start."""
+    """Check that positions begin again, no token sees another dialogue, and no dialogue's start has a label."""
     examples = [([5, 9, 2], [5, 9, 2]), ([7, 8], [-100, 8]), ([4, 8, 6, 3], [-100, -100, 6, 3]), ([1], [1])]
     row = expect.items(pack(examples), 4, "`pack` should return tokens, labels, positions and `seen`")
     wanted = in_a_row(examples)
@@ -1002,7 +1002,7 @@ def joined(state: State) -> torch.Tensor:
 
 @check("15.6", points=3, forbids=MODELS)
 def stepping(train_step, lib):
-    """The mean over all labels of all batches, one step, clipped once, in training mode."""
+    """Check one step in training mode, clipped once, on the mean over all labels of all batches."""
     few = [(torch.tensor([[1, 2, 3]]), torch.tensor([[1, -100, 3]])), *batches_of([(3, 6)], 7, 61, 0.9)]
     steps_right(train_step, lib, batches_of([(2, 5)], 7, 62), 1e9, 63)
     steps_right(train_step, lib, few, 1e9, 64)
@@ -1072,7 +1072,7 @@ RIGHT = Contract(
 
 @check("15.7", points=3, forbids=MODELS)
 def passing(pass_at_k, over_tasks, lib):
-    """The unbiased estimate without overflow, and an interval over tasks."""
+    """Check the unbiased estimate, without overflow, and an interval over tasks."""
     cases = [(10, 1, 5), (10, 3, 2), (5, 5, 2), (7, 0, 3), (6, 4, 3), (9, 2, 1), (4, 1, 4), (200, 3, 100)]
     found = [expect.of_type(pass_at_k(*case), float, "`pass_at_k` should return a float") for case in cases]
     rules: dict[str, Callable[[int, int, int], float]] = {
