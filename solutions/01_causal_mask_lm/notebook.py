@@ -21,11 +21,11 @@
 # while the model becomes useless. Knowing why is the point of the notebook.
 #
 # Work from top to bottom. Each exercise is checked on the spot and stands on its own: if you get stuck, continue with
-# the next one and come back later. Grading asks a little more than the check that you see: other sizes and numbers, and
-# the edge cases that the text and the docstrings mention. Tensors that your code makes belong on the device of those
-# that it is given, so that it runs on a GPU too. Your code must never change its arguments. Its results must be new
-# objects: writing into one changes no later result. A call must not change torch's default dtype, nor whether gradients
-# are recorded. It may change the global random generators only if the exercise draws from them.
+# the next one and come back later. Grading asks a little more than the check that you see: other sizes and numbers,
+# and the edge cases that the text and the docstrings mention. Tensors that your code makes belong on the device of
+# those that it is given, so that it runs on a GPU too. Your code must never change its arguments. Its results must be
+# new objects: writing into one changes no later result. A call must not change torch's default dtype or device, nor
+# whether gradients are recorded. It may change the global random generators only if the exercise draws from them.
 #
 # Functions of libraries that do all the work of an exercise are not allowed in it. The exercise names them; models of
 # libraries such as `transformers` are never allowed.

@@ -21,12 +21,13 @@
 # from which this course grew. The lab's language model has `V` = 50,001, `D` = `F` = 200, `L` = 4 and `H` = 2.
 #
 # Write formulas, not modules: an answer may not build the part and count its parameters, nor use torch's counters. In
-# other cells you may test yourself with both. Every count is a whole number: an int, or a tensor or a NumPy number that
-# holds one, and never a float. Each exercise stands on its own, and most are one line. In grading, private checks ask
-# for other sizes, down to 1, and for the limits that a docstring names. Your functions never change their arguments,
-# and their results are new objects, even where nothing is left to compute. A call must not change torch's default
-# dtype, nor whether gradients are recorded. It may change the global random generators only if the exercise draws from
-# them. Together the exercises take about three hours and need no GPU; the measurements at the end take a minute.
+# other cells you may test yourself with both. Every count is a whole number: an int, or a tensor or a NumPy number
+# that holds one, and never a float. Each exercise stands on its own, and most are one line. In grading, private checks
+# ask for other sizes, down to 1, and for the limits that a docstring names. Your functions never change their
+# arguments, and their results are new objects, even where nothing is left to compute. A call must not change torch's
+# default dtype or device, nor whether gradients are recorded. It may change the global random generators only if the
+# exercise draws from them. Together the exercises take about three hours and need no GPU; the measurements at the end
+# take a minute.
 
 # %% tags=["setup"] needs="adapters"
 

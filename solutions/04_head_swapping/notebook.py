@@ -20,11 +20,11 @@
 # turned states into words, is replaced by one that chooses a class. Then you measure, over several seeds, how much the
 # pretraining helps.
 #
-# Each exercise is checked on the spot and stands on its own. They take about two and a half hours and need no GPU;
-# the experiment takes seconds on a CPU. Grading asks more than the checks here: other sizes, seeds and edge cases that
-# the docstrings name. Your code must never change its arguments, unless the exercise says so. A call must not change
-# torch's default dtype, nor whether gradients are recorded. It may change the global random generators only if the
-# exercise draws from them. "The original lab" is the university exercise from which this notebook grew.
+# Each exercise is checked on the spot and stands on its own. They take about two and a half hours and need no GPU; the
+# experiment takes seconds on a CPU. Grading asks more than the checks here: other sizes, seeds and edge cases that the
+# docstrings name. Your code must never change its arguments, unless the exercise says so. A call must not change
+# torch's default dtype or device, nor whether gradients are recorded. It may change the global random generators only
+# if the exercise draws from them. "The original lab" is the university exercise from which this notebook grew.
 
 # %% tags=["setup"]
 

@@ -21,11 +21,11 @@
 # sentence in the report; only the training loop is given. At the end you train with them: from random weights, from
 # pretrained weights, and from weights that first learned a larger task, with several seeds each.
 #
-# You should know what a mean, a standard deviation and a confidence interval are. The notebook explains the t interval,
-# the bootstrap and Holm's correction where it uses them. Each exercise is checked on the spot and stands on its own.
-# They take about two and a half hours, not counting the written questions and the runs, and need no GPU. Your code must
-# never change its arguments. A call must not change torch's default dtype, nor whether gradients are recorded. It may
-# change the global random generators only if the exercise draws from them.
+# You should know what a mean, a standard deviation and a confidence interval are. The notebook explains the t
+# interval, the bootstrap and Holm's correction where it uses them. Each exercise is checked on the spot and stands on
+# its own. They take about two and a half hours, not counting the written questions and the runs, and need no GPU. Your
+# code must never change its arguments. A call must not change torch's default dtype or device, nor whether gradients
+# are recorded. It may change the global random generators only if the exercise draws from them.
 
 # %% tags=["setup"] needs="adapters"
 
