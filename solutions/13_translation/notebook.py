@@ -790,8 +790,9 @@ results = results_folder(say=True)
 
 # %% [markdown]
 # The runs use your functions of 13.3, 13.6 and 13.8 if you have passed their checks in this session; otherwise they use
-# the course's. If one of your functions gives a different result, even one that is just as good (a sum taken in another
-# order, say), the runs use the course's version. The grader must be able to repeat a run without your code.
+# the course's. If one of your functions gives a different result, the runs use the course's version. That holds even if
+# your result is just as good (a sum taken in another order, say). The grader must be able to repeat a run without your
+# code.
 
 # %% [markdown]
 # ## All runs
@@ -938,15 +939,15 @@ for languages, scores in arms.FUSED_BLEU.items():
 # **BERT.** With five seeds no difference is shown. A BERT is 0.2 BLEU ahead of the model that continues without one;
 # by the interval it is worth 1.2 at most. It is 0.1 ahead of a BERT of random weights, and 0.8 at most. Between the
 # layers no difference is shown either: the last layer is level with the first, and by the interval at most 0.5 ahead.
-# In the search, all arms that continue are also level: at its best rate, the one without a BERT has 68.0, with a BERT
-# 68.3, with drop-net 68.0, with a BERT of random weights 68.5, and with BERT's first layer 68.5. So nothing here shows
-# that BERT's knowledge helps.
+# In the search, all arms that continue are also level, each at its best rate. The arm without a BERT has 68.0, with a
+# BERT 68.3, and with drop-net 68.0. With a BERT of random weights it is 68.5, and with BERT's first layer 68.5. So
+# nothing here shows that BERT's knowledge helps.
 #
 # **What would have shown the opposite?** An encoder that surely knows the task: one that learned it from six times as
 # many pairs. With five seeds it is 0.1 ahead of the model that continues without it. No difference is shown, and by the
 # interval it is worth 1.0 BLEU at most. So in this experiment no encoder can be expected to help much, and that BERT
 # does not says little about BERT. One reason may be that a model with few pairs cannot write 9% of the words of the
-# references, because they do not occur twice among its pairs; if all others were right, BLEU would be 83. No English
+# references. These words do not occur twice among its pairs; if all others were right, BLEU would be 83. No English
 # encoder has the French words that are missing.
 #
 # **From the start.** Nor is a BERT shown to help if it is there from the start: after 1,200 steps BLEU is 66.8, which
@@ -960,8 +961,8 @@ for languages, scores in arms.FUSED_BLEU.items():
 # search, is ten times that of the other arms that continue. That does not seem to be the reason: in the search, at the
 # rate of the others, it has 66.4 and the arm without drop-net 68.3 (two seeds). Two other reasons are possible, and no
 # run here separates them. Drop-net may make training harder: the training loss ends at 1.44 instead of 1.12. And in
-# 300 steps each of the two attentions can hardly learn to do without the other, while evaluation uses their mean,
-# which training never saw.
+# 300 steps each of the two attentions can hardly learn to do without the other. Evaluation uses their mean, which
+# training never saw.
 #
 # **Beams.** With few pairs, beams with a penalty are 2.8 BLEU ahead of greedy search, which is not shown; the penalty
 # itself changes BLEU by 1.6, from 0.6 to 2.8, and that is shown. With many pairs neither moves the mean by more than

@@ -147,7 +147,7 @@ def test_the_recorded_heads_show_what_notebook_08_says_of_them():
     assert "it does not fit its training questions either" in text
     assert [one.shown for one in found.values()] == [True, True, False, False, False]
     assert "No difference between the four vectors is shown" in text
-    assert round(found[choices.MEAN, choices.READ].crossed[1]) == 1 and "by the interval a point at most" in text
+    assert round(found[choices.MEAN, choices.READ].crossed[1]) == 1 and "it is ahead by a point at most" in text
     rates = {name: made.lr for name, made in choices.experiments().items()}
     assert rates[choices.MEAN] == rates[choices.FIRST] != rates[choices.READ] == rates[choices.SHUFFLED]
     assert "the linear maps and the BiLSTMs have different rates" in text and "For this task and at these rates" in text
