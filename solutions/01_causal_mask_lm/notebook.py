@@ -161,8 +161,8 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# Longer queries make sharper rows: on the left all six keys count nearly the same, on the right most queries read one
-# key and ignore the rest (weights above one half have one colour). Without the division, this would happen to wide
+# Longer queries make sharper rows. On the left, all six keys count nearly the same. On the right, most queries read
+# one key and ignore the rest (weights above one half have one colour). Without the division, this would happen to wide
 # vectors before anything was learned.
 
 # %% [markdown]
@@ -1006,11 +1006,11 @@ print(f"{profiles.name()} on {device}: {len(train)} sentences to train on, {len(
 print(*train[:3], sep="\n")
 
 # %% [markdown]
-# If tokens are words, each word that is not among the most frequent ones becomes `<unk>`, and a model that has read
-# `<unk>` also writes it. **Sub-words** avoid that. Byte-pair encoding (Sennrich et al. 2016) begins with letters and
-# joins the most frequent pair of neighbours, again and again, until the vocabulary is full. `Subwords` learns the
-# pieces from the training sentences, with the tokenizers library; it has the methods of your `Vocabulary`, so your
-# `make_batch` works with both. A piece that starts with `▁` begins a word.
+# If tokens are words, each word that is not among the most frequent ones becomes `<unk>`. A model that has read `<unk>`
+# also writes it. **Sub-words** avoid that. Byte-pair encoding (Sennrich et al. 2016) begins with letters and joins the
+# most frequent pair of neighbours, again and again, until the vocabulary is full. `Subwords` learns the pieces from the
+# training sentences, with the tokenizers library; it has the methods of your `Vocabulary`, so your `make_batch` works
+# with both. A piece that starts with `▁` begins a word.
 
 # %% tags=["experiment"]
 vocab = subwords.Subwords(train, size["tokens"], SPECIAL)

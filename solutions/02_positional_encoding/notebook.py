@@ -50,9 +50,9 @@ from utils.predictions import predict, reveal
 # %% [markdown]
 # ## 2.1 A clock with many hands
 #
-# A position needs a mark that is the same in every sentence, different for each position, and bounded, so that it does
-# not hide the word it is added to. A clock does that with a few hands, fast and slow. The Transformer represents each
-# hand by a sine and a cosine:
+# A position needs a mark that is the same in every sentence and different for each position. The mark must also be
+# bounded, so that it does not hide the word it is added to. A clock does that with a few hands, fast and slow. The
+# Transformer represents each hand by a sine and a cosine:
 #
 # $$PE_{t,\,2i} = \sin\!\left(\frac{t}{10000^{2i/d}}\right), \qquad
 # PE_{t,\,2i+1} = \cos\!\left(\frac{t}{10000^{2i/d}}\right).$$
@@ -679,8 +679,8 @@ print("here, the shortest texts:", {kind: f"{1000 * row['seconds']:.1f} ms" for 
 # because it weighs every pair of tokens. It keeps less than the LSTM for short texts, and more for long ones. So a
 # recurrent network does not do more work. But it works in as many steps as there are tokens, and each step waits for
 # the previous one. Attention reads all tokens at once. That helps where much is computed in parallel: on a GPU, which
-# was not measured here. The other price of recurrence is the length of the path from one end of the text to the other
-# (the last column of the paper's table).
+# was not measured here. The other price of recurrence is the length of the path between the two ends of a text. The
+# paper's table has it in the last column.
 
 # %% [markdown]
 # ## Experiment: trained on short texts, tested on longer ones

@@ -14,7 +14,7 @@
 # # 3. Where the parameters sit
 #
 # How large is a model? A single number does not explain itself. Here you write a formula for every part, from the
-# embedding to BERT with adapters, and each is checked against what torch, transformers and adapters really build.
+# embedding to BERT with adapters. Each formula is checked against what torch, transformers and adapters really build.
 #
 # Letters, here and below: `V` tokens in the vocabulary, `D` the width of the model, `F` the width inside the
 # feed-forward part, `L` layers, `H` heads, `C` classes. One model comes up again and again: that of the lab exercise
@@ -869,9 +869,9 @@ plots.curves(
 # ## 3.12 A model of your own
 #
 # A model's page gives its sizes, and you work out whether it fits your machine. Here is one of Llama's kind that nobody
-# has built: no biases, rotary positions, a tied head. In each of $L$ layers are two RMSNorms, attention as in 3.3, and
-# a feed-forward part of three maps, two from $D$ to $F$ and one back. One more norm follows the last layer. Every head
-# is 64 wide:
+# has built: no biases, rotary positions, a tied head. Each of the $L$ layers has two RMSNorms, attention as in 3.3, and
+# three feed-forward maps, two from $D$ to $F$ and one back. One more norm follows the last layer. Every head is 64
+# wide:
 #
 # $$D = 64 H, \qquad G = H / \mathrm{share}.$$
 #
@@ -994,10 +994,11 @@ def best_size(N, losses):
 checks.best_size(best_size)
 
 # %% [markdown]
-# **What is such a fit worth?** The model of notebook 01 learned to guess the next character of the documentation, at
-# several widths and with five seeds each. By the count of 3.11 each run took 30, 90 or 270 GFLOP (billions of FLOPs).
-# The learning rates come from a search with one seed, at 90 GFLOP (for the smallest model at 30). Widths that were not
-# searched have the rate of the nearest one. Batches and schedule are the same, and no text was read twice.
+# **What is such a fit worth?** The model of notebook 01 learned to guess the next character of the documentation. It
+# was trained at several widths, with five seeds each. By the count of 3.11 each run took 30, 90 or 270 GFLOP (billions
+# of FLOPs). The learning rates come from a search with one seed, at 90 GFLOP (for the smallest model at 30). Widths
+# that were not searched have the rate of the nearest one. Batches and schedule are the same, and no text was read
+# twice.
 #
 # From these runs the best size for 810 GFLOP and its loss were predicted, before any model was trained there. A
 # straight line through the logarithms of the three best sizes gives the size. The loss was predicted twice: by such a
@@ -1291,9 +1292,9 @@ plots.curves(
 
 # %% [markdown]
 # **Question 3.W2** (2 points). You train a `seq_bn` adapter in a frozen BERT-base, and not
-# all of BERT. In four to eight sentences: of weights, gradients, Adam's states, activations,
-# the file for a further task, and the FLOPs of a forward pass, which become smaller, and which
-# do not? Use your formulas. What changes if you train a fusion of three instead?
+# all of BERT. In four to eight sentences: which of these become smaller, and which do not? Consider weights, gradients,
+# Adam's states, activations, the file for a further task, and the FLOPs of a forward pass. Use your formulas. What
+# changes if you train a fusion of three instead?
 
 # %% [markdown] written="3.W2" points=2
 # ### BEGIN SOLUTION

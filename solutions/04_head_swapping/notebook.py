@@ -775,8 +775,8 @@ plots.curves(lines, bands=bands, x=transfer.counts_of(known), xlabel="training e
 # ### The lab's curves
 #
 # The lab trained all weights of both arms, for 15 epochs. Here is that experiment at a size that needs no checkpoint:
-# the causal model of notebook 01 (four layers of width 200) was pretrained on documentation, its head was swapped, and
-# the whole model learned to judge sentences from film reviews. *Scratch* starts from random weights. In a third arm
+# the causal model of notebook 01 (four layers of width 200) was pretrained on documentation. Then its head was swapped,
+# and the whole model learned to judge sentences from film reviews. *Scratch* starts from random weights. In a third arm
 # only the word embeddings are pretrained. The runs came with the course, with each arm's best of three rates; the
 # accuracy after every epoch is that on the test, and no epoch is chosen.
 

@@ -89,9 +89,9 @@ student.sign(STUDENT, KEY)
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# copy both; note whether a was longer; while they and three specials do not fit: the longer
-# one loses its last token, and if both are equally long, the one that was not longer to begin
-# with does (a, if neither was). Then put it together.
+# copy both; note whether a was longer; while they and three specials do not fit: the longer one loses its last token;
+# if both are equally long, the one that was not longer to begin with loses its own (a, if neither was). Then put it
+# together.
 # </details>
 
 
@@ -166,7 +166,7 @@ for max_len in (18, 15, 12, 9, 3):
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# refuse unknown names; the seed of part p (0, 1 or 2) is 3 s + p, where s is `seed` if the part varies, and 0 if not.
+# refuse unknown names; the seed of part p (0, 1 or 2) is 3 s + p; s is `seed` if the part varies, and 0 if not.
 # </details>
 
 
@@ -705,17 +705,17 @@ show("made up, by example", by_example(*right), *(one.double().mean(0).tolist() 
 # second gain may look smaller than it would elsewhere.
 #
 # Read the correlations. The variance of a difference is that of A plus that of B, less twice their covariance. Where
-# the correlation is near zero, pairing gains nothing, and the interval is about as long as without it, or longer,
+# the correlation is near zero, pairing gains nothing. The interval is then about as long as without it, or longer,
 # because t has fewer degrees of freedom. Pairing helps where a seed decides the same things in both: the same head, the
 # same order, nearly the same method. Decide whether to pair *before* you look: with five seeds, that choice can change
 # the conclusion.
 #
 # Neither interval is the whole answer: in a new experiment, seeds *and* examples would both be different. So from here
-# on `compare` draws both again, with replacement. A difference is **shown** if this crossed interval leaves zero out,
-# and so does the t interval over seeds, because a bootstrap of five is too short. If you compare several pairs, you
-# have several chances to be lucky; Holm's correction allows for that. Next to the mean you see how often a run of B
-# beats a run of A, the $P(B > A)$ of Bouthillier et al. (2021): a gain may be shown and still be too small to rely on
-# in a single run.
+# on `compare` draws both again, with replacement. A difference is **shown** if this crossed interval and the t interval
+# over seeds both leave zero out. The second is needed because a bootstrap of five is too short. If you compare several
+# pairs, you have several chances to be lucky; Holm's correction allows for that. Next to the mean you see how often a
+# run of B beats a run of A, the $P(B > A)$ of Bouthillier et al. (2021): a gain may be shown and still be too small to
+# rely on in a single run.
 
 # %%
 print(*SeedTable(recorded).comparisons(), sep="\n\n")
@@ -988,9 +988,9 @@ picture.mark(f"the {have} runs there are", have)
 # <!-- box: packaged encoder -->
 #
 # The runs use your `encode_pair`, `streams`, `schedule` and `make_optimizer` where you have passed their checks in this
-# session, and the course's otherwise. If one of your functions gives a different result, even one that is just as good
-# (with different random numbers, say), the runs use the course's version: the grader must be able to repeat a run
-# without your code.
+# session, and the course's otherwise. If one of your functions gives a different result, the runs use the course's
+# version. That holds even if your result is just as good (with different random numbers, say). The grader must be able
+# to repeat a run without your code.
 
 # %% tags=["experiment"]
 experiments = rte.experiments("05_seed_variance")
@@ -1006,8 +1006,8 @@ results = results_folder(say=True)
 # ## 5.11 All runs
 #
 # Every run writes one file with its prediction for each validation pair, and these predictions count: accuracies are
-# computed from predictions, here and in grading. A file that was edited, renamed or copied is refused by name, and so
-# is one with a seed that is not yours (`STUDENT`, at the top).
+# computed from predictions, here and in grading. A file that was edited, renamed or copied is refused by name. So is a
+# file with a seed that is not yours (`STUDENT`, at the top).
 #
 # **Predict first.** For each start: its mean, and its spread over five seeds. Write them down.
 #
@@ -1073,8 +1073,8 @@ for a, b in zip([*runs], [*runs][1:]):
 print(*SeedTable(runs).comparisons(), sep="\n\n")
 
 # %% [markdown]
-# Below are the figures that one student report on these labs gave for BERT, quoted and not measured here, and
-# then the runs that came with the course.
+# Below are the figures that one student report on these labs gave for BERT. They are quoted and not measured here. The
+# runs that came with the course follow.
 
 # %% tags=["experiment"]
 print("bert-base-uncased, as reported:", rte.PUBLISHED)
@@ -1087,7 +1087,7 @@ SeedTable(recorded)
 # twentieth of MNLI's pairs. So a longer one might help more.
 #
 # All differences between the starts are shown, though only the third is shown to be better than the majority class.
-# Were these runs too short, or is RTE too small? Two starts were trained three times as long, and a further arm learned
+# Were these runs too short, or is RTE too small? Two starts were trained three times as long. A further arm learned
 # from the first half of the pairs, the same half with every seed, in as many steps. All three have the rate that was
 # chosen for five epochs on all pairs; none was searched for them.
 
@@ -1126,10 +1126,10 @@ print("second sentence alone, and the majority class (Gururangan et al. 2018, ta
 # %% [markdown]
 # On RTE neither sentence is shown to be better than the majority class. On SICK the second one is ahead of it with each
 # of five seeds, by two points; that this would hold for other pairs is not shown. In SNLI and MNLI people were asked to
-# write a second sentence for each label, and a model that reads only these is far above the majority. So nothing here
-# shows that "pretrained" owes its accuracy on RTE to such clues. Three things limit that. The interval does not rule
-# out clues that are worth a few points. Rate and epochs are those of "pretrained" on RTE: for one sentence, none were
-# searched. And the third start, which may know such clues from MNLI, was not tried with one sentence.
+# write a second sentence for each label. A model that reads only these sentences is far above the majority. So nothing
+# here shows that "pretrained" owes its accuracy on RTE to such clues. Three things limit that. The interval does not
+# rule out clues that are worth a few points. Rate and epochs are those of "pretrained" on RTE: for one sentence, none
+# were searched. And the third start, which may know such clues from MNLI, was not tried with one sentence.
 #
 # **The same sentence twice.** Some first sentences of RTE's validation pairs are first sentences of training pairs
 # too. Does that help?
@@ -1151,7 +1151,7 @@ for start, runs_of in recorded.items():
 # their labels. The fifteen are not harder in themselves: the start after MNLI is about as good at them as at all other
 # pairs. Twenty-four pairs are too few for more than a warning.
 #
-# In one task of GLUE this is the rule. WNLI's training and development sets share sentences with opposite labels, so a
+# In one task of GLUE this is the rule. WNLI's training and development sets share sentences with opposite labels. So a
 # model that fits the training set is worse than the majority class on the development set; the authors of BERT left it
 # out of their table. In the ARCT task too, models found a word whose presence gave the label away. When the clue was
 # reversed in the same items, their accuracy fell to chance (Niven and Kao 2019).

@@ -345,8 +345,8 @@ interactive(listened_to, width=[8, 16, 32, 64, 128, 256, 512, 768], seed=range(1
 # ## 6.4 Compose the real thing
 #
 # You know how the parts work; now use the library's. Adapters come as folders, or as names on its hub, each with the
-# head of its own task. You want the adapters without their heads, one fusion of all of them, a new head, and training
-# that changes the fusion and the head only:
+# head of its own task. You want the adapters without their heads, one fusion of all of them, and a new head. Training
+# must change the fusion and the head only:
 #
 # $$\mathrm{Fuse}(\mathrm{mnli}, \mathrm{qnli}, \mathrm{sick}) \rightarrow \mathrm{head}_{rte}.$$
 #
@@ -621,10 +621,11 @@ plots.tables(
 #
 # <!-- box: packaged encoder -->
 #
-# All three have one head, that of 6.4. The runs use your `train_only`, `compose`, `sources` and `pair_logits` if you
-# have passed their checks in this session and they give the same results as the course's. Otherwise they use the
-# course's. The adapters and the fusion inside are the library's, which compute the same as your 6.1 and 6.3. The
-# training loop is the course's, with AdamW instead of plain SGD, and with the penalty of exercise 6.5.
+# All three have one head, that of 6.4. The runs use your `train_only`, `compose`, `sources` and `pair_logits` under two
+# conditions: you have passed their checks in this session, and your functions give the same results as the course's.
+# Otherwise the runs use the course's. The adapters and the fusion inside are the library's, which compute the same as
+# your 6.1 and 6.3. The training loop is the course's, with AdamW instead of plain SGD, and with the penalty of exercise
+# 6.5.
 #
 # **Predict first.** Which of the three has the best mean, and which the smallest spread over seeds?
 
@@ -639,8 +640,8 @@ results = results_folder(say=True)
 # predictions, here and in grading. A file that was edited, renamed or copied is refused, and the message names it; so
 # is one with a seed that is not yours (`STUDENT`, at the top).
 #
-# One core of a CPU needs about 20 minutes for the first experiment, unless its runs are there from notebook 05, and a
-# third to three fifths more for the fusion. The adapter, with twice the epochs, was not timed on a core. Interrupt
+# One core of a CPU needs about 20 minutes for the first experiment, unless its runs are there from notebook 05. The
+# fusion takes a third to three fifths more. The adapter, with twice the epochs, was not timed on a core. Interrupt
 # whenever you like: finished seeds are kept, and the next call continues with the missing ones.
 
 # %% tags=["experiment"]
@@ -721,7 +722,7 @@ print(*SeedTable(recorded).comparisons(), sep="\n\n")
 # %% [markdown]
 # Read the training loss first. Guessing costs $\ln 2 = 0.693$. Fine-tuning and the adapter have learned the training
 # pairs nearly by heart; the fusion fits them least, but is the best on the validation pairs. All three differences are
-# shown. The adapter had ten epochs and the two others five, as trials with one seed suggested, so their training losses
+# shown. The adapter had ten epochs and the two others five, as trials with one seed suggested. So their training losses
 # are not those of equal training.
 #
 # So fusion pays, compared with learning from RTE alone. That is not yet a reason to *fuse*: a single source might do as
@@ -799,8 +800,8 @@ print(*SeedTable(on_sick).compared([(name, "fusion, SICK") for name in others]),
 
 # %% [markdown]
 # In the published table fusion has not only the better mean but also a far smaller spread. Is that real,
-# with so few runs? If both were five, the ratio of variances follows an $F$ distribution with
-# four and four degrees of freedom, as long as accuracies are roughly normal. The recorded runs are ten of each.
+# with so few runs? If both were five, the ratio of variances follows an $F$ distribution with four and four degrees of
+# freedom. This holds as long as accuracies are roughly normal. The recorded runs are ten of each.
 
 # %% tags=["experiment"]
 full, fusion = (float(rte.PUBLISHED[name].split("±")[1]) for name in ("pretrained", "fusion"))
@@ -821,7 +822,7 @@ for told, large, small, runs_of_each in (("published", full, fusion, 5), ("recor
 # say about *your* runs is whether they show it.
 #
 # **Question 6.W1** (2 points). In four to eight sentences: why MNLI, QNLI and SICK? Say for each what it has in common
-# with RTE and what it does not, and name a task that you would leave out, with a reason.
+# with RTE and what it does not. Then name a task that you would leave out, with a reason.
 
 # %% [markdown] written="6.W1" points=2
 # ### BEGIN SOLUTION

@@ -16,9 +16,9 @@
 # A language model that reads from left to right never sees what comes next. BERT sees both sides. But then, what is
 # left to predict? Hide some words, and ask for them.
 #
-# You build this step by step. A word becomes pieces, the pieces get three embeddings, some of them are hidden, one loss
-# asks what they were, and another asks whether the second sentence follows the first. At the end, models that are
-# trained with your functions fill in blanks, and you measure what each part of the design contributes.
+# You build this step by step. A word becomes pieces, the pieces get three embeddings, and some of them are hidden. One
+# loss asks what the hidden pieces were, and another asks whether the second sentence follows the first. At the end,
+# models that are trained with your functions fill in blanks, and you measure what each part of the design contributes.
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # numbers, texts and models. Your functions return new objects and do not change their arguments. A call must not
@@ -946,18 +946,18 @@ plots.bars(rows, labels=["one step"], xlabel="BERT's pretraining", ylabel="token
 # layers of a real encoder with a fresh head, learn from four rows of the table. Two more start from random weights and
 # train for the same number of steps: one learns from masks, one reads from left to right.
 #
-# `COURSE_PROFILE` decides the size: `cpu` is a small encoder that reads the documentation of the course's libraries,
-# `gpu` is BERT on the same text, and `smoke` a tiny one on made-up words. Smoke runs show everything that follows, but
-# earn no points.
+# `COURSE_PROFILE` decides the size: `cpu` is a small encoder that reads the documentation of the course's libraries.
+# `gpu` is BERT on the same text, and `smoke` is a tiny encoder on made-up words. Smoke runs show everything that
+# follows, but earn no points.
 #
 # <!-- box: size gpu -->
 #
 # <!-- box: packaged encoder -->
 #
 # The runs use your `mask_tokens`, `masked_nll` and `MLMHead` if you have passed their checks in this session; otherwise
-# they use the course's. If one of your functions gives a different result, even one that is just as good (with
-# different random numbers, say), the runs use the course's version. The grader must be able to repeat a run without
-# your code.
+# they use the course's. If one of your functions gives a different result, the runs use the course's version. That
+# holds even if your result is just as good (with different random numbers, say). The grader must be able to repeat a
+# run without your code.
 
 # %% tags=["experiment"]
 experiments = pretraining.experiments("07_bert_pretraining")
@@ -1104,10 +1104,10 @@ print(*SeedTable(shares, pretraining.METRICS[0]).compared(pretraining.shares_com
 
 # %% [markdown]
 # With more blanks they learn faster. After the same number of steps, the models with 30% and with 50% are ahead of the
-# one with 15%, although they were never trained on so few blanks as the test has. Wettig et al. (2023) name two
-# effects: more blanks make the question harder, and more answers are learned from in each step. In such a short
-# training the second effect seems to be stronger. For BERT-large, after fine-tuning, they found two tokens in five
-# better than 15%; that is not measured here.
+# one with 15%. They are ahead although they were never trained on so few blanks as the test has. Wettig et al. (2023)
+# name two effects: more blanks make the question harder, and more answers are learned from in each step. In such a
+# short training the second effect seems to be stronger. For BERT-large, after fine-tuning, they found two tokens in
+# five better than 15%; that is not measured here.
 #
 # Now heads and layers, with 15% blanks and the same width. Each size has the best learning rate of its own search, on
 # held-out training text, and was trained for two lengths: 1,500 steps read each sequence 7 times, and 6,000 steps 30
@@ -1218,8 +1218,8 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 # ### END SOLUTION
 
 # %% [markdown]
-# **What you can do now:** cut words into pieces, hide some of them, train an encoder to fill them in, and say what each
-# part of the method contributes.
+# **What you can do now:** cut words into pieces, hide some of them, and train an encoder to fill them in. You can also
+# say what each part of the method contributes.
 #
 # When you are done, save the notebook and pack it with its results: that zip is what you hand in.
 

@@ -546,7 +546,7 @@ alt = "The loss of one row of ten tokens while it is padded to forty: flat with 
 plots.curves(losses, x=range(31), xlabel="pads", ylabel="loss, nats", alt=alt)
 
 # %% [markdown]
-# Without a mask, each pad is one more place where the answer could begin, and the loss of the same row depends on its
+# Without a mask, each pad is one more place where the answer could begin. So the loss of the same row depends on its
 # neighbours in the batch. The library's own head has no mask: it learns to avoid pads instead.
 
 # %% [markdown]
@@ -894,7 +894,7 @@ plots.heatmaps({"mean cosine": torch.tensor(alike)}, limits=None, xlabel="state"
 # ## 8.9 Reading both ways
 #
 # The paper puts a BiLSTM on frozen features (section 5.3): one LSTM reads a sentence from the left, another from the
-# right, and a linear map turns both states of a token into the logits of its tags,
+# right. A linear map turns both states of a token into the logits of its tags,
 #
 # $$\text{logits}_t = W\, [\overrightarrow{h}_t ; \overleftarrow{h}_t] + b.$$
 #
@@ -987,7 +987,7 @@ plots.curves(moved, x=range(31), xlabel="pads", ylabel="distance to the same wit
 #
 # ELMo (Peters et al. 2018) is built like this: one language model reads from the left, another from the right. Each is
 # trained by itself, and their states are concatenated. No state of either model knows both sides. In BERT each layer
-# reads both, so that a state can say what a word on the left means because of one on the right (appendix A.4).
+# reads both sides. So a state can say what a word on the left means because of one on the right (appendix A.4).
 
 # %% [markdown]
 # ## Experiment: which state finds names?
@@ -1136,10 +1136,10 @@ listed(SeedTable(recorded, tagging.METRICS[0]).compared(tagging.questions(record
 # %% [markdown]
 # ### Words in a random order
 #
-# The course trained the BiLSTM once more, on sentences whose words are in a random order, drawn again each time that a
-# sentence is read, in training and in the test. Each word keeps its tag, and the state that it has in its sentence.
-# Weights, rate and steps are as before. Below are five seeds each, on the embeddings, which know nothing of their
-# neighbours, and on the middle state.
+# The course trained the BiLSTM once more, on sentences whose words are in a random order. The order is drawn again each
+# time that a sentence is read, in training and in the test. Each word keeps its tag, and the state that it has in its
+# sentence. Weights, rate and steps are as before. Below are five seeds each, on the embeddings, which know nothing of
+# their neighbours, and on the middle state.
 
 # %% tags=["experiment"]
 names = dict.fromkeys(name for pair in tagging.shuffled_compared() for name in pair)
@@ -1193,9 +1193,9 @@ listed(SeedTable(ways, tagging.METRICS[0]).compared(tagging.ways_compared()))
 # Your choice head of 8.5 and your `sentence_vector` of 8.9 have not learned anything yet. The course trained both, with
 # five seeds. **Choice:** which of four sentences comes next in a docstring? The wrong ones come from other docstrings.
 # A model that sees the endings alone should be at chance: it is the control for clues in the wrong endings. **Vector:**
-# which of six libraries does a sentence come from? A linear map reads the mean of the frozen last states, or the state
-# of `[CLS]`, or the two last states of a BiLSTM that learns. Its control is a BiLSTM that reads the same states in a
-# random order.
+# which of six libraries does a sentence come from? A linear map reads one of three inputs: the mean of the frozen last
+# states, the state of `[CLS]`, or the two last states of a BiLSTM that learns. Its control is a BiLSTM that reads the
+# same states in a random order.
 
 # %% tags=["experiment"]
 from utils.experiments import choices
@@ -1351,8 +1351,8 @@ for unseen in (False, True):
 # ### END SOLUTION
 
 # %% [markdown]
-# **What you can do now:** put a head on any encoder for classes, names, answers or choices, choose its layer, and
-# measure the result as the papers do.
+# **What you can do now:** put a head on any encoder for classes, names, answers or choices. You can also choose its
+# layer, and measure the result as the papers do.
 #
 # When you are done, save the notebook and pack it with its results: that zip is what you hand in.
 

@@ -909,9 +909,9 @@ results = results_folder(say=True)
 
 # %% [markdown]
 # The runs use your `RelativeAttention` and `SegmentModel` if you have passed their checks in this session; otherwise
-# they use the course's. If one of your functions gives a different result, even one that is just as good (a product
-# taken in another order, say), the runs use the course's version. The grader must be able to repeat a run without your
-# code.
+# they use the course's. If one of your functions gives a different result, the runs use the course's version. That
+# holds even if your result is just as good (a product taken in another order, say). The grader must be able to repeat a
+# run without your code.
 
 # %% [markdown]
 # ## All runs
@@ -933,8 +933,8 @@ across(runs, reading.METRICS)
 # ## 10.10 From where on?
 #
 # Find the step of the curve by code. A model that guesses among all tokens has a known loss. We say that a model
-# **knows** from place $i$ on if its mean loss is below half of the guessing loss at $i$ and at every later place. Find
-# the first such place. A single lucky place does not count, and one seed is not enough.
+# **knows** from place $i$ on if its mean loss is below half of the guessing loss. This must hold at $i$ and at every
+# later place. Find the first such place. A single lucky place does not count, and one seed is not enough.
 #
 # **Exercise 10.10** (4 points, about 5 minutes, easy). Half of the points are for your runs, which you hand in with the
 # notebook; half are for `known_from`.
@@ -1028,7 +1028,7 @@ reading.picture(recorded, reading.TEXT, "The recorded runs, source text, as abov
 # ### Would it be learned if gradients crossed?
 #
 # A detached memory gives a layer its old states, but no gradient that says how to make them more useful. Is that why
-# the model does not use all the text within its reach, or is a path through two layers too hard for such a small model?
+# the model does not use all the text within its reach? Or is a path through two layers too hard for such a small model?
 # To find out, exactly one thing must change. The runs below came with the course. All take a step of the optimiser for
 # four segments at a time. In one arm the memory is detached between them, as in yours; in the other it is not, so the
 # loss of a segment also reaches the states of earlier segments. Both arms read the same number of segments, and take
@@ -1142,8 +1142,8 @@ plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), 
 pack("10_longer_context")
 
 # %% [markdown]
-# **What you can do now:** give a model a memory that works like a longer text, and say how far back the model reaches
-# and what the memory saves. You can also let a model predict tokens in any order without seeing them first.
+# **What you can do now:** give a model a memory that works like a longer text. You can say how far back the model
+# reaches and what the memory saves. You can also let a model predict tokens in any order without seeing them first.
 
 # %%
 scoreboard(checks)
@@ -1205,5 +1205,5 @@ plots.curves({"loss": list(losses.values())}, x=lengths, xlabel="memory", ylabel
 # %% [markdown]
 # Where the line is flat beyond the memory length used in training, distances that the model never saw neither hurt nor
 # help. The paper compares models of different sizes, so it measures from a common start: the best loss of a group of
-# models on a short context. By this relative effective length its model uses 900 words, 80% more than recurrent
-# networks and 450% more than a Transformer without memory (section 4.3, table 8).
+# models on a short context. By this relative effective length its model uses 900 words (section 4.3, table 8). That is
+# 80% more than recurrent networks and 450% more than a Transformer without memory.

@@ -358,8 +358,8 @@ interactive(
 
 # %% [markdown]
 # RoBERTa's authors changed $\beta_2$ to 0.98 for large batches. They also found training very sensitive to Adam's
-# $\epsilon$, which is added to the root of the mean square, and tuned peak rate and warm-up for each setting
-# (section 3.1).
+# $\epsilon$, which is added to the root of the mean square. They tuned peak rate and warm-up for each setting (section
+# 3.1).
 
 # %%
 for size in (1e-3, 1e-6, 1e-8):
@@ -476,8 +476,8 @@ plots.pieces(drawn, kinds=("hidden",), alt=alt)
 # %% [markdown]
 # ## 11.5 From the two ends
 #
-# SpanBERT predicts each hidden token twice: once as BERT does, from its own state, and once from the two visible tokens
-# around its span and its place in the span (section 3.2):
+# SpanBERT predicts each hidden token twice (section 3.2). The first time it does so as BERT does, from the token's own
+# state. The second time it uses the two visible tokens around its span and its place in the span:
 #
 # $$y_i = f(x_{s-1},\; x_{e+1},\; p_{i-s+1}),$$
 #
@@ -818,9 +818,9 @@ results = results_folder(say=True)
 
 # %% [markdown]
 # The runs use your `masked_places`, `tlm_batch`, `allowed` and `pair_task` if you have passed their checks in this
-# session; otherwise they use the course's. If one of your functions gives a different result, even one that is just as
-# good (with different random numbers, say), the runs use the course's version. The grader must be able to repeat a run
-# without your code.
+# session; otherwise they use the course's. If one of your functions gives a different result, the runs use the course's
+# version. That holds even if your result is just as good (with different random numbers, say). The grader must be able
+# to repeat a run without your code.
 
 # %% [markdown]
 # ## All runs
@@ -955,7 +955,7 @@ print(*objectives.compared(recorded), sep="\n\n")
 # 1). The runs below came with the course and ask the same at a small size. The first four layers of the packaged
 # encoder learn to fill in blanks, in the pages of documentation about which notebook 08 asks. In one arm single pieces
 # are hidden, in another spans of whole words, 15% in both. A control fills in no blanks. Then each arm learns from
-# 9,600 questions, and is tested on questions about pages of other files, in wordings that it knows and in new ones.
+# 9,600 questions. It is tested on questions about pages of other files, in wordings that it knows and in new ones.
 # There are 12 seeds. For the questions each arm has the best rate of its own search; the rate for the blanks was not
 # searched.
 
@@ -975,9 +975,9 @@ for metric in spans.METRICS:
 #
 # **Blanks against none.** Here blanks do harm: whole spans cost 20 points with known wordings, which is shown, and 22
 # with new ones. So the runs do not show what hidden spans are good for. Two reasons are possible, and no run here
-# separates them. The encoder was tuned to compare sentences, and filling in blanks may have overwritten what helps to
-# find the part of a page that a question is about. Or the rate for the blanks was too high. Three more things differ
-# from the paper. Its models start from nothing and read thousands of times as much text; it also predicts from the
+# separates them. The encoder was tuned to compare sentences. Filling in blanks may have overwritten what helps to find
+# the part of a page that a question is about. Or the rate for the blanks was too high. Three more things differ from
+# the paper. Its models start from nothing and read thousands of times as much text; it also predicts from the
 # boundaries (11.5); and spans of more than ten words were cut here, not drawn again.
 
 # %% [markdown]
@@ -1008,9 +1008,9 @@ for metric in spans.METRICS:
 
 # %% [markdown]
 # **Question 11.W2** (2 points). Your table cannot show what the three papers claim. Choose one of them, RoBERTa's
-# masks, XLM's translations or ALBERT's order, and plan an experiment that could **refute** its claim: the arms and
-# what they share, what is measured on which task, how many seeds and why so many, and which outcome would count
-# against the claim. What besides the objective differs between the paper's arms and yours?
+# masks, XLM's translations or ALBERT's order, and plan an experiment that could **refute** its claim. State the arms
+# and what they share, and what is measured on which task. Also state how many seeds there are and why so many, and
+# which outcome would count against the claim. What besides the objective differs between the paper's arms and yours?
 
 # %% [markdown] written="11.W2" points=2
 # ### BEGIN SOLUTION
@@ -1126,4 +1126,4 @@ plots.curves(shares, x=range(11), xlabel="logit of the right token", ylabel="sha
 
 # %% [markdown]
 # There is nothing left to find: a perfect small model replaces no token. In the paper the small model is a quarter to
-# half as large as the second one, and a larger one makes the second worse (section 3.2).
+# half as large as the second one. A larger one makes the second worse (section 3.2).

@@ -811,8 +811,9 @@ results = results_folder(say=True)
 
 # %% [markdown]
 # The runs use your functions of 12.4 to 12.6 if you have passed their checks in this session; otherwise they use the
-# course's. If one of your functions gives a different result, even one that is just as good (a sum taken in another
-# order, say), the runs use the course's version. The grader must be able to repeat a run without your code.
+# course's. If one of your functions gives a different result, the runs use the course's version. That holds even if
+# your result is just as good (a sum taken in another order, say). The grader must be able to repeat a run without your
+# code.
 
 # %% [markdown]
 # ## All runs
@@ -943,9 +944,9 @@ print(*SeedTable(recorded, arms.METRICS[0]).compared(arms.questions(recorded)), 
 # and for the sentences; no search for it is recorded. For the sentences, only the teacher has another rate.
 #
 # **Sentences.** Soft labels are 2.0 points ahead of hard ones, with the same teacher and the same sentences: a small
-# difference, but it is shown. It may be too large, because the number of labels and the temperature were chosen in
-# trials with three of these five seeds, on these test sentences. The teacher itself has 40%, and guessing 17%. The 2.6
-# points by which soft labels are ahead of true labels for fewer sentences are not shown.
+# difference, but it is shown. It may be too large: the number of labels and the temperature were chosen in trials with
+# three of these five seeds, on these test sentences. The teacher itself has 40%, and guessing 17%. The 2.6 points by
+# which soft labels are ahead of true labels for fewer sentences are not shown.
 #
 # **Time.** Zeros make nothing faster. And the taught model has far fewer numbers than its teacher but takes longer:
 # this teacher only looks words up and adds them. All this is from one easy task, one cut, and one kind of sentence: it

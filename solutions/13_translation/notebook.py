@@ -790,8 +790,9 @@ results = results_folder(say=True)
 
 # %% [markdown]
 # The runs use your functions of 13.3, 13.6 and 13.8 if you have passed their checks in this session; otherwise they use
-# the course's. If one of your functions gives a different result, even one that is just as good (a sum taken in another
-# order, say), the runs use the course's version. The grader must be able to repeat a run without your code.
+# the course's. If one of your functions gives a different result, the runs use the course's version. That holds even if
+# your result is just as good (a sum taken in another order, say). The grader must be able to repeat a run without your
+# code.
 
 # %% [markdown]
 # ## All runs
@@ -961,8 +962,8 @@ for languages, scores in arms.FUSED_BLEU.items():
 # search, is ten times that of the other arms that continue. That does not seem to be the reason: in the search, at the
 # rate of the others, it has 66.4 and the arm without drop-net 68.3 (two seeds). Two other reasons are possible, and no
 # run here separates them. Drop-net may make training harder: the training loss ends at 1.44 instead of 1.12. And in
-# 300 steps each of the two attentions can hardly learn to do without the other, while evaluation uses their mean,
-# which training never saw.
+# 300 steps each of the two attentions can hardly learn to do without the other. Evaluation uses their mean, which
+# training never saw.
 #
 # **Beams.** With few pairs, beams with a penalty are 2.8 BLEU ahead of greedy search, which is not shown; the penalty
 # itself changes BLEU by 1.6, from 0.6 to 2.8, and that is shown. With many pairs neither moves the mean by more than

@@ -949,8 +949,8 @@ interactive(expected, tokens_read=range(1, len(prompt) + 1))
 # %% [markdown]
 # **Question 14.W1** (2 points). In four to six sentences: what is in the cache, why can it be kept, and why are past
 # queries not in it? How many bytes does a token of SmolLM2 take (30 layers, 3 heads of keys and of values, 64 wide,
-# float32), and how many with 9 such heads? Why does your own curve without the cache fall with the length, while the
-# curve with it hardly does?
+# float32)? How many would it take with 9 such heads? Why does your own curve without the cache fall with the length,
+# while the curve with it hardly does?
 
 # %% [markdown] written="14.W1" points=2
 # ### BEGIN SOLUTION
@@ -995,8 +995,8 @@ interactive(expected, tokens_read=range(1, len(prompt) + 1))
 
 # %% [markdown]
 # **What you can do now:** build the decoder that most of today's open models share, and load a published checkpoint
-# into your own layers. You can also show with the library's logits that both compute the same, say what the cache costs
-# and saves, and make the tokens that such a model reads.
+# into your own layers. You can also show with the library's logits that both compute the same. You can say what the
+# cache costs and saves, and make the tokens that such a model reads.
 
 # %%
 scoreboard(checks)

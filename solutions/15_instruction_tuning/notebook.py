@@ -804,8 +804,8 @@ tuning.picture(recorded, "anywhere", alt) if recorded else None
 # tuning, and none with examples, with every seed. So this control does not say what the untuned model knows. Other
 # prompts were not tried.
 #
-# **What is forgotten.** LoRA ends with a loss on other text that is 0.21 nats higher than before, and all weights with
-# one that is 0.05 nats higher: both rises are shown, and so is the difference between them. That is not what you would
+# **What is forgotten.** LoRA ends with a loss on other text that is 0.21 nats higher than before. With all weights,
+# this loss is 0.05 nats higher. Both rises are shown, and so is the difference between them. That is not what you would
 # expect from "LoRA Learns Less and Forgets Less" (Biderman et al. 2024). Both rates were searched alike, for the loss
 # of held-out answers and with one seed. LoRA's is twenty-five times as large. The search did not ask how much a rate
 # makes the model forget.
@@ -851,8 +851,8 @@ scoreboard(checks)
 # ## 15.S1 Better and worse
 #
 # This is a stretch exercise. Often nobody can write the best answer, but people can say which of two is better. **DPO**
-# learns from such pairs without a reward model. For a chosen answer $y_w$ and a rejected one $y_l$ to a prompt $x$, it
-# compares how much more likely each has become than under a frozen reference model:
+# learns from such pairs without a reward model. A pair is a chosen answer $y_w$ and a rejected one $y_l$ to a prompt
+# $x$. DPO compares how much more likely each has become than under a frozen reference model:
 #
 # $$L = -\log \sigma\Big(\beta \log \frac{\pi(y_w \mid x)}{\pi_{ref}(y_w \mid x)} - \beta \log
 # \frac{\pi(y_l \mid x)}{\pi_{ref}(y_l \mid x)}\Big).$$

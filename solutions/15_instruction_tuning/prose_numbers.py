@@ -171,7 +171,7 @@ CLAIMS: dict[str, Callable[[], bool]] = {
         )
         and 180 < examples() < 220
     ),
-    "both rises are shown, and so is the difference between them": lambda: (
+    "Both rises are shown, and so is the difference between them": lambda: (
         rise(tuning.LORA).shown and rise(tuning.FULL).shown and compared(tuning.FULL, tuning.LORA, LOSS).shown
     ),
     "Both rates were searched alike, for the loss of held-out answers and with one seed": searched_alike,

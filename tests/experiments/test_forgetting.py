@@ -259,7 +259,7 @@ def test_the_recorded_runs_show_what_notebook_09_says_of_them():
         "fitted again, earlier phases": {together},
     }
     assert "and here it is" in text and "That difference is shown. It is not due to rates that suit own heads" in text
-    assert 'L2-SP, EWC, "head alone" and the arms of the last cell\'s new rates ran on one core and all others' in text
+    assert 'L2-SP, EWC, "head alone" and the arms of the last cell\'s new rates ran on one core. All others' in text
     *slow, replay, adapters = SeedTable(runs, forgetting.METRICS[0]).compared(forgetting.ONE_HEAD_PAIRS)
     assert [one.second for one in (replay, adapters)] == [forgetting.REPLAY, forgetting.ADAPTERS]
     assert not replay.shown and not adapters.shown and adapters.difference < 0
