@@ -1127,10 +1127,10 @@ alt = "Accuracy at the first phase's sentences, from its end on over a dozen ste
 plots.curves(shares, x=range(13), xlabel="steps of the second phase", ylabel="accuracy at the first phase", alt=alt)
 
 # %% [markdown]
-# Which differences does the table show? All students make the same comparisons. Each remedy is compared with training in
-# sequence, and all together with replay and with the head alone. Training in sequence is also compared with the head
-# alone and with each alone. The comparisons come first for one shared head, then for separate heads, and last for the
-# refitted head: on all phases, and on the earlier phases alone.
+# Which differences does the table show? All students make the same comparisons. Each remedy is compared with training
+# in sequence, and all together with replay and with the head alone. Training in sequence is also compared with the
+# head alone and with each alone. The comparisons come first for one shared head, then for separate heads, and last for
+# the refitted head: on all phases, and on the earlier phases alone.
 
 # %% tags=["experiment"]
 for metric in phases.METRICS:
