@@ -157,6 +157,28 @@ def test_a_seed_that_a_call_sets_is_found_each_time(change):
         assert len(session.put_back()) == 1
 
 
+class Seeding(nn.Linear):
+    def __init__(self, n):
+        super().__init__(n, n)
+        torch.manual_seed(0)
+
+
+def test_a_seed_of_torch_that_the_session_has_already_is_found_and_its_own_stays():
+    torch.manual_seed(0)
+    assert torch.initial_seed() == 0
+    first = torch.rand(3)
+    for target in (lambda: torch.manual_seed(0), lambda: Seeding(2)):
+        torch.manual_seed(0)
+        session = dispatch.Session({"name": "answer"}, Seeding)
+        target()
+        assert session.put_back() == ["the seed of torch's global random generator"]
+    torch.manual_seed(0)
+    session = dispatch.Session({"name": "answer"}, Seeding)
+    drawn = torch.rand(2)
+    assert session.put_back() == [] and torch.initial_seed() == 0
+    assert torch.equal(torch.cat([drawn, torch.rand(1)]), first), "what is drawn is as before"
+
+
 def test_another_generator_of_numpys_is_the_students_own_and_is_put_back():
     before = np.random.get_bit_generator()
     np.random.set_bit_generator(np.random.PCG64(3))

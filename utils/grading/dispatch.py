@@ -36,6 +36,7 @@ from utils.grading.protocol import DEVICE, DTYPE, GRADIENTS, NUMPY_STATE, PYTHON
 
 MAX_MESSAGE = 1000
 ONE_IN = 4  # of so many watched calls in one the functions of torch are watched too, see `Calls`
+SEED_BYTES = 8  # at the beginning of the state of torch's generator
 PLAIN = (bool, int, float, str, bytes, type(None))
 
 
@@ -169,7 +170,9 @@ class Session:
         self._modes = asked.get("library") != "torch"
         self._generators = "name" in asked
         self._makes = isinstance(target, type) and issubclass(target, nn.Module)
-        self._torch = torch.get_rng_state() if self._generators else None
+        self._torch: Any = torch.get_rng_state() if self._generators else None
+        if self._torch is not None:  # so that a seed which the session had already is seen as well
+            _note_seed(secrets.token_bytes(SEED_BYTES))
         self._numpy: Any = mtrand.get_bit_generator() if self._generators else None
         self._before = self._now()
 
@@ -203,14 +206,23 @@ class Session:
             torch.set_default_dtype(self._before[DTYPE])
         if DEVICE in changed:
             torch.set_default_device(self._before[DEVICE])
-        if TORCH_SEED in changed and self._torch is not None:
+        if TORCH_SEED in changed:
             torch.set_rng_state(self._torch)
+        elif self._torch is not None:
+            _note_seed(bytes(self._torch[:SEED_BYTES]))
         if NUMPY_STATE in changed:
             mtrand.set_bit_generator(self._numpy)
             np.random.set_state(pickle.loads(self._before[NUMPY_STATE]))
         if PYTHON_STATE in changed:
             random.setstate(self._before[PYTHON_STATE])
         return changed
+
+
+def _note_seed(seed: bytes) -> None:
+    """Let torch's global generator note that it began with another seed. What it draws stays the same."""
+    state = torch.get_rng_state()
+    state[:SEED_BYTES] = torch.tensor([*seed], dtype=torch.uint8, device="cpu")
+    torch.set_rng_state(state)
 
 
 def _more_is_watched(asked: dict[str, Any]) -> bool:
