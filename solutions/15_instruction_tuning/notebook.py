@@ -804,8 +804,8 @@ tuning.picture(recorded, "anywhere", alt) if recorded else None
 # tuning, and none with examples, with every seed. So this control does not say what the untuned model knows. Other
 # prompts were not tried.
 #
-# **What is forgotten.** LoRA ends with a loss on other text that is 0.21 nats higher than before. With all weights,
-# this loss is 0.05 nats higher. Both rises are shown, and so is the difference between them. That is not what you would
+# **What is forgotten.** LoRA ends with a loss on other text that is 0.21 nats higher than before, and all weights with
+# one that is 0.05 nats higher. Both rises are shown, and so is the difference between them. That is not what you would
 # expect from "LoRA Learns Less and Forgets Less" (Biderman et al. 2024). Both rates were searched alike, for the loss
 # of held-out answers and with one seed. LoRA's is twenty-five times as large. The search did not ask how much a rate
 # makes the model forget.

@@ -195,7 +195,7 @@ def test_the_recorded_runs_show_what_notebook_05_says_of_them():
     longer = SeedTable(runs | controls).compared(LONGER)
     assert not any(one.shown for one in longer)
     random, pretrained, halved = (f"{one.crossed[1]:.0f}" for one in longer)
-    assert f"more steps are worth {random} points at most from random weights, and {pretrained} from pretrained" in text
+    assert f"more steps add at most {random} points from random weights, and {pretrained} from pretrained" in text
     assert f"the interval reaches to {halved} points" in text
     loss, mean = losses(runs | controls), shares(runs | controls)
     assert max(loss[f"{name}, 15 epochs"] for name in ("random", "pretrained")) < 0.02
@@ -242,7 +242,7 @@ def test_the_recorded_runs_show_what_notebook_06_says_of_them():
         all(ahead[run.seed] > run.accuracy for run in controls["head on mnli"]) and len(controls["head on mnli"]) == 5
     )
     low, high = against["head on mnli"].crossed
-    assert f"fusing is worth {high:.0f} points at most, and may cost {WORDS[round(-low)]}" in text
+    assert f"fusing adds at most {high:.0f} points, and may cost {WORDS[round(-low)]}" in text
 
     weights = {name: np.array(rte.recorded_weights("fusion")[name]) for name in ("fresh", "trained")}
     assert weights["trained"].shape == (6, 2, 3) and np.allclose(weights["trained"].sum(2), 1, atol=0.01)
@@ -256,7 +256,7 @@ def test_the_recorded_runs_show_what_notebook_06_says_of_them():
     assert max(ends[0]) < min(ends[1]) and "fits the training pairs better, with every seed" in text
     assert [*equal] == ["fusion, on a core", "fusion with equal weights"] and not against.shown
     best, cost = -against.crossed[0], against.crossed[1]
-    assert f"learned weights are worth {best:.0f} points at most, and may cost {WORDS[round(cost)]}" in text
+    assert f"learned weights add at most {best:.0f} points, and may cost {WORDS[round(cost)]}" in text
 
     on_sick = rte.recorded_on_sick()
     others = [name for name in on_sick if name != "fusion, SICK"]
@@ -264,7 +264,7 @@ def test_the_recorded_runs_show_what_notebook_06_says_of_them():
     mean = shares(on_sick)
     assert max(mean, key=mean.get) == "head on mnli, SICK"
     assert {name for name, one in against.items() if one.shown} == {"head, SICK", "head on qnli, SICK"}
-    assert f"fusing is worth {against['head on mnli, SICK'].crossed[1]:.0f} points at most" in text
+    assert f"fusing adds at most {against['head on mnli, SICK'].crossed[1]:.0f} points" in text
     assert {some[0].experiment["train_examples"] for some in on_sick.values()} == {rte.FEW}
     assert [one["task"] for one in on_sick["fusion, SICK"][0].experiment["after"]] == ["mnli", "qnli"]
     spread = [np.std([run.accuracy for run in runs[name]], ddof=1) for name in ("pretrained", "fusion")]
