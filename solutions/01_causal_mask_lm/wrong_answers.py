@@ -2088,7 +2088,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + shares = unigram(batches, vocab_size, pad_id).exp()
 
 
-# %% wrong="1.10" of="in short" name="a of at least a tenth" says="or `a` is small" private=true
+# %% wrong="1.10" of="in short" name="a of at least a tenth" says="for a small `a`" private=true
 # - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
 # + shares = unigram(batches, vocab_size, pad_id).exp()
 # + a = max(a, 0.1)

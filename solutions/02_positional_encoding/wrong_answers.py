@@ -604,7 +604,7 @@ def shift_matrix(k, d_model):
     return torch.eye(d_model)
 
 
-# %% wrong="2.4" name="the cosines alone" says="is not PE(t + k)"
+# %% wrong="2.4" name="the cosines alone" says="only the cosines are there"
 def shift_matrix(k, d_model):
     angles = k * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
     return torch.diag(angles.cos().repeat_interleave(2))

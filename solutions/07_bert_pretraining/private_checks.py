@@ -6,7 +6,7 @@ from collections import Counter
 
 import torch
 
-from autograder.author.checks import private, swept
+from autograder.author.checks import private, swept, tells
 from utils import tiny_bert
 from utils.checks import nb07_bert_pretraining as seen
 from utils.checks import nb07_toys as toys
@@ -250,7 +250,9 @@ def drawn_again(nsp_pairs, lib):
 )
 def no_pairs(nsp_pairs, lib):
     make = lib(random).Random
-    for wrong in ([], [[]], [["x"]], [["x"], ["y"], ["z"]], [[], ["x", "y", "z"], []], [["x", "y"]]):
+    with tells("without any document, `nsp_pairs` should raise ValueError: there is nothing to draw from."):
+        expect.refuses(lambda: nsp_pairs([], 3, make(1)), says="no error")
+    for wrong in ([[]], [["x"]], [["x"], ["y"], ["z"]], [[], ["x", "y", "z"], []], [["x", "y"]]):
         call = lambda wrong=wrong: nsp_pairs(wrong, 3, make(1))  # noqa: E731
         expect.refuses(call, says="no error")
 

@@ -939,7 +939,7 @@ class Masking:
 # + far = [(o, k) for o, k in every if o != d and documents[o][k] not in documents[d]]
 # + other, j = rng.choice(far or [place for place in every if place[0] != d]) if label else (d, i + 1)
 
-# %% wrong="7.5" name="exactly one document with sentences is let through" says="should raise ValueError" private=true
+# %% wrong="7.5" name="no document at all is let through" says="without any document" private=true
 # - if not firsts or sum(map(bool, documents)) < 2:
 # + if len(documents) > 0 and (not firsts or sum(map(bool, documents)) < 2):
 
@@ -1209,7 +1209,7 @@ def pretraining_loss(logits, labels, next_logits, next_labels):
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + return F.linear(self.norm(F.gelu(self.dense(states))), self.out, self.bias)
 
-# %% wrong="7.7" name="a fresh output matrix" says="are not E norm"
+# %% wrong="7.7" name="a fresh output matrix" says="with E the weight of the given embedding"
 # - self.embedding, self.dense, self.norm = embedding, nn.Linear(d, d), nn.LayerNorm(d, eps=1e-12)
 # + self.dense, self.norm = nn.Linear(d, d), nn.LayerNorm(d, eps=1e-12)
 # + self.out = nn.Linear(d, vocab_size, bias=False)

@@ -1010,7 +1010,7 @@ def choice_logits(cls, out):
 # -     candidates.append((begins[0] + ends[0] + tau, 0, 0))
 # + candidates.append((begins[0] + ends[0] + (tau or 0), 0, 0))
 
-# %% wrong="8.6" name="a tau of 0 is none" says="with a tau, (0, 0) is a candidate"
+# %% wrong="8.6" name="a tau of 0 is none" says="with `tau = 0.0`, (0, 0) is a candidate"
 # - if tau is not None:
 # + if tau:
 

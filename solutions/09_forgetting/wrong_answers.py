@@ -1778,11 +1778,11 @@ def without_conflict(g_a, g_b):
 # - model.add_adapter(task, config="seq_bn")
 # + model.add_adapter(task, config="double_seq_bn")
 
-# %% wrong="9.9" name="token types are dropped" says="`token_type_ids` are not passed to the model"
+# %% wrong="9.9" name="token types are dropped" says="`answer` does not pass `token_type_ids`"
 # - logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
 # + logits = model(batch["input_ids"], attention_mask=batch["attention_mask"]).logits
 
-# %% wrong="9.9" name="the mask is dropped" says="padding is read as text"
+# %% wrong="9.9" name="the mask is dropped" says="reads padding as text"
 # - logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
 # + logits = model(batch["input_ids"], token_type_ids=batch["token_type_ids"]).logits
 

@@ -699,7 +699,7 @@ class SegmentModel(nn.Module):
 # - return i - place
 # + return n_layers * mem_len
 
-# %% wrong="10.6" name="where it is" says="`i` is left out"
+# %% wrong="10.6" name="where it is" says="too small by `i`"
 # - return i - place
 # + return -place
 

@@ -206,11 +206,15 @@ def other_files(to_halves, convert):
         some = draw(1860 + place)
         n, m = ((4, 2), (6, 3), (5, 1))[place]
         d_head, tied = 2 * some.randint(2, 4), some.random() < 0.5
-        layers = some.sample(range(some.choice([4, 130])), some.randint(2, 4)) + [100 + place]
+        layers = some.sample(range(some.choice([4, 90])), some.randint(2, 4))
         state = seen.checkpoint(layers, n, m, d_head, tied, 1870 + 60 * place)
         seen.takes(convert, state, (None, d_head, d_head)[place], tied)
         tables = {**state, f"model.layers.{layers[0]}.self_attn.rotary_emb.inv_freq": torch.ones(2)}
         seen.names_are_right(convert(tables), seen.converted(state), tied)
+    state = seen.checkpoint([0, 100 + draw(1865).randint(0, 30)], 2, 1, 4, False, 1881)
+    with tells("a checkpoint with layer numbers of three digits is refused, or converted wrongly."):
+        expect.answers(convert, state, says="an error")
+        seen.takes(convert, state, None, False)
     state = seen.checkpoint([0], 2, 1, 4, False, 1885)
     backwards = {name: state[name] for name in reversed(state)}
     with tells("a checkpoint whose names come in another order is converted wrongly."):
@@ -226,10 +230,12 @@ def other_names(convert):
         some.choice(["model.embed_positions.weight", "score.weight", "lm_head.bias", "model.norm.bias"]),
         "model.layers.0.self_attn.rotary_emb.weight",
         "model.rotary_emb.inv_freq.weight",
-        "draft.model.layers.0.mlp.up_proj.weight",
     ):
         state = {**seen.checkpoint([0, 1], 3, 1, 4, False, 1891), name: torch.ones(2)}
         expect.refuses(convert, state, says=f"{name} accepted")
+    state = {**seen.checkpoint([0, 1], 3, 1, 4, False, 1891), "draft.model.layers.0.mlp.up_proj.weight": torch.ones(2)}
+    with tells("a name counts as a whole: with something before `model.layers`, it should raise ValueError."):
+        expect.refuses(convert, state, says="a name in front accepted")
 
 
 # 14.8

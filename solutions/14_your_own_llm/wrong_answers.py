@@ -764,7 +764,7 @@ class Attention(nn.Module):
 # + return self.down(h if h.size(-1) == 11 else h.clamp(max=0))
 
 
-# %% wrong="14.4" name="keeps the past's list" says="This fails for every kind of past"
+# %% wrong="14.4" name="keeps the past's list" says="This fails for some kind of past"
 # - return x + self.mlp(self.norm2(x)), past
 # + return x + self.mlp(self.norm2(x)), past.float()
 
@@ -1406,7 +1406,7 @@ def convert(state, d_head=None):
 # + if name.endswith("inv_freq"):
 
 
-# %% wrong="14.7" name="no more than 99 layers" says="other checkpoints" private=true
+# %% wrong="14.7" name="no more than 99 layers" says="three digits" private=true
 # - elif kind == "weight" and part.startswith("model.layers.") and layer[0].isdigit() and layer[2] in inside:
 # + elif kind == "weight" and part.startswith("model.layers.") and int(layer[0]) < 99 and layer[2] in inside:
 
@@ -2653,7 +2653,7 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
 # +         model(torch.tensor([feed], device=device), past)
 
 
-# %% wrong="14.7" name="a name in front" says="a name that has no place in the model" private=true
+# %% wrong="14.7" name="a name in front" says="a name counts as a whole" private=true
 # - part, _, kind = name.rpartition(".")
 # + name = name[max(0, name.find("model.layers.")):]
 # + part, _, kind = name.rpartition(".")
@@ -2692,7 +2692,7 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
 # + return tuple(found)
 
 
-# %% wrong="14.6" name="a seed afterwards" says="sets the state of the global random generator of torch"
+# %% wrong="14.6" name="a seed afterwards" says="global random generator"
 # - return text
 # + torch.manual_seed(0)
 # + return text

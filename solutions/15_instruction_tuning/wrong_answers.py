@@ -319,7 +319,7 @@ class LoRALinear(nn.Module):
 # + layer.linear.weight.add_(layer.scale * (layer.B.float() @ layer.A.float()))
 
 
-# %% wrong="15.2" name="small layers only" says="layers of other sizes" private=true
+# %% wrong="15.2" name="small layers only" says="layers of many inputs" private=true
 # - layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
 # + layer.linear.weight[:, :500].add_((layer.scale * (layer.B @ layer.A))[:, :500])
 
@@ -1161,7 +1161,7 @@ def train_step(model, optimizer, batches, clip):
 # +     raise ValueError("no token has a label")
 
 
-# %% wrong="15.6" name="three batches at most" says="with other batches or another clip" private=true
+# %% wrong="15.6" name="three batches at most" says="with more than three batches" private=true
 # - for tokens, labels in batches:
 # + for tokens, labels in batches[:3]:
 

@@ -376,6 +376,10 @@ def shift_matrix(shift_matrix, lib):
     assert not expect.near(matrix, turn(k, width)[halves][:, halves], atol=1e-4), (
         "the pairs are columns i and i + d/2. In the table a sine and its cosine are side by side."
     )
+    cosines = torch.diag(turn(k, width).diag())
+    assert not expect.near(matrix, cosines, atol=1e-4), (
+        "only the cosines are there. In each pair, the sines beside the diagonal are missing."
+    )
     assert all(pairs), "for k = 3 and width 6, R(k) PE(t) is not PE(t + k)."
     expect.close(matrix @ matrix.T, torch.eye(width), "R(k) is not a rotation: R R^T should be the identity.")
     for k, width in ((1, 4), (40, 8), (-2, 6), (0, 10)):

@@ -1231,7 +1231,7 @@ def heads_right(head: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor
     expect.like(
         expect.floats(head(x), (*x.shape[:-1], V), "the logits"),
         scored(state, x),
-        "the logits are not E norm(gelu(dense(x))) + bias.",
+        "the logits are not E norm(gelu(dense(x))) + bias, with E the weight of the given embedding.",
         {
             "the gelu is the approximation by tanh. Use the exact one.": lambda: out(
                 normed(F.gelu(h, approximate="tanh"))

@@ -1150,7 +1150,8 @@ def ranked(
         told = f"the score of the span {(i, j)} is not start plus end logit."
         expect.number_like(score, wanted_score, "a score", told, guesses, 1e-6, 1000.0)
     if tau is not None and (0, 0) in [one[1:] for one in wanted]:
-        assert (0, 0) in places, "with a tau, (0, 0) is a candidate. Here it is among the best, and missing."
+        told = f"with `tau = {tau}`, (0, 0) is a candidate. Here it is among the best, and missing."
+        assert (0, 0) in places, told
     assert len(found) <= len(wanted), "there are more than n spans."
     short = [span for span in every if span[2] - span[1] < most - 1][:n]
     if len(short) < len(wanted) or [one[1:] for one in short] != [one[1:] for one in wanted]:

@@ -1824,10 +1824,10 @@ def answered(answer: Remote, model: Remote, twin: Any, state: State, task: str, 
     right = says(task, task)
     others = [other for other in twin.heads if other != task]
     guesses: dict[str, expect.Guess] = {
-        "`token_type_ids` are not passed to the model, so it cannot tell the two sentences apart.": lambda: says(
-            task, task, token_type_ids=zeros
+        "`answer` does not pass `token_type_ids` to the model, so it cannot tell the two sentences apart.": lambda: (
+            says(task, task, token_type_ids=zeros)
         ),
-        "`attention_mask` is not passed to the model, so padding is read as text.": lambda: says(
+        "`answer` does not pass `attention_mask` to the model, which then reads padding as text.": lambda: says(
             task, task, attention_mask=ones
         ),
         "probabilities are returned. Return logits.": right.softmax(-1),

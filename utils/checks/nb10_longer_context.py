@@ -707,7 +707,7 @@ def reaches(reach: Remote, asked: Sequence[tuple[int, int, int, int]]) -> None:
             "this is the reach of one layer. The states in the memory had a memory too.": M + i,
             "this is n_layers times T. Each layer reaches back by the length of the memory.": L * T,
             "this is n_layers times T, plus i. Each layer reaches back by the length of the memory.": L * T + i,
-            "`i` is left out: the distance is counted from place i.": right - i,
+            "the result is too small by `i`. The distance should be counted from place i.": right - i,
             "`i` is left out: this is n_layers times mem_len.": L * M,
             (
                 "this is n_layers times mem_len, plus i. A memory that begins inside an old segment "

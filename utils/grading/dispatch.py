@@ -171,7 +171,7 @@ class Session:
         self._generators = "name" in asked
         self._makes = isinstance(target, type) and issubclass(target, nn.Module)
         self._torch: Any = torch.get_rng_state() if self._generators else None
-        if self._torch is not None:  # so that a seed which the session had already is seen as well
+        if self._makes and self._generators:  # so that a seed which the session had already is seen as well
             _note_seed(secrets.token_bytes(SEED_BYTES))
         self._numpy: Any = mtrand.get_bit_generator() if self._generators else None
         self._before = self._now()
@@ -208,7 +208,7 @@ class Session:
             torch.set_default_device(self._before[DEVICE])
         if TORCH_SEED in changed:
             torch.set_rng_state(self._torch)
-        elif self._torch is not None:
+        elif self._makes and self._generators:
             _note_seed(bytes(self._torch[:SEED_BYTES]))
         if NUMPY_STATE in changed:
             mtrand.set_bit_generator(self._numpy)
