@@ -1,7 +1,6 @@
 """Cases of notebook 15 that students never see: other sizes, names and batches, drawn for each submission."""
 
 import math
-from contextlib import nullcontext
 
 import torch
 
@@ -125,8 +124,8 @@ def other_batches(train_step, lib):
         V = some.randint(3, 9)
         batches = seen.batches_of(sizes, V, 1720 + 10 * place, some.choice([0.2, 0.5, 0.9]))
         clip = (1e6, 0.3, 0.02, 1e6)[place]
-        told = "with more than three batches, the loss or the weights after the step are wrong."
-        with tells(told) if place == 3 else nullcontext():
+        which = "more than three batches" if place == 3 else "other batches or another clip"
+        with tells(f"with {which}, the loss or the weights after the step are wrong."):
             d, frozen, groups = some.randint(2, 6), place == 2, place == 1
             seen.steps_right(train_step, lib, batches, clip, 1770 + place, V, d, frozen=frozen, groups=groups)
 
