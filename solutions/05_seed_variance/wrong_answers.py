@@ -267,7 +267,7 @@ def streams(seed, varies=("head", "order", "dropout")):
     return dict.fromkeys(parts, torch.Generator().manual_seed(seed))
 
 
-# %% wrong="5.2" name="the global generator is seeded" says="the seed of torch's global random generator is not as before"
+# %% wrong="5.2" name="the global generator is seeded" says="global random generator"
 def streams(seed, varies=("head", "order", "dropout")):
     parts = ("head", "order", "dropout")
     if set(varies) - set(parts):
