@@ -57,7 +57,7 @@ class Told(AssertionError):
 
     def __init__(self, reason: str, tells: str):
         super().__init__(reason)
-        self.tells = legible(sentence(tells))  # it may quote what the student's code said
+        self.tells = " ".join(legible(sentence(tells)).splitlines())  # it may quote what the student's code said
 
 
 class Reason(str):

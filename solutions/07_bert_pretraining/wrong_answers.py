@@ -899,7 +899,7 @@ class Masking:
 # - if not firsts or sum(map(bool, documents)) < 2:
 # + if not firsts or len(documents) < 2:
 
-# %% wrong="7.5" name="twice as many" says="not as many pairs"
+# %% wrong="7.5" name="twice as many" says="pairs. There should be"
 # - for _ in range(count):
 # + for _ in range(2 * count):
 
@@ -2055,7 +2055,7 @@ def _cut(word, vocab, unk, max_chars):
 # - pairs.append((documents[d][i], documents[other][j], label))
 # + pairs.append([documents[d][i], documents[other][j], label])
 
-# %% wrong="7.5" name="one pair too few where the count is odd" says="not as many pairs"
+# %% wrong="7.5" name="one pair too few where the count is odd" says="pairs. There should be"
 # - for _ in range(count):
 # + for _ in range(count - count % 2):
 

@@ -1229,15 +1229,15 @@ def allowed(languages, tlm):
 # - label = rng.randrange(2)
 # + label = int(rng.random() < 0.8)
 
-# %% wrong="11.7" name="both examples of each pair" says="not as many pairs"
+# %% wrong="11.7" name="both examples of each pair" says="pairs. There should be"
 # - examples.append((a, b, label))
 # + examples += [(a, b, label), (b, a, 1 - label)]
 
-# %% wrong="11.7" name="pairs apart" says="not as many pairs"
+# %% wrong="11.7" name="pairs apart" says="pairs. There should be"
 # - for a, b in zip(document, document[1:]):
 # + for a, b in zip(document[::2], document[1::2]):
 
-# %% wrong="11.7" name="across documents" says="not as many pairs"
+# %% wrong="11.7" name="across documents" says="pairs. There should be"
 # - for a, b in zip(document, document[1:]):
 # + for a, b in zip(document, document[1:] + [s for other in documents[d + 1 :] for s in other][:1]):
 

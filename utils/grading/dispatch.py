@@ -169,9 +169,9 @@ class Session:
     def __init__(self, asked: dict[str, Any], target: Any):
         self._modes = asked.get("library") != "torch"
         self._generators = "name" in asked
-        self._makes = isinstance(target, type) and issubclass(target, nn.Module)
+        self._makes = self._generators and isinstance(target, type) and issubclass(target, nn.Module)
         self._torch: Any = torch.get_rng_state() if self._generators else None
-        if self._makes and self._generators:  # so that a seed which the session had already is seen as well
+        if self._makes:  # so that a seed which the session had already is seen as well
             _note_seed(secrets.token_bytes(SEED_BYTES))
         self._numpy: Any = mtrand.get_bit_generator() if self._generators else None
         self._before = self._now()
@@ -208,7 +208,7 @@ class Session:
             torch.set_default_device(self._before[DEVICE])
         if TORCH_SEED in changed:
             torch.set_rng_state(self._torch)
-        elif self._makes and self._generators:
+        elif self._makes:
             _note_seed(bytes(self._torch[:SEED_BYTES]))
         if NUMPY_STATE in changed:
             mtrand.set_bit_generator(self._numpy)

@@ -16,7 +16,7 @@ def named_documents(sizes: Sequence[int]) -> list[list[str]]:
 def labelled_pairs(name: str, value: Any, count: int) -> list[Pair]:
     """`value`, which must be `count` pairs, each two texts and a label; `name` is the function that gave it."""
     assert type(value) is list, f"`{name}` should return a list of tuples, not {kind(value)}."
-    assert len(value) == count, f"there are {len(value)} pairs, not as many pairs as there should be."
+    assert len(value) == count, f"there are {len(value)} pairs. There should be {count}."
     for item in value:
         assert type(item) is list and len(item) == 3, f"a pair should be (a, b, label), not {kind(item)}."
         a, b, label = item
