@@ -36,8 +36,8 @@ notebooks: $(READY)
 
 # The documentation, into docs/_build/html. A warning is an error, and so is a reference to nothing.
 docs: $(READY)
-	@echo "Rendering the pages, the notebooks and the API reference: four to five minutes on two cores."
-	@$(BIN)/sphinx-build -W -n -q docs docs/_build/html
+	@echo "Rendering the pages, the notebooks and the API reference: two minutes on two cores."
+	@$(BIN)/sphinx-build -W -n -q -j auto docs docs/_build/html
 	@echo "The pages are in docs/_build/html: open docs/_build/html/index.html."
 
 # All notebooks in the versions that Colab has, which are installed in .colab first (6 GB).

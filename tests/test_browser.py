@@ -133,7 +133,7 @@ def test_a_wrong_value_is_shown_beside_the_right_one_in_light_and_dark(page):
     said = run(page, "check_1_1")
     assert wrong.is_told(said) and "entries differ; they are marked with \u2260" in said
     tables = page.locator(".jp-Notebook .jp-Cell").nth(number_of("check_1_1")).locator("table")
-    assert [one.inner_text() for one in tables.locator("caption").all()] == ["what came", "what should have come"]
+    assert [one.inner_text() for one in tables.locator("caption").all()] == ["your result", "the right result"]
     for theme in ("Dark", "Light"):
         page.locator(".lm-MenuBar-item", has_text="Settings").click()
         page.locator(".lm-Menu-item[data-type=submenu]", has_text="Theme").first.hover()

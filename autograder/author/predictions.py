@@ -24,7 +24,7 @@ NUMBER = re.compile(r"\d+\.[SE]?\d+")
 HOW = 'write it like predict("1.1", "b", a="flatter", b="sharper") or predict("1.2", 6, within=1), alone in its cell'
 INVITATION = """\
 # Your prediction, optional and without points: write {wanted} between the quotes "", and run this cell.
-# {when} shows what you predicted and what came.
+# {when} shows your prediction beside the result.
 """
 CHECKED, MEASURED = "The check below, once it has passed,", "The experiment below"
 

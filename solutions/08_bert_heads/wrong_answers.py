@@ -322,7 +322,7 @@ def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
 # + found = [[label for own, label in zip(word_ids, predicted) if own == word] for word in range(count)]
 # + return [max(labels, key=labels.count) if labels else missing for labels in found]
 
-# %% wrong="8.2" name="state between calls" says="is handed out again"
+# %% wrong="8.2" name="state between calls" says="is kept between calls"
 # - def align_labels(word_ids, labels, ignore=-100):
 # + KNOWN = {}
 # + def align_labels(word_ids, labels, ignore=-100):
@@ -522,7 +522,7 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # - if head == "I" and before != "O" and kind == found[-1][2]:
 # + if head == "I" and before != "O" and kind.startswith(found[-1][2]):
 
-# %% wrong="8.3" name="sentences of one word are known" says="handed out again"
+# %% wrong="8.3" name="sentences of one word are known" says="is kept between calls"
 # - def entities(tags):
 # + kept = {}
 # +
@@ -890,7 +890,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - losses = F.cross_entropy(logits, places.where(inside, -100), reduction="sum")
 # + losses = F.cross_entropy(logits.float(), places.where(inside, -100), reduction="sum")
 
-# %% wrong="8.5" name="losses of ten at most" says="the loss is not half of the two mean cross-entropies. It came as" loses="span_loss"
+# %% wrong="8.5" name="losses of ten at most" says="the loss is not half of the two mean cross-entropies. Your code gives" loses="span_loss"
 # - losses = F.cross_entropy(logits, places.where(inside, -100), reduction="sum")
 # + losses = F.cross_entropy(logits.clamp(-9, 9), places.where(inside, -100), reduction="sum")
 
@@ -1942,7 +1942,7 @@ def best_tau(spans, nulls, f1):
 # +         scores.append(2 * len(one & other) / (len(one) + len(other)))
 # + return sum(scores) / max(1, len(scores))
 
-# %% wrong="8.3" name="found entities are kept and handed out again" says="handed out"
+# %% wrong="8.3" name="found entities are kept and handed out again" says="is kept between calls"
 # - found, before = [], "O"
 # + known = entities.__dict__.setdefault("known", {})
 # + if tuple(tags) in known:
@@ -2169,7 +2169,7 @@ def best_tau(spans, nulls, f1):
 # + _, (last, _) = self.lstm(packed)
 # + torch.set_grad_enabled(False)
 
-# %% wrong="8.1" name="rows are kept and handed out again" says="is handed out again"
+# %% wrong="8.1" name="rows are kept and handed out again" says="is kept between calls"
 # - first, room = list(parts[0]), max_len - 3
 # + known, key = task_input.__dict__.setdefault("known", {}), str((kind, parts, max_len, cls, sep, pad))
 # + if key in known:

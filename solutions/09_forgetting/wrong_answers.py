@@ -153,7 +153,7 @@
 # + return self.heads[task](self.encoder(tokens)[:, 0])
 
 
-# %% wrong="9.1" name="logits of one token are kept" says="handed out again"
+# %% wrong="9.1" name="logits of one token are kept" says="is kept between calls"
 # - return self.heads[task](self.encoder(tokens)[:, 0])
 # + logits = self.heads[task](self.encoder(tokens)[:, 0])
 # + if tokens.shape != (1, 1):
@@ -1177,7 +1177,7 @@ class Replay:
 # +     for log_p in model(torch.cat([inputs, inputs[:1]])).log_softmax(-1)[place]:
 
 
-# %% wrong="9.6" name="the information of one text is kept" says="handed out again"
+# %% wrong="9.6" name="the information of one text is kept" says="is kept between calls"
 # - def fisher(model, inputs):
 # + known = []
 # +
@@ -1354,7 +1354,7 @@ def ewc(model, importance, anchor, strength):
 # - return total
 # + return total.detach()
 
-# %% wrong="9.7" name="the first anchor for ever" says="is not that of its formula. It came as"
+# %% wrong="9.7" name="the first anchor for ever" says="is not that of its formula. Your code gives"
 # - def l2_sp(model, anchor, alpha, beta):
 # + FIRST = {}
 # + def l2_sp(model, anchor, alpha, beta):

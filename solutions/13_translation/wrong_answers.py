@@ -712,7 +712,7 @@ def smoothed_loss(logits, targets, eps, pad):
 # - log_p = logits.log_softmax(-1)
 # + log_p = logits.log_softmax(-1).clamp(min=-1000)
 
-# %% wrong="13.4" name="eps below 1" says="with eps = 1, V = 5 and 4 of 6 targets that count, the loss is wrong. It came as 1.99397, which is too small"
+# %% wrong="13.4" name="eps below 1" says="with eps = 1, V = 5 and 4 of 6 targets that count, the loss is wrong. Your code gives 1.99397, which is too small"
 # - losses = -(1 - eps) * right - eps * log_p.mean(-1)
 # + eps = min(eps, 0.99)
 # + losses = -(1 - eps) * right - eps * log_p.mean(-1)
@@ -888,7 +888,7 @@ def bleu(hypotheses, references):
 # - totals[n - 1] += mine.total()
 # + totals[n - 1] += mine.total() if right else 0
 
-# %% wrong="13.5" name="nothing for nothing is perfect" says="for `bleu([[]], [[]])`, the score is wrong. It came as 100, which is too large"
+# %% wrong="13.5" name="nothing for nothing is perfect" says="for `bleu([[]], [[]])`, the score is wrong. Your code gives 100, which is too large"
 # - if 0 in matches:
 # + if not any(hypotheses) and not any(references):
 # +     return 100.0

@@ -686,7 +686,7 @@ def test_types_of_results_are_told_though_all_arrive_as_lists():
     with pytest.raises(AssertionError, match=r"has the types list\[list\[float or int\]\], not list"):
         has_form(lib, "list[tuple[int, float]]", "the result", lists)
     is_new(lib, "the list", pairs)
-    with pytest.raises(AssertionError, match="the list is handed out again"):
+    with pytest.raises(AssertionError, match="the list is kept between calls"):
         is_new(lib, "the list", named(ask, "kept"))
 
 

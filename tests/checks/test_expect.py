@@ -31,9 +31,9 @@ def says(call, *args, **options):
         (2.0, None),
         (2.0001, None),
         (torch.tensor([2.0]), None),
-        (2.001, "it is wrong. It came as 2.001, which is too large."),
+        (2.001, "it is wrong. Your code gives 2.001, which is too large."),
         (4.0001, "it is twice too large."),
-        (0.0, "it is wrong. It came as 0, which is too small."),
+        (0.0, "it is wrong. Your code gives 0, which is too small."),
         (float("nan"), "the sum is NaN."),
         ([2.0], "the sum should be a number, not a list or a tuple."),
     ],
@@ -140,9 +140,9 @@ def test_a_sentence_must_explain_every_number_that_is_wrong(found, told):
     assert str(wrong.value) == told
 
 
-FIRST = "The first wrong number is at `[3]`; 1 of 4 is wrong. There 4 came, and 5 is right."
-EACH = "Each number is wrong. At `[0]` 1 came."  # what is right would be half of the answer
-ENTRY = "The first wrong entry is at `[2]`; 2 of 4 are wrong. There True came, and False is right."
+FIRST = "The first wrong number is at `[3]`; 1 of 4 is wrong. There your code gives 4, and 5 is right."
+EACH = "Each number is wrong. At `[0]` your code gives 1."  # what is right would be half of the answer
+ENTRY = "The first wrong entry is at `[2]`; 2 of 4 are wrong. There your code gives True, and False is right."
 NEAR = "The numbers are near the right ones, but not near enough: they differ by up to 3e-06."
 
 
@@ -153,7 +153,7 @@ NEAR = "The numbers are near the right ones, but not near enough: they differ by
         ([1.0, 0.0], [2.0, 7.0], EACH),
         ([True, True, True, True], [True, True, False, False], ENTRY),
         ([0.1, 0.2, 0.3, 0.400003], [0.1, 0.2, 0.3, 0.4], NEAR),
-        ([1.00000002], [1.0], "It came as 1, which is too large by 2e-08."),
+        ([1.00000002], [1.0], "Your code gives 1, which is too large by 2e-08."),
     ],
 )
 def test_a_difference_says_what_came_and_where(came, wanted, says):
@@ -174,15 +174,15 @@ def test_a_sentence_shows_the_call_that_gave_what_came():
         )
         wrong = "it is wrong."
         gave = "This is what `share([1.5, 2], {'a': <tensor (2, 3)>})` gave."
-        assert says(expect.number_like, half, 1.0, "it", wrong) == f"{wrong} It came as 0.5, which is too small. {gave}"
+        assert says(expect.number_like, half, 1.0, "it", wrong) == f"{wrong} Your code gives 0.5, which is too small. {gave}"
         assert says(expect.explained, pair, [2, 1], wrong, {}) == (
-            f"{wrong} It came as `[1, 2]`. This is what `share(1, 2, names='list')` gave."
+            f"{wrong} Your code gives `[1, 2]`. This is what `share(1, 2, names='list')` gave."
         )
         assert says(expect.like, square, torch.eye(2), wrong, {}).endswith(
-            "There 1 came, and 0 is right. This is what `share(<tensor (2, 3)>, 1, names='tensor')` gave."
+            "There your code gives 1, and 0 is right. This is what `share(<tensor (2, 3)>, 1, names='tensor')` gave."
         )
         assert says(expect.like, square, torch.eye(2), "`share(x)` is wrong.", {}).endswith("0 is right.")
         assert says(expect.like, square.clone(), torch.eye(2), wrong, {}).endswith("0 is right."), "nobody gave that"
         pair = call("a" * 200, 2, names="list")
         assert "This is" not in says(expect.explained, pair, [2, 1], wrong, {}), "it would be too long"
-    assert says(expect.explained, [1], [2], wrong, {}) == f"{wrong} It came as `[1]`."
+    assert says(expect.explained, [1], [2], wrong, {}) == f"{wrong} Your code gives `[1]`."

@@ -37,14 +37,14 @@ def test_both_are_printed_side_by_side_and_what_differs_is_marked(monkeypatch):
     shown = table(came, torch.tensor([[0.5, 0.0, 2.0], [1.0, 3.0, 4.5]]))
     assert repr(shown).splitlines() == [
         "2 of 6 entries differ; they are marked with *.",
-        "what came:             what should have come:",
+        "your result:           the right result:",
         "      0     1     2         0    1    2",
         "0   0.5 *-inf     2    0  0.5   *0    2",
         "1     1     3    *4    1    1    3 *4.5",
     ]
     monkeypatch.setenv("COLUMNS", "40")
     narrow = repr(shown).splitlines()
-    assert narrow[1] == "what came:" and narrow[5] == "what should have come:" and len(narrow) == 9
+    assert narrow[1] == "your result:" and narrow[5] == "the right result:" and len(narrow) == 9
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_of_a_large_tensor_the_piece_around_the_first_difference_is_shown(shape,
 
 def test_the_page_is_a_table_that_can_be_heard():
     soup = BeautifulSoup(table(torch.eye(4), torch.ones(4, 4))._repr_html_(), "html.parser")
-    assert [one.caption.text for one in soup("table")] == ["what came", "what should have come"]
+    assert [one.caption.text for one in soup("table")] == ["your result", "the right result"]
     for one in soup("table"):
         assert (
             [head.text for head in one("th", scope="col")]
@@ -153,14 +153,14 @@ def told_of(*gives):
 
 
 def test_at_home_a_failed_check_shows_what_decided(capsys):
-    told = "one: f(1) is wrong. Each number is wrong. At `[0]` 3 came, and 0 is right. It looks like this mistake: "
+    told = "one: f(1) is wrong. Each number is wrong. At `[0]` your code gives 3, and 0 is right. It looks like this mistake: "
     told += "f(1) counts down."
     assert told_of(0.0, torch.arange(4.0).flip(0), torch.ones(2, 2)).endswith(told)
     printed = capsys.readouterr().out
-    assert printed.startswith("4 of 4 entries differ; they are marked with *.\nwhat came:") and "*3" in printed
+    assert printed.startswith("4 of 4 entries differ; they are marked with *.\nyour result:") and "*3" in printed
     told_of(0.0, torch.zeros(4), torch.zeros(2, 2))
     printed = capsys.readouterr().out
-    assert printed.count("what came:") == 2
+    assert printed.count("your result:") == 2
     assert (
         printed.startswith("f(1) is wrong. Each number is 0. 3 of 4 entries differ")
         and "\nf(2) is wrong. 4 of 4 entries" in printed
@@ -180,7 +180,7 @@ def test_what_was_lost_before_the_whole_check_is_not_shown(capsys):
 
     with pytest.raises(CheckFailed, match=r"f\(1\) is wrong"):
         last(lambda n: [0, torch.zeros(4), 2][n])
-    assert "what came:" in capsys.readouterr().out
+    assert "your result:" in capsys.readouterr().out
     with pytest.raises(CheckFailed, match=r"9.1: f\(2\) is not 2"):
         last(lambda n: [0, torch.zeros(4), 3][n])
     assert capsys.readouterr().out == ""
@@ -193,7 +193,7 @@ def test_a_notebook_is_given_the_page_and_the_text(monkeypatch):
     monkeypatch.setattr(checking, "shell", lambda: types.SimpleNamespace(user_ns={}))
     told_of(0.0, torch.zeros(4), torch.ones(2, 2))
     assert [type(one) for one in shown] == [side_by_side.Table]
-    assert "<table" in shown[0]._repr_html_() and "what came" in repr(shown[0])
+    assert "<table" in shown[0]._repr_html_() and "your result" in repr(shown[0])
 
 
 def wrong_with_a_table():

@@ -324,7 +324,7 @@ def equivariance_gap(equivariance_gap, lib):
     )
     blind = lib(nn).TransformerEncoderLayer(8, 2, 16, 0.5, batch_first=True)
     gap = expect.number(equivariance_gap(blind, x, order), "the gap")
-    assert 0 <= gap < 1e-4, f"the gap of an encoder layer without positions should be 0. It came as {gap:.3g}."
+    assert 0 <= gap < 1e-4, f"the gap of an encoder layer without positions should be 0. Here it is {gap:.3g}."
 
 
 # 2.4

@@ -51,7 +51,7 @@ def compare(call: Remote, cases: Sequence[Case], guesses: Mapping[str, Guess], o
     sizes, value, right = next((s, v, r) for (s, r), v in zip(cases, got, strict=True) if v != r)
     at = ", ".join(f"{key} = {item}" for key, item in sizes.items())
     raise AssertionError(
-        f"{otherwise} It came as {value:,}, which is too {'large' if value > right else 'small'}, for {at}."
+        f"{otherwise} Your code gives {value:,}, which is too {'large' if value > right else 'small'}, for {at}."
     )
 
 
@@ -1328,7 +1328,7 @@ def is_the_gap(gap: Remote, lib: Library, seed: int) -> None:
         if one == right:
             continue
         power = 2.0 ** round(math.log2(abs(x)))
-        told = f"For x = {x:g} in {name}, the gap came as {one:g}, not {right:g}. Take the gap above a power of two."
+        told = f"For x = {x:g} in {name}, the gap is {one:g}, not {right:g}. Take the gap above a power of two."
         assert abs(x) != power, told
         told = f"Just below a power of two, in {name}, the gap is wrong. Take the exponent without rounding."
         below = 1 - abs(x) / power

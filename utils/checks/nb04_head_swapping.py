@@ -422,10 +422,10 @@ def load_base(load_base, lib):
         report = expect.answers(load_base, base, state, strict=False, says=told, kinds=("ValueError", "RuntimeError"))
         report_of(report)
         assert report["missing"] == missing, (
-            f"with strict=False, `missing` is wrong for {what}. It came as `{report['missing']}`."
+            f"with strict=False, `missing` is wrong for {what}. Your code gives `{report['missing']}`."
         )
         assert report["unexpected"] == unexpected, (
-            f"with strict=False, `unexpected` is wrong for {what}. It came as `{report['unexpected']}`."
+            f"with strict=False, `unexpected` is wrong for {what}. Your code gives `{report['unexpected']}`."
         )
         fits = {} if state is new else {name: state[f"base.{name}"] for name in old if name not in missing}
         holds(base, old | fits, f"with strict=False, `{{name}}` is not what it should be after {what}.")

@@ -1082,7 +1082,7 @@ def health(health):
     assert abs(report["mean"] - others) > 1e-6, sentence
     told = "`mean` is in points. It should be a fraction, from 0 to 1."
     assert abs(report["mean"] - 100 * everything) > 1e-4, told
-    told = f"`mean` is not the mean accuracy of all runs. It came as {report['mean']:.6g}."
+    told = f"`mean` is not the mean accuracy of all runs. Your code gives {report['mean']:.6g}."
     expect.close(report["mean"], everything, told, 1e-6)
     found = expect.number(report["mean_of_others"], "`mean_of_others`")
     assert abs(found - everything) > 1e-6, "`mean_of_others` should be the mean without the degenerate runs."

@@ -986,7 +986,7 @@ def judged(
         call = ("evaluate_cached", "evaluate_sliding")[which < 2]
         given = f"context = {context}" if which < 2 else f"T = {T}, mem_len = {mem_len}, first = {first}"
         size = "large" if came > cases[which][place][1] else "small"
-        told = f"`{call}`: with `len(tokens) = {n}, {given}`, the {what} came as {came:.6g}, which is too {size}. "
+        told = f"`{call}`: with `len(tokens) = {n}, {given}`, the {what} is {came:.6g}, which is too {size}. "
         means = f"mean over `tokens[{context if which < 2 else first}:]`"
         return told + (
             f"It should be the {means}." if what == "loss" else "Each position that the model computes counts."

@@ -750,7 +750,7 @@ def first_wrong_row(name: str, found: torch.Tensor, right: torch.Tensor, pairs: 
     told = f"for {len(pairs)} pairs, {name} is wrong in row {row}, from place {place} on."
     if len(found[row]) > 12:
         return told
-    return f"{told} Row {row} came as `{found[row].tolist()}`, for the pair `{pairs[row]}`."
+    return f"{told} There your code has `{found[row].tolist()}`, for the pair `{pairs[row]}`."
 
 
 @check("13.3", points=1, forbids=MODELS)
@@ -1296,7 +1296,7 @@ def finds(beam_search: Remote, lib: Library, searches: Sequence[Search], told: s
     hint = f" {ONE_INPUT} {sentence(made[0])}" if made else ""
     if best is not None and tokens[0] == best[0]:
         size = "large" if tokens[1] > best[1] else "small"
-        came = f"{asked}, the best hypothesis `{tokens[0]}` is found. Its score came as {tokens[1]:.6g}, which is too "
+        came = f"{asked}, the best hypothesis `{tokens[0]}` is found. Its score is {tokens[1]:.6g}, which is too "
         raise AssertionError(f"{came}{size}.{hint}")
     better = best is not None and tokens[1] > best[1]
     told = "No hypothesis that the search keeps has such a score." if better else "Another one has a higher score."
@@ -1600,7 +1600,7 @@ def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int,
 def came_often(counts: Mapping[str, int], p: float, draws: int) -> str:
     """A sentence about how often each part and their mean came."""
     told = (
-        f"in {draws} calls with `p = {p:g}`, `own` alone came {counts['own']} times, "
+        f"in {draws} calls with `p = {p:g}`, `own` alone was returned {counts['own']} times, "
         f"`bert` alone {counts['bert']} times "
     )
     return told + f"and the mean {counts['mean']} times. The probabilities should be p / 2, p / 2 and 1 - p."

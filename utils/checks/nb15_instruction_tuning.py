@@ -1101,7 +1101,7 @@ def passing(pass_at_k, over_tasks, lib):
             )
             assert abs(one - 1) < 1e-9, told
         assert abs(one - chance_of_one(*case)) < 1e-9, (
-            f"`pass_at_k{case}` came as {one:.5g}. It should be the share of choices of k answers with a right one."
+            f"`pass_at_k{case}` gives {one:.5g}. It should be the share of choices of k answers with a right one."
         )
     for n, c, k in ((100_000, 3, 50_000), (100_000, 60_000, 20), (100_000, 1, 99_999), (100_000, 99_999, 50_000)):
         told = f"`pass_at_k({n}, {c}, {k})` raises an error: use the product, not binomials or factorials."
@@ -1150,7 +1150,7 @@ def spreads(over_tasks: Remote, right: list[int], n: int, k: int) -> None:
     }
     for told, guess in guesses.items():
         assert abs(mean - wanted) < 1e-9 or abs(mean - guess) > 1e-9, told
-    told = f"the mean of pass@k over tasks is wrong: it came as {mean:.5g}, and {wanted:.5g} is right."
+    told = f"the mean of pass@k over tasks is wrong: your code gives {mean:.5g}, and {wanted:.5g} is right."
     assert abs(mean - wanted) < 1e-9, told + called(found, told)
     assert abs((low - most) + (high - least)) >= 1e-9 or half < 1e-9 or low < high, (
         "`low` and `high` have changed places."

@@ -1023,7 +1023,7 @@ class Call:
             assert type(value) is int, self.says(
                 f"{result.name} {be} {kind(value)}, not a whole number.", f"{result.name} {be} not a whole number."
             )
-            size = f"It came as {value}."
+            size = f"Your code gives {value}."
             assert wanted is None or value == wanted, told().more(size)
             return
         article = "an" if result.dtype == "int" else "a"
@@ -1038,7 +1038,7 @@ class Call:
             if abs(value - wanted) <= near:
                 return
         came = f"{value:.6g}" if result.dtype == "float" else repr(value)
-        raise AssertionError(told().more(f"It came as {came}.") if len(came) < 200 else told())
+        raise AssertionError(told().more(f"Your code gives {came}.") if len(came) < 200 else told())
 
     def altered(self) -> "Call":
         """The same call after the module, and each module among its arguments, got other weights."""
@@ -1153,7 +1153,7 @@ def sets_no_seed(lib: Library, what: str, *calls: Callable[[], Any]) -> None:
 def is_new(lib: Library, what: str, call: Remote, *args: Any) -> None:
     """Fail unless `call(*args)` gives new lists and tensors each time; `what` names them."""
     wanted, again = lib(probes).before_and_after_clearing(call, *args)
-    told = f"{what} is handed out again: who changes it changes that of the next call. Make a new one for each call."
+    told = f"{what} is kept between calls: a change of one result changes the next. Make a new one for each call."
     assert expect.same(again, wanted), told
 
 
@@ -1325,7 +1325,7 @@ def results_are_new(lib: Library, contract: Contract, calls: Sequence[Call]) -> 
 
     A call while no gradients are recorded gives the same, and leaves what it was given.
     """
-    says = f"`{contract.call}`: it is an error where {len(calls)} calls follow each other." if len(calls) > 1 else ""
+    says = f"`{contract.call}`: it fails when it is called {len(calls)} times in a row." if len(calls) > 1 else ""
     says = says or calls[0].says("it is an error.")
     try:
         found = lib(probes).each_again_after_writing(*_together(calls), contract.shares)

@@ -254,14 +254,14 @@ def _both(came: float, wanted: float, entries: int) -> str:
         texts = next(
             (t for digits in DIGITS if (t := (f"{came:.{digits}g}", f"{wanted:.{digits}g}"))[0] != t[1]), texts
         )
-    return f"{texts[0]} came" if entries < FEWEST else f"{texts[0]} came, and {texts[1]} is right"
+    return f"your code gives {texts[0]}" + (f", and {texts[1]} is right" if entries >= FEWEST else "")
 
 
 def came_as(value: float, wanted: float) -> str:
     """Which number came, in a sentence, and whether it is too large; a small difference is stated."""
     near = abs(value - wanted) < FINE * abs(wanted)
     by = f" by {abs(value - wanted):.2g}" if near else ""
-    return f"It came as {value:.6g}, which is too {'large' if value > wanted else 'small'}{by}."
+    return f"Your code gives {value:.6g}, which is too {'large' if value > wanted else 'small'}{by}."
 
 
 def number_like(
@@ -342,7 +342,7 @@ def _came(found: Any, sentence: str) -> str:
     """What came, and from which call, where that is short and plain and `sentence` does not say it; else ""."""
     text = repr(found)
     shown = len(text) > 120 or text in sentence or not _is_plain(found)
-    return ("" if shown else f" It came as `{text}`.") + called(found, sentence)
+    return ("" if shown else f" Your code gives `{text}`.") + called(found, sentence)
 
 
 def _is_plain(value: Any) -> bool:

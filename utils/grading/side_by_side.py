@@ -16,7 +16,7 @@ import torch
 SIDE = 8  # rows and columns that are shown
 FEWEST = 4  # entries: fewer would be the answer to what was asked, and help nobody to find a mistake
 DIGITS = range(4, 10)
-CAME, WANTED = "what came", "what should have come"
+CAME, WANTED = "your result", "the right result"
 HIDDEN = "position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap"
 BOX = "overflow-x: auto; max-width: 100%; position: relative"  # or what is hidden in it would widen the page
 CELL = "padding: .15em .5em; text-align: right; white-space: nowrap"
