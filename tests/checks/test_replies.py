@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from autograder import course
-from utils.grading import dispatch, expect
+from utils.grading import dispatch, expect, wire
 from utils.grading.check import Outcome, check
 from utils.grading.parts import part
 from utils.grading.remote import COMPLEX, EMPTY, INFINITY, NAN, promised
@@ -178,3 +178,20 @@ def test_a_reported_state_must_be_the_one_that_draws(monkeypatch, kind):
     monkeypatch.setattr(module, name, lambda: states[kind])
     with pytest.raises(AssertionError, match="draws other numbers than its state says"):
         expect.chance(lib)
+
+
+@pytest.mark.parametrize("kind", ["torch", "numpy"])
+def test_no_state_makes_the_judge_read_beyond_it(kind):
+    """numpy believes any place in its state, where a far one ends the process; torch believes too many words left."""
+    from utils.grading.remote import libraries
+
+    name, key, place, *gauss = np.random.RandomState(1).get_state()
+    states = [torch.Generator().get_state(), [name, key.tolist(), place, *gauss], [3, [1] * 624 + [624], None]]
+    if kind == "torch":
+        left, following = states[0][8:12].view(torch.int32), states[0][16:24].view(torch.int64)
+        left[0], following[0] = 624, 624
+    else:
+        states[1][2] = 625
+    reply = wire.dumps({"value": [states, [[0.5], [0.5], [0.5]]]}, lambda value: 0)
+    with pytest.raises(AssertionError, match=f"is not one of {kind}'s"):
+        expect.chance(libraries(lambda request: reply))

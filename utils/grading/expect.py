@@ -12,6 +12,7 @@ import math
 import random
 import re
 import secrets
+import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,8 @@ from utils.variants import Own, stated
 _key: ContextVar[bytes] = ContextVar("key", default=b"")
 
 Case = tuple[Any, float, Mapping[str, float]]  # a number that was found, the one wanted, and misconceptions' numbers
+WORDS = 624  # in the state of a Mersenne twister, which torch, numpy and Python draw from
+HEAD = struct.Struct("<8xi4xQ")  # of the state of torch's: how many words are left, and the place of the next
 FINE = 1e-5  # below this share of the right number, a difference is stated: the digits shown would be the same
 Guess = torch.Tensor | Callable[[], torch.Tensor]  # what a misconception gives, or how to compute it
 
@@ -494,6 +497,9 @@ def chance(lib: Library) -> list[Any]:
     count = 5 + secrets.randbelow(60)
     states, drawn = lib(toys).next_numbers(count)
     name, key, place, has_gauss, gauss = items(states[1], 5, "the state of numpy's generator is one")
+    # numpy believes any place, and reads whatever memory lies there.
+    known = type(place) is int and 0 <= place <= WORDS
+    assert known, "the state of numpy's generator is not one of numpy's."
     numpy_twin, python_twin = np.random.RandomState(), random.Random()
     numpy_twin.set_state((name, np.array(key, dtype=np.uint32), place, has_gauss, gauss))
     version, inner, after = items(states[2], 3, "the state of Python's generator is one")
@@ -516,6 +522,9 @@ def torch_numbers(state: Any, count: int) -> torch.Tensor:
     """What a generator of torch's on the CPU draws next, by `torch.rand`, if it is in this state."""
     whole = type(state) is torch.Tensor and state.dtype == torch.uint8
     assert whole and state.shape == torch.Generator().get_state().shape, "a generator's state is not one of torch's."
+    # torch looks at either of these two alone, and may read beyond the words.
+    left, place = HEAD.unpack_from(state.numpy())
+    assert left + place <= WORDS + 1, "a generator's state is not one of torch's."
     try:
         return torch.rand(count, generator=torch.Generator().set_state(state.clone()))
     except RuntimeError:
