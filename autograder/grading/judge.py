@@ -214,9 +214,13 @@ def _defines(source: str) -> set[str] | None:
     if len(source) > LONG:
         return None
     try:
-        body = ast.parse(source).body
+        return _defined(ast.parse(source).body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def _defined(body: list[ast.stmt]) -> set[str] | None:
+    """What `_defines` says of a cell with these statements."""
     defined: set[str] = set()
     for node in body:
         match node:

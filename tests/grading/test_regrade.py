@@ -238,6 +238,7 @@ def sectioned(*sources):
         ("class A(Registered): pass", "def wanted(): pass", False),  # its __init_subclass__
         ("class A(metaclass=Registered): pass", "def wanted(): pass", False),
         ("@register\nclass A: pass", "def wanted(): pass", False),
+        (f"@a{'.b' * 900}\ndef helper(): pass", "def wanted(): pass", False),  # too deep for ast.unparse
     ],
 )
 def test_cells_that_only_define_what_nobody_mentions_are_spared(first, third, spared):
