@@ -118,11 +118,10 @@ def receive(line: Line) -> bytes:
 
 
 def _exactly(line: Line, size: int) -> bytes:
-    parts = []
-    while size:
-        part = line.recv(min(size, 2**20))
+    message = bytearray()  # a list of parts would take many times as much, if each is a byte or two
+    while len(message) < size:
+        part = line.recv(min(size - len(message), 2**20))
         if not part:
             raise EOFError("closed")
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+        message += part
+    return bytes(message)
