@@ -1428,7 +1428,7 @@ def rotary(x, start=0):
     return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2).to(x.dtype)
 
 
-# %% wrong="2.6" name="a leading dimension of one is dropped" says="wrong for other inputs" private=true
+# %% wrong="2.6" name="a leading dimension of one is dropped" says="with one leading dimension, of 1" private=true
 def rotary(x, start=0):
     T, d = x.shape[-2:]
     if d % 2:

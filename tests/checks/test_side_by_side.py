@@ -42,7 +42,7 @@ def test_both_are_printed_side_by_side_and_what_differs_is_marked(monkeypatch):
         "0   0.5 *-inf     2    0  0.5   *0    2",
         "1     1     3    *4    1    1    3 *4.5",
     ]
-    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("COLUMNS", "30")
     narrow = repr(shown).splitlines()
     assert narrow[1] == "your result:" and narrow[5] == "the right result:" and len(narrow) == 9
 

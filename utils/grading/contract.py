@@ -41,6 +41,11 @@ from utils.grading.wire import WireError
 
 LAYOUTS = ["a view of heads", "every second row", "transposed"]
 LEADS = ((2, 3), (), (4,), (1,), (3, 1, 2))  # what the dots of a shape stand for, in turn
+LEADS_IN_WORDS = {
+    (): "no leading dimensions",
+    (1,): "one leading dimension, of 1",
+    (3, 1, 2): "a leading dimension of 1 between others",
+}
 VALUES = ("huge", "tiny", "zero", "equal")
 # Options of torch's layers that change what is learned, and that no shape and no single output shows.
 SILENT = {"padding_idx": None, "max_norm": None, "scale_grad_by_freq": False, "sparse": False}
@@ -367,6 +372,8 @@ class Contract:
         for words, holds in self.special.items():
             if holds(**{name: known[name] for name in inspect.signature(holds).parameters}):
                 found.append(words)
+        if any("..." in spec for spec in self.arguments.values() if isinstance(spec, str)):
+            found += [LEADS_IN_WORDS[case.lead]] if case.lead in LEADS_IN_WORDS else []
         ranges = {name: size for name, size in self.sizes.items() if not name.startswith("_")}
         found += [f"`{name} = {case.sizes[name]}`" for name, size in ranges.items() if case.sizes[name] < 2 < size[1]]
         for name in self._shown:
