@@ -163,7 +163,7 @@ def attention(q, k, v, mask=None):
 #   weights = scores.softmax(dim=-1)
 # + q, k = q.view(-1, *q.shape[-2:]), k.view(-1, *k.shape[-2:])
 
-# %% wrong="1.1" name="two leading dimensions only" says="other shapes" private=true
+# %% wrong="1.1" name="two leading dimensions only" says="a leading dimension of 1 between others" private=true
 # - return weights @ v, weights
 # + return weights @ v.reshape(-1, *v.shape[-3:]).reshape(
 # +     v.shape[0], v.shape[1], *v.shape[-2:]

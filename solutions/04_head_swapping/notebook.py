@@ -596,9 +596,9 @@ def unfreeze(part):
 def features(base, pool, batches):
     """The pooled states of all examples, (N, d), and their labels, (N,), in the order of the batches.
 
-    `batches` is any iterable of (tokens, mask, labels), of different lengths T. The base works in evaluation mode
-    and without gradients. A head can be trained on what comes out: new tensors, of the type and on the device of
-    the states.
+    `batches` is any iterable of (tokens, mask, labels), of different lengths T. The base works in evaluation mode,
+    in which it may stay, and without gradients. A head can be trained on what comes out: new tensors, the features
+    of the type and on the device of the states.
     """
     ### BEGIN SOLUTION
     base.eval()

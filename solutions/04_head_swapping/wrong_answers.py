@@ -2195,3 +2195,16 @@ class Model(nn.Module):
         if self.pool is not None:
             states = self.pool(states, mask)
         return self.head(states)
+
+
+# %% wrong="4.1" name="more than two leading dimensions are flattened" says="the logits have shape"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.drop = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(self.drop(states.flatten(end_dim=-2) if states.dim() > 3 else states))

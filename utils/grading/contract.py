@@ -223,6 +223,11 @@ class Contract:
         """Whether an argument may be None."""
         return any(map(_optional, self.arguments.values()))
 
+    @property
+    def has_leads(self) -> bool:
+        """Whether a tensor among the arguments may have any leading dimensions."""
+        return any("..." in spec for spec in self.arguments.values() if isinstance(spec, str))
+
     def tells(self, kind: str) -> str:
         """What a student reads where a private check of this kind fails and no more is known, see `tells_of`."""
         bounds = [
@@ -288,7 +293,7 @@ class Contract:
         return Case(sizes, seed, words, LEADS[seed % len(LEADS)])
 
     def corners(self) -> Iterator[Case]:
-        """Two ordinary cases; each size at its smallest and at 1; equal sizes; and what may be left out left out.
+        """Ordinary cases, each size at its smallest and at 1, leading dimensions, equal sizes, optional ones left out.
 
         A contract of more than four sizes has fewer cases: two sizes are at their smallest at a time.
         """
@@ -300,6 +305,8 @@ class Contract:
         for seed, place in enumerate(range(0, len(wanted), together), 10):
             case = self.ordinary(seed)
             yield replace(case, sizes={**case.sizes, **dict(wanted[place : place + together])})
+        if self.has_leads:  # each of LEADS
+            yield from map(self.ordinary, range(seed + 1, 10 + len(LEADS)))
         for seed, value in enumerate((2, 3) if many else (2, 3, 4), 40):
             sizes = {name: min(max(value, size[0]), size[1]) for name, size in self.sizes.items()}
             equal = replace(self.ordinary(seed), sizes=sizes, lead=(value,) * (seed % 3))
@@ -372,7 +379,7 @@ class Contract:
         for words, holds in self.special.items():
             if holds(**{name: known[name] for name in inspect.signature(holds).parameters}):
                 found.append(words)
-        if any("..." in spec for spec in self.arguments.values() if isinstance(spec, str)):
+        if self.has_leads:
             found += [LEADS_IN_WORDS[case.lead]] if case.lead in LEADS_IN_WORDS else []
         ranges = {name: size for name, size in self.sizes.items() if not name.startswith("_")}
         found += [f"`{name} = {case.sizes[name]}`" for name, size in ranges.items() if case.sizes[name] < 2 < size[1]]
@@ -1342,8 +1349,8 @@ def results_are_new(lib: Library, contract: Contract, calls: Sequence[Call]) -> 
         if error.blank:
             raise
         raise AssertionError(f"{says} It raised {error.type_name or 'nothing usable'}: {error}") from None
-    for call, six in zip(calls, expect.items(found, len(calls), says), strict=True):
-        came, first, again, blind, changes, given = expect.items(six, 6, "")
+    for call, seven in zip(calls, expect.items(found, len(calls), says), strict=True):
+        came, first, again, blind, records, changes, given = expect.items(seven, 7, "")
         call.must_be(came, contract.tolerance)
         told = "{} {be} not the same after other results were overwritten: results must be new."
         if contract.fits is not None:  # what was written may fit as well
@@ -1356,6 +1363,7 @@ def results_are_new(lib: Library, contract: Contract, calls: Sequence[Call]) -> 
             if isinstance(old, (torch.Tensor, list, dict)):
                 assert _equal(new, old, 0.0), call.says("a result is what was given, or a part of it: make it new.")
         call.must_be(blind, contract.tolerance, "{} {be} not the same while no gradients are recorded.")
+        assert records is False, call.says("it switches on the recording of gradients where that was off.")
         assert changes is False, call.says("while no gradients are recorded, a call changes what it was given.")
 
 

@@ -101,11 +101,11 @@ def again_after_writing(call: Callable[..., Any], args: list[Any], options: dict
 
 
 def each_again_after_writing(targets: list[Callable[..., Any]], asked: list[Any], shares: bool) -> list[Any]:
-    """For each of these calls its result, and five things more after that of a second call was overwritten.
+    """For each of these calls its result, and six things more after that of a second call was overwritten.
 
-    These are the first result again, that of a third call, that of a call while no gradients are recorded, whether this
-    one changes the arguments, and the arguments. A call is a place in `targets`, its arguments and options. shares:
-    each call has copies of them, as results may be parts of what is given.
+    These are the first result again, that of a third call, that of a call while no gradients are recorded, whether they
+    are recorded after it, whether it changes the arguments, and the arguments. A call is a place in `targets`, its
+    arguments and options. shares: each call has copies of them, as results may be parts of what is given.
     """
     found = []
     for which, args, options in asked:
@@ -123,8 +123,9 @@ def each_again_after_writing(targets: list[Callable[..., Any]], asked: list[Any]
         given = _copied([args, options])
         with torch.no_grad():
             blind = targets[which](*args, **options)
+            records = torch.is_grad_enabled()
         changes = not _as_before([args, options], given)
-        found.append([came, first, again, _copied(blind), changes, [*given[0], *given[1].values()]])
+        found.append([came, first, again, _copied(blind), records, changes, [*given[0], *given[1].values()]])
     return found
 
 
