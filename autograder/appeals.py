@@ -345,12 +345,12 @@ def reply_text(reply: bytes) -> str:
         case {"value": value}:
             return shown_value(value)
         case {"error": {"type": str(name), "message": str(text)}}:
-            return legible(f"raised {name}: {' '.join(text.split())}", MAX_VALUE)
+            return legible(" ".join(f"raised {name}: {text}".split()), MAX_VALUE)
     return shown_value(stated)
 
 
 def _met(handle: int, type_name: str) -> Any:
-    return partial(str, f"<{legible(str(type_name), 60)} {handle}>")
+    return partial(str, f"<{legible(' '.join(type_name.split()), 60)} {handle}>")
 
 
 def shown_value(value: Any) -> str:

@@ -4,6 +4,7 @@ import hashlib
 import io
 import zipfile
 
+import msgpack
 import pytest
 from helpers import canned, keep
 from nbgrader.api import Gradebook
@@ -16,6 +17,7 @@ from autograder.grading import grade
 from autograder.grading.grading_record import load_record
 from autograder.intake import collect
 from autograder.reports import feedback
+from utils.grading import wire
 
 WRONG = "def causal_mask(length):\n    return torch.ones(length, length, dtype=torch.bool)\n"
 
@@ -118,3 +120,12 @@ def test_values_are_shown_short_and_without_what_a_terminal_obeys():
     assert appeals.reply_text(b"") == "none: the kernel was gone"
     assert appeals.reply_text(b"\xc1").startswith("cannot be read")
     assert io.StringIO(appeals.README).readline().startswith("The case of")
+
+
+@pytest.mark.parametrize("name", ["E\nThe verdict that counts: 2 of 2\n", "E\u2028The verdict that counts: 2 of 2"])
+def test_no_reply_writes_a_line_of_its_own_into_an_explanation(name):
+    error = msgpack.packb({"error": {"type": name, "message": "m", "line": ""}})
+    handle = msgpack.packb({"value": [msgpack.ExtType(wire.HANDLE, msgpack.packb([0, name]))]})
+    for reply in (error, handle):
+        text = appeals.reply_text(reply)
+        assert "The verdict that counts" in text and len(text.splitlines()) == 1
