@@ -48,7 +48,7 @@ NO_TAG = re.compile(rf"<(?!/?(?:{'|'.join(TAGS)})(?:[\s/][^<>]*)?>)", re.IGNOREC
 OPENED = re.compile(r"<(/?)([a-z0-9]+)")
 # nbconvert's Markdown leaves any link as it is, and MathJax makes links of its own.
 RUNS = re.compile(r"(?:java|vb)script:|[(<:]data:", re.IGNORECASE)
-TEX = re.compile(r"\\(?:href|url|style|class|cssId|require|unicode|html[a-zA-Z]*)(?![a-zA-Z])")
+TEX = re.compile(r"\\(?:href|url|style|class|cssId|require|unicode|mmlToken|bbox|html[a-zA-Z]*)(?![a-zA-Z])")
 IGNORED = re.compile(r"[\x00-\x20\x7f]+")  # what browsers skip within the scheme of a link
 # Code in Markdown: between fences, between backticks (not across an empty line), or as HTML without other tags.
 CODE = re.compile(

@@ -81,6 +81,21 @@ def test_plain_words_are_let_in_as_they_are(text, plain, monkeypatch):
         assert {*re.findall(r"<(\w+)", rendered)} <= {"p", "br"}
 
 
+@pytest.mark.parametrize(
+    "tex",
+    [
+        r"\href{javascript:hostile()}{x}",
+        r"\newcommand{\h}[1]{\mmlToken{mtext}[href='java#1']{x}}\h{script:hostile()}",
+        r"\mmlToken{mtext}[style='position:fixed']{x}",
+        r"\bbox[border:0; position:fixed]{x}",
+    ],
+)
+def test_a_formula_that_makes_links_or_styles_is_shown_as_it_was_typed(tex):
+    assert html_cleaning.markdown([f"${tex}$"])[0].startswith("<pre>")
+    assert html_cleaning.html(f"<p>${tex}$</p>").startswith("<pre>")
+    assert html_cleaning.latex(f"${tex}$") == ""
+
+
 def test_outputs_are_bounded_however_short_they_are(solved):
     own, *_ = sorted(restore.illustrating(RELEASE))
     text = json.loads(json.dumps(solved))
