@@ -21,6 +21,9 @@ UNSAFE = re.compile(r'[<>"&\\`\x00-\x1f\x7f-\x9f\u2028\u2029]')  # in an id, whi
 # In each a student has a directory.
 PARTS = ("submitted", "handins", "autograded", "feedback", "verdicts", "history", "previews")
 NAMES = ("first_name", "last_name", "email", "lms_user_id")
+# Where a spreadsheet may find a cell with what it runs: at the beginning, and behind the sign that separates columns in
+# half of Europe, since there quotes bind only the first of several columns that commas separate.
+FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@＝＋－＠])')
 
 
 def safe_id(student: str) -> str:

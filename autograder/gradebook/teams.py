@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, roster
+from autograder.gradebook.safe_names import FORMULA
 from utils.files import write
 
 FILE = "teams.csv"
@@ -73,6 +74,10 @@ class Teams:
 
     def __bool__(self) -> bool:
         return bool(self.rows)
+
+
+class NoTeamName(CourseError):
+    """A group of a download cannot be a team under the name that it has there."""
 
 
 def identifier(name: str) -> str:
@@ -254,15 +259,17 @@ def add(course: Course, entry: NotebookEntry, name: str, members: Collection[str
     """Write a team for one notebook into the file; the members who keep the team for it that they are in already.
 
     Raises:
-        CourseError: the file cannot be understood, or the name cannot be a team's; nothing is written.
+        NoTeamName: the name cannot be a team's; nothing is written.
+        CourseError: the file cannot be understood; nothing is written.
     """
     known, path, team = load(course), course.tree / FILE, identifier(name)
     new = [member for member in members if not known.of(entry, member)]
     if not new:
         return [*members]
     listed = roster.load(course)
-    if not team or known.name(team).split() not in ([], name.split()) or (listed and team in listed.students):
-        raise CourseError(f"the group `{name}` cannot be a team of this name: list its members in {path}")
+    another = known.name(team).split() not in ([], name.split()) or (listed and team in listed.students)
+    if not team or another or FORMULA.search(name):  # instructors open the file in a spreadsheet
+        raise NoTeamName(f"the group `{name}` cannot be a team of this name: list its members in {path}")
     text = path.read_text(encoding="utf-8-sig") if path.exists() else ",".join(COLUMNS)
     body, separator = roster.without_sep(text)
     head = [cell.strip() for cell in next(csv.reader(io.StringIO(body), delimiter=separator))]

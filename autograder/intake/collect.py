@@ -415,7 +415,11 @@ def list_teams(
     sentences = []
     for (entry, name), members in groups.items():
         if len(members) > 1:
-            others = teams.add(course, entry, name, members)
+            try:
+                others = teams.add(course, entry, name, members)
+            except teams.NoTeamName as why:  # students choose the names of groups: the others' are teams all the same
+                sentences.append(f"{entry.number}: {why}")
+                continue
             if len(others) < len(members):
                 sentences.append(f"{entry.number}: {name} is a team by {teams.FILE}: {', '.join(members)}")
             for student in others:

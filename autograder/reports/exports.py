@@ -30,6 +30,7 @@ from autograder.course import Course, CourseError, NotebookEntry, Total
 from autograder.gradebook import extensions, marks, roster, teams
 from autograder.gradebook.marks import Marked
 from autograder.gradebook.roster import Student
+from autograder.gradebook.safe_names import FORMULA
 from autograder.grading import history
 from autograder.grading.grading_record import ANEW, UNGRADABLE, jobs, load_record, students_of
 from autograder.grading.lateness import settle
@@ -37,9 +38,6 @@ from autograder.intake import origins
 from autograder.reports import progress, report
 from utils.files import write
 
-# Where a spreadsheet may find a cell with what it runs: at the beginning, and behind the sign that separates columns in
-# half of Europe, since there quotes bind only the first of several columns that commas separate.
-FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@＝＋－＠])')
 CSV, TOTALS = "csv", "totals"
 
 

@@ -174,6 +174,19 @@ def test_the_groups_of_a_download_become_teams_on_demand(mine, tmp_path):
     assert (mine.tree / "teams.csv").read_text() == before and not [one for one in again.notes if "is a team" in one]
 
 
+@pytest.mark.parametrize("name", ["=1+1", "cy3", "@SUM(1)"])
+def test_a_group_whose_name_cannot_be_a_team_stops_nothing(mine, tmp_path, name):
+    """A formula, which a spreadsheet would run, or the id of another student."""
+    (mine.tree / "teams.csv").unlink()
+    (mine.tree / "students.csv").write_text(ROSTER + "di4,Di,Ek,di@example.org,104,Monday\n")
+    who = [(name, "Ada Lovelace"), (name, "Bo Berg"), ("Group A", "Cy Dahl"), ("Group A", "Di Ek")]
+    names = [f"{group}-{student}_3{at}_assignsubmission_file_/{NAME}.ipynb" for at, (group, student) in enumerate(who)]
+    result = collected_as_teams(mine, zipped(tmp_path / "in.zip", names))
+    assert any(f"the group `{name}` cannot be a team" in note for note in result.notes)
+    assert (mine.tree / "teams.csv").read_text() == f"team,student,notebook\nGroup A,cy3,{NAME}\nGroup A,di4,{NAME}\n"
+    assert {"ada1", "bo2", "Group_A"} <= {path.name for path in (mine.tree / "submitted").iterdir()}
+
+
 def test_a_table_of_times_that_cannot_be_read_is_refused_before_teams_are_written(mine, tmp_path, monkeypatch):
     (mine.tree / "teams.csv").unlink()
     course_tree.write_settings(mine)  # as in a tree that was built
