@@ -174,7 +174,8 @@ def test_a_sentence_shows_the_call_that_gave_what_came():
         )
         wrong = "it is wrong."
         gave = "This is what `share([1.5, 2], {'a': <tensor (2, 3)>})` gave."
-        assert says(expect.number_like, half, 1.0, "it", wrong) == f"{wrong} Your code gives 0.5, which is too small. {gave}"
+        small = "Your code gives 0.5, which is too small."
+        assert says(expect.number_like, half, 1.0, "it", wrong) == f"{wrong} {small} {gave}"
         assert says(expect.explained, pair, [2, 1], wrong, {}) == (
             f"{wrong} Your code gives `[1, 2]`. This is what `share(1, 2, names='list')` gave."
         )

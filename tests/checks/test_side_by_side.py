@@ -153,8 +153,8 @@ def told_of(*gives):
 
 
 def test_at_home_a_failed_check_shows_what_decided(capsys):
-    told = "one: f(1) is wrong. Each number is wrong. At `[0]` your code gives 3, and 0 is right. It looks like this mistake: "
-    told += "f(1) counts down."
+    told = "one: f(1) is wrong. Each number is wrong. At `[0]` your code gives 3, and 0 is right. "
+    told += "It looks like this mistake: f(1) counts down."
     assert told_of(0.0, torch.arange(4.0).flip(0), torch.ones(2, 2)).endswith(told)
     printed = capsys.readouterr().out
     assert printed.startswith("4 of 4 entries differ; they are marked with *.\nyour result:") and "*3" in printed
