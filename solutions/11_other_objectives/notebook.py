@@ -867,7 +867,7 @@ def overfitted(losses):
     """The point, from 0, at which the mean test loss over seeds is lowest, and by how much the last one is above it.
 
     losses: a list for each seed with its test loss at each point, as many for all; there is a seed and a point at
-    least. Of equal means any point is right.
+    least. Of means that are equal in float32 any point is right.
     """
     ### BEGIN SOLUTION
     mean = [sum(some) / len(some) for some in zip(*losses)]

@@ -239,6 +239,9 @@ def repeated_texts(pair_task, lib):
                 likely(wrong[text], total, share, f"{text} is drawn too often or too rarely", 6)
     twins = [[a, b], [a, b]]
     assert len(pair_task(twins, "nsp", make(some.randrange(10**6)))) == 2, "equal documents"
+    with tells("where one list is there twice, its second place does not count as another document."):
+        found = lib(toys).of_one_list_twice(pair_task, [a, b], "nsp", make(some.randrange(10**6)))
+        assert len(found) == 2, "one list twice"
     same = pair_task([[a, a, a]] * 2, "sop", make(some.randrange(10**6)))
     assert [one[:2] for one in same] == [[a, a]] * 4, "equal sentences"
 

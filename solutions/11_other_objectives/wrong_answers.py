@@ -1541,3 +1541,24 @@ def overfitted(losses):
     mean = [sum(point) / len(point) for point in zip(*losses)]
     best = min(range(min(1, len(mean) - 1), len(mean)), key=mean.__getitem__)
     return best, mean[-1] - mean[best]
+
+
+# %% wrong="11.7" name="one list that is there twice" says="texts that repeat" private=true
+# - others = [sentence for e, other in enumerate(documents) if e != d for sentence in other]
+# + others = [sentence for other in documents if other is not document for sentence in other]
+
+# %% wrong="11.8" name="gives up after a thousand points" says="The loss rises there for the first time, and falls again later"
+# - point = min(range(len(mean)), key=mean.__getitem__)
+# + point = 0
+# + for place, one in enumerate(mean):
+# +     point = place if one < mean[point] and place - point <= 1000 else point
+
+# %% wrong="11.8" name="the lowest is 1e10 at first" says="this is not the point at which the mean test loss is lowest"
+# - point = min(range(len(mean)), key=mean.__getitem__)
+# + point, lowest = 0, 1e10
+# + for place, one in enumerate(mean):
+# +     point, lowest = (place, one) if one < lowest else (point, lowest)
+
+# %% right="11.8" name="a mean in float32"
+# - point = min(range(len(mean)), key=mean.__getitem__)
+# + point = torch.tensor(losses).mean(0).argmin().item()

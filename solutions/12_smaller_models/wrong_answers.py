@@ -1170,3 +1170,17 @@ class SharedEncoder(nn.Module):
         for _ in range(self.n_layers):
             x = self.layer(x)
         return x
+
+
+# %% wrong="12.3" name="whole numbers by way of floats" says="the last digits are wrong"
+# - return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
+# + return int(float(parameters)), int(bridge + L * (4.0 * H * H + 2 * H * F + 2 * T * H))
+
+# %% wrong="12.3" name="an int32" says="an int32 holds no larger number"
+# - return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
+# + products = bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
+# + return parameters, torch.tensor(products).int().item()
+
+# %% right="12.3" name="int64"
+# - return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
+# + return torch.tensor(parameters), torch.tensor(bridge + L * (4 * H * H + 2 * H * F + 2 * T * H))

@@ -712,9 +712,9 @@ predict("13.8", "a", a="never", b="half of the time", c="always")
 def drop_net(own, bert, p, training, generator):
     """One of two parts, or their mean, drawn once for the whole call; in evaluation always the mean.
 
-    own, bert: float tensors of one shape, any shape, which stay as they are, on any device; gradients flow to what is
-    given back. p: from 0 to 1. training: a bool. generator: a torch.Generator on the CPU, the only source of chance,
-    used in training alone. How many numbers are drawn from it is free. No call depends on the calls before.
+    own, bert: finite float tensors of one shape, any shape, which stay as they are, on any device; gradients flow to
+    what is given back. p: from 0 to 1. training: a bool. generator: a torch.Generator on the CPU, the only source of
+    chance, used in training alone. How many numbers are drawn from it is free. No call depends on the calls before.
     """
     ### BEGIN SOLUTION
     if not training:

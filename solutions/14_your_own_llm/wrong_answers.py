@@ -2696,3 +2696,26 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
 # - return text
 # + torch.manual_seed(0)
 # + return text
+
+# %% wrong="14.3" name="no start without a past" says="'start'"
+# - q, k = self.turn(q, S), self.turn(k, S)
+# + q, k = (self.turn(q, S), self.turn(k, S)) if S else (self.turn(q), self.turn(k))
+
+# %% wrong="14.4" name="the old past in the place of None" says="a tensor for which None comes back"
+# - return x + self.mlp(self.norm2(x)), past
+# + return x + self.mlp(self.norm2(x)), old if past is None else past
+
+# - attended, past = self.attention(self.norm1(x), past)
+# + old = past
+# + attended, past = self.attention(self.norm1(x), past)
+
+# %% wrong="14.4" name="a sigmoid that is never below that of -10" says="where the gate is far below 0, the result is wrong"
+# - return self.down(F.silu(self.gate(x)) * self.up(x))
+# + z = self.gate(x)
+# + return self.down(z * z.clamp(min=-10).sigmoid() * self.up(x))
+
+# %% wrong="14.5" name="the old past in the place of None" says="a tensor for which None comes back"
+# - x, one = block(x, one)
+# - now.append(one)
+# + x, new = block(x, one)
+# + now.append(one if new is None else new)

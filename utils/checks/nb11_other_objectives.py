@@ -1383,6 +1383,11 @@ def overfitted(overfitted):
     lowest_and_rise(overfitted, [[0.5, 3.0, 2.8, 3.1], [5.0, 2.0, 1.9, 2.5], [5.0, 2.0, 1.9, 2.6]])
     for points, seeds in ((8, 5), (12, 2), (5, 1), (20, 4)):
         lowest_and_rise(overfitted, losses_with_a_turn(some, points, seeds))
+    late = [3.0, 2.0, *(2.5 + place % 7 / 10 for place in range(1200)), 1.5, 1.75]
+    lowest_and_rise(overfitted, [late])
+    lowest_and_rise(
+        overfitted, [[1e30 * loss for loss in one] for one in ([3.0, 2.5, 3.5, 2.0, 2.25], [3.5, 3, 4, 2.25, 2.5])]
+    )
 
 
 # 11.S1

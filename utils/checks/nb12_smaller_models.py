@@ -294,10 +294,13 @@ def sized(encoder_size: Remote, size: Sizes) -> None:
         told = "a map from H to H is counted where E is None. There should be no map."
         guesses[told] = parameters + H * H + H
     guesses = {f"in the number of parameters, {sentence}": guess for sentence, guess in guesses.items()}
+    wraps = "the {} are right only below 2^31: an int32 holds no larger number."
+    guesses[wraps.format("parameters")] = float(in_32_bits(parameters))
     expect.number_like(
         value[0], parameters, "the parameters", "the number of parameters is not right.", guesses, tolerance=1e-12
     )
     more = {
+        wraps.format("multiply-adds"): in_32_bits(products),
         ("sharing lowers the multiply-adds. It should not: every pass is computed."): done["map"]
         + (products - done["map"]) / (L or 1),
         "the map from E to H is missing in the multiply-adds.": products - done["map"],
@@ -321,6 +324,14 @@ def sized(encoder_size: Remote, size: Sizes) -> None:
     expect.number_like(
         value[1], products, "the multiply-adds", "the number of multiply-adds is not right.", more, tolerance=1e-12
     )
+    for one, wanted, what in zip(value, (parameters, products), ("parameters", "multiply-adds"), strict=True):
+        told = f"of {wanted} {what}, the last digits are wrong. This happens if a float comes in between."
+        assert int(one) == wanted or not math.isclose(int(one), wanted, rel_tol=1e-12), told
+
+
+def in_32_bits(number: int) -> int:
+    """What an int32 makes of a whole number."""
+    return (number + 2**31) % 2**32 - 2**31
 
 
 @check("12.3", points=3, forbids=MODELS)
@@ -330,7 +341,8 @@ def encoder_size(encoder_size):
     sizes = [base, base | {"E": 4}, base | {"E": 4, "shared": True}, base | {"shared": True}]
     sizes += [base | {"E": 12}, base | {"E": 20, "shared": True, "L": 1}, base | {"T": 1}, base | {"L": 0, "E": 3}]
     bert = {"V": 30_522, "H": 768, "F": 3072, "L": 12}
-    for size in [*sizes, bert, bert | {"V": 30_000, "E": 128, "shared": True}]:
+    large = {"V": 1_000_003, "H": 40_000_003, "F": 160_000_001, "L": 7, "T": 3}  # both counts are beyond 2^53
+    for size in [*sizes, bert, bert | {"V": 30_000, "E": 128, "shared": True}, bert | {"H": 9216, "F": 36_864}, large]:
         sized(encoder_size, size)
 
 

@@ -162,7 +162,20 @@ def attended(
         guesses["the memory is not used: x attends to itself."] = partial(attend, state, x, x, allowed, heads)
     seen = "" if allowed is None else f" and `allowed` {tuple(allowed.shape)}"
     told = f"for x {(B, T, d)}, a memory {tuple(memory.shape)}{seen}, with {heads} heads, the output is wrong."
-    expect.like(found, attend(state, x, memory, allowed, heads), told, guesses)
+
+    def otherwise() -> str:
+        plain = f"{told} {expect.difference(found, wanted, 1e-4, 1e-4)}{remote.called(found, told)}"
+        if not expect.near(layer(x, memory), layer(x, memory), atol=1e-5):
+            return "two calls with the same x and memory give different outputs. They should give the same."
+        if expect.near(layer(x, memory), layer(x, memory.flip(1)), atol=1e-3):
+            return plain
+        return (
+            f"{told} It is another one if the places of the memory come in the reverse order. It should not depend on "
+            "their order, only on what they hold."
+        )
+
+    wanted = attend(state, x, memory, allowed, heads)
+    expect.like(found, wanted, otherwise, guesses)
 
 
 CROSS = Contract(
@@ -185,6 +198,7 @@ def cross_attention(CrossAttention, lib):
     """Check queries from x, and keys and values from a memory of another size; what is masked changes nothing."""
     for d, heads, read, B, T, S in (
         (12, 3, 10, 2, 4, 7), (8, 2, 8, 2, 5, 5), (6, 1, 4, 1, 1, 1), (4, 4, 9, 3, 6, 2), (6, 2, 5, 2, 3, 1),
+        (4, 2, 3, 2, 3, 9),
     ):  # fmt: skip
         layer = CrossAttention(d, heads, read)
         state = expect.weights(layer, attention_shapes(d, read), f"`CrossAttention({d}, {heads}, {read})`", 130 + d)
@@ -1133,6 +1147,10 @@ def searched(
     longest: bool = False,
     last: bool = False,
     worst: bool = False,
+    at_eos: bool = False,
+    hopeless: bool = False,
+    short: bool = False,
+    no_bos: bool = False,
 ) -> tuple[list[int], float] | None:
     """What 13.6 finds in a table, with lists and loops, or what a mistake finds; None if it finds nothing.
 
@@ -1141,7 +1159,9 @@ def searched(
     per_row: each beam goes on with its own best token; reduces: there are as many beams less as have finished; by_sum:
     the best is chosen before the penalty; left: what is open where the search stops counts, with its score or its
     sum; copies: as many beginnings as beams, all but one of them with a sum of -1e9; beside: what ends takes no room
-    among the beams; longest, last: which of the finished ones is given; worst: the worst sums are kept.
+    among the beams; longest, last: which of the finished ones is given; worst: the worst sums are kept; at_eos:
+    it stops when the best continuation is EOS; hopeless: what is open is dropped if its sum is below the best score;
+    short: the last token is never given; no_bos: nor is any `bos`.
     """
     step, going = toys.Continues(table), [([bos], 0.0), *[([bos], -1e9)] * ((beams - 1) * copies)]
     ended: list[tuple[list[int], float, str, float]] = []
@@ -1165,6 +1185,10 @@ def searched(
                 ended.append((rest, total if each_step else total / penalty(n, alpha), "cut", total))
             else:
                 going.append((tokens, total))
+        if hopeless and ended:
+            going = [one for one in going if one[1] > max(score for _, score, *_ in ended)]
+        if at_eos and n < max_len and every[0][0][-1] == eos:
+            break
         if not going or (early and len(ended) >= beams) or (keeps == "first" and ended):
             some = [(tokens[1:], sum_of, sum_of / penalty(n, alpha)) for tokens, sum_of in going if left]
             ended += [(tokens, whole if left == "sum" else score, "left", whole) for tokens, whole, score in some]
@@ -1175,6 +1199,8 @@ def searched(
     if longest:
         some = sorted(some, key=lambda one: -len(one[0]))[:1]
     some = some[-1:] if last else some
+    some = [(one[0][:-1] if short and one[2] == "cut" else one[0], *one[1:]) for one in some]
+    some = [([token for token in one[0] if token != bos or not no_bos], *one[1:]) for one in some]
     return best(some, key=lambda one: one[3 if by_sum else 1])[:2] if some else None
 
 
@@ -1263,6 +1289,16 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "the longest hypothesis is returned. Return the one with the best score.": {"longest": True},
     "the last hypothesis to finish is returned. Return the one with the best score.": {"last": True},
     "the worst continuations are kept. Keep the best.": {"worst": True},
+    (
+        "the search stops as soon as the best continuation is EOS. It should stop when none is open or at least "
+        "`beams` have finished."
+    ): {"at_eos": True},
+    (
+        "hypotheses are dropped if their sum is below the best score so far. A penalty may still lift them: keep them "
+        "open."
+    ): {"hopeless": True},
+    "the last token is always left out. Leave it out only if it is EOS.": {"short": True},
+    "each `bos` is left out. Leave out only the first one.": {"no_bos": True},
     "the search stops one token early.": {"longer": -1},
     "the search continues for one token too many.": {"longer": 1},
 }
@@ -1716,6 +1752,16 @@ def signs_of_seeds(sign_test: Remote, first: dict[int, float], other: dict[int, 
             "this counts only results with exactly m seeds on the larger side. It should count m or more.": min(
                 1.0, 2 * math.comb(n, m) / 2**n
             ),
+            "a seed with BLEU 0 is left out. Leave out ties and the seeds that only one has.": without_zeros(
+                first, other
+            ),
+            "values that nearly agree are taken as ties. Only equal ones are ties.": nearly_tied(first, other),
+            "this is the p of a normal curve. Count the results themselves: `math.comb` gives their numbers.": (
+                math.erfc(max(0, m - n / 2) / math.sqrt(n / 2)) if n else 1.0
+            ),
+            "this is the p of a normal curve, of m - 1/2. Count the results themselves.": (
+                math.erfc(max(0, m - n / 2 - 0.5) / math.sqrt(n / 2)) if n else 1.0
+            ),
             "ties are counted as seeds. Leave them out.": min(1.0, 2 * tail_of_signs(len(both), m)),
             "ties are counted as if the first were ahead. Leave them out.": min(
                 1.0, 2 * tail_of_signs(len(both), max(len(both) - losses, losses))
@@ -1727,6 +1773,21 @@ def signs_of_seeds(sign_test: Remote, first: dict[int, float], other: dict[int, 
         },
         1e-6,
     )
+
+
+def without_zeros(first: dict[int, float], other: dict[int, float]) -> float:
+    """p if a BLEU of 0 counts as none."""
+    pairs = [(first[seed], other[seed]) for seed in first if first[seed] and other.get(seed)]
+    ahead = sum(a > b for a, b in pairs)
+    n = ahead + sum(a < b for a, b in pairs)
+    return min(1.0, 2 * tail_of_signs(n, max(ahead, n - ahead)))
+
+
+def nearly_tied(first: dict[int, float], other: dict[int, float]) -> float:
+    """p if values that differ by less than 0.01 count as ties."""
+    gains = [first[seed] - other[seed] for seed in first if seed in other]
+    signs = [gain > 0 for gain in gains if abs(gain) > 0.01]
+    return min(1.0, 2 * tail_of_signs(len(signs), max(sum(signs), len(signs) - sum(signs))))
 
 
 def two_arms(some: random.Random, seeds: int, ahead: float) -> tuple[dict[int, float], dict[int, float]]:
@@ -1760,6 +1821,12 @@ def sign_test(sign_test):
     signs_of_seeds(sign_test, {1: 1.0, 2: 2.0}, {3: 0.0})
     for seeds, ahead in ((6, 0.9), (8, 0.2), (9, 0.5), (12, 0.8), (20, 0.7)):
         signs_of_seeds(sign_test, *two_arms(some, seeds, ahead))
+    for gain, low, high in ((1e-9, 6, 4), (1e-3, 7, 2), (1.0, 33, 21), (1.0, 170, 130), (1.0, 560, 440)):
+        gains = [gain] * low + [-gain] * high
+        signs_of_seeds(
+            sign_test, {seed: 40.0 + one for seed, one in enumerate(gains)}, dict.fromkeys(range(low + high), 40.0)
+        )
+    signs_of_seeds(sign_test, {1: 0.0, 2: 0.0, 3: 0.0, 4: 2.0}, {1: 1.0, 2: 2.0, 3: 3.0, 4: 1.0})
 
 
 # 13.S1

@@ -9,7 +9,7 @@ from torch import nn
 from utils.grading.toys import *
 
 
-def marked(x: torch.Tensor, start: int = 0) -> torch.Tensor:
+def marked(x: torch.Tensor, start: int) -> torch.Tensor:
     """x (..., T, d) plus waves that tell apart columns, and positions from `start` on: stands for a rotation.
 
     Raises:
@@ -90,7 +90,7 @@ class Writes(nn.Module):
         return self.call(self.model, *args)
 
 
-def unmarked(x: torch.Tensor, start: int = 0) -> torch.Tensor:
+def unmarked(x: torch.Tensor, start: int) -> torch.Tensor:
     """x, whatever its positions: stands for a rotation that does not turn."""
     return x
 
@@ -127,15 +127,17 @@ def not_handed_on(make: Callable[..., Any], whole: bool) -> str:
         "a dict": {"keys": flowing},
         "an empty list": [],
         "a tensor that needs a gradient": flowing,
+        "a tensor for which None comes back": flowing,
     }
-    for name, one in pasts.items():
+    for name, past in pasts.items():
+        one = None if name.endswith("comes back") else past
         parts = [Hands(one), Hands(one)]
         if whole:
-            found = make(5, 3, parts, nn.Identity())(torch.tensor([[1, 4]]), [one, one])[1]
+            found = make(5, 3, parts, nn.Identity())(torch.tensor([[1, 4]]), [past, past])[1]
         else:
             block = make(nn.Identity(), parts[0], nn.Identity(), nn.Identity())
-            found, parts = [block(torch.ones(1, 2, 3), one)[1]], parts[:1]
-        if not all(part.given is one for part in parts) or not all(entry is one for entry in found):
+            found, parts = [block(torch.ones(1, 2, 3), past)[1]], parts[:1]
+        if not all(part.given is past for part in parts) or not all(entry is one for entry in found):
             return name
     return ""
 

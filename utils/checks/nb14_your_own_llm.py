@@ -404,7 +404,7 @@ def attention(Attention, lib):
     turns = {
         "the keys are returned before they are turned. Keep them turned: their positions do not change.": head,
         "the keys are turned along their heads. Turn (B, heads, T, d_head).": lambda: toys.marked(
-            head.transpose(1, 2)
+            head.transpose(1, 2), 0
         ).transpose(1, 2),
         "the first token is not at position 0.": toys.marked(head, 1),
     }
@@ -414,7 +414,7 @@ def attention(Attention, lib):
         v,
         values,
         "the values that are returned should be those of v_proj, cut into heads.",
-        {turned_values: toys.marked(values)},
+        {turned_values: toys.marked(values, 0)},
     )
     like(k, keys, "the keys that are returned should be those of k_proj, cut into heads and turned.", turns)
     told = "two calls in training mode give different outputs. There should be no dropout."
@@ -719,6 +719,13 @@ def block(SwiGLU, Block, lib):
     """Check for a gate that multiplies, norms in front of attention and mlp, and nothing on the residual."""
     gated_feed_forward(SwiGLU, 6, 11, 51)
     SWIGLU.hold(SwiGLU, lib, "dtypes", "layout", "gradients", "modes", "device")
+    module, far = SwiGLU(1, 1), torch.tensor([[-12.0], [-20.0], [-100.0], [-1000.0]])
+    state = {f"{name}.weight": torch.ones(1, 1) for name in ("gate", "up", "down")}
+    module.load_state_dict(state)
+    told = (
+        "where the gate is far below 0, the result is wrong: silu(z) is z times its sigmoid, which is nearly 0 there."
+    )
+    expect.close(expect.floats(module(far), (4, 1), "the result of SwiGLU"), gated(state, far), told, 1e-3)
     block_is_pre_norm(Block, lib, 7, 61)
     told = "`Block` should hand the past to the attention, and the new one back, as they are. This fails for {}."
     strange = expect.answers(lib(toys).not_handed_on, Block, False, says=told.format("some kind of past"))
