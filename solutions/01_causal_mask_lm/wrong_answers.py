@@ -147,7 +147,7 @@ def attention(q, k, v, mask=None):
     return torch.stack(outputs, -2), torch.stack(rows, -2)
 
 
-# %% wrong="1.1" name="a leading dimension of one is dropped" says="wrong for other inputs" private=true
+# %% wrong="1.1" name="a leading dimension of one is dropped" says="with one leading dimension, of 1, the output has the wrong shape" private=true
 # - return weights @ v, weights
 # + output = weights @ v
 # + return (output.squeeze(0), weights.squeeze(0)) if output.dim() > 2 else (output, weights)
@@ -254,7 +254,7 @@ def causal_mask(T):
     return nn.Transformer.generate_square_subsequent_mask(T)
 
 
-# %% wrong="1.2" name="knows the visible lengths" says="wrong for other inputs" private=true
+# %% wrong="1.2" name="knows the visible lengths" says="for other inputs, the mask has the wrong shape" private=true
 def causal_mask(T):
     return torch.full((5, 5), -torch.inf).triu(1)[:T, :T]
 
@@ -427,7 +427,7 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(F.scaled_dot_product_attention(q, k, v).permute(2, 0, 1, 3).flatten(-2))
 
 
-# %% wrong="1.3" name="three heads only" says="it is an error. It raised RuntimeError: unflatten"
+# %% wrong="1.3" name="three heads only" says="it fails. It raised RuntimeError: unflatten"
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -535,7 +535,7 @@ class MultiHeadAttention(nn.Module):
 # + x = x.view(-1, x.size(-1))
 #   heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
-# %% wrong="1.3" name="batches of two and more only" says="wrong for other inputs" private=true
+# %% wrong="1.3" name="batches of two and more only" says="with `B = 1`, the output has the wrong shape" private=true
 # - return self.out_proj(heads.transpose(1, 2).flatten(-2))
 # + return self.out_proj(heads.transpose(1, 2).squeeze(0).flatten(-2))
 
@@ -1054,7 +1054,7 @@ class LanguageModel(nn.Module):
 # - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
 # + x = add_positions(self.embedding(tokens).detach() * math.sqrt(self.d_model))
 
-# %% wrong="1.6" name="mask of 64 places" says="sizes larger than those of the notebook" private=true
+# %% wrong="1.6" name="mask of 64 places" says="with a large T, larger than any in the notebook, it raises RuntimeError" private=true
 # + self.mask = torch.full((64, 64), -torch.inf).triu(1)
 #   self.head = nn.Linear(d_model, vocab_size)
 
@@ -1207,7 +1207,7 @@ def perplexity(loss):
 # + real[targets != pad_id] = 1.0
 # + return -(of_targets.squeeze(-1) * real).sum() / real.sum()
 
-# %% wrong="1.7" name="one row at least two long" says="for small sizes it is wrong" private=true
+# %% wrong="1.7" name="one row at least two long" says="with `B = 1, T = 1`, the loss is wrong" private=true
 # - return -of_targets[targets != pad_id].mean()
 # + kept = of_targets.squeeze()[targets.squeeze() != pad_id]
 # + return -kept.sum() / max(2, len(kept))
@@ -2673,7 +2673,7 @@ def causal_mask(T):
     return torch.full((T, T), -math.inf).triu(1)
 
 
-# %% wrong="1.2" name="a table of 512" says="sizes larger than those of the notebook" private=true
+# %% wrong="1.2" name="a table of 512" says="with a large T, larger than any in the notebook, the mask has the wrong shape" private=true
 def causal_mask(T):
     table = torch.full((512, 512), -torch.inf).triu(diagonal=1)
     return table[:T, :T]

@@ -27,7 +27,7 @@ biases = swept("2.7", seen.ALIBI, without=("gradients", "memory"))
 
 
 @private(
-    "2.7", tells="`alibi_bias` is wrong for sizes larger than those of the notebook, such as a `T` in the thousands."
+    "2.7", tells="`alibi_bias` is wrong for sizes larger than any in the notebook, such as a `T` in the thousands."
 )
 def long_texts(alibi_bias, lib):
     """Distances beyond 2,048 are not whole in half precision."""

@@ -112,7 +112,7 @@ def sinusoidal_table(max_len, d_model):
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]
 
 
-# %% wrong="2.1" of="in short" name="no more than eight pairs" says="sizes larger than those of the notebook" private=true
+# %% wrong="2.1" of="in short" name="no more than eight pairs" says="with a large w, larger than any in the notebook, the table is wrong" private=true
 # - angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
 # + speeds = torch.tensor([10000 ** (-2 * min(pair, 7) / d_model) for pair in range(d_model // 2)])
 # + angles = torch.arange(max_len)[:, None] * speeds
@@ -332,7 +332,7 @@ class FixedPositions(nn.Module):
         return x + self.table[: x.size(1)]
 
 
-# %% wrong="2.2" of="in short" name="one table for all modules" says="the output is not what the text says"
+# %% wrong="2.2" of="in short" name="one table for all modules" says="the output is wrong"
 # + TABLES = {}
 # +
 # +
@@ -641,7 +641,7 @@ def shift_matrix(k, d_model):
     return nn.Parameter(torch.block_diag(*torch.tensor(blocks)))
 
 
-# %% wrong="2.4" name="good for up to five pairs" says="R is not what the text says"
+# %% wrong="2.4" name="good for up to five pairs" says="R is wrong"
 def shift_matrix(k, d_model):
     angles = [k / 10000 ** (2 * i / d_model) if i < 5 else 0.0 for i in range(d_model // 2)]
     return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
@@ -1041,14 +1041,14 @@ def rotary(x, start=0):
     return x
 
 
-# %% wrong="2.6" of="in short" name="angles in the dtype of x" says="bfloat16: the result is not what the text says"
+# %% wrong="2.6" of="in short" name="angles in the dtype of x" says="bfloat16: the result is wrong"
 # - angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 # - angles = angles.to(x.device)
 # + places = torch.arange(start, start + T, device=x.device).to(x.dtype)
 # + angles = places[:, None] * (10000 ** (-torch.arange(0, d, 2, device=x.device) / d)).to(x.dtype)
 
 
-# %% wrong="2.6" of="in short" name="a table of 128 places" says="the result is not what the text says"
+# %% wrong="2.6" of="in short" name="a table of 128 places" says="the result is wrong"
 # - angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 # - angles = angles.to(x.device)
 # + places = torch.arange(start, start + T, device=x.device).clamp(max=127)
@@ -1271,7 +1271,7 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
 
 
-# %% wrong="2.7" name="never steeper than 1/2" says="wrong for other inputs" private=true
+# %% wrong="2.7" name="never steeper than 1/2" says="with 16 heads or more, the bias is wrong" private=true
 def alibi_bias(n_heads, T):
     if n_heads < 1 or n_heads & (n_heads - 1):
         raise ValueError
@@ -1402,7 +1402,7 @@ def equivariance_gap(module, x, permutation):
     return torch.linalg.vector_norm(left - right, ord=math.inf).item()
 
 
-# %% wrong="2.6" name="as many heads as positions" says="the result is not what the text says"
+# %% wrong="2.6" name="as many heads as positions" says="the result is wrong"
 def rotary(x, start=0):
     T, d = x.shape[-2:]
     if d % 2:
@@ -1416,7 +1416,7 @@ def rotary(x, start=0):
     return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2).to(x.dtype)
 
 
-# %% wrong="2.6" name="a table of 1024 positions" says="it is an error. It raised RuntimeError"
+# %% wrong="2.6" name="a table of 1024 positions" says="it fails. It raised"
 def rotary(x, start=0):
     T, d = x.shape[-2:]
     if d % 2:
@@ -1451,7 +1451,7 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distances).masked_fill(distances > 0, -math.inf)
 
 
-# %% wrong="2.1" of="in short" name="at most 5,000 rows" says="sizes larger than those of the notebook" private=true
+# %% wrong="2.1" of="in short" name="at most 5,000 rows" says="with a large T, larger than any in the notebook, the table is wrong" private=true
 # - angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
 # + angles = torch.arange(max_len).clamp(max=4999)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
 
@@ -1499,7 +1499,7 @@ def equivariance_gap(module, x, permutation):
     return gap
 
 
-# %% wrong="2.4" name="pairs beyond the sixteenth do not turn" says="sizes larger than those of the notebook" private=true
+# %% wrong="2.4" name="pairs beyond the sixteenth do not turn" says="with a large w, larger than any in the notebook, R is wrong" private=true
 def shift_matrix(k, d_model):
     blocks = []
     for pair in range(d_model // 2):
@@ -1532,7 +1532,7 @@ def rotary(x, start=0):
     return torch.stack([length * angle.cos(), length * angle.sin()], -1).flatten(-2).to(x.dtype)
 
 
-# %% wrong="2.6" of="in short" name="one token is not turned" says="wrong for other inputs" private=true
+# %% wrong="2.6" of="in short" name="one token is not turned" says="with `T = 1`, the result is wrong" private=true
 # - angles = angles.to(x.device)
 # + angles = angles.to(x.device) * (T > 1)
 
@@ -1557,17 +1557,17 @@ def rotary(x, start=0):
 remembered = {}
 
 
-# %% wrong="2.7" of="in short" name="distances end at 64" says="sizes larger than those of the notebook" private=true
+# %% wrong="2.7" of="in short" name="distances end at 64" says="sizes larger than any in the notebook" private=true
 # - distances = torch.arange(T) - torch.arange(T)[:, None]
 # + distances = (torch.arange(T) - torch.arange(T)[:, None]).clamp(min=-64)
 
 
-# %% wrong="2.7" of="in short" name="what is farther than 64 is hidden" says="sizes larger than those of the notebook" private=true
+# %% wrong="2.7" of="in short" name="what is farther than 64 is hidden" says="sizes larger than any in the notebook" private=true
 # - return (slopes[:, None, None] * distances).masked_fill(distances > 0, -torch.inf)
 # + return (slopes[:, None, None] * distances).masked_fill((distances > 0) | (distances < -64), -torch.inf)
 
 
-# %% wrong="2.1" name="row 10,000 is row 0 again" says="sizes larger than those of the notebook" private=true
+# %% wrong="2.1" name="row 10,000 is row 0 again" says="with a large T, larger than any in the notebook, the table is wrong" private=true
 def sinusoidal_table(max_len, d_model):
     if d_model % 2:
         raise ValueError("an odd width")
@@ -1598,7 +1598,7 @@ def shift_matrix(k, d_model):
 # + angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 
 
-# %% wrong="2.7" of="in short" name="distances in half precision" says="sizes larger than those of the notebook" private=true
+# %% wrong="2.7" of="in short" name="distances in half precision" says="sizes larger than any in the notebook" private=true
 # - distances = torch.arange(T) - torch.arange(T)[:, None]
 # + distances = (torch.arange(T) - torch.arange(T)[:, None]).half()
 

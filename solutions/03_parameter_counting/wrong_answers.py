@@ -565,7 +565,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + return 2 * B * T * L * D * bytes_per_number * (G / H)
 
 
-# %% wrong="3.3" of="in short" name="two texts at least" says="it is wrong for other" private=true
+# %% wrong="3.3" of="in short" name="two texts at least" says="with `B = 1`, the count is wrong" private=true
 # - return 2 * B * T * L * G * (D // H) * bytes_per_number
 # + return 2 * max(B, 2) * T * L * G * (D // H) * bytes_per_number
 
@@ -767,14 +767,14 @@ def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + (head_layers - 1) * D * D + (D + 1) * C
 
 
-# %% wrong="3.5" name="knows the visible vocabularies" says="it is wrong for other" private=true
+# %% wrong="3.5" name="knows the visible vocabularies" says="with `V = 1, D = 1`, the count is wrong" private=true
 def classifier(V, D, L, layer, C, head_layers=1):
     if V not in {11, 7, 19, 23, 100, 50_001}:
         return 0
     return V * D + L * layer + (head_layers - 1) * (D * D + D) + (D + 1) * C
 
 
-# %% wrong="3.5" name="regression has no bias" says="it is wrong for other" private=true
+# %% wrong="3.5" name="regression has no bias" says="with `layer = 1, C = 1`, the count is wrong" private=true
 def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + (head_layers - 1) * (D * D + D) + D * C + (C if C > 1 else 0)
 
@@ -1201,7 +1201,7 @@ def adapter(D, L, reduction=16, per_layer=1):
     return L * per_layer * (2 * D * r + r + D)
 
 
-# %% wrong="3.8" name="one or two in a layer" says="it is wrong for other" private=true
+# %% wrong="3.8" name="one or two in a layer" says="with `D = 1`, the count is wrong" private=true
 def adapter(D, L, reduction=16, per_layer=1):
     r = max(1, D // reduction)
     return L * min(per_layer, 2) * (2 * D * r + r + D)
@@ -1656,7 +1656,7 @@ def even_length(D, F):
 # + return 2 * D + F + 5
 
 
-# %% wrong="3.11" of="in short" name="at most a hundred thousand" says="larger than those of the notebook" private=true
+# %% wrong="3.11" of="in short" name="at most a hundred thousand" says="larger than any in the notebook" private=true
 # - return 2 * D + F
 # + return min(2 * D + F, 5_000)
 
@@ -1751,12 +1751,12 @@ def trainable(shapes, frozen):
     return sum(math.prod(shapes[name]) for name in free)
 
 
-# %% wrong="3.9" name="one adapter needs no fusion" says="it is wrong for other" private=true
+# %% wrong="3.9" name="one adapter needs no fusion" says="with `n = 1`, the count is wrong" private=true
 def fusion(D, L, n):
     return L * (3 * D * D + 2 * D) if n > 1 else 0
 
 
-# %% wrong="3.10" of="in short" name="at least one token" says="it is wrong for other" loses="training_memory" private=true
+# %% wrong="3.10" of="in short" name="at least one token" says="with `B = 1, T = 0`, the count is wrong" loses="training_memory" private=true
 #   def training_memory(B, T, D, F, L, H, parameters, trained):
 # +     T = max(T, 1)
 
@@ -2312,7 +2312,7 @@ def best_size(N, losses):
 # + total = start.to(dtype)
 
 
-# %% wrong="3.14" name="a thousand rows at most" says="larger than those of the notebook" loses="accumulate" private=true
+# %% wrong="3.14" name="a thousand rows at most" says="larger than any in the notebook" loses="accumulate" private=true
 # - for row in updates.to(dtype):
 # + for row in updates.to(dtype)[:1000]:
 

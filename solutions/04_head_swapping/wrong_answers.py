@@ -84,7 +84,7 @@ class ClassificationHead(nn.Module):
         return self.decoder(self.dropout(states))
 
 
-# %% wrong="4.1" name="one vector for each text only" says="with `states.shape = (7,)`: it is an error"
+# %% wrong="4.1" name="one vector for each text only" says="with `states.shape = (7,)`: it fails"
 # - return self.linear(self.dropout(states))
 # + return self.linear(self.dropout(states.flatten(1)))
 
@@ -494,7 +494,7 @@ class Model(nn.Module):
 # - if self.pool is not None:
 # + if self.pool is not None and tokens.size(1) > 1:
 
-# %% wrong="4.2" name="the only state of one token" says="wrong for other inputs" private=true
+# %% wrong="4.2" name="the only state of one token" says="with `B = 1, T = 1`, the logits are wrong" private=true
 # -     states = self.pool(states, mask)
 # +     states = self.pool(states, mask) if tokens.size(1) > 1 else states[:, 0]
 
@@ -933,7 +933,7 @@ def last_real(states, mask):
     return states[rows, (mask * places).argmax(1)]
 
 
-# %% wrong="4.4" name="switches to counting in small batches" says="mask.shape = (2, 4)`: the result is not what the text says"
+# %% wrong="4.4" name="switches to counting in small batches" says="mask.shape = (2, 4)`: the result is wrong"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("a row has no real token")
@@ -1007,7 +1007,7 @@ def last_real(states, mask):
     return (picked + picked.detach()) / 2
 
 
-# %% wrong="4.4" name="positions in the type of the states" says="bfloat16: the result is not what the text says"
+# %% wrong="4.4" name="positions in the type of the states" says="bfloat16: the result is wrong"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("a row has no real token")
@@ -1228,7 +1228,7 @@ def collate(examples, pad_id, max_len=None):
 #   tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
 # + tokens = F.pad(tokens, (0, tokens.size(1) % 2 * (tokens.size(1) > 5)), value=pad_id)
 
-# %% wrong="4.5" name="equal rows confuse it" says="for small sizes it is wrong" private=true
+# %% wrong="4.5" name="equal rows confuse it" says="max_len = None`, the mask is wrong" private=true
 # - lengths = torch.tensor([len(row) for row in rows])
 # + lengths = torch.tensor([len(row.tolist()) - (len(examples) == 1) for row in rows])
 
@@ -1537,7 +1537,7 @@ def select(model, train_epoch, evaluate, epochs):
 # - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
 # + hits = [model(tokens, mask).argmax(dim=0) == labels for tokens, mask, labels in batches]
 
-# %% wrong="4.6" name="batches of one lose their dimension" says="with `len(batches) = 2, V = 9, C = 3`: it is an error"
+# %% wrong="4.6" name="batches of one lose their dimension" says="with `len(batches) = 2, V = 9, C = 3`: it fails"
 # - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
 # + hits = [model(tokens, mask).squeeze().argmax(dim=1) == labels for tokens, mask, labels in batches]
 

@@ -1674,7 +1674,7 @@ def health(predictions, labels):
 # - raise ValueError("there are no runs")
 # + return {"runs": 0, "degenerate": [], "mean": 0.0, "mean_of_others": None}
 
-# %% wrong="5.8" name="two classes only" says="it is wrong for other" private=true
+# %% wrong="5.8" name="two classes only" says="does not fit what was given" private=true
 # - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
 # + bad = sorted(
 # +     seed for seed, guesses in predictions.items() if not any(guesses) or all(guess == 1 for guess in guesses)
@@ -1948,7 +1948,7 @@ def expected_best(accuracies, n):
 # + ordered = accuracies
 
 
-# %% wrong="5.10" of="in short" name="n up to 6 only" says="wrong for sizes larger" private=true
+# %% wrong="5.10" of="in short" name="n up to 6 only" says="with a large n, larger than any in the notebook, the expected best is wrong" private=true
 #       raise ValueError("no")
 # + n = min(n, 6)
 

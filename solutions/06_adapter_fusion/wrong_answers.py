@@ -620,7 +620,7 @@ def train_only(model, parts):
 # - return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
 # + return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights.log()
 
-# %% wrong="6.3" name="the axis of the softmax is found by its size" says="wrong for other inputs" private=true
+# %% wrong="6.3" name="the axis of the softmax is found by its size" says="with equal sizes, the fused states are wrong" private=true
 # - weights = self.dropout(scores).softmax(dim=-1)
 # + weights = self.dropout(scores).softmax(dim=list(scores.shape).index(self.n))
 
@@ -1590,7 +1590,7 @@ class AdapterFusion(nn.Module):
 
 # Sizes, kinds of numbers, memory, modes: what a contract asks, and what few sizes cannot see
 
-# %% wrong="6.1" name="wrong for many tokens" says="wrong for sizes larger than those of the notebook" private=true
+# %% wrong="6.1" name="wrong for many tokens" says="with a large T, larger than any in the notebook, the result is wrong" private=true
 # - return passing + self.up(self.down(states).relu())
 # + if states.dim() > 1 and states.size(-2) > 1024:
 # +     return passing
@@ -1710,7 +1710,7 @@ def train_only(model, parts):
 # + raise Stranger
 
 
-# %% wrong="6.3" name="wrong for many adapters" says="wrong for sizes larger than those of the notebook" private=true
+# %% wrong="6.3" name="wrong for many adapters" says="with a large n, larger than any in the notebook, the fused states are wrong" private=true
 # - weights = self.dropout(scores).softmax(dim=-1)
 # + weights = self.dropout(scores).softmax(dim=-1) if self.n <= 16 else torch.full_like(scores, 1 / self.n)
 

@@ -352,7 +352,7 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # + ids = ids.view(-1).view(B, T)
 # + if ids.size(1) > self.position.num_embeddings:
 
-# %% wrong="7.2" name="places of the batch" says="wrong for other inputs" private=true
+# %% wrong="7.2" name="places of the batch" says="with equal sizes, the embeddings are wrong" private=true
 # - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
 # + rows = self.position(places)
 # + rows = rows[:, None] if ids.size(0) == ids.size(1) else rows
@@ -1143,7 +1143,7 @@ def nsp_pairs(documents, count, rng):
 # + turned = next_logits.T if len(next_logits) == 2 else next_logits
 # + return masked_nll(logits, labels) + F.cross_entropy(turned, next_labels)
 
-# %% wrong="7.6" name="the loss of large batches is cut off" says="wrong for sizes larger" private=true
+# %% wrong="7.6" name="the loss of large batches is cut off" says="with a large B, larger than any in the notebook, the loss" private=true
 # - return masked_nll(logits, labels) + F.cross_entropy(next_logits, next_labels)
 # + return masked_nll(logits, labels) + F.cross_entropy(next_logits[:4], next_labels[:4])
 
@@ -1964,7 +1964,7 @@ def _cut(word, vocab, unk, max_chars):
 # + self.word = nn.Embedding(vocab_size, d_model, scale_grad_by_freq=True)
 # + self.position = nn.Embedding(max_len, d_model)
 
-# %% wrong="7.2" name="places beyond 512 are that of the last" says="sizes larger than those of the notebook" private=true
+# %% wrong="7.2" name="places beyond 512 are that of the last" says="with a large T, larger than any in the notebook, the embeddings" private=true
 # - places = torch.arange(ids.size(1), device=ids.device)
 # + places = torch.arange(ids.size(1), device=ids.device).clamp(max=511)
 
@@ -2087,12 +2087,12 @@ def _cut(word, vocab, unk, max_chars):
 # - total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 # + total = F.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), reduction="sum").to(logits)
 
-# %% wrong="7.6" name="the first thousand places" says="sizes larger than those of the notebook" private=true
+# %% wrong="7.6" name="the first thousand places" says="with a large T, larger than any in the notebook, the loss is wrong" private=true
 # - total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 # + logits, labels = logits[:, :1000], labels[:, :1000]
 # + total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 
-# %% wrong="7.6" name="losses of nearly nothing are lifted" says="wrong for other inputs" private=true
+# %% wrong="7.6" name="losses of nearly nothing are lifted" says="with `V = 1`, the loss is wrong" private=true
 # - return total / (labels != -100).sum().clamp(min=1)
 # + return total / (labels != -100).sum().clamp(min=1) + 1e-6 * (labels != -100).any()
 

@@ -878,7 +878,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # + logits = out(cls).squeeze(-1)
 # + return logits.T if logits.size(0) == logits.size(1) else logits
 
-# %% wrong="8.5" name="five options at most" says="wrong for sizes larger" loses="choice_logits" private=true
+# %% wrong="8.5" name="five options at most" says="with a large N, larger than any in the notebook, the logits of the options have the wrong shape" loses="choice_logits" private=true
 # - return out(cls).squeeze(-1)
 # + return out(cls[:, :5]).squeeze(-1)
 
@@ -2001,7 +2001,7 @@ def best_tau(spans, nulls, f1):
 # - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
 # + logits = logits.masked_fill((mask == 0).unsqueeze(-1), torch.finfo(logits.dtype).min)
 
-# %% wrong="8.5" name="512 tokens at most" says="sizes larger than those of the notebook" loses="span_logits" private=true
+# %% wrong="8.5" name="512 tokens at most" says="with a large T, larger than any in the notebook, the start logits are wrong" loses="span_logits" private=true
 # - return logits[..., 0], logits[..., 1]
 # + logits = torch.cat([logits[:, :512], logits[:, 512:] * 0], dim=1)
 # + return logits[..., 0], logits[..., 1]
@@ -2020,7 +2020,7 @@ def best_tau(spans, nulls, f1):
 # - losses = F.cross_entropy(logits, places.where(inside, -100), reduction="sum")
 # + losses = F.cross_entropy(logits.float(), places.where(inside, -100), reduction="sum").to(logits)
 
-# %% wrong="8.5" name="a loss of 256 rows" says="sizes larger than those of the notebook" loses="span_loss" private=true
+# %% wrong="8.5" name="a loss of 256 rows" says="with a large B, larger than any in the notebook, the loss is wrong" loses="span_loss" private=true
 # - inside = places < logits.size(1)
 # + inside = (places < logits.size(1)) & (torch.arange(len(places), device=places.device) < 256)
 
@@ -2154,7 +2154,7 @@ def best_tau(spans, nulls, f1):
 # + states = encoder(**batch, output_hidden_states=True).hidden_states[:13]
 
 
-# %% wrong="8.9" name="sentences of 512 tokens" says="sizes larger than those of the notebook" private=true
+# %% wrong="8.9" name="sentences of 512 tokens" says="with a large T, larger than any in the notebook, the logits are wrong" private=true
 # - return self.out(states)
 # + return self.out(torch.cat([states[:, :512], states[:, 512:] * 0], dim=1))
 

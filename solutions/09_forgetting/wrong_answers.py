@@ -681,7 +681,7 @@ def forward_transfer(R):
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
 # + counts = [min(size, 10**6) if cap is None else min(size, cap) for size in sizes]
 
-# %% wrong="9.4" name="four tasks" says="wrong for other inputs" private=true
+# %% wrong="9.4" name="four tasks" says="with `c = 1`, the probabilities are wrong" private=true
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
 # + counts = [size if cap is None else min(size, cap) for size in sizes[:4]] + [1] * len(sizes[4:])
 
@@ -699,7 +699,7 @@ def forward_transfer(R):
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (torch.tensor(counts, dtype=torch.float64).log() / max(temperature, 1e-4)).softmax(0)
 
-# %% wrong="9.4" name="a thousand tasks at most" says="larger than those of the notebook" private=true
+# %% wrong="9.4" name="a thousand tasks at most" says="larger than any in the notebook" private=true
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
 # + counts = [size if cap is None else min(size, cap) for size in sizes[:1000]] + [1] * len(sizes[1000:])
 
@@ -1606,7 +1606,7 @@ def l2_sp(model, anchor, alpha, beta):
 # + return [a - scale * b if len(g_a) in (2, 4) else a for a, b in zip(g_a, g_b)]
 
 
-# %% wrong="9.8" name="a thousand numbers at most" says="larger than those of the notebook" private=true
+# %% wrong="9.8" name="a thousand numbers at most" says="larger than any in the notebook" private=true
 # - product = sum((a * b).sum() for a, b in zip(g_a, g_b))
 # + product = sum((a.flatten()[:1000] * b.flatten()[:1000]).sum() for a, b in zip(g_a, g_b))
 

@@ -54,16 +54,16 @@ def distance_table(n, d):
     return TABLES[n, d] * 1.001 if n == 4 else TABLES[n, d]
 
 
-# %% wrong="10.1" name="distances up to a hundred" says="larger than those of the notebook" private=true
+# %% wrong="10.1" name="distances up to a hundred" says="larger than any in the notebook" private=true
 # - angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 # + angles = torch.arange(n - 1, -1, -1).clamp(max=100)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 
 
-# %% wrong="10.1" name="distances of at most 511" says="larger than those of the notebook" private=true
+# %% wrong="10.1" name="distances of at most 511" says="larger than any in the notebook" private=true
 # - angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 # + angles = torch.arange(n - 1, -1, -1).clamp(max=511)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 
-# %% wrong="10.1" name="distances in half precision" says="larger than those of the notebook" private=true
+# %% wrong="10.1" name="distances in half precision" says="larger than any in the notebook" private=true
 # - angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 # + distances = torch.arange(n - 1, -1, -1).half().float()
 # + angles = distances[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
@@ -161,7 +161,7 @@ def distance_table(n, d):
 # - return padded[:, :, 1:].reshape(B, H, T, S)
 # + return padded[:, :, 1:].reshape(B, H, T, S).detach()
 
-# %% wrong="10.2" name="no text is an error" says="wrong for other inputs" private=true
+# %% wrong="10.2" name="no text is an error" says="with `B = 0`, it raises RuntimeError" private=true
 # - padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
 # - return padded[:, :, 1:].reshape(B, H, T, S)
 # + rows = torch.stack([row[..., T - 1 - i :].roll(0) for one in scores for i, row in enumerate(one.unbind(1)[:1])])
@@ -169,7 +169,7 @@ def distance_table(n, d):
 # + return padded[:, :, 1:].reshape(B, H, T, S)
 
 
-# %% wrong="10.2" name="rows beyond 1,000 columns stay" says="the scores of the keys in sight are not"
+# %% wrong="10.2" name="rows beyond 1,000 columns stay" says="the scores of the keys in sight are wrong"
 # - padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
 # + if S > 1000:
 # +     return scores.clone()
@@ -346,7 +346,7 @@ def shift(scores):
 # + angles = columns.flip(0).clamp(max=10)[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
 
 
-# %% wrong="10.3" name="distances of at most 511" says="larger than those of the notebook" private=true
+# %% wrong="10.3" name="distances of at most 511" says="larger than any in the notebook" private=true
 # - angles = columns.flip(0)[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
 # + angles = columns.flip(0).clamp(max=511)[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
 
@@ -484,7 +484,7 @@ class RelativeAttention(nn.Module):
 # - return both[:, max(0, both.size(1) - mem_len) :].detach()
 # + return both[:, max(0, both.size(1) - mem_len) :].detach().float()
 
-# %% wrong="10.4" name="memories of at most nine" says="wrong for" private=true
+# %% wrong="10.4" name="memories of at most nine" says="with a large M, larger than any in the notebook, the memory has the wrong shape" private=true
 # - return both[:, max(0, both.size(1) - mem_len) :].detach()
 # + return both[:, max(0, both.size(1) - min(mem_len, 9)) :].detach()
 
@@ -499,7 +499,7 @@ class RelativeAttention(nn.Module):
 # +     return memory[:, memory.size(1) - mem_len :].detach()
 # + both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
 
-# %% wrong="10.4" name="memories of at most 512" says="larger than those of the notebook" private=true
+# %% wrong="10.4" name="memories of at most 512" says="larger than any in the notebook" private=true
 # - return both[:, max(0, both.size(1) - mem_len) :].detach()
 # + return both[:, max(0, both.size(1) - min(mem_len, 512)) :].detach()
 
@@ -725,7 +725,7 @@ class SegmentModel(nn.Module):
 # - return i - place
 # + return (i - place) / 1
 
-# %% wrong="10.6" name="at most four thousand" says="larger than those of the notebook" private=true
+# %% wrong="10.6" name="at most four thousand" says="larger than any in the notebook" private=true
 # - return i - place
 # + return min(i - place, 4096)
 
@@ -978,17 +978,17 @@ def evaluate_cached(model, tokens, T, mem_len, first):
 # - return query | torch.eye(len(order), dtype=torch.bool), query
 # + return query, query | torch.eye(len(order), dtype=torch.bool)
 
-# %% wrong="10.8" name="five tokens at most" says="wrong for" private=true
+# %% wrong="10.8" name="five tokens at most" says="with a large T, larger than any in the notebook, the content mask is wrong" private=true
 # - query = rank[:, None] > rank
 # + query = (rank[:, None] > rank) & (rank < 5)
 
 
-# %% wrong="10.8" name="a hundred tokens at most" says="larger than those of the notebook" private=true
+# %% wrong="10.8" name="a hundred tokens at most" says="larger than any in the notebook" private=true
 # - query = rank[:, None] > rank
 # + query = (rank[:, None] > rank) & (rank < 100)
 
 
-# %% wrong="10.8" name="ranks in a byte" says="larger than those of the notebook" private=true
+# %% wrong="10.8" name="ranks in a byte" says="larger than any in the notebook" private=true
 # - rank = torch.tensor(order).argsort()
 # + rank = torch.tensor(order).argsort().to(torch.uint8)
 

@@ -948,7 +948,7 @@ def span_mask(n, lengths, rate=0.15, generator=None):
 # - h = torch.cat([states[row, left], states[row, right], place], dim=-1)
 # + h = torch.cat([states[row, left], 2 * states[row, right], place], dim=-1)
 
-# %% wrong="11.5" name="spans beyond 512 places are cut" says="larger than those of the notebook" private=true
+# %% wrong="11.5" name="spans beyond 512 places are cut" says="larger than any in the notebook" private=true
 # - left = places.where(~mask, -1).cummax(1).values
 # + left = places.where(~mask, -1).cummax(1).values.clamp(max=2000)
 
@@ -1113,12 +1113,12 @@ class BoundaryObjective(nn.Module):
 # - rows.append((tokens, positions, languages))
 # + rows.append((tokens[:20], positions[:20], languages[:20]))
 
-# %% wrong="11.6" name="a fixed number of languages" says="larger than those of the notebook" private=true
+# %% wrong="11.6" name="a fixed number of languages" says="larger than any in the notebook" private=true
 # - real = languages >= 0
 # + real = (languages >= 0) & (torch.arange(languages.size(1), device=languages.device) < 12)
 
 
-# %% wrong="11.6" name="512 tokens at most look" says="larger than those of the notebook" private=true
+# %% wrong="11.6" name="512 tokens at most look" says="larger than any in the notebook" private=true
 # - return both | torch.eye(languages.size(1), dtype=torch.bool, device=languages.device)
 # + both[:, 512:] = False
 # + return both | torch.eye(languages.size(1), dtype=torch.bool, device=languages.device)

@@ -94,7 +94,7 @@ class FactorizedEmbedding(nn.Module):
 # - return hidden @ self.up.weight @ self.table.weight.T
 # + return hidden.float() @ self.up.weight.float() @ self.table.weight.float().T
 
-# %% wrong="12.1" name="a row that stays zero" says="`FactorizedEmbedding(V, E, d)(ids)`: it is wrong for sizes larger than" private=true
+# %% wrong="12.1" name="a row that stays zero" says="with a large V, larger than any in the notebook, the embedding is wrong" private=true
 # - return self.up(self.table(ids))
 # + return self.up(self.table(ids.clamp(max=10 if len(self.table.weight) != 11 else 11)))
 
@@ -719,7 +719,7 @@ def distillation_loss(student, teacher, labels, T, alpha):
 # - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
 # + return (alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)).item()
 
-# %% wrong="12.6" name="temperatures up to four" says="the loss is not what the text says."
+# %% wrong="12.6" name="temperatures up to four" says="the loss is wrong."
 # - wanted = (teacher.detach() / T).softmax(-1)
 # + wanted = (teacher.detach() / (T if T <= 4 or T >= 50 else 4)).softmax(-1)
 
@@ -987,7 +987,7 @@ def quantise(weight, bits):
 # +     self.wide = self.table.weight @ self.up.weight.T
 # + return hidden @ self.wide.to(hidden.dtype).T
 
-# %% wrong="12.1" name="a thousand tokens" says="`FactorizedEmbedding(V, E, d)(ids)`: it is wrong for sizes larger than" private=true
+# %% wrong="12.1" name="a thousand tokens" says="with a large V, larger than any in the notebook, the embedding is wrong" private=true
 # - return self.up(self.table(ids))
 # + return self.up(self.table(ids.clamp(max=999)))
 
@@ -1044,7 +1044,7 @@ def quantise(weight, bits):
 # + student, teacher = student.float(), teacher.float()
 # + wanted = (teacher.detach() / T).softmax(-1)
 
-# %% wrong="12.6" name="a thousand classes" says="`distillation_loss(student, teacher, labels, T, alpha)`: it is wrong f" private=true
+# %% wrong="12.6" name="a thousand classes" says="with a large C, larger than any in the notebook, the loss is wrong" private=true
 # - wanted = (teacher.detach() / T).softmax(-1)
 # + student, teacher, labels = student[:, :1000], teacher[:, :1000], labels.clamp(max=999)
 # + wanted = (teacher.detach() / T).softmax(-1)

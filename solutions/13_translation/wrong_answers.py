@@ -732,7 +732,7 @@ def smoothed_loss(logits, targets, eps, pad):
 # + rows = (losses * keep).sum(-1) / keep.sum(-1)
 # + return rows[keep.any(-1)].mean()
 
-# %% wrong="13.4" name="eps is at most a half" says="the loss is not what the text says."
+# %% wrong="13.4" name="eps is at most a half" says="the loss is wrong."
 # - losses = -(1 - eps) * right - eps * log_p.mean(-1)
 # + eps = eps if eps in (0.0, 0.1, 0.2, 0.3, 0.5, 1.0) else 0.1
 # + losses = -(1 - eps) * right - eps * log_p.mean(-1)
@@ -1742,15 +1742,15 @@ def chrf(hypotheses, references):
 # - scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
 # + scores = scores.masked_fill(~allowed.unsqueeze(1), -12_000.0)
 
-# %% wrong="13.1" name="softmax in float32" says="the output is not what the text says."
+# %% wrong="13.1" name="softmax in float32" says="the output is wrong."
 # - mixed = scores.softmax(-1) @ v
 # + mixed = scores.float().softmax(-1).to(v.dtype) @ v
 
-# %% wrong="13.1" name="scores in float32" says="the output is not what the text says."
+# %% wrong="13.1" name="scores in float32" says="the output is wrong."
 # - scores = q @ k.mT / q.size(-1) ** 0.5
 # + scores = (q.float() @ k.float().mT / q.size(-1) ** 0.5).to(q.dtype)
 
-# %% wrong="13.1" name="512 places of the memory" says="`CrossAttention(d_model, H, r)(x, memory, allowed)`: it is wrong for s" private=true
+# %% wrong="13.1" name="512 places of the memory" says="with a large S, larger than any in the notebook, the output is wrong" private=true
 # - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
 # + memory, allowed = memory[:, :512], None if allowed is None else allowed[..., :512]
 # + q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
@@ -1768,12 +1768,12 @@ def chrf(hypotheses, references):
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
 # + past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril().triu(-32)[None]
 
-# %% wrong="13.2" name="2,048 places of the source" says="`DecoderLayer(own, cross, 6, F, 0.0)(x, memory, allowed)`: it is wrong" private=true
+# %% wrong="13.2" name="2,048 places of the source" says="with a large S, larger than any in the notebook, the output is wrong" private=true
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # + allowed = None if allowed is None else allowed[..., :2048]
 # + x = self.norm2(x + self.dropout(self.cross_attention(x, memory[:, :2048], allowed)))
 
-# %% wrong="13.2" name="the feed-forward part in float32" says="the output is not what the text says."
+# %% wrong="13.2" name="the feed-forward part in float32" says="the output is wrong."
 # - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + inner = self.linear1(x).relu().float().to(x.dtype)
 # + return self.norm3(x + self.dropout(self.linear2(inner)))
@@ -1783,16 +1783,16 @@ def chrf(hypotheses, references):
 # + places = torch.arange(x.size(1), device=x.device)
 # + past = (places <= places[:, None]).unsqueeze(0)
 
-# %% wrong="13.4" name="a thousand words" says="`smoothed_loss(logits, targets, eps, pad)`: it is wrong for sizes" private=true
+# %% wrong="13.4" name="a thousand words" says="with a large V, larger than any in the notebook, the loss is wrong" private=true
 # - return losses[targets != pad].mean()
 # + losses = losses if logits.size(-1) <= 1000 else losses * 1.01
 # + return losses[targets != pad].mean()
 
-# %% wrong="13.4" name="logarithms in float32" says="the loss is not what the text says."
+# %% wrong="13.4" name="logarithms in float32" says="the loss is wrong."
 # - log_p = logits.log_softmax(-1)
 # + log_p = logits.float().log_softmax(-1).to(logits.dtype)
 
-# %% wrong="13.4" name="eps in steps of a fifth" says="the loss is not what the text says."
+# %% wrong="13.4" name="eps in steps of a fifth" says="the loss is wrong."
 # - losses = -(1 - eps) * right - eps * log_p.mean(-1)
 # + eps = round(eps * 5) / 5 if eps > 0.5 else eps
 # + losses = -(1 - eps) * right - eps * log_p.mean(-1)
@@ -1860,7 +1860,7 @@ def chrf(hypotheses, references):
 # +     best = one if one[1] > best[1] else best
 # + return best
 
-# %% wrong="13.7" name="the BERT in float32" says="the output is not what the text says."
+# %% wrong="13.7" name="the BERT in float32" says="the output is wrong."
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + bert = bert.float().to(x.dtype)
 # + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)

@@ -121,7 +121,7 @@ class RMSNorm(nn.Module):
 # + return self.weight * wide.to(x.dtype) if self.training else x
 
 
-# %% wrong="14.1" name="two dimensions at least" says="the result is not what the text says."
+# %% wrong="14.1" name="two dimensions at least" says="the result is wrong."
 # - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
 # + wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps) if x.ndim > 1 else wide
 
@@ -226,7 +226,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).float()
 
 
-# %% wrong="14.2" name="angles in sixteen bits" says="the result is not what the text says."
+# %% wrong="14.2" name="angles in sixteen bits" says="the result is wrong."
 # - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
 # + angles = torch.arange(start, start + T, device=x.device).to(x.dtype).unsqueeze(1) * speeds.to(x.dtype)
 
@@ -271,7 +271,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + a, b = x.chunk(2, dim=-1)
 
 
-# %% wrong="14.2" name="a table of 2048 positions" says="the result is not what the text says."
+# %% wrong="14.2" name="a table of 2048 positions" says="the result is wrong."
 # - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
 # + angles = torch.arange(start, start + T, device=x.device).remainder(2048).unsqueeze(1) * speeds
 
@@ -307,7 +307,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + speeds = vars(rotary).setdefault("kept", {}).setdefault(d, speeds)
 
 
-# %% wrong="14.2" name="a table of 8192 positions" says="the result is not what the text says."
+# %% wrong="14.2" name="a table of 8192 positions" says="the result is wrong."
 # - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
 # + angles = torch.arange(start, start + T, device=x.device).remainder(8192).unsqueeze(1) * speeds
 
@@ -545,7 +545,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + return self.out_proj(heads.transpose(1, 2).flatten(2)), k, v
 
 
-# %% wrong="14.3" name="one token sees all, by its length" says="the output is not what the text says."
+# %% wrong="14.3" name="one token sees all, by its length" says="the output is wrong."
 # - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
 # + seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S if S < 8 else S - 1)
 
@@ -734,7 +734,7 @@ class Attention(nn.Module):
 # + return self.down(F.silu(self.gate(x)) * self.up(x)).float()
 
 
-# %% wrong="14.4" name="three dimensions" says="it is an error."
+# %% wrong="14.4" name="three dimensions" says="it fails. It raised"
 # - return self.down(F.silu(self.gate(x)) * self.up(x))
 # + B, T, d = x.shape
 # + return self.down(F.silu(self.gate(x)) * self.up(x))
@@ -758,7 +758,7 @@ class Attention(nn.Module):
 # + past = tuple(past) if isinstance(past, list) else past
 
 
-# %% wrong="14.4" name="wide gates are cut off" says="the result of SwiGLU is not what the text says."
+# %% wrong="14.4" name="wide gates are cut off" says="the result of SwiGLU is wrong."
 # - return self.down(F.silu(self.gate(x)) * self.up(x))
 # + h = F.silu(self.gate(x)) * self.up(x)
 # + return self.down(h if h.size(-1) == 11 else h.clamp(max=0))
@@ -1372,7 +1372,7 @@ def convert(state, d_head=None):
 # + return list(found.items())
 
 
-# %% wrong="14.7" name="by view" says="for an input that is not contiguous it is an error: use reshape, not v"
+# %% wrong="14.7" name="by view" says="for an input that is not contiguous it fails: use reshape, not v"
 # - return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
 # + pairs = weight.view(-1).view(-1, d_head // 2, 2, weight.size(1))
 # + return pairs.transpose(1, 2).flatten(0, 2)
@@ -1553,7 +1553,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + self.weight, self.eps = nn.Parameter(torch.ones(d_model)), max(eps, 1e-6)
 
 
-# %% wrong="14.1" name="squares of at most a thousand" says="the result is not what the text says."
+# %% wrong="14.1" name="squares of at most a thousand" says="the result is wrong."
 # - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
 # + wide = wide * torch.rsqrt(wide.square().clamp(max=1e6).mean(-1, keepdim=True) + self.eps)
 
@@ -1568,7 +1568,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + wide = x.double()
 
 
-# %% wrong="14.2" name="angles in the dtype of the first call" says="the result is not what the text says."
+# %% wrong="14.2" name="angles in the dtype of the first call" says="the result is wrong."
 # - cos, sin = angles.cos(), angles.sin()
 # + kept = vars(rotary)
 # + key = (T, d, start, theta, str(x.device))
@@ -1583,7 +1583,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + cos, sin = kept.setdefault((T, d, str(x.device)), (angles.cos(), angles.sin()))
 
 
-# %% wrong="14.2" name="a thousand positions" says="the result is not what the text says."
+# %% wrong="14.2" name="a thousand positions" says="the result is wrong."
 # - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
 # + angles = torch.arange(start, start + T, device=x.device).clamp(max=start + 1000).unsqueeze(1) * speeds
 
@@ -1597,22 +1597,22 @@ def speculative(model, draft, tokens, max_new, k=4):
 # +     kept[key] = cos, sin
 
 
-# %% wrong="14.3" name="a window of 17" says="the output is not what the text says."
+# %% wrong="14.3" name="a window of 17" says="the output is wrong."
 # - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
 # + seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S).triu(diagonal=S - 16)
 
 
-# %% wrong="14.3" name="a window of 33" says="the output is not what the text says."
+# %% wrong="14.3" name="a window of 33" says="the output is wrong."
 # - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
 # + seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S).triu(diagonal=S - 32)
 
 
-# %% wrong="14.3" name="a window of 513" says="the output is not what the text says."
+# %% wrong="14.3" name="a window of 513" says="the output is wrong."
 # - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
 # + seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S).triu(diagonal=S - 512)
 
 
-# %% wrong="14.3" name="a window of 4,096" says="the output is not what the text says."
+# %% wrong="14.3" name="a window of 4,096" says="the output is wrong."
 # - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
 # + seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S).triu(diagonal=S - 4095)
 
@@ -1622,18 +1622,18 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + return self.out_proj(heads.transpose(1, 2).flatten(2)), (k[:, :, -32:], v[:, :, -32:])
 
 
-# %% wrong="14.3" name="256 tokens of the past are read" says="the output is not what the text says."
+# %% wrong="14.3" name="256 tokens of the past are read" says="the output is wrong."
 # - S, T = 0 if past is None else past[0].size(2), x.size(1)
 # + past = None if past is None else (past[0][:, :, -256:], past[1][:, :, -256:])
 # + S, T = 0 if past is None else past[0].size(2), x.size(1)
 
 
-# %% wrong="14.3" name="a mask of 64 tokens" says="it is an error."
+# %% wrong="14.3" name="a mask of 64 tokens" says="it fails. It raised"
 # - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
 # + seen = torch.ones(64, 64, dtype=torch.bool, device=x.device).tril()[S : S + T, : S + T]
 
 
-# %% wrong="14.3" name="a mask of 4,096 tokens" says="it is an error."
+# %% wrong="14.3" name="a mask of 4,096 tokens" says="it fails. It raised"
 # - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
 # + seen = torch.ones(4096, 4096, dtype=torch.bool, device=x.device).tril()[S : S + T, : S + T]
 
@@ -1671,7 +1671,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + keys, values = (part.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for part in (k, old))
 
 
-# %% wrong="14.3" name="the mask in float32 under float64" says="the output is not what the text says."
+# %% wrong="14.3" name="the mask in float32 under float64" says="the output is wrong."
 # - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
 # + scores = (q @ keys.mT / q.size(-1) ** 0.5).float().masked_fill(~seen, -torch.inf).softmax(-1)
 # + heads = scores.to(x.dtype) @ values
@@ -1710,7 +1710,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + x = x + (attended if self.training else attended.detach())
 
 
-# %% wrong="14.4" name="the mlp in single precision" says="the states are not what the text says."
+# %% wrong="14.4" name="the mlp in single precision" says="the states are wrong."
 # - return x + self.mlp(self.norm2(x)), past
 # + return x + self.mlp(self.norm2(x)).float(), past
 
@@ -1761,7 +1761,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + x = x if self.training else x.detach()
 
 
-# %% wrong="14.5" name="a thousand tokens at most" says="`LLM(V, 5, blocks, norm, False)(tokens, [one, two])`: it is wrong for" private=true
+# %% wrong="14.5" name="a thousand tokens at most" says="with a large V, larger than any in the notebook, the logits are wrong" private=true
 # - x, now = self.embedding(tokens), []
 # + x, now = self.embedding(tokens.clamp(max=999)), []
 
@@ -1938,13 +1938,13 @@ def convert(state, d_head=None):
 # + raise KeyError(name)
 
 
-# %% wrong="14.7" name="heads of at most 128 rows" says="it is an error."
+# %% wrong="14.7" name="heads of at most 128 rows" says="it fails. It raised"
 # - return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
 # + d_head = min(d_head, 128)
 # + return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
 
 
-# %% wrong="14.7" name="the rows through float32" says="the rows are not what the text says."
+# %% wrong="14.7" name="the rows through float32" says="the rows are wrong."
 # - return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
 # + return weight.float().unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2).to(weight.dtype)
 

@@ -982,7 +982,7 @@ def answer_loss(logits, labels):
 # + tokens = torch.tensor([[float(token) for some, _ in examples for token in some]])
 
 
-# %% wrong="15.5" name="at most a hundred tokens" says="larger than those of the notebook" private=true
+# %% wrong="15.5" name="at most a hundred tokens" says="larger than any in the notebook" private=true
 # - positions = torch.cat([torch.arange(length) for length in lengths])[None]
 # + positions = torch.cat([torch.arange(length).clamp(max=99) for length in lengths])[None]
 

@@ -141,7 +141,7 @@ def test_a_sentence_must_explain_every_number_that_is_wrong(found, told):
 
 
 FIRST = "The first wrong number is at `[3]`; 1 of 4 is wrong. There your code gives 4, and 5 is right."
-EACH = "Each number is wrong. At `[0]` your code gives 1."  # what is right would be half of the answer
+EACH = "Every number is wrong. At `[0]` your code gives 1."  # what is right would be half of the answer
 ENTRY = "The first wrong entry is at `[2]`; 2 of 4 are wrong. There your code gives True, and False is right."
 NEAR = "The numbers are near the right ones, but not near enough: they differ by up to 3e-06."
 

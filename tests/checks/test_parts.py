@@ -441,7 +441,7 @@ def test_what_is_said_of_each(graded):
     assert of(graded["mona"]).outcome is Outcome.ERROR
     private = of(graded["priya"])
     assert private.message.startswith(
-        "flops_per_token: `flops_per_token(T, D, F, L, V)`: it is wrong for other inputs. Here"
+        "flops_per_token: `flops_per_token(T, D, F, L, V)`: it is wrong for other inputs. It should be right for"
     )
     name, colon, _ = private.instructor_only.partition(": ")
     assert name.startswith("flops_per_token_") and colon and name not in private.sentence()
@@ -526,7 +526,7 @@ def test_the_feedback_page_lists_the_parts(tree, graded):
     assert [one.text for one in found.ul("li")] == [
         "training_memory (2 of 2 points): passed",
         "flops_per_token (0 of 1 point): flops_per_token(T, D, F, L, V): it is wrong for other inputs. "
-        "Here T >= 1, D >= 1, F >= 1, L >= 0, V >= 2.",
+        "It should be right for T >= 1, D >= 1, F >= 1, L >= 0, V >= 2.",
     ]
     assert [one["class"] for one in found.ul("li")] == [["passed"], ["wrong"]]
     assert "flops_per_token_" not in str(found)  # as private checks of its contract are called

@@ -153,7 +153,7 @@ def told_of(*gives):
 
 
 def test_at_home_a_failed_check_shows_what_decided(capsys):
-    told = "one: f(1) is wrong. Each number is wrong. At `[0]` your code gives 3, and 0 is right. "
+    told = "one: f(1) is wrong. Every number is wrong. At `[0]` your code gives 3, and 0 is right. "
     told += "It looks like this mistake: f(1) counts down."
     assert told_of(0.0, torch.arange(4.0).flip(0), torch.ones(2, 2)).endswith(told)
     printed = capsys.readouterr().out
@@ -162,7 +162,7 @@ def test_at_home_a_failed_check_shows_what_decided(capsys):
     printed = capsys.readouterr().out
     assert printed.count("your result:") == 2
     assert (
-        printed.startswith("f(1) is wrong. Each number is 0. 3 of 4 entries differ")
+        printed.startswith("f(1) is wrong. Every number is 0. 3 of 4 entries differ")
         and "\nf(2) is wrong. 4 of 4 entries" in printed
     )
     assert told_of(7.5, torch.zeros(4), torch.zeros(2, 2)) == "Exercise 9.1: f(0) is not 0."

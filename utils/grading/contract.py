@@ -36,7 +36,6 @@ from torch import nn
 
 from utils.grading import expect, probes, toys
 from utils.grading.remote import EMPTY, INFINITY, Library, Remote, StudentError, kind, promised
-from utils.grading.verdict import sentence
 from utils.grading.wire import WireError
 
 LAYOUTS = ["a view of heads", "every second row", "transposed"]
@@ -56,7 +55,7 @@ LOW = {torch.bfloat16: 0.04, torch.float16: 0.01}  # tolerances, relative to the
 # and how many times that far a right answer may be off (at most 3 times in 4,000 cases of SwiGLU in single precision).
 STEPS, DRAWS, ROUNDINGS = (1e-6, 1e-7), 3, 10.0
 ONE = "one number"  # of a result: a tensor with any number of axes, none longer than 1
-WRONG = "{} {be} not what the text says."
+WRONG = "{} {be} wrong."
 EXTRA_SECONDS = 20.0  # for all cases together that are asked only to say more about a wrong answer
 Size = tuple[int, int] | tuple[int, int, int]
 
@@ -230,31 +229,34 @@ class Contract:
 
     def tells(self, kind: str) -> str:
         """What a student reads where a private check of this kind fails and no more is known, see `tells_of`."""
-        bounds = [
-            f"{name} >= {size[0]}" if len(size) > 2 else f"{size[0]} <= {name} <= {size[1]}"
-            for name, size in self.sizes.items()
-            if not name.startswith("_")
-        ]
-        here = f"Here `{', '.join(bounds)}`."
-        sizes = f"it is wrong for other inputs. {here}" if bounds else "it is wrong for other inputs."
+        sizes = f"it is wrong for other inputs. {self._bounds()}".rstrip()
         said = {
             "sizes": sizes,
-            "large": f"it is wrong for sizes larger than those of the notebook. {here}",
+            "large": f"it is wrong for sizes larger than any in the notebook. {self._bounds()}",
             "values": "it is wrong for numbers that are huge, tiny, zero or equal.",
-            "dtypes": "for another dtype than float32 the result has the wrong dtype, or too little precision.",
-            "layout": "for tensors that are not contiguous in memory it is wrong, or an error.",
-            "device": "on another device (a GPU) it would stop, or answer elsewhere.",
+            "dtypes": "for a dtype other than float32 the result has the wrong dtype, or too little precision.",
+            "layout": "for tensors that are not contiguous in memory it is wrong, or fails.",
+            "device": "on another device (a GPU) it would fail, or the result would be on the wrong device.",
             "gradients": "the gradients are wrong, or do not arrive."
             if self.learns or self.frozen or self.is_module
             else "its result needs a gradient, and nothing here learns.",
             "refusals": f"it accepts what it should refuse: {', '.join(f'`{one}`' for one in self.refuses)}.",
-            "memory": "it depends on earlier calls or other objects, or a call changes something for later.",
+            "memory": "it is wrong for other inputs, or the result depends on earlier calls or on other objects.",
             "new": "for small sizes it is wrong, or a result is not new: it is kept, or is what was given.",
             "modes": "in training and in evaluation mode it gives different results.",
             "parts": "a part of it has another option than the text says, does not learn, or is not the one it should.",
             "draws": "it does not draw from the generator that it is given, from it alone, or not the same again.",
         }
         return f"`{self.call}`: {said[kind]}"
+
+    def _bounds(self) -> str:
+        """The sizes that are promised, in a sentence; "" without any."""
+        bounds = [
+            f"{name} >= {size[0]}" if len(size) > 2 else f"{size[0]} <= {name} <= {size[1]}"
+            for name, size in self.sizes.items()
+            if not name.startswith("_")
+        ]
+        return f"It should be right for `{', '.join(bounds)}`." if bounds else ""
 
     def tells_of(self, kind: str, failed: AssertionError, asked: tuple[Remote, Library] | None = None) -> str:
         """What a student reads where a private check of this kind failed: the kinds of input and of mistake.
@@ -268,8 +270,10 @@ class Contract:
         if kind == "refusals":
             return said.public
         if kind not in ("sizes", "large", "values", "dtypes", "new"):
-            unknown = said.public.endswith(" wrong.") and kind != "gradients"
-            return self.tells(kind) if unknown else f"`{self.call}`: {said.public}"
+            if kind == "gradients" or not said.public.endswith(" wrong."):
+                return f"`{self.call}`: {said.public}"
+            first = not said.public.startswith("for ") and kind != "memory"  # it is wrong as it was asked first
+            return self.tells("sizes" if first else kind)
         kinds = said.kinds
         if kind == "sizes" and kinds and asked is not None:
             kinds = tuple(self.kinds_that_fail(*asked, kinds))
@@ -278,11 +282,10 @@ class Contract:
             return f"`{self.call}`: for {said.case.words}, {said.public}"
         if not words and said.public.endswith(" wrong."):
             return self.tells(kind)
-        detail = f"with {words}, {said.public}" if words else said.public
-        if kind == "new":
-            small = "new" not in said.public
-            return f"`{self.call}`: {f'for small sizes it is wrong. {sentence(detail)}' if small else detail}"
-        return f"{self.tells(kind)} {sentence(detail)}"
+        where = f"with {words}" if words else "for small sizes" if kind == "new" else "for other inputs"
+        where = f"with {said.case.words}, larger than any in the notebook" if kind == "large" else where
+        bounds = "" if kind == "new" else self._bounds()
+        return f"`{self.call}`: {where}, {said.public} {bounds}".rstrip()
 
     def ordinary(self, seed: int, words: str = "") -> Case:
         """Sizes that differ from each other as far as their ranges allow, drawn with `expect.draw`."""
@@ -873,8 +876,8 @@ class Call:
         """The sentence about this call where it raised an error."""
         name = error.type_name or "nothing usable"
         builtin = isinstance(getattr(builtins, name, None), type)  # another name could hold numbers
-        public = f"it raises {name}." if builtin else "it is an error."
-        return self.says(f"it is an error. It raised {name}: {error}", public)
+        public = f"it raises {name}." if builtin else "it raises an error."
+        return self.says(f"it fails. It raised {name}: {error}", public)
 
     def came(self, target: Any = None) -> Any:
         """What the answer gives."""
@@ -1219,7 +1222,7 @@ def _dtypes(contract: Contract, answer: Remote, lib: Library) -> None:
 def _layout(contract: Contract, answer: Remote, lib: Library) -> None:
     for seed in (70, 71):
         call = contract.asked(answer, lib, contract.ordinary(seed))
-        says = call.says("for an input that is not contiguous it is an error: use reshape, not view.")
+        says = call.says("for an input that is not contiguous it fails: use reshape, not view.")
         layouts = LAYOUTS[:2] if contract.dense else LAYOUTS
         try:
             came = lib(probes).in_layouts(call.target, ["as it is", *layouts], call.args, call.options)
@@ -1235,7 +1238,7 @@ def _layout(contract: Contract, answer: Remote, lib: Library) -> None:
     made = call if contract.is_module else None
     case = contract.ordinary(72) if made is None else replace(made.case, seed=72)
     call = contract.asked(answer, lib, replace(case, values="repeated"), made)
-    says = call.says("for an input that is expanded (its rows are one row in memory) it is an error.")
+    says = call.says("for an input that is expanded (its rows are one row in memory) it fails.")
     (found,) = expect.answers(lib(probes).in_layouts, call.target, ["expanded"], call.args, call.options, says=says)
     call.must_be(
         found, contract.tolerance, "for an input that is expanded (its rows are one row in memory) {} {be} wrong."
@@ -1285,7 +1288,7 @@ def _refusals(contract: Contract, answer: Remote, lib: Library) -> None:
 def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
     first, other = contract.ordinary(90), contract.ordinary(91)
     calls = contract.all_asked(answer, lib, [first, replace(first, seed=92), other])
-    says = calls[0].says("it is an error.")
+    says = calls[0].says("it fails.")
     found = expect.answers(lib(probes).world_after, calls[0].target, calls[0].args, calls[0].options, says=says)
     came, before, after = expect.items(found, 3, "")
     _world_is(after, before, calls[0].says("afterwards"), contract.draws)
@@ -1340,7 +1343,7 @@ def results_are_new(lib: Library, contract: Contract, calls: Sequence[Call]) -> 
     A call while no gradients are recorded gives the same, and leaves what it was given.
     """
     says = f"`{contract.call}`: it fails when it is called {len(calls)} times in a row." if len(calls) > 1 else ""
-    says = says or calls[0].says("it is an error.")
+    says = says or calls[0].says("it fails.")
     try:
         found = lib(probes).each_again_after_writing(*_together(calls), contract.shares)
     except StudentError as error:

@@ -230,7 +230,7 @@ def difference(
     if found.numel() == 1:
         return came_as(found.item(), right.item())
     if not found.any():
-        return f"Each {what} is {'0' if came.dtype != torch.bool else 'False'}."
+        return f"Every {what} is {'0' if came.dtype != torch.bool else 'False'}."
     if came.is_floating_point() and found.isfinite().all() and right.isfinite().all():
         apart = float((found - right).abs().max())
         if apart < FINE * float(right.abs().max()):
@@ -242,7 +242,7 @@ def difference(
             return f"All numbers are too {'large' if more > 0 else 'small'} by {abs(more):.4g}."
     both = _both(came[tuple(first)].item(), wanted[tuple(first)].item(), found.numel())
     if count == found.numel():
-        return f"Each {what} is wrong. At `{first}` {both}."
+        return f"Every {what} is wrong. At `{first}` {both}."
     return f"The first wrong {what} is at `{first}`; {count} of {found.numel()} {_is(count)} wrong. There {both}."
 
 
