@@ -196,7 +196,7 @@ def full_rows(documents, max_len, sep):
     as several: its first max_len tokens, the next ones, and so on.
 
     Args:
-        documents: lists of sentences, which are lists of token numbers; any of them may be empty.
+        documents: lists of sentences, which are lists of token numbers; empty ones do not count.
         max_len: at least 1.
 
     Returns:
@@ -294,7 +294,8 @@ predict("11.3", "a", a="first larger, then smaller", b="first smaller, then larg
 def adam(gradients, lr=0.001, betas=(0.9, 0.999), eps=1e-8):
     """What Adam adds to the weights at each step, for these gradients.
 
-    gradients: a tensor (steps, ...), one gradient of the weights for each step; there may be no step at all.
+    gradients: a tensor (steps, ...), float32 or float64, one gradient of the weights for each step; there may be no
+    step at all.
     Returns a new tensor of the same shape and dtype. The gradients stay as they are.
     """
     ### BEGIN SOLUTION
@@ -412,7 +413,7 @@ predict("11.4", "a", a="larger, by two thirds of a token", b="smaller, by two th
 def span_lengths(count, p=0.2, longest=10, generator=None):
     """So many lengths of spans, independently drawn: int64 (count,), from 1 to longest, as the formula above says.
 
-    count is at least 1. All chance comes from the torch.Generator, from torch's own if it is None.
+    count is at least 1, p between 0 and 1. All chance comes from the torch.Generator, from torch's own if it is None.
     """
     ### BEGIN SOLUTION
     weights = p * (1 - p) ** torch.arange(longest)
@@ -651,8 +652,8 @@ def tlm_batch(pairs, cls, sep, pad):
 def allowed(languages, tlm):  # (B, T) -> (B, T, T)
     """Which token i may look at which token j: booleans (B, T, T), true where it may.
 
-    languages (B, T), -1 for pads. Nobody looks at a pad, but each pad at itself, so that no row of a softmax is empty.
-    Real tokens look at all real ones of their row with tlm, else at those of their own language.
+    languages (B, T), -1 for pads. Each pad looks only at itself, so that no row of a softmax is empty, and nobody else
+    looks at it. Real tokens look at all real ones of their row with tlm, else at those of their own language.
     """
     ### BEGIN SOLUTION
     real = languages >= 0

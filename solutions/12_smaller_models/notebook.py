@@ -21,11 +21,11 @@
 # measure which of the three it saves.
 #
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
-# here, other numbers, dtypes, memory layouts and orders of calls. Your functions change their arguments only where the
-# text asks for it. A call must not change torch's default dtype or device, nor whether gradients are recorded. It may
-# change the global random generators only if the exercise draws from them. The exercises take about two and a half
-# hours, not counting the written questions, and need no GPU; but your answers must also work on one: create tensors on
-# the device of your arguments.
+# here, other numbers, dtypes, memory layouts and orders of calls. Your functions return new objects, and change
+# their arguments only where the text asks for it. A call must not change torch's default dtype or device, nor whether
+# gradients are recorded. It may change the global random generators only if the exercise draws from them. The exercises
+# take about two and a half hours, not counting the written questions, and need no GPU; but your answers must also work
+# on one: create tensors on the device of your arguments.
 
 # %% tags=["setup"]
 
@@ -181,7 +181,7 @@ predict(
 
 # %% exercise="12.2"
 class SharedEncoder(nn.Module):
-    """Goes through one and the same layer n_layers times; 0 times changes nothing.
+    """Goes through one and the same layer n_layers times; 0 times gives x back.
 
     layer: a module from (B, T, d) to (B, T, d). It is kept as `layer`, the object itself, and is the only part: the
     state dict has each of its weights once. Where it draws dropout, each pass draws again.
@@ -404,8 +404,8 @@ def magnitude_masks(model, sparsity, names):
     """Which of the named weights stay when the smallest go: a dict from each name to a bool tensor of its shape.
 
     sparsity: the share that goes, 0 to 1, of all named weights together: exactly round(sparsity * their number), by
-    Python's `round`, those of the smallest magnitude; of equal ones any. names: names of parameters, one or more. Masks
-    lie where the weights do. The model is not changed.
+    Python's `round`, those of the smallest magnitude; of equal ones any. names: one or more of those that
+    `named_parameters()` gives. Masks lie where the weights do. The model is not changed.
     """
     ### BEGIN SOLUTION
     named = dict(model.named_parameters())
@@ -521,9 +521,10 @@ def rewind(model, saved, masks):
 
 
 def train_step(model, optimizer, x, labels, masks):
-    """One step on the mean cross-entropy of model(x), (N, C), and labels (N); returns the loss before it, a number
-    without a gradient. What does not stay (masks: a dict by name, bool, perhaps empty) is zero afterwards, whatever the
-    optimizer remembers; others move as without masks. Earlier gradients do not count. The mode is not changed."""
+    """One step on the mean cross-entropy of model(x), (N, C), and labels (N); returns the loss before it, a float or a
+    tensor () without a gradient. What does not stay (masks: a dict by name, bool, perhaps empty) is zero afterwards,
+    whatever the optimizer remembers; others move as without masks. Earlier gradients do not count. The mode is not
+    changed."""
     ### BEGIN SOLUTION
     optimizer.zero_grad()
     loss = F.cross_entropy(model(x), labels)
@@ -694,10 +695,10 @@ predict("12.7", "b", a="the two layers alone", b="the two layers, and one other"
 def time_per_example(model, batch, repeats=9, warm_up=3, clock=time.perf_counter):
     """The median time of a forward pass of `model(batch)`, divided by the number of examples, in seconds.
 
-    batch: a tensor (N, ...), N of 1 or more. The model is called `warm_up` times first, which do not count, and then
-    `repeats` times (1 or more), each timed by itself, without what comes between calls: `clock()` gives the time in
-    seconds. It is in evaluation mode, no gradients are recorded, and it is left in the mode in which it was: all its
-    parts come in one mode.
+    batch: a tensor (N, ...) on the CPU, N of 1 or more. The model is called `warm_up` times first, which do not count,
+    and then `repeats` times (1 or more), each timed by itself, without what comes between calls: `clock()` gives the
+    time in seconds. It is in evaluation mode, no gradients are recorded, and it is left in the mode in which it was:
+    all its parts come in one mode.
     """
     ### BEGIN SOLUTION
     was_training, times = model.training, []

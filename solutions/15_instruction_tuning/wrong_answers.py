@@ -1547,3 +1547,11 @@ def over_tasks(right, n, k):
 # - model.requires_grad_(False)
 # + names.sort()
 # + model.requires_grad_(False)
+
+# %% wrong="15.2" name="a change of zeros is not merged" says="where B is all zeros, as in a new layer, `merged` is not True after `merge`"
+# - if not layer.merged:
+# + if not layer.merged and layer.B.any():
+
+# %% wrong="15.6" name="counted in float16" says="with some thousand labels" private=true
+# - count = sum((labels[:, 1:] != -100).sum().item() for _, labels in batches)
+# + count = sum((labels[:, 1:] != -100).half().sum().item() for _, labels in batches)

@@ -17,7 +17,7 @@ from utils.grading.check import check, stretch
 from utils.grading.contract import Contract, has_form, sets_no_seed, world_kept
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
-from utils.grading.remote import Library, Remote, called, kind
+from utils.grading.remote import Library, Remote, called, kind, read
 
 State = Mapping[str, torch.Tensor]
 
@@ -312,6 +312,12 @@ def merging(merge, unmerge, lib):
         told = f"`{name}` changes the mode of the layer, training or evaluation. It should change the weight alone."
         assert lib(toys).keeps_modes(call, third) is True, told
     takes_turns(merge, unmerge, lib, 33)
+    new = lib(toys).Low(6, 4, 3, 0.5, True, 34, "float32")
+    new.load_state_dict(expect.state(new, "the layer") | {"B": torch.zeros(4, 3)})
+    for name, call, merged in (("merge", merge, True), ("unmerge", unmerge, False)):
+        call(new)
+        told = f"where B is all zeros, as in a new layer, `merged` is not {merged} after `{name}`."
+        assert read(new.merged) is merged, told
     assert lib(toys).twins_share(merge), "after merging, a weight that two layers shared is no longer the same in both."
     for calls in ([merge], [merge, unmerge]):
         layer = lib(toys).Merges(calls, lib(toys).Low(6, 4, 3, 0.5, True, 31, "float32"))
