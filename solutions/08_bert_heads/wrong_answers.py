@@ -300,6 +300,19 @@ def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
 # +     found.append(firsts.get(word, found[-1]))
 # + return found[:count]
 
+# %% wrong="8.2" name="a vanished word takes the next one's" says="a word without pieces gets the prediction of a later word"
+# - found = [missing] * count
+# - for word, label in reversed(list(zip(word_ids, predicted, strict=True))):
+# -     if word is not None:
+# -         found[word] = label
+# - return found
+# + pairs = [(word, label) for word, label in zip(word_ids, predicted) if word is not None]
+# + return [next((label for word, label in pairs if word >= number), missing) for number in range(count)]
+
+# %% wrong="8.2" name="a vanished word is empty" says="a word without pieces should get `missing`"
+# - return found
+# + return [label if word in word_ids else "" for word, label in enumerate(found)]
+
 # %% wrong="8.2" name="missing is always O" says="`missing` is not used"
 # - found = [missing] * count
 # + found = ["O"] * count
@@ -1617,7 +1630,7 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
 # - return torch.cat([last[0], last[1]], dim=-1)
 # + return torch.cat([last[1], last[0]], dim=-1)
 
-# %% wrong="8.9" name="cell states" says="the sentence vectors are not the last states of the two"
+# %% wrong="8.9" name="cell states" says="these are the cell states"
 # - _, (last, _) = self.lstm(packed)
 # + _, (_, last) = self.lstm(packed)
 
@@ -1664,6 +1677,22 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
 # + before = self.memory if self.memory is not None and self.memory[0].size(1) == len(x) else None
 # + states, self.memory = self.lstm(packed, before)
 # + states, _ = nn.utils.rnn.pad_packed_sequence(states, batch_first=True, total_length=x.size(1))
+
+# %% wrong="8.9" name="vectors go on where the last batch ended" says="a second call of `sentence_vector` with the same input"
+# - self.out = nn.Linear(2 * d_hidden, n_tags)
+# + self.out = nn.Linear(2 * d_hidden, n_tags)
+# + self.memory = None
+
+# - _, (last, _) = self.lstm(packed)
+# + before = self.memory if self.memory is not None and self.memory[0].size(1) == len(x) else None
+# + _, (last, cell) = self.lstm(packed, before)
+# + self.memory = last.detach(), cell.detach()
+
+# %% wrong="8.9" name="sorted by length and left so" says="the logits are in the order of the lengths"
+# - states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=x.size(1))
+# + order = lengths.argsort(descending=True)
+# + packed = nn.utils.rnn.pack_padded_sequence(x[order], lengths[order].cpu(), batch_first=True)
+# + states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=x.size(1))
 
 # %% wrong="8.9" name="pads times zero" says="NaN at a pad"
 # - return self.out(states)

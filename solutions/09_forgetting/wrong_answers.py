@@ -704,6 +704,12 @@ def forward_transfer(R):
 # + counts = [size if cap is None else min(size, cap) for size in sizes[:1000]] + [1] * len(sizes[1000:])
 
 
+# %% wrong="9.4" name="a size of 1 is never drawn" says="a size may be 1, and its logarithm is 0"
+# - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
+# + logs = torch.tensor(counts, dtype=torch.float64).log()
+# + return (torch.where(logs == 0, -torch.inf, logs) / temperature).softmax(0)
+
+
 # %% wrong="9.4" name="sizes in single precision" says="Use a small temperature as it is, and compute in double"
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (torch.tensor(counts, dtype=torch.float32).double().log() / temperature).softmax(0)

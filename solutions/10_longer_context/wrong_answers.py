@@ -1212,6 +1212,16 @@ def known_from(curves, guess):
 # + if min(curve[place] for curve in curves) >= guess / 2:
 
 
+# %% wrong="10.10" name="the first seed" says="the first seed alone decides"
+# - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
+# + if curves[0][place] >= guess / 2:
+
+
+# %% wrong="10.10" name="the last seed" says="the last seed alone decides"
+# - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
+# + if curves[-1][place] >= guess / 2:
+
+
 # %% wrong="10.10" name="all seeds" says="the slowest seed decides"
 # - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
 # + if max(curve[place] for curve in curves) >= guess / 2:

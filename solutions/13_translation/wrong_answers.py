@@ -223,7 +223,7 @@ class CrossAttention(nn.Module):
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
 # + past = nn.Transformer.generate_square_subsequent_mask(x.size(1), device=x.device).isfinite()[None]
 
-# %% wrong="13.2" name="a mask of a thousand words" says="the output for a long one is wrong"
+# %% wrong="13.2" name="a mask of a thousand words" says="there is an error. The causal mask should be as long as each x"
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
 # + past = torch.ones(1024, 1024, dtype=torch.bool, device=x.device).tril()[None, : x.size(1), : x.size(1)]
 
@@ -408,7 +408,7 @@ class DecoderLayer(nn.Module):
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # + x = self.norm2(x + self.dropout(self.cross_attention(x, memory, None if allowed is None else allowed[:, :1])))
 
-# %% wrong="13.2" name="the first mask is kept" says="after a short x, the output for a long one is wrong"
+# %% wrong="13.2" name="the first mask is kept" says="words there is an error. The causal mask should be as long as each x"
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
 # + if not hasattr(self, "past"):
 # +     self.past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
@@ -427,7 +427,7 @@ class DecoderLayer(nn.Module):
 # - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm3(x + self.dropout(self.linear2(F.relu6(self.linear1(x)))))
 
-# %% wrong="13.2" name="a mask of 512 words" says="after a short x, the output for a long one is wrong"
+# %% wrong="13.2" name="a mask of 512 words" says="words there is an error. The causal mask should be as long as each x"
 # - self.dropout = nn.Dropout(dropout)
 # + self.dropout = nn.Dropout(dropout)
 # + self.register_buffer("causal", torch.ones(1, 512, 512, dtype=torch.bool).tril(), persistent=False)
@@ -1760,11 +1760,15 @@ def chrf(hypotheses, references):
 # + memory = memory if self.training else memory.detach()
 # + q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
 
-# %% wrong="13.2" name="a window of 1,500 words" says="after a short x, the output for a long one is wrong"
+# %% wrong="13.2" name="a window of 1,500 words" says="each word should read itself and all words before it"
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
 # + past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril().triu(-1499)[None]
 
-# %% wrong="13.2" name="a window of 33 words" says="after a short x, the output for a long one is wrong"
+# %% wrong="13.2" name="a window of 64 words" says="words the output is wrong. Each word should read itself and all words"
+# - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
+# + past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril().triu(-63)[None]
+
+# %% wrong="13.2" name="a window of 33 words" says="each word should read itself and all words before it"
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
 # + past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril().triu(-32)[None]
 

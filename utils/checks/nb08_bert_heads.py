@@ -308,10 +308,13 @@ def foretold(
     wanted = [predicted[first[word]] if word in first else none for word in range(count)]
     pieces = [[one for own, one in zip(word_ids, predicted, strict=True) if own == word] for word in range(count)]
     assert none == "O" or "O" in wanted or "O" not in value, "`missing` is not used for a word without pieces."
+    otherwise = "a word's prediction should be that of its first piece."
+    if all(value[word] == wanted[word] for word in first):
+        otherwise = "a word without pieces should get `missing`."
     expect.explained(
         value,
         wanted,
-        "a word's prediction should be that of its first piece.",
+        otherwise,
         {
             "the prediction of a word's last piece is used. Use that of its first piece.": [
                 predicted[last[word]] if word in last else none for word in range(count)
@@ -324,6 +327,9 @@ def foretold(
             "word 0 is treated as no word. It is the first word.": [none, *wanted[1:]],
             "a word without pieces gets the prediction of another word. It should get `missing`.": [
                 wanted[max((w for w in first if w <= word), default=0)] for word in range(count)
+            ],
+            "a word without pieces gets the prediction of a later word. It should get `missing`.": [
+                wanted[min((w for w in first if w >= word), default=word)] for word in range(count)
             ],
             "a first piece that is O is skipped. It decides like any other.": [
                 next((one for one in row if one != "O"), "O") if row else none for row in pieces
@@ -1721,8 +1727,8 @@ def tagger_shapes(d: int, h: int, n: int) -> dict[str, tuple[int, ...]]:
     return {f"lstm.{name}": shape for name, shape in both.items()} | {"out.weight": (n, 2 * h), "out.bias": (n,)}
 
 
-def read_alone(state: Mapping[str, torch.Tensor], sentence: torch.Tensor) -> torch.Tensor:
-    """The states of both readers (T, 2 h) for one sentence (T, d), step by step."""
+def read_alone(state: Mapping[str, torch.Tensor], sentence: torch.Tensor, cells: bool = False) -> torch.Tensor:
+    """The states of both readers (T, 2 h) for one sentence (T, d), step by step; `cells`: their cell states instead."""
     h = state["lstm.weight_hh_l0"].size(1)
     sides = []
     for end in ("", "_reverse"):
@@ -1734,7 +1740,7 @@ def read_alone(state: Mapping[str, torch.Tensor], sentence: torch.Tensor) -> tor
             i, f, g, o = (W @ x + U @ hidden + bias).split(h)
             cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
             hidden = o.sigmoid() * cell.tanh()
-            rows.append(hidden)
+            rows.append(cell if cells else hidden)
         sides.append(torch.stack(rows[::-1] if end else rows))
     return torch.cat(sides, dim=-1)
 
@@ -1766,6 +1772,9 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
         ),
         "the states of the two readers are swapped. That of the reader from the left should come first.": flat(swapped),
         "there is a softmax. Return logits.": flat(alone).softmax(-1),
+        (
+            "the logits are in the order of the lengths. Put them back in the order in which the sentences came."
+        ): torch.stack([torch.nn.functional.pad(alone[place], (0, 0, 0, T - sizes[place])) for place in order])[real] @ W.T + b,
     }
     if not expect.near(found[real], flat(alone), atol=1e-4):
         told = (
@@ -1786,6 +1795,12 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
     last, zero, final = [size - 1 for size in sizes], [0] * B, [T - 1] * B
     wanted = ends(alone, last, zero)
     pairs = torch.stack([wanted[:, :h], wanted[:, h:]])
+    if not expect.near(vectors, wanted, atol=1e-4):
+        told = (
+            "a second call of `sentence_vector` with the same input gives other sentence vectors. There should be no "
+            "dropout, and no state kept between calls."
+        )
+        assert expect.same(tagger.sentence_vector(x, lengths), vectors), told
     expect.like(
         vectors,
         wanted,
@@ -1814,6 +1829,9 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
             ),
             "this is the mean of the states. Use the last state of each reader.": torch.stack(
                 [row.mean(0) for row in alone]
+            ),
+            "these are the cell states. Use h: nn.LSTM returns its outputs and (h, c).": ends(
+                [read_alone(state, row[:size], cells=True) for row, size in zip(x, sizes, strict=True)], last, zero
             ),
         },
     )

@@ -542,10 +542,14 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
     )
     told = f"`sampling` should return a tensor of probabilities, not {kind(value)}."
     assert type(value) is torch.Tensor and value.shape == (len(sizes),) and value.is_floating_point(), told
-    assert not value.isnan().any(), (
-        "some of the probabilities are NaN. Compute with logarithms, so that nothing overflows."
-    )
+    asked_for = ", ".join(filter(None, [f"{sizes}", f"T = {T:g}", f"a cap of {cap}" if cap is not None else ""]))
     capped = [min(size, cap) if cap is not None else size for size in sizes]
+    told = f"for {asked_for}, some of the probabilities are NaN."
+    if T < 0.2:
+        told += " If powers overflow, compute with logarithms."
+    elif 1 in capped:
+        told += " A size may be 1, and its logarithm is 0: it needs no special case."
+    assert not value.isnan().any(), told
     wanted = powers(capped, 1 / T)
     uncut = powers(sizes, 1 / T)
     most = max(uncut.tolist())
@@ -603,7 +607,6 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
         ),
     }
     assert most <= 1
-    asked_for = ", ".join(filter(None, [f"{sizes}", f"T = {T:g}", f"a cap of {cap}" if cap is not None else ""]))
     otherwise = f"for {asked_for}, the probabilities are not those of the formula."
     if T < 0.01:
         otherwise += " Use a small temperature as it is, and compute in double precision."

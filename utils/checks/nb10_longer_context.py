@@ -1337,6 +1337,8 @@ def place_of_step(known_from: Remote, curves: list[list[float]], guess: float) -
             "the place is one too early.": wanted - 1,
             "the place is one too late.": wanted + 1,
             "this is the number of places that are known. Return the first of them.": count - wanted,
+            "the first seed alone decides. The mean over seeds should be below half of the guess.": single[0],
+            "the last seed alone decides. The mean over seeds should be below half of the guess.": single[-1],
             "the fastest seed decides. The mean over seeds should be below half of the guess.": min(
                 (one for one in single if one is not None), default=-1
             ),
@@ -1365,6 +1367,7 @@ def known_from(known_from):
     soon = [4.5, 1.0, 4.5, 3.0, *[1.0] * 11]
     late = [4.5, 1.0, 4.5, 4.0, 3.8, 3.5, 2.5, 2.5, *[1.0] * 7]
     place_of_step(known_from, [soon, late], 4.0)
+    place_of_step(known_from, [late[1:], soon[1:]], 4.0)
     for step, count, seeds in ((5, 9, 1), (15, 32, 5), (0, 6, 2), (3, 4, 3), (8, 8, 2), (11, 30, 4)):
         place_of_step(known_from, falling(step, count, seeds, 3.0, 1000 + step), 3.0)
     place_of_step(known_from, [[4.0, 1.0, 4.0, 1.0, 1.0], [4.0, 1.0, 1.0, 2.9, 1.0]], 4.0)

@@ -646,8 +646,9 @@ def decoder_layer(DecoderLayer, lib):
     longer, few = normal(1, longest, d, seed=169), memory[:1]
     longer[:, 5] = 0  # a word like any other
     rows = torch.tensor([0, 1, 40, 600, longest - 60, longest - 2, longest - 1])
-    told = "after a short x, the output for a long one is wrong. The causal mask should be as long as each x."
+    told = f"with an x of {longest} words there is an error. The causal mask should be as long as each x."
     long = expect.floats(expect.answers(layer, longer, few, says=told), (1, longest, d), "the output")
+    told = f"with an x of {longest} words the output is wrong. Each word should read itself and all words before it."
     expect.close(long[:, rows], decoded_rows(state, longer, few, rows), told)
     told = "after a long x, the output for a short one is wrong. The causal mask should be as long as each x."
     expect.close(expect.answers(layer, x, memory, allowed, says=told), found, told)
@@ -1336,6 +1337,8 @@ def finds(beam_search: Remote, lib: Library, searches: Sequence[Search], told: s
         raise AssertionError(f"{came}{size}.{hint}")
     better = best is not None and tokens[1] > best[1]
     told = "No hypothesis that the search keeps has such a score." if better else "Another one has a higher score."
+    if best is not None and math.isclose(tokens[1], best[1], rel_tol=1e-4, abs_tol=1e-4):
+        told = "The score is that of the best hypothesis, but the tokens are not."
     came = f"`{tokens[0]}` with the score {tokens[1]:.6g}. {told}"
     raise AssertionError(f"{asked}, a hypothesis other than the best is found: {came}{hint}")
 
