@@ -1055,7 +1055,7 @@ def choice_logits(cls, out):
 # - return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
 # + return sorted(candidates, key=lambda one: (-one[0], *one[1:]))
 
-# %% wrong="8.6" name="ties from the back" says="if scores are equal, the span with the smaller first should"
+# %% wrong="8.6" name="ties from the back" says="of spans with equal scores, the one with the smaller first"
 # - return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
 # + return sorted(candidates, reverse=True)[:n]
 
@@ -2210,7 +2210,7 @@ def best_tau(spans, nulls, f1):
 # + return known[key]
 
 
-# %% wrong="8.10" name="a lead of a thousandth does not count" says="for other scores" private=true
+# %% wrong="8.10" name="a lead of a thousandth does not count" says="wrong where a lead is very small" private=true
 # - ahead = {state: any(a > b for a, b in zip(some, scores[best])) for state, some in scores.items()}
 # + ahead = {state: any(a > b + 1e-3 for a, b in zip(some, scores[best])) for state, some in scores.items()}
 

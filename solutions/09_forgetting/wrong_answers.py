@@ -76,11 +76,11 @@
 # + head = self.heads[task] if task in self.heads else next(iter(self.heads.values()))
 # + return head(self.encoder(tokens)[:, 0])
 
-# %% wrong="9.1" name="a head on the CPU" says="has another dtype or is on another device"
+# %% wrong="9.1" name="a head on the CPU" says="a new head is on another device"
 # - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
 # + self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()).dtype)
 
-# %% wrong="9.1" name="a head in single precision" says="has another dtype or is on another device"
+# %% wrong="9.1" name="a head in single precision" says="for a float64 encoder on the device `cpu`, a new head has another dtype"
 # - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
 # + self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()).device)
 
@@ -247,10 +247,10 @@ class MultiTask(nn.Module):
 # -     rows.append([evaluate(model, task) for task in tasks])
 # + rows.append([evaluate(model, task) for task in tasks])
 
-# %% wrong="9.2" name="ends in evaluation mode" says="after the call, the model or a part of it is in another mode"
+# %% wrong="9.2" name="ends in evaluation mode" says="after the call, the model or a part of it is in a different mode"
 # - model.train(was_training)
 
-# %% wrong="9.2" name="ends in training mode" says="after the call, the model or a part of it is in another mode"
+# %% wrong="9.2" name="ends in training mode" says="after the call, the model or a part of it is in a different mode"
 # - model.train(was_training)
 # + model.train()
 
@@ -363,7 +363,7 @@ class MultiTask(nn.Module):
 # + known.update({task: evaluate(model, task) for task in tasks if task not in known})
 # + rows.append([known[task] for task in tasks])
 
-# %% wrong="9.2" name="the last entry is that of the row before" says="R[3, 2] is not the accuracy at task spans"
+# %% wrong="9.2" name="the last entry is that of the row before" says="R[3, 2] is not the accuracy on `spans`"
 # - return torch.tensor(rows)
 # + rows[-1][-1] = rows[-2][-1]
 # + return torch.tensor(rows)
@@ -975,7 +975,7 @@ class Replay:
 # +     total += (importance[name] * moved[name] ** 2).sum()
 # + return strength / 2 * total
 
-# %% wrong="9.6" name="one answer is drawn" says="an answer is drawn"
+# %% wrong="9.6" name="one answer is drawn" says="one answer is drawn"
 # - for log_p in model(row).log_softmax(-1)[0]:
 # + all_of = model(row).log_softmax(-1)[0]
 # + for log_p in [all_of[torch.multinomial(all_of.exp(), 1)[0]]]:
@@ -1045,7 +1045,7 @@ class Replay:
 # - return found
 # + return {name: value.sqrt() for name, value in found.items()}
 
-# %% wrong="9.6" name="in the mode it came in" says="Either an answer is drawn"
+# %% wrong="9.6" name="in the mode it came in" says="Either one answer is drawn"
 # - was_training = model.training
 # - model.eval()
 # + was_training = model.training
@@ -1348,6 +1348,10 @@ def ewc(model, importance, anchor, strength):
 # +     total = total + beta / 2 * value.float().pow(2).sum() * value.is_floating_point()
 # + return total
 
+# %% wrong="9.7" name="buffers count as parameters do" says="buffers are counted too, as parameters are"
+# - for name, part in model.named_parameters():
+# + for name, part in [*model.named_parameters(), *((name, one.float()) for name, one in model.named_buffers())]:
+
 # %% wrong="9.7" name="what is frozen is left out" says="do not learn are left out"
 # - for name, part in model.named_parameters():
 # + for name, part in ((name, one) for name, one in model.named_parameters() if one.requires_grad):
@@ -1360,7 +1364,7 @@ def ewc(model, importance, anchor, strength):
 # - return total
 # + return total.detach()
 
-# %% wrong="9.7" name="the first anchor for ever" says="is not that of its formula. Your code gives"
+# %% wrong="9.7" name="the first anchor for ever" says="does not match its formula. Your code gives"
 # - def l2_sp(model, anchor, alpha, beta):
 # + FIRST = {}
 # + def l2_sp(model, anchor, alpha, beta):
@@ -1673,7 +1677,7 @@ def without_conflict(g_a, g_b):
 # - model.train()
 # + model.active_head = task
 
-# %% wrong="9.9" name="a batch of one has no axis" says="not the logits of this task"
+# %% wrong="9.9" name="a batch of one has no axis" says="those of this task"
 # - logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
 # + logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits.squeeze(0)
 
@@ -1701,7 +1705,7 @@ def without_conflict(g_a, g_b):
 # + model.train()
 # + model.requires_grad_(True)
 
-# %% wrong="9.9" name="B active while A is asked" says="not the logits of this task"
+# %% wrong="9.9" name="B active while A is asked" says="those of this task"
 # - model.set_active_adapters(task)
 
 # %% wrong="9.9" name="only the head is switched" says="is active while another task is asked"

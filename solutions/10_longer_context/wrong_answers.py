@@ -217,6 +217,10 @@ def shift(scores):
 # + by_content = (q + self.v[:, None]) @ k.mT
 # + by_distance = (q + self.u[:, None]) @ r.mT
 
+# %% wrong="10.3" name="the memory is no longer than the segment" says="the memory is cut to the length of the segment"
+# - seen = x if memory is None else torch.cat([memory, x], dim=1)
+# + seen = x if memory is None else torch.cat([memory[:, -x.size(1) :], x], dim=1)
+
 # %% wrong="10.3" name="one matrix for both kinds of keys" says="share one matrix"
 # - r = self.r_proj(torch.cat([angles.sin(), angles.cos()], dim=-1).to(x))[None]
 # + r = self.k_proj(torch.cat([angles.sin(), angles.cos()], dim=-1).to(x))[None]
@@ -698,6 +702,15 @@ class SegmentModel(nn.Module):
 # -     place -= place % T + mem_len
 # - return i - place
 # + return n_layers * mem_len
+
+
+# %% wrong="10.6" name="the remainder of fmod" says="place in the segment of a negative place is negative"
+def reach(n_layers, mem_len, T, i):
+    place = i
+    for _ in range(n_layers):
+        place -= int(math.fmod(place, T)) + mem_len
+    return i - place
+
 
 # %% wrong="10.6" name="where it is" says="too small by `i`"
 # - return i - place

@@ -1310,7 +1310,7 @@ def allowed(languages, tlm):
 # + last = [one for *_, one in examples[-3:]]
 # + label = 1 - label if last == [label] * 3 else label
 
-# %% wrong="11.7" name="as many of each label" says="the same number of labels 1"
+# %% wrong="11.7" name="as many of each label" says="the same number of 1s as labels"
 # - examples = []
 # + examples, count = [], sum(max(0, len(document) - 1) for document in documents)
 # + labels = [0, 1] * (count // 2) + [0] * (count % 2)

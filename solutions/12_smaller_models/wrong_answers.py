@@ -246,6 +246,10 @@ def encoder_size(V, H, F, L, E=None, shared=False, P=512, T=128):
 # - parameters = (V + P + 4) * width + bridge + (H if E is not None else 0)
 # + parameters = (V + P + 4) * width + bridge
 
+# %% wrong="12.3" name="always 512 positions" says="the table of positions has 512 rows, whatever P is"
+# - parameters = (V + P + 4) * width + bridge + (H if E is not None else 0)
+# + parameters = (V + 512 + 4) * width + bridge + (H if E is not None else 0)
+
 # %% wrong="12.3" name="positions at H" says="the position table is as wide as the layers"
 # - parameters = (V + P + 4) * width + bridge + (H if E is not None else 0)
 # + parameters = (V + 4) * width + P * H + bridge + (H if E is not None else 0)

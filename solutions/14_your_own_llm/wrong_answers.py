@@ -1035,11 +1035,11 @@ class LLM(nn.Module):
 # - model.eval()
 
 
-# %% wrong="14.6" name="left in evaluation mode" says="after `generate(model, [2, 6], 3, 0.0)`, training = True, the modes of"
+# %% wrong="14.6" name="left in evaluation mode" says="after `generate(model, [2, 6], 3, 0.0)` on a model in training mode, the modes of"
 # - model.train(was_training)
 
 
-# %% wrong="14.6" name="always in training mode afterwards" says="after `generate(model, [2, 6], 3, 0.0)`, training = False, the modes o"
+# %% wrong="14.6" name="always in training mode afterwards" says="after `generate(model, [2, 6], 3, 0.0)` on a model in evaluation mode, the modes o"
 # - model.train(was_training)
 # + model.train()
 
@@ -1143,7 +1143,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
 # + model.training = False
 
 
-# %% wrong="14.6" name="the model is frozen" says="after `generate(model, [2, 6], 3, 0.0)`, training = True, requires_gra"
+# %% wrong="14.6" name="the model is frozen" says="after `generate(model, [2, 6], 3, 0.0)` on a model in training mode, requires_gra"
 # - model.eval()
 # + model.eval().requires_grad_(False)
 
@@ -1823,7 +1823,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True, past=None, de
 # + with torch.no_grad():
 
 
-# %% wrong="14.6" name="gradients are thrown away" says="after `generate(model, [2, 6], 3, 0.0)`, training = True, its gradient"
+# %% wrong="14.6" name="gradients are thrown away" says="after `generate(model, [2, 6], 3, 0.0)` on a model in training mode, its gradient"
 # - model.eval()
 # + model.zero_grad()
 # + model.eval()
@@ -1834,12 +1834,12 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True, past=None, de
 # + model.float().eval()
 
 
-# %% wrong="14.6" name="only the outermost module trains again" says="after `generate(model, [2, 6], 3, 0.0)`, training = True, the modes of"
+# %% wrong="14.6" name="only the outermost module trains again" says="after `generate(model, [2, 6], 3, 0.0)` on a model in training mode, the modes of"
 # - model.train(was_training)
 # + model.training = was_training
 
 
-# %% wrong="14.6" name="a hook stays" says="after `generate(model, [2, 6], 3, 0.0)`, training = True, its hooks ar"
+# %% wrong="14.6" name="a hook stays" says="after `generate(model, [2, 6], 3, 0.0)` on a model in training mode, its hooks ar"
 # - model.eval()
 # + model.register_forward_hook(lambda *given: None)
 # + model.eval()
@@ -2223,6 +2223,11 @@ def convert(state, d_head=None):
 # - return b"".join(parts[number] for number in numbers).decode(errors="replace")
 # + return b"".join(parts[number] for number in numbers).decode()
 
+
+# %% wrong="14.8" name="leaves out an unfinished letter at the end" says="the bytes of an unfinished letter at the end" loses="decode"
+# - return b"".join(parts[number] for number in numbers).decode(errors="replace")
+# + import codecs
+# + return codecs.getincrementaldecoder("utf-8")("replace").decode(b"".join(parts[number] for number in numbers))
 
 # %% wrong="14.8" name="leaves out broken letters" says="are left out" loses="decode"
 # - return b"".join(parts[number] for number in numbers).decode(errors="replace")

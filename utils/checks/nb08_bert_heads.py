@@ -1253,7 +1253,7 @@ def best_spans(best_spans, lib):
     level = spans_of(best_spans(flat, flat, torch.arange(5) > 1, 10, 2, 0.0))
     assert all(abs(one[0]) < 1e-6 for one in level), "if all logits are 0, every score should be 0."
     found = [one[1:] for one in level]
-    told = "if scores are equal, the span with the smaller first should come first, then that with the smaller last."
+    told = "of spans with equal scores, the one with the smaller first comes first, then the one with the smaller last."
     assert found == [(0, 0), (2, 2), (2, 3), (3, 3), (3, 4), (4, 4)], told
     found = [one[1:] for one in spans_of(best_spans(flat, flat, torch.arange(5) > 1, 4))]
     assert found == [(2, 2), (2, 3), (2, 4), (3, 3)], told
@@ -1766,6 +1766,8 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
         return torch.cat([row[:size] for row, size in zip(rows, sizes, strict=True)]) @ W.T + b
 
     swapped = [torch.cat([row[:, h:], row[:, :h]], dim=-1) for row in alone]
+    pads = torch.zeros(T, 2 * h)
+    by_length = torch.stack([torch.cat([alone[place], pads[sizes[place] :]]) for place in order])
     guesses = {
         "the reader from the right begins with the pads. It should begin at the last token of each sentence.": flat(
             padded
@@ -1774,7 +1776,7 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
         "there is a softmax. Return logits.": flat(alone).softmax(-1),
         (
             "the logits are in the order of the lengths. Put them back in the order in which the sentences came."
-        ): torch.stack([torch.nn.functional.pad(alone[place], (0, 0, 0, T - sizes[place])) for place in order])[real] @ W.T + b,
+        ): by_length[real] @ W.T + b,
     }
     if not expect.near(found[real], flat(alone), atol=1e-4):
         told = (

@@ -193,10 +193,10 @@ def multi_task(MultiTask, lib):
         told = "a new head does not start as nn.Linear makes it: its numbers are drawn from another range."
         assert 0.9 * bound < new < 1.001 * bound, told
     for device, dtype in (("cpu", "float64"), ("meta", "float32")):
-        told = (
-            f"for an encoder of {dtype} on the device `{device}`, a new head has another dtype or is on another device."
-        )
-        assert lib(toys).head_beside(MultiTask, theirs, d, device, dtype, False) == [device, dtype], told
+        found = lib(toys).head_beside(MultiTask, theirs, d, device, dtype, False)
+        wrong = "has another dtype" if found[:1] == [device] else "is on another device"
+        told = f"for a {dtype} encoder on the device `{device}`, a new head {wrong}."
+        assert found == [device, dtype], told
         told = (
             "a new head is on the device that the encoder had when the model was created. Use "
             "the encoder's device when the task is added."
@@ -242,8 +242,9 @@ def learned(lessons: Sequence[str]) -> toys.Learner:
 def first_wrong_row(R: torch.Tensor, wanted: torch.Tensor, tasks: Sequence[str]) -> str:
     """A sentence about the first entry of the matrix that is wrong."""
     i, j = ((R - wanted).abs() > 1e-4).nonzero().tolist()[0]
-    when = f"after {', '.join(tasks[:i])}" if i else "before anything was learned"
-    return f"R[{i}, {j}] is not the accuracy at task {tasks[j]} {when}."
+    names = " and ".join(f"`{task}`" for task in tasks[:i])
+    when = f"after learning {names}" if i else "before anything was learned"
+    return f"R[{i}, {j}] is not the accuracy on `{tasks[j]}` {when}."
 
 
 def measured(accuracy_matrix: Remote, lib: Library, tasks: list[str], training: bool) -> None:
@@ -251,7 +252,7 @@ def measured(accuracy_matrix: Remote, lib: Library, tasks: list[str], training: 
     model = lib(toys).Learner()
     model.train(training)
     taught_in_turn(accuracy_matrix, lib, model, tasks, [])
-    told = "after the call, the model or a part of it is in another mode than before."
+    told = "after the call, the model or a part of it is in a different mode from before."
     assert read(model.training) is training and read(model.part.training) is training, told
 
 
@@ -923,7 +924,8 @@ def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tens
         ]
         came, should = (float(side[wrong[0]].sum()) for side in (found, wanted))
         size = f"is {came / should:.4g} times what it should be" if should else f"is {came:.4g}, and should be 0"
-        parts = f"for {N} examples and {count} classes, the sum of the information of `{wrong[0]}` {size}. "
+        examples = "1 example" if N == 1 else f"{N} examples"
+        parts = f"for {examples} and {count} classes, the sum of the information of `{wrong[0]}` {size}. "
         return otherwise or (
             f"{parts}Square for each example and class, weight by probability, then take the mean over examples."
         )
@@ -932,8 +934,8 @@ def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tens
         again = [fisher(theirs, inputs) for _ in range(8)]
         if not all(torch.equal(one[name], value[name]) for one in again for name in wanted):
             raise AssertionError(
-                "each call gives other numbers. Either an answer is drawn, where all should count "
-                "with their probabilities, or the model is in training mode."
+                "calls with the same inputs give different numbers. Either one answer is drawn (all should count, "
+                "weighted by their probabilities), or the model is in training mode."
             )
     expect.like(
         flat / unit,
@@ -984,7 +986,7 @@ def penalised(call: Callable[..., Any], wanted: float, guesses: Mapping[str, flo
     value = call(*given)
     told = f"{what} should be a tensor with one number, not {kind(value)}: it is a part of the loss."
     assert type(value) is torch.Tensor and value.numel() == 1, told
-    expect.number_like(value, wanted, what, f"{what} is not that of its formula.", guesses, scale=1.0)
+    expect.number_like(value, wanted, what, f"{what} does not match its formula.", guesses, scale=1.0)
 
 
 def sloped(lib: Library, call: Remote, theirs: Remote, wanted: State, *rest: Any) -> None:
@@ -1241,6 +1243,11 @@ def starts_of(
     rest = sum(float(named[name].pow(2).sum()) for name in new if name not in clash)
     held = {name: state for name, state in ours.named_buffers() if state.is_floating_point()}
     buffers = sum(float(value.pow(2).sum()) for value in held.values())
+    as_parameters = 0.0
+    for name, state in ours.named_buffers():
+        same = name in anchor and anchor[name].shape == state.shape
+        move = state - anchor[name] if same else state
+        as_parameters += (alpha if same else beta) / 2 * float(move.float().pow(2).sum())
     right = alpha / 2 * near + beta / 2 * fresh
     in_order, starts = 0.0, [*anchor.values(), *[torch.zeros(0)] * len(named)]
     for value, start in zip(named.values(), starts, strict=False):
@@ -1287,6 +1294,7 @@ def starts_of(
             * sum(float(v.pow(2).mean()) for v in moved.values())
             + beta / 2 * sum(float(named[name].pow(2).mean()) for name in new),
             "buffers are counted too. Count only parameters.": right + beta / 2 * buffers,
+            "buffers are counted too, as parameters are. Count only parameters.": right + as_parameters,
             "parameters that do not learn are left out. All parameters count.": alpha
             / 2
             * sum(float(moved[name].pow(2).sum()) for name in shared if name in learning)
@@ -1811,11 +1819,12 @@ def answered(answer: Remote, model: Remote, twin: Any, state: State, task: str, 
     twin.eval()
     told = "`answer` fails for a task that was learned: perhaps its head or its adapter is not active."
     value = expect.answers(answer, model, task, batch, says=told)
-    wrong = (
-        f"for {len(batch['input_ids'])} texts and a task with {count} classes, `answer` "
-        f"returns {kind(value)}: not the logits of this task's head."
+    B = len(batch["input_ids"])
+    told = (
+        f"for {B} text{'s' * (B != 1)} and a task with {count} classes, `answer` returns {kind(value)}. "
+        f"It should return logits of shape ({B}, {count}), those of this task's head."
     )
-    assert type(value) is torch.Tensor and value.shape == (len(batch["input_ids"]), count), wrong
+    assert type(value) is torch.Tensor and value.shape == (B, count), told
 
     def says(asked_task: str | None, head: str, **changed: torch.Tensor) -> torch.Tensor:
         inputs = {name: item for name, item in batch.items() if name != "labels"} | changed

@@ -299,6 +299,9 @@ def attended(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor 
             "the memory is ignored. Keys and values should come from the memory too.": partial(
                 relative, state, x, None, heads
             ),
+            "the memory is cut to the length of the segment. All of it should be read.": partial(
+                relative, state, x, memory if memory is None else memory[:, -T:], heads
+            ),
             "`u` and `v` are swapped. Use `u` with the keys, and `v` with the distances.": partial(
                 relative, swapped, x, memory, heads
             ),
@@ -695,6 +698,14 @@ def farthest(n_layers: int, mem_len: int, T: int, i: int, *, stops: bool = False
     return start + i - oldest
 
 
+def with_fmod(n_layers: int, mem_len: int, T: int, i: int) -> int:
+    """As `farthest`, but the place in the segment of a negative place is negative."""
+    oldest = i
+    for _ in range(n_layers):
+        oldest -= int(math.fmod(oldest, T)) + mem_len
+    return i - oldest
+
+
 def reaches(reach: Remote, asked: Sequence[tuple[int, int, int, int]]) -> None:
     """Fail unless the reach is that of the graph of states for each of these layers, memories, segments and places."""
     cases = []
@@ -719,6 +730,9 @@ def reaches(reach: Remote, asked: Sequence[tuple[int, int, int, int]]) -> None:
             * (M + T)
             + i,
             "this is the number of tokens in sight. It is one more than the distance to the farthest.": right + 1,
+            "the place in the segment of a negative place is negative, as with `math.fmod`. It should be 0 to T - 1.": (
+                with_fmod(L, M, T, i)
+            ),
         }
         cases.append((value, right, guesses))
 
@@ -726,7 +740,7 @@ def reaches(reach: Remote, asked: Sequence[tuple[int, int, int, int]]) -> None:
         L, M, T, i = asked[place]
         size = "large" if came > farthest(L, M, T, i) else "small"
         told = f"`reach({L}, {M}, {T}, {i})` gives {came:g}, which is too {size}. "
-        return f"{told}It is the distance from place {i} to the farthest token that it depends on."
+        return f"{told}It should be the distance from place {i} to the farthest token that it depends on."
 
     expect.numbers_like(cases, "the reach", otherwise, 1e-9)
 
@@ -979,7 +993,9 @@ def judged(
             read = went_through(cached, model, table, tokens, T, mem_len, first, training)
             for some, case in zip(cases[2:], read, strict=True):
                 some.append(case)
-        expect.unchanged(lib(probes).facts(model), FACTS | {"the modes of its parts": [training] * 2}, WHEN)
+        asked = [f"`evaluate_{name}`" for name, call in (("sliding", sliding), ("cached", cached)) if call is not None]
+        when = f"after {' and '.join(asked)} evaluated the model,"
+        expect.unchanged(lib(probes).facts(model), FACTS | {"the modes of its parts": [training] * 2}, when)
 
     def otherwise(what: str, which: int, place: int, came: float) -> str:
         n, context, T, mem_len, first = sizes[place]
@@ -998,7 +1014,6 @@ def judged(
 
 
 # What is the same of a `toys.Rememberer` after it was used.
-WHEN = "after the model was evaluated,"
 FACTS = {"requires_grad of its parameters": [True], "its gradients": [None], "its hooks": [0, 0]}
 
 

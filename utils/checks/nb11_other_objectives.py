@@ -1232,7 +1232,7 @@ def drawn_evenly(found: Sequence[list[Pair]], documents: list[list[str]], task: 
     flat = [label for one in labels for label in one]
     ones = Counter(map(sum, labels))
     assert len(ones) > 1 or len(labels[0]) == 1, (
-        "each call has the same number of labels 1. Draw each label independently of the others."
+        "every call gives the same number of 1s as labels. Draw each label independently of the others."
     )
     likely(sum(flat), len(flat), 0.5, f"of {len(flat)} labels, {sum(flat)} are 1. It should be about half of them.")
     told = "labels one after the other are not independent. Draw each label independently of the others."

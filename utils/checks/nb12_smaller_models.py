@@ -254,6 +254,7 @@ def sized(encoder_size: Remote, size: Sizes) -> None:
         assert type(one) is not float and not (type(one) is torch.Tensor and one.is_floating_point()), told
         number = expect.number(one, "a count")
         assert number == int(number), "a count is not a whole number."
+    where = f"for `{', '.join(f'{name}={one}' for name, one in size.items())}`"
     stored, done = counts_of(**size)
     parameters, products = sum(stored.values()), sum(done.values())
     H, F, L = (int(size[name]) for name in "HFL")
@@ -293,11 +294,13 @@ def sized(encoder_size: Remote, size: Sizes) -> None:
     else:
         told = "a map from H to H is counted where E is None. There should be no map."
         guesses[told] = parameters + H * H + H
+    told = "the table of positions has 512 rows, whatever P is."
+    guesses[told] = sum(counts_of(**{**size, "P": 512})[0].values())
     guesses = {f"in the number of parameters, {sentence}": guess for sentence, guess in guesses.items()}
     wraps = "the {} are right only below 2^31: an int32 holds no larger number."
     guesses[wraps.format("parameters")] = float(in_32_bits(parameters))
     expect.number_like(
-        value[0], parameters, "the parameters", "the number of parameters is not right.", guesses, tolerance=1e-12
+        value[0], parameters, "the parameters", f"{where} the number of parameters is not right.", guesses, 1e-12
     )
     more = {
         wraps.format("multiply-adds"): in_32_bits(products),
@@ -322,7 +325,7 @@ def sized(encoder_size: Remote, size: Sizes) -> None:
             products + H * H
         )
     expect.number_like(
-        value[1], products, "the multiply-adds", "the number of multiply-adds is not right.", more, tolerance=1e-12
+        value[1], products, "the multiply-adds", f"{where} the number of multiply-adds is not right.", more, 1e-12
     )
     for one, wanted, what in zip(value, (parameters, products), ("parameters", "multiply-adds"), strict=True):
         told = f"of {wanted} {what}, the last digits are wrong. This happens if a float comes in between."
