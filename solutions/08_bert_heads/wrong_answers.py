@@ -1055,7 +1055,7 @@ def choice_logits(cls, out):
 # - return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
 # + return sorted(candidates, key=lambda one: (-one[0], *one[1:]))
 
-# %% wrong="8.6" name="ties from the back" says="of spans with equal scores, the one with the smaller first"
+# %% wrong="8.6" name="ties from the back" says="of spans with equal scores, the one with the smaller `first`"
 # - return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
 # + return sorted(candidates, reverse=True)[:n]
 

@@ -1127,6 +1127,11 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # + tokens, score = max(finished, key=lambda one: one[1])
 # + return [token for token in tokens if token != bos], score
 
+# %% wrong="13.6" name="the tokens in order" says="The score is that of the best hypothesis, but the tokens are not"
+# - return max(finished, key=lambda one: one[1])
+# + tokens, score = max(finished, key=lambda one: one[1])
+# + return sorted(tokens), score
+
 # %% wrong="13.6" name="at most V continuations" says="a hypothesis other than the best"
 # - values, places = scores.flatten().topk(min(beams, scores.numel()))
 # + values, places = scores.flatten().topk(min(beams, scores.size(1)))

@@ -1253,7 +1253,9 @@ def best_spans(best_spans, lib):
     level = spans_of(best_spans(flat, flat, torch.arange(5) > 1, 10, 2, 0.0))
     assert all(abs(one[0]) < 1e-6 for one in level), "if all logits are 0, every score should be 0."
     found = [one[1:] for one in level]
-    told = "of spans with equal scores, the one with the smaller first comes first, then the one with the smaller last."
+    told = (
+        "of spans with equal scores, the one with the smaller `first` comes first, then that with the smaller `last`."
+    )
     assert found == [(0, 0), (2, 2), (2, 3), (3, 3), (3, 4), (4, 4)], told
     found = [one[1:] for one in spans_of(best_spans(flat, flat, torch.arange(5) > 1, 4))]
     assert found == [(2, 2), (2, 3), (2, 4), (3, 3)], told
