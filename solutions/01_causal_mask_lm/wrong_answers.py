@@ -1225,6 +1225,24 @@ def perplexity(loss):
     return math.exp(loss)
 
 
+# %% wrong="1.8" name="the loss after the step" says="the loss of each batch is that after its step"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        with torch.no_grad():
+            loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        n = (targets != pad_id).sum().item()
+        total += loss.item() * n
+        count += n
+    return total / count
+
+
 # %% wrong="1.8" name="gradients not zeroed" says="zero them"
 # - optimizer.zero_grad()
 

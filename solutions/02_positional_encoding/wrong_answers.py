@@ -621,7 +621,7 @@ def shift_matrix(k, d_model):
     return torch.stack([a.cos(), a.sin(), -a.sin(), a.cos()], -1).reshape(-1, 2, 2)
 
 
-# %% wrong="2.4" name="forgets the direction" says="wrong for k = -2"
+# %% wrong="2.4" name="forgets the direction" says="R(2) is right for this width. A negative k should move back"
 def shift_matrix(k, d_model):
     angles = [abs(k) / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]
     return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
@@ -645,6 +645,18 @@ def shift_matrix(k, d_model):
 def shift_matrix(k, d_model):
     angles = [k / 10000 ** (2 * i / d_model) if i < 5 else 0.0 for i in range(d_model // 2)]
     return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
+
+
+# %% wrong="2.4" name="small angles are not given to cosine and sine" says="R(2) is wrong for width 6. The first wrong number is"
+def shift_matrix(k, d_model):
+    blocks = []
+    for i in range(d_model // 2):
+        angle = k / 10000 ** (2 * i / d_model)
+        cos, sin = math.cos(angle), math.sin(angle)
+        if abs(angle) < 0.1:
+            cos, sin = 1.0, angle
+        blocks.append(torch.tensor([[cos, sin], [-sin, cos]], dtype=torch.float32))
+    return torch.block_diag(*blocks)
 
 
 # %% wrong="2.4" name="stops at 40" says="wrong for other inputs" private=true
@@ -790,6 +802,25 @@ class LearnedPositions(nn.Module):
 # %% wrong="2.5" name="casts to float32" says="bfloat16: the output is float32"
 # - return x + self.positions.weight[: x.size(1)]
 # + return x + self.positions.weight[: x.size(1)].float()
+
+
+# %% wrong="2.5" name="one embedding for all modules of a size" says="two modules of one size share their rows"
+class LearnedPositions(nn.Module):
+    made = {}
+
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        if (max_len, d_model) not in self.made:
+            self.made[max_len, d_model] = nn.Embedding(max_len, d_model)
+            nn.init.normal_(self.made[max_len, d_model].weight, std=0.02)
+        self.positions = self.made[max_len, d_model]
+
+    def forward(self, x):
+        T = x.shape[1]
+        if T > self.positions.num_embeddings:
+            raise ValueError(f"{T} positions are too many")
+        return x + self.positions.weight[:T]
+
 
 # %% wrong="2.5" name="writes into x" says="make a copy"
 # - return x + self.positions.weight[: x.size(1)]

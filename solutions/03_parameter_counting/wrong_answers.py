@@ -1323,6 +1323,16 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
+# %% wrong="3.10" name="half of the keys" says="each query meets only half of the keys" loses="flops_per_token"
+def training_memory(B, T, D, F, L, H, parameters, trained):
+    activations = B * T * L * (6 * D + F + H * T)
+    return 4 * (parameters + 3 * trained + activations)
+
+
+def flops_per_token(T, D, F, L, V):
+    return 2 * (L * (4 * D * D + 2 * D * F + 2 * ((T + 1) // 2) * D) + D * V)
+
+
 # %% wrong="3.10" name="numbers, not bytes" says="numbers are counted, not bytes" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
@@ -2075,7 +2085,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + a, b, _ = np.polyfit(np.log(N), np.log(losses), 2)
 
 
-# %% wrong="3.13" name="coefficients from the constant up" says="not the size at the vertex"
+# %% wrong="3.13" name="coefficients from the constant up" says="is at the vertex of the least-squares parabola"
 # - a, b, _ = np.polyfit(np.log(N), losses, 2)
 # + a, b, _ = np.polynomial.polynomial.polyfit(np.log(N), losses, 2)
 # + a = abs(a)
@@ -2123,7 +2133,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + return float(np.clip(np.exp(-b / (2 * a)), min(N), max(N)))
 
 
-# %% wrong="3.13" name="on a grid" says="not the size at the vertex"
+# %% wrong="3.13" name="on a grid" says="is at the vertex of the least-squares parabola"
 # - return float(np.exp(-b / (2 * a)))
 # + grid = np.logspace(np.log10(min(N)), np.log10(max(N)), 1000)
 # + return float(grid[np.polyval(np.polyfit(np.log(N), losses, 2), np.log(grid)).argmin()])

@@ -490,7 +490,7 @@ class Model(nn.Module):
 # - states = self.base(tokens, mask)
 # + states = self.base(tokens * mask, mask)
 
-# %% wrong="4.2" name="no pool for one token" says="a pool was given, but it is not used"
+# %% wrong="4.2" name="no pool for one token" says="a pool was given, but it is not used. The mask is `[[True], [True], [True]]`"
 # - if self.pool is not None:
 # + if self.pool is not None and tokens.size(1) > 1:
 
@@ -501,6 +501,24 @@ class Model(nn.Module):
 # %% wrong="4.2" name="a pool that counts as false" says="Compare it with None"
 # - if self.pool is not None:
 # + if self.pool:
+
+
+# %% wrong="4.2" name="a pool of the class hides the one that is given" says="The class has a `pool` of its own, which hides it."
+class Model(nn.Module):
+    pool = None
+
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base = base
+        self.head = head
+        self.pool = pool
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens, mask)
+        if self.pool is not None:
+            states = self.pool(states, mask)
+        return self.head(states)
+
 
 # %% wrong="4.2" name="states are kept" says="tokens that were read before give the old logits"
 # - self.base, self.head, self.pool = base, head, pool

@@ -298,7 +298,7 @@ def few_runs(health):
 # 5.9
 
 
-@private("5.9", tells="the number of seeds is wrong for other differences, spreads, levels or powers.")
+@private("5.9", tells="the number of seeds is wrong where hundreds or thousands are needed.")
 def other_numbers_of_seeds(seeds_needed):
     some = draw(590)
     plans = [((5, 7), (0.1, 2)), ((0.01, 0.02), (-3, 0))]  # hundreds of points, and two of fractions
@@ -307,7 +307,11 @@ def other_numbers_of_seeds(seeds_needed):
         difference, ratio = 10 ** some.uniform(*powers_of_ten), some.uniform(*ratios)
         found = expect.number(seeds_needed(difference, ratio * difference, 0.95, 0.8), "seeds_needed")
         assert found == seen.seeds_wanted(difference, ratio * difference, 0.95, 0.8), "wrong"
-    assert seeds_needed(some.uniform(0.01, 1), 0.0) == 2, "no spread"
+
+
+@private("5.9", tells="the number of seeds is wrong where there is no spread.")
+def no_spread(seeds_needed):
+    assert seeds_needed(draw(591).uniform(0.01, 1), 0.0) == 2, "no spread"
 
 
 # 5.10

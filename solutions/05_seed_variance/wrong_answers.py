@@ -427,6 +427,20 @@ def streams(seed, varies=("head", "order", "dropout")):
 # + known[step] = peak * step / warmup if step < warmup else peak * max(0, total - step) / (total - warmup)
 # + return known[step]
 
+
+# %% wrong="5.4" name="in half precision" says="is near 4/7, which is right, but has too few digits"
+def accuracy(predictions, labels):
+    if len(predictions) != len(labels) or len(labels) == 0:
+        raise ValueError("as many predictions as labels, and at least one")
+    return torch.tensor([p == y for p, y in zip(predictions, labels)]).half().mean().item()
+
+
+def majority(labels):
+    if len(labels) == 0:
+        raise ValueError("no labels")
+    return max(labels.count(c) for c in set(labels)) / len(labels)
+
+
 # %% wrong="5.4" name="the number of classes" says="the number of classes that occur"
 # - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
 # + if not labels:
@@ -1383,6 +1397,10 @@ def binomial_error(p, examples):
     return (p * (1 - p) / examples) ** 0.5
 
 
+# %% wrong="5.7" name="votes" says="only the majority of the runs counts"
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# + differences = (right_b.double().mean(0) > 0.5).double() - (right_a.double().mean(0) > 0.5).double()
+
 # %% wrong="5.7" name="A minus B" says="`by_seed` has the wrong sign"
 # - differences = [b[seed] - a[seed] for seed in a]
 # + differences = [a[seed] - b[seed] for seed in a]
@@ -1816,7 +1834,7 @@ def seeds_needed(difference, sd, level=0.95, power=0.8):
 # - n = 2
 # + n = 3
 
-# %% wrong="5.9" name="a hundred at most" says="other differences, spreads" private=true
+# %% wrong="5.9" name="a hundred at most" says="where hundreds or thousands are needed" private=true
 # - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 # + while n < 200 and difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 
@@ -1843,11 +1861,11 @@ def seeds_needed(difference, sd, level=0.95, power=0.8):
     return int(candidates[np.argmax(enough)])
 
 
-# %% wrong="5.9" name="a thousand at most" says="other differences, spreads" private=true
+# %% wrong="5.9" name="a thousand at most" says="where hundreds or thousands are needed" private=true
 # - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 # + while n < 1000 and difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 
-# %% wrong="5.9" name="differences above one taken for points" says="other differences, spreads" private=true
+# %% wrong="5.9" name="differences above one taken for points" says="where hundreds or thousands are needed" private=true
 # + difference = difference / 100 if difference > 1 else difference
 #   n = 2
 # - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):

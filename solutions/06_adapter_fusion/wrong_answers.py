@@ -712,6 +712,19 @@ class AdapterFusion(nn.Module):
         return 0.01 * (self.value.weight - torch.eye(len(self.value.weight))).square().sum()
 
 
+# %% wrong="6.4" name="new adapters of another size" says="load the adapter from there with `load_adapter`"
+from adapters import Fuse
+
+
+def compose(model, folders, head, n_classes=2):
+    for name, folder in folders.items():
+        model.add_adapter(name, config="seq_bn")
+    setup = Fuse(*folders)
+    model.add_adapter_fusion(setup)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(setup)
+
+
 # %% wrong="6.4" name="fusion not active" says="the fusion is not active"
 #   model.train_adapter_fusion(fusion)
 # + model.set_active_adapters(None)

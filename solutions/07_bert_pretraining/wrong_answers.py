@@ -1118,7 +1118,7 @@ def nsp_pairs(documents, count, rng):
 # - total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
 # + total = F.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), reduction="sum")
 
-# %% wrong="7.6" name="the product first, then its logarithm" says="other blanks" private=true
+# %% wrong="7.6" name="the product first, then its logarithm" says="too small for a float" private=true
 # - return sum(-math.log(chance) if chance else math.inf for chance in chances)
 # + product = math.prod(chances)
 # + return -math.log(product) if product else math.inf
@@ -1201,7 +1201,7 @@ def pretraining_loss(logits, labels, next_logits, next_labels):
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + return F.linear(self.norm(F.gelu(self.dense(states))), self.out, self.bias)
 
-# %% wrong="7.7" name="a new parameter with the same numbers" says="an optimizer moves both"
+# %% wrong="7.7" name="a new parameter with the same numbers" says="a second parameter with the memory of the embedding's"
 # - self.embedding, self.dense, self.norm = embedding, nn.Linear(d, d), nn.LayerNorm(d, eps=1e-12)
 # + self.dense, self.norm = nn.Linear(d, d), nn.LayerNorm(d, eps=1e-12)
 # + self.out = nn.Parameter(embedding.weight.data)
@@ -1432,7 +1432,7 @@ class MLMHead(nn.Module):
 # - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 # + best = logits.softmax(dim=0)[batch["input_ids"][0] == tokenizer.mask_token_id].topk(k)
 
-# %% wrong="7.8" name="worst first" says="the best piece comes first"
+# %% wrong="7.8" name="worst first" says="The most probable one should be the first"
 # - return [list(zip(row, chances.tolist())) for row, chances in zip(pieces, best.values)]
 # + return [list(zip(row, chances.tolist()))[::-1] for row, chances in zip(pieces, best.values)]
 
@@ -1468,7 +1468,7 @@ def fill_mask(model, tokenizer, text, k=5):
     return [[(one["token_str"], one["score"]) for one in row] for row in found]
 
 
-# %% wrong="7.8" name="one mask hides the next" says="blanks are not filled correctly for other models, texts or" private=true
+# %% wrong="7.8" name="one mask hides the next" says="where two masks are next to each other" private=true
 # - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 # + places = [place for place in range(len(logits)) if batch["input_ids"][0, place] == tokenizer.mask_token_id]
 # + places = [place for place in places if place - 1 not in places]
@@ -1546,20 +1546,20 @@ def fill_mask(model, tokenizer, text, k=5):
 # - learns = [part for part in model.parameters() if part.requires_grad]
 # + learns = [p for module in model.modules() for p in module.parameters(recurse=False) if p.requires_grad]
 
-# %% wrong="7.9" name="LayerNorm weight decays" says="the weight of a norm decays"
+# %% wrong="7.9" name="LayerNorm weight decays" says="the weight of a norm has weight decay"
 # - decayed, spared = [part for part in learns if part.ndim > 1], [part for part in learns if part.ndim < 2]
 # + named = [(name, part) for name, part in model.named_parameters() if part.requires_grad]
 # + decayed = [part for name, part in named if "bias" not in name]
 # + spared = [part for name, part in named if "bias" in name]
 
-# %% wrong="7.9" name="norms looked for by name" says="the weight of a norm decays"
+# %% wrong="7.9" name="norms looked for by name" says="the weight of a norm has weight decay"
 # - decayed, spared = [part for part in learns if part.ndim > 1], [part for part in learns if part.ndim < 2]
 # + named = [(name, part) for name, part in model.named_parameters() if part.requires_grad]
 # + free = ("bias", "LayerNorm.weight", "norm.weight")
 # + decayed = [part for name, part in named if not any(one in name for one in free)]
 # + spared = [part for name, part in named if any(one in name for one in free)]
 
-# %% wrong="7.9" name="LayerNorm alone is spared" says="the weight of a norm decays"
+# %% wrong="7.9" name="LayerNorm alone is spared" says="the weight of a norm has weight decay"
 # - decayed, spared = [part for part in learns if part.ndim > 1], [part for part in learns if part.ndim < 2]
 # + of_norms = {id(p) for module in model.modules() if isinstance(module, nn.LayerNorm) for p in module.parameters()}
 # + free = of_norms | {id(p) for name, p in model.named_parameters() if name.endswith("bias")}
@@ -1587,7 +1587,7 @@ def fill_mask(model, tokenizer, text, k=5):
 # - return [{"params": decayed, "weight_decay": weight_decay}, {"params": spared, "weight_decay": 0.0}]
 # + return [{"params": decayed, "weight_decay": 0.01}, {"params": spared, "weight_decay": 0.0}]
 
-# %% wrong="7.9" name="the wrong ones are spared" says="a bias decays"
+# %% wrong="7.9" name="the wrong ones are spared" says="a bias has weight decay"
 # - return [{"params": decayed, "weight_decay": weight_decay}, {"params": spared, "weight_decay": 0.0}]
 # + return [{"params": decayed, "weight_decay": 0.0}, {"params": spared, "weight_decay": weight_decay}]
 
@@ -1732,6 +1732,16 @@ def bert_facts():
 # 7.10
 
 
+# %% wrong="7.10" name="in half precision" says="its gap has too few digits"
+def copier(losses):
+    gaps = {}
+    for name, seeds in losses.items():
+        kept, replaced = torch.tensor(seeds, dtype=torch.float16).mean(0)[1:].tolist()
+        gaps[name] = replaced - kept
+    best = max(gaps, key=gaps.get)
+    return best, gaps[best]
+
+
 # %% wrong="7.10" name="lowest at kept" says="lowest loss at kept tokens"
 def copier(losses):
     means = {name: [sum(column) / len(column) for column in zip(*seeds)] for name, seeds in losses.items()}
@@ -1777,13 +1787,13 @@ def copier(losses):
 # + gaps = {name: sum(random - kept for _, kept, random in seeds) / len(seeds) for name, seeds in first.items()}
 
 
-# %% wrong="7.10" name="size of the gap without its sign" says="for other tables" private=true
+# %% wrong="7.10" name="size of the gap without its sign" says="below those at kept ones" private=true
 # - name = max(gaps, key=gaps.get)
 # + gaps = {name: abs(gap) for name, gap in gaps.items()}
 # + name = max(gaps, key=gaps.get)
 
 
-# %% wrong="7.10" name="gaps above 0 alone" says="for other tables" private=true
+# %% wrong="7.10" name="gaps above 0 alone" says="below those at kept ones" private=true
 # - name = max(gaps, key=gaps.get)
 # - return name, gaps[name]
 # + name, best = None, 0.0

@@ -624,7 +624,9 @@ def vocabulary(Vocabulary, make_batch, lib):
     assert len(numbers) == 5, (
         f"`encode` gives {len(numbers)} numbers for 5 words. It should give one for each word, unknown ones too."
     )
-    assert numbers[1] == 3, "a word that is not in the vocabulary should get the number UNK, which is 3."
+    assert numbers[1] == 3, (
+        f"the word `bird` is not in `words`. It should get the number UNK, which is 3. Your code gives {numbers[1]}."
+    )
     assert numbers == [4, 3, 6, 4, 5], "`encode` does not give the indices of the words in `words`."
     assert vocab.encode("the  dog\nsaw ") == [4, 5, 6], (
         "`encode` should accept any white space between words, before them and after them, as `split()` does."
@@ -1084,7 +1086,14 @@ def train_epoch(train_epoch, lib):
         * sum(counts)
         / sum(t.numel() for _, t in batches),
     }
-    told = "the loss is not the mean over all real tokens of the epoch, as the batches saw it."
+    after_steps = [
+        softmax_regression(*softmax_regression(table, bias, batches[: place + 1], lr, clip)[:2], [batch], lr, clip)[2]
+        for place, batch in enumerate(batches)
+    ]
+    guesses["the loss of each batch is that after its step. Take the loss before the step."] = sum(
+        one * count for one, count in zip(after_steps, counts, strict=True)
+    ) / sum(counts)
+    told = "the loss is not the mean over all real tokens of the epoch, each batch's before its step."
     expect.number_like(loss, mean, "the loss that `train_epoch` returns", told, guesses)
     for sentence, options in {
         "the epoch is wrong if `batches` is an iterator, which can be read only once.": dict(once=True),

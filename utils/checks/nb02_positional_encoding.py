@@ -382,15 +382,10 @@ def shift_matrix(shift_matrix, lib):
     )
     assert all(pairs), "for k = 3 and width 6, R(k) PE(t) is not PE(t + k)."
     expect.close(matrix @ matrix.T, torch.eye(width), "R(k) is not a rotation: R R^T should be the identity.")
-    for k, width in ((1, 4), (40, 8), (-2, 6), (0, 10)):
+    for k, width in ((1, 4), (40, 8), (2, 6), (-2, 6), (0, 10)):
         matrix = expect.floats(shift_matrix(k, width), (width, width), f"`shift_matrix({k}, {width})`")
-        there, here = waves(9, width, first=50 + k), waves(9, width, first=50)
-        expect.close(
-            here @ matrix.T,
-            there,
-            f"R(k) is right for k = 3 and width 6, but wrong for k = {k} and width {width}.",
-            1e-3,
-        )
+        back = " R(2) is right for this width. A negative k should move back." if k < 0 else ""
+        expect.like(matrix, turn(k, width), f"R({k}) is wrong for width {width}.{back}", {}, 1e-3)
     SHIFT.hold(shift_matrix, lib, "gradients", "memory")
 
 
@@ -434,6 +429,10 @@ def learned_positions(LearnedPositions, lib):
         },
     )
     LEARNED.hold(LearnedPositions, lib, "modes", "gradients")
+    LearnedPositions(rows, width).load_state_dict({"positions.weight": table + 1})
+    assert not expect.near(module(x), x + table[:5] + 1, 1e-4, 1e-4), (
+        "two modules of one size share their rows: a change of one module changes the other. Each should have its own."
+    )
     at_full_length(module, table, 6)
     for batch, longer in ((2, 10), (1, 14)):
         expect.refuses(

@@ -652,7 +652,10 @@ def trainable(trainable):
     shapes = shapes_of(model)
 
     def ask(*frozen: str, of: dict[str, list[int]] = shapes) -> int:
-        return whole(trainable(of, list(frozen)), "what trainable returns")
+        told = f"`frozen = {[*frozen]}` should be accepted. A name in `frozen` is that of a part or of a parameter."
+        return whole(
+            expect.answers(trainable, of, list(frozen), says=told, kinds=("ValueError",)), "what trainable returns"
+        )
 
     def right(*frozen: str) -> int:
         return after_freezing(model, list(frozen))
@@ -952,6 +955,9 @@ def training_memory(training_memory, flops_per_token):
                 "biases and norms are counted. They enter no matrix product.": (
                     lambda n, s: n + 2 * (s.L * (9 * s.D + s.F) + s.V)
                 ),
+                "each query meets only half of the keys. It should meet all T: a mask saves no product.": (
+                    lambda n, s: n - 4 * s.L * s.D * (s.T - (s.T + 1) // 2)
+                ),
             },
             "the FLOPs are not those that torch's counter sees.",
         )
@@ -1232,6 +1238,15 @@ UNUSUAL_RUNS = {
 }
 
 
+def not_at_the_vertex(place: int, came: float) -> str:
+    """What is wrong with the logarithm that came for these runs."""
+    N, losses = RUNS_OF_SIZES[place]
+    return (
+        f"for the sizes `{N}` and the losses `{losses}`, {vertex_size(N, losses):.6g} is at the vertex of the "
+        f"least-squares parabola in log N. Your code gives {math.exp(came):.6g}."
+    )
+
+
 @check("3.13", points=2)
 def best_size(best_size, lib):
     """Check the vertex of a parabola in log N."""
@@ -1250,7 +1265,7 @@ def best_size(best_size, lib):
             for size, (N, losses) in zip(found, RUNS_OF_SIZES, strict=True)
         ],
         "the best size",
-        "this is not the size at the vertex of the least-squares parabola in log N.",
+        not_at_the_vertex,
         1e-5,
     )
     for what, (N, losses) in UNUSUAL_RUNS.items():

@@ -471,6 +471,9 @@ def accuracy(accuracy, majority):
     found = share(accuracy(predictions, labels), "the accuracy", 4 / 7)
     assert found not in (0.57, 0.571, 0.5714), "the accuracy is rounded. Round when you print, not before."
     assert found != 1.0, "every prediction counts as right."
+    assert not 1e-6 < abs(found - 4 / 7) < 1e-3, (
+        f"the accuracy {found:.6g} is near 4/7, which is right, but has too few digits. Compute it in full precision."
+    )
     expect.close(found, 4 / 7, "the accuracy is not the share of predictions that equal their label.", 1e-6)
     expect.close(
         share(accuracy([1, 1], [0, 0]), "the accuracy"), 0, "where no prediction is right, the accuracy is not 0."
@@ -883,7 +886,8 @@ def what_is_off(found: Effect, wanted: Effect) -> str:
     effect, low, high = found
     came = f"gives the effect {effect:.4g} and the interval from {low:.4g} to {high:.4g}."
     if not math.isclose(effect, wanted[0], rel_tol=1e-5, abs_tol=1e-7):
-        return f"{came} The effect is too {'large' if effect > wanted[0] else 'small'}: it is the mean of B minus A."
+        size = "large" if effect > wanted[0] else "small"
+        return f"{came} The effect is too {size}. It should be the mean of B minus A."
     if not math.isclose(low + high, 2 * effect, rel_tol=1e-4, abs_tol=1e-7):
         return f"{came} The effect is not in the middle of the interval."
     return f"{came} The interval is too {'long' if high - low > wanted[2] - wanted[1] else 'short'}."
@@ -972,6 +976,7 @@ def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
     crossed = (b[None].double() - a[:, None].double()).flatten().tolist()
     many_errors = [half * (n / (n * runs)) ** 0.5 for runs in (len(a), len(b), len(a) + len(b))]
     assert abs(found[0] + effect) > 1e-9, "`by_example` has the wrong sign: the effect should be B minus A."
+    votes = [float(right > 0.5) - float(left > 0.5) for left, right in zip(per_a, per_b, strict=True)]
     by_runs = [one.double().mean(1).tolist() for one in (a, b)]
     over_runs = [right - left for left, right in zip(by_runs[0][:count], by_runs[1][:count], strict=True)]
     explained(
@@ -997,6 +1002,9 @@ def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
             ],
             "examples are paired by rank, the hardest with the hardest. Compare each with itself.": whatever_tail(
                 [right - left for left, right in zip(sorted(per_a), sorted(per_b), strict=True)]
+            ),
+            "for each example, only the majority of the runs counts. Take the share of the runs that got it right.": (
+                whatever_tail(votes)
             ),
             "the quantile of `by_example` is the normal one; use t.": around(effect, half * 1.959964 / t),
             "the standard error divides by n, not by its root.": around(effect, half / n**0.5),

@@ -708,6 +708,8 @@ def composed(compose: Remote, lib: Library, sizes: Sizes, folders: dict, seed: i
             if name.startswith("heads.")
             else (f"`{name}` has shape {tuple(state[name].shape)}, not {shape}.")
         )
+        if ".adapters." in name:
+            told += " Its folder has the other shape: load the adapter from there with `load_adapter`."
         assert tuple(state[name].shape) == shape, told
     return model
 

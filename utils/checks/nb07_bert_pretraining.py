@@ -1301,8 +1301,11 @@ def mlm_head(MLMHead, lib):
     assert not toy.replaces_parameters(MLMHead, embedding), told
     assert all(toy.learning(head)), "a parameter of the head does not learn. All of them should, also `bias`."
     count = toy.numel_beyond(head, embedding)
-    told = "the head has its own output matrix. Its numbers are the same now, but an optimizer moves both separately."
-    assert count < V * d, told
+    told = (
+        "the weight of the head is a second parameter with the memory of the embedding's. An optimizer that gets "
+        "both moves the table twice. Use `embedding.weight` itself."
+    )
+    assert not toy.on_the_same_memory(head, embedding), told
     told = "the head has other new parameters than `dense`, `norm` and `bias`."
     assert count == d * d + d + 2 * d + V, told
     slope = toy.slope_of_table(head, x, embedding)
@@ -1418,7 +1421,7 @@ def filled(
             )
             assert abs(sum(numbers) - 1) > 1e-4, told
         said = [piece for piece, _ in found]
-        told = "the pieces are not sorted by probability: the best piece comes first."
+        told = "the pieces are not sorted by probability. The most probable one should be the first."
         assert numbers == sorted(numbers, reverse=True), told
         told = "the pieces lose their `##`, or are decoded to another text. Return them as they are in the vocabulary."
         bare = [name.removeprefix("##") for name in names]
@@ -1632,8 +1635,10 @@ def spared(found: Mapping[str, list[float]], weight_decay: float, frozen: Sequen
     assert len({*decays.values()}) > 1 or weight_decay == 0, (
         "all parameters have the same decay. Biases and norms should have decay 0, all others weight_decay."
     )
-    assert all(decays[name] == 0 for name in decays if name.endswith("bias")), "a bias decays. Its decay should be 0."
-    told = "the weight of a norm decays. It has one dimension, so its decay should be 0, whatever its name."
+    assert all(decays[name] == 0 for name in decays if name.endswith("bias")), (
+        "a bias has weight decay. Its decay should be 0."
+    )
+    told = "the weight of a norm has weight decay. It has one dimension, so its decay should be 0, whatever its name."
     assert all(decays[name] == 0 for name in norms), told
     parts = {"0": "an embedding", "2": "a linear layer", "5": "a convolution"}
     for name in matrices:
@@ -1757,11 +1762,14 @@ def copies_most(copier: Remote, losses: dict[str, list[list[float]]]) -> None:
         },
     )
     mean = statistics.fmean([seed[2] - seed[1] for seed in losses[name]])
+    told = "the row is right, but the gap is not its mean over the seeds."
+    if type(gap) is float and math.isclose(gap, mean, rel_tol=5e-3):
+        told = "the row is right, but its gap has too few digits. Compute it in full precision."
     expect.number_like(
         gap,
         mean,
         "the gap",
-        "the row is right, but the gap is not its mean over the seeds.",
+        told,
         {"the row is right, but its gap has the wrong sign.": -mean},
     )
 

@@ -106,6 +106,12 @@ class Misnamed(nn.Module):
         self.bias_table, self.LayerNorm = nn.Parameter(torch.ones(3, width)), nn.Parameter(torch.ones(2, width))
 
 
+def on_the_same_memory(part: nn.Module, other: nn.Module) -> bool:
+    """Whether a parameter of `part` has the memory of a parameter of `other`, and is not that parameter."""
+    known = {one.data_ptr(): one for one in other.parameters()}
+    return any(known.get(one.data_ptr(), one) is not one for one in part.parameters())
+
+
 def layers(count: int, width: int) -> nn.Module:
     """So many linear maps, one after the other."""
     return nn.Sequential(*(nn.Linear(width, width) for _ in range(count)))
