@@ -13,6 +13,15 @@ def attention(q, k, v, mask=None):
     return weights @ v, weights
 
 
+# %% wrong="1.1" name="finite entries hide a key too" says="NaN under a mask of finite numbers"
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(mask != 0, -math.inf)
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
 # %% wrong="1.1" name="the arithmetic of a library of models" says="does all the work"
 from transformers.models.bart.modeling_bart import eager_attention_forward
 

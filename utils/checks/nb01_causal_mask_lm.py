@@ -108,14 +108,15 @@ def attention(attention, lib):
 
     mask = hidden(5)
     q, k, v = q[0, 0], k[0, 0, :5], v[0, 0, :5]
-    result = attention(q, k, v, mask)
-    if type(result) is list and len(result) == 2 and type(result[1]) is torch.Tensor and result[1].isnan().any():
-        raise AssertionError("the weights are NaN under a mask of 0 and -inf. The mask should be added to the scores.")
+    bias = normal(5, 5, seed=3)
+    for told, added in (("0 and -inf", mask), ("finite numbers", bias)):
+        result = attention(q, k, v, added)
+        if type(result) is list and len(result) == 2 and type(result[1]) is torch.Tensor and result[1].isnan().any():
+            raise AssertionError(f"the weights are NaN under a mask of {told}. The mask should be added to the scores.")
     _, weights = attended(attention, q, k, v, mask)
     assert (weights[future(5)] == 0).all(), (
         "a key whose mask entry is -inf should have weight 0, but here some such key has another weight."
     )
-    bias = normal(5, 5, seed=3)
     expect.like(
         attended(attention, q, k, v, bias)[1],
         weights_of(q, k, bias),
