@@ -939,6 +939,17 @@ def bert_large():
     return {"L": layers, "D": heads * 64, "F": heads * 256}
 
 
+# %% wrong="3.7" name="names of parts alone" says="A name in `frozen` is that of a part or of a parameter"
+def trainable(shapes, frozen):
+    def inside(name, part):
+        return name.startswith(part + ".")
+
+    for part in frozen:
+        if not any(inside(name, part) for name in shapes):
+            raise ValueError(f"{part} fits no parameter")
+    return sum(math.prod(shape) for name, shape in shapes.items() if not any(inside(name, part) for part in frozen))
+
+
 # %% wrong="3.7" name="prefix without the dot" says="froze `encoder.layer.10`"
 def trainable(shapes, frozen):
     for part in frozen:
@@ -2017,6 +2028,16 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # %% wrong="3.11" of="in short" name="terms in 31 bits" says="`training_flops` is right for some sizes" private=true
 # - return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
 # + return (6 * (N - (0 if tied else V * D))) % 2**31 + (12 * L * T * D) % 2**31
+
+
+# %% wrong="3.13" name="logarithms with three decimals" says="is at the vertex of the least-squares parabola"
+def best_size(N, losses):
+    if len(set(N)) < 3:
+        raise ValueError("fewer than three sizes")
+    a, b, c = np.polyfit(np.log(N).round(3), losses, 2)
+    if a <= 0:
+        raise ValueError("the parabola does not open upward")
+    return float(np.exp(-b / (2 * a)))
 
 
 # %% wrong="3.13" name="in N" says="the parabola is fitted in N. Fit"

@@ -1774,6 +1774,16 @@ def health(predictions, labels):
     )
 
 
+# %% wrong="5.9" name="steps of five from fifty on" says="where hundreds or thousands are needed" private=true
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("the difference must be positive")
+    n = 2
+    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+        n += 1 if n < 50 else 5
+    return n
+
+
 # %% wrong="5.9" name="no power" says="`power` is not used"
 # - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 # + while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1)):

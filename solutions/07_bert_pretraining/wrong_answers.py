@@ -1383,6 +1383,29 @@ class MLMHead(nn.Module):
         return torch.einsum("...d,vd->...v", self.norm(inner), self.kept[0].weight) + self.bias
 
 
+# %% wrong="7.8" name="masks side by side count as one" says="where two masks are next to each other" private=true
+def fill_mask(model, tokenizer, text, k=5):
+    device = next(model.parameters()).device
+    batch = {name: value.to(device) for name, value in tokenizer(text, return_tensors="pt").items()}
+    mode = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            logits = model(**batch).logits[0]
+    finally:
+        model.train(mode)
+    result, last = [], -2
+    for place in (batch["input_ids"][0] == tokenizer.mask_token_id).nonzero().flatten().tolist():
+        if place == last + 1:
+            last = place
+            continue
+        last = place
+        best = logits[place].float().softmax(-1).topk(k)
+        pieces = tokenizer.convert_ids_to_tokens(best.indices.tolist())
+        result.append(list(zip(pieces, best.values.tolist())))
+    return result
+
+
 # %% wrong="7.8" name="softmax over the top five" says="sum to one"
 # - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 # + best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].topk(k)
