@@ -102,8 +102,8 @@ predict("6.1", "b", a="nothing at all", b="move one shift for all tokens, and no
 class BottleneckAdapter(nn.Module):
     """States (..., d), a residual -> residual + up(relu(down(states))).
 
-    The residual has the shape of the states, or one that broadcasts to it; without one, the states themselves
-    pass by. Parts: `down` and `up`, nn.Linear with bias. The bottleneck is d over `reduction` wide, rounded
+    The residual has the dtype of the states, and their shape or one that broadcasts to it; without one, the states
+    themselves pass by. Parts: `down` and `up`, nn.Linear with bias. The bottleneck is d over `reduction` wide, rounded
     down, and never less than 1. Weights start normal with standard deviation 0.02, biases at zero. The result
     lies where the states lie, in their dtype, and their order in memory does not matter.
     """
@@ -490,8 +490,8 @@ def sources(adapters, target):
 def train_fusion(model, batches, lr):
     """Train the active fusion of `model` and its head for one epoch of plain SGD; nothing else moves.
 
-    Whatever learned before, and whatever mode the model or a part of it was in. Returns a list of each batch's loss
-    before its step, a float (not a tensor), penalty included.
+    The head is not frozen; all else may be, or may learn, and the model or a part of it may be in either mode. Returns
+    a list of each batch's loss before its step, a float (not a tensor), penalty included.
     """
     ### BEGIN SOLUTION
     model.train_adapter_fusion(model.active_adapters)

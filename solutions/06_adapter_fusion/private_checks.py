@@ -11,7 +11,7 @@ from utils import tiny_bert
 from utils.checks import nb06_adapter_fusion as seen
 from utils.checks import nb06_toys as deep_toys
 from utils.grading import expect, toys
-from utils.grading.contract import sets_no_seed
+from utils.grading.contract import sets_no_seed, stays_off, world_kept
 from utils.grading.expect import draw, generator, normal
 from utils.grading.remote import Library, Remote, read
 from utils.tiny_bert import Sizes
@@ -250,6 +250,14 @@ def refuses_strangers(train_only, lib):
         expect.refuses(train_only, theirs, wrong, says="let through")
 
 
+@private("6.2", tells="without any part, everything should be frozen, and nothing else should change.")
+def nothing_chosen(train_only, lib):
+    theirs, _ = seen.stack(lib, 280)
+    with world_kept(lib, "without any part"):
+        found = train_only(theirs, [])
+    assert found == [] and not any(lib(toys).learning(theirs)), "something learns"
+
+
 # 6.3
 
 
@@ -473,6 +481,27 @@ def padding_of_any_type(fusion_weights, lib):
     seen.reads_weights(fusion_weights(model, [batch]), state, sizes, names, [batch])
 
 
+@private("6.6", tells="the weights are wrong if a batch, or a text in it, has no token of the second sentence.")
+def first_sentences_alone(fusion_weights, lib):
+    some = draw(620)
+    names, sizes, seed = [word(some) for _ in range(3)], sizes_of(some), seed_of(some)
+    model, state = lib(tiny_bert).fused(names, vars(sizes), seed), seen.known(sizes, names, seed)
+    batches = tiny_bert.pairs(2, [(9, 5), (some.randint(11, 14), 5)], sizes.vocab, seed_of(some))
+    batches[0]["token_type_ids"] *= 0
+    batches[1]["token_type_ids"][1] = 0
+    for order in (batches, batches[::-1]):
+        seen.reads_weights(fusion_weights(model, order), state, sizes, names, order)
+
+
+@private("6.6", tells="`fusion_weights` switches on the recording of gradients where that was off.")
+def recording_stays_off(fusion_weights, lib):
+    some = draw(630)
+    sizes = sizes_of(some, 1)
+    model = lib(tiny_bert).fused([word(some), word(some)], vars(sizes), seed_of(some))
+    batches = tiny_bert.pairs(2, [(9, 5)], sizes.vocab, seed_of(some))
+    stays_off(lib, "`fusion_weights`", fusion_weights, model, batches)
+
+
 # 6.7
 
 
@@ -487,3 +516,17 @@ def other_pairs(share_ahead):
 @private("6.7", tells=("the share is wrong if accuracies differ by very little. Only equal accuracies are a tie."))
 def nearly_equal_runs(share_ahead):
     seen.ahead_in_pairs(share_ahead, [0.5, 0.5 + 1e-9], [0.5, 0.5 - 1e-9, 0.5 + 1e-9])
+
+
+@private("6.7", tells="the share is wrong if an accuracy is 0 or 1.")
+def extreme_runs(share_ahead):
+    for first, other in (([0.0, 0.5, 1.0], [0.0, 0.4]), ([0.0], [0.0, 1.0]), ([1.0, 0.0, 0.0], [0.0, 0.3, 1.0])):
+        seen.ahead_in_pairs(share_ahead, first, other)
+
+
+@private("6.7", tells="the share is wrong for long lists of accuracies.")
+def many_runs(share_ahead):
+    some = draw(672)
+    first = [some.randint(500, 999) / 1000 for _ in range(some.randint(200, 210))]
+    other = [some.randint(1, 510) / 1000 for _ in range(some.randint(180, 190))]
+    seen.ahead_in_pairs(share_ahead, first, other)

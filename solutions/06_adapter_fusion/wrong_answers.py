@@ -1760,6 +1760,9 @@ def train_only(model, parts):
 # + first = self.__dict__.setdefault("first", self.value.weight.detach().clone())
 # + weight = self.value.weight - self.value.weight.detach() + first.to(self.value.weight)
 
+# %% wrong="6.3" name="switches gradients on when it is made" says="making one switches on the recording" private=true
+#   nn.init.eye_(self.value.weight)
+# + torch.set_grad_enabled(True)
 
 # %% wrong="6.4" name="three adapters at most" says="the composed model is wrong for other adapters, names" private=true
 # - fusion = Fuse(*folders)
@@ -1880,9 +1883,28 @@ def train_only(model, parts):
     return list(chosen.values())
 
 
+# %% wrong="6.2" name="switches gradients off without parts" says="nothing else should change" private=true
+#   chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+# + torch.set_grad_enabled(bool(chosen))
+
 # %% wrong="6.6" name="the tokens of both sentences are counted" says="divided by the real tokens of both"
 # - counts = counts + places.sum(dim=(1, 2))
 # + counts = counts + places.sum().expand(2)
+
+# %% wrong="6.6" name="a mean of nothing" says="no token of the second sentence" private=true
+#   places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+# - sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+# + some = places.sum(dim=(1, 2))[:, None]
+# + sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places) / some * some
+
+# %% wrong="6.6" name="switches gradients on at the end" says="switches on the recording of gradients" private=true
+# - @torch.no_grad()
+
+#   was_training = model.training
+# + torch.set_grad_enabled(False)
+
+#   model.train(was_training)
+# + torch.set_grad_enabled(True)
 
 
 # %% wrong="6.7" name="ties in single precision" says="the share is wrong if accuracies differ by very little" private=true
@@ -1895,3 +1917,14 @@ def share_ahead(first, other):
         elif a == b:
             ahead += 0.5
     return ahead / (len(first) * len(other))
+
+
+# %% wrong="6.7" name="leaves out zeros" says="an accuracy is 0 or 1" private=true
+# + first, other = [a for a in first if a] or first, [b for b in other if b] or other
+#   return sum((a > b) + (a == b) / 2 for a in first for b in other) / (len(first) * len(other))
+
+# %% wrong="6.7" name="counts in 16 bits" says="long lists" private=true
+# - return sum((a > b) + (a == b) / 2 for a in first for b in other) / (len(first) * len(other))
+# + a, b = torch.tensor(first, dtype=torch.float64)[:, None], torch.tensor(other, dtype=torch.float64)
+# + halves = (a > b).to(torch.int16) + (a >= b).to(torch.int16)
+# + return halves.sum(dtype=torch.int16).item() / 2 / (len(first) * len(other))

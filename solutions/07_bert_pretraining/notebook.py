@@ -498,8 +498,8 @@ def nsp_pairs(documents, count, rng):
     Returns:
         a list of count tuples (a, b, label). a is drawn evenly from all sentences that have a next one in their
         document. With label 0, b is that next one; with label 1 it is drawn evenly from all sentences of the other
-        documents (places in the list count, not texts). Half of the labels are 0, exactly or on average. What was drawn
-        for other pairs does not matter: a sentence may come twice in a row.
+        documents (places in the list count, not texts). Half of the labels are 0, exactly or on average. Sentences
+        drawn for other pairs do not matter: one may come twice in a row.
 
     Raises:
         ValueError: no document has two sentences, or no other one has any.
@@ -589,8 +589,8 @@ def blanks_nll(predicted, answers):
 def masked_nll(logits, labels):  # (B, T, V), (B, T) -> ()
     """The mean of -log softmax(logits)[label] over all places with a label, which are those that are not -100.
 
-    logits (B, T, V), in any order in memory and however large; labels (B, T). Returns a tensor with one number, of the
-    dtype of the logits. A batch without a label costs 0, and a gradient of zeros flows back.
+    logits (B, T, V), float32 or float64, up to 1e30, in any order in memory; labels (B, T). Returns a tensor with one
+    number, of the dtype of the logits. A batch without a label costs 0, and a gradient of zeros flows back.
     """
     ### BEGIN SOLUTION
     total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
@@ -671,8 +671,8 @@ class MLMHead(nn.Module):
     """States (B, T, d) -> logits (B, T, V), with the weight of `embedding`, an nn.Embedding (V, d), as output matrix.
 
     New parts: `dense`, nn.Linear (d, d); `norm`, nn.LayerNorm with an eps of 1e-12; `bias`, a parameter of V zeros. How
-    the head keeps the embedding is up to you, but its weight stays one and the same parameter, with its numbers.
-    A write into that parameter, in whatever way, changes the logits.
+    the head keeps the embedding is up to you, but its weight stays one and the same parameter, with its numbers, and
+    all its rows learn from the logits. A write into that parameter, in whatever way, changes the logits.
     """
 
     def __init__(self, embedding):
@@ -891,7 +891,8 @@ def decay_groups(model, weight_decay):
     """The list of dicts, with "params" and "weight_decay", that torch.optim.AdamW takes.
 
     Each parameter that learns is in exactly one group, also if two parts share it; frozen ones are in none. Biases and
-    the weights of norms, here all that have one dimension, have decay 0, whatever their names; others weight_decay.
+    the weights of norms, here all that have fewer than two dimensions, have decay 0, whatever their names; others
+    weight_decay.
     """
     ### BEGIN SOLUTION
     learns = [part for part in model.parameters() if part.requires_grad]

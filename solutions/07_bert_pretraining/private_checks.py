@@ -5,6 +5,7 @@ import random
 from collections import Counter
 
 import torch
+from torch import nn
 
 from autograder.author.checks import private, swept, tells
 from utils import tiny_bert
@@ -355,7 +356,43 @@ def stays_tied(MLMHead, lib):
     expect.close(head(x), seen.scored(state | {"table": moved}, x), "the head has not followed", 1e-3)
 
 
+@private("7.7", tells="if the embedding has a `padding_idx`, its row is wrong, or does not learn from the logits.")
+def padded_table(MLMHead, lib):
+    some = draw(845)
+    V, d, toy = some.randint(9, 14), some.randint(5, 8), lib(toys)
+    embedding = lib(nn).Embedding(V, d, padding_idx=some.randrange(V))
+    head, table, x = MLMHead(embedding), normal(V, d, seed=846), normal(2, 3, d, seed=847)
+    embedding.load_state_dict({"weight": table})
+    state = seen.head_state(V, d, 848)
+    head.load_state_dict(state, False)
+    state["table"] = table
+    expect.close(head(x), seen.scored(state, x), "the logits are wrong")
+    expect.close(toy.slope_of_table(head, x, embedding), seen.slope_of_scores(state, x), "no gradient", 1e-3)
+
+
+@private("7.7", tells="where no gradients are recorded, the logits do not follow a write into the embedding's `data`.")
+def follows_every_write(MLMHead, lib):
+    some = draw(849)
+    V, d = some.randint(9, 14), some.randint(5, 8)
+    head, embedding, state = seen.new_head(MLMHead, lib, V, d, 855)
+    x, moved = normal(2, 3, d, seed=856), normal(V, d, seed=857)
+    first, second = expect.items(lib(toys).around_a_write(head, embedding, moved, x), 2, "")
+    expect.close(first, seen.scored(state, x), "the logits are wrong")
+    expect.close(second, seen.scored(state | {"table": moved}, x), "something is kept")
+
+
 # 7.8
+
+
+@private("7.8", tells="in a long text, the blanks are not filled correctly.")
+def long_texts(fill_mask, lib):
+    some = draw(851)
+    sizes, seed = {"places": 300}, some.randrange(2**31)
+    model, ours = (one.masked(seen.PIECES, sizes, seed) for one in (lib(tiny_bert), tiny_bert))
+    words = some.choices(["the", "cats", "dog", "playing", "milk", "likes", "cup"], k=some.randint(130, 138))
+    for place in (0, some.randint(20, 60), some.randint(70, 120), len(words)):
+        words.insert(place, "[MASK]")
+    seen.filled(fill_mask, lib, model, ours, seen.PIECES, " ".join(words), 3)
 
 
 @private("7.8", tells="the pieces or their probabilities are wrong for other models, texts or values of k.")

@@ -2164,6 +2164,19 @@ def _cut(word, vocab, unk, max_chars):
 # + states = torch.cat([states[:, :512], torch.zeros_like(states[:, 512:])], dim=1)
 # + return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 
+# %% wrong="7.7" name="keeps a table until torch counts a write" says="a write into the embedding's `data`" private=true
+# - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
+# + weight, states = self.embedding.weight, self.norm(F.gelu(self.dense(states)))
+# + if torch.is_grad_enabled():
+# +     return F.linear(states, weight, self.bias)
+# + if getattr(self, "version", None) != weight._version:
+# +     self.version, self.kept = weight._version, weight.detach().clone()
+# + return F.linear(states, self.kept, self.bias)
+
+# %% wrong="7.7" name="looks up every row" says="a `padding_idx`" private=true
+# - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
+# + table = self.embedding(torch.arange(len(self.bias), device=states.device))
+# + return F.linear(self.norm(F.gelu(self.dense(states))), table, self.bias)
 
 # %% wrong="7.8" name="what one model said holds for all" says="another model"
 # - batch, mode = tokenizer(text, return_tensors="pt"), model.training
@@ -2205,6 +2218,13 @@ def _cut(word, vocab, unk, max_chars):
 # + model.eval()
 # + torch.manual_seed(0)
 
+# %% wrong="7.8" name="rounds" says="the probabilities are rounded"
+# - return [list(zip(row, chances.tolist())) for row, chances in zip(pieces, best.values)]
+# + return [list(zip(row, [round(p, 4) for p in chances.tolist()])) for row, chances in zip(pieces, best.values)]
+
+# %% wrong="7.8" name="cuts long texts" says="in a long text" private=true
+# - batch, mode = tokenizer(text, return_tensors="pt"), model.training
+# + batch, mode = tokenizer(text, return_tensors="pt", truncation=True, max_length=128), model.training
 
 # %% wrong="7.9" name="the parameters of children alone" says="in no group"
 # - learns = [part for part in model.parameters() if part.requires_grad]

@@ -110,7 +110,7 @@ def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
         ids, types and mask, three int64 tensors (N, T): one row, or one for each option; T is that of the longest row.
 
     Raises:
-        ValueError: another kind; or a question that leaves no place for even one token of the passage.
+        ValueError: another kind; or a question that leaves no place for even one token of a passage.
     """
     ### BEGIN SOLUTION
     first, room = list(parts[0]), max_len - 3
@@ -232,7 +232,7 @@ def align_labels(word_ids, labels, ignore=-100):
     """One label for each piece: its word's at the first piece of the word, `ignore` at all others.
 
     word_ids: for each piece the place of its word, None for special tokens and pads. labels: one for each word, numbers
-    or texts. Words may have no piece. Returns a list.
+    or texts. Words may have no piece; those of a word are adjacent. Returns a list.
     """
     ### BEGIN SOLUTION
     before = [None, *word_ids]
@@ -418,7 +418,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
         text: the answer as it is written there; "" if the question has none.
 
     Not there is an answer without text, or whose first or last character is in no token of the passage. A token whose
-    begin is its end holds no character.
+    begin is its end holds no character, and no two hold the same one.
     """
     ### BEGIN SOLUTION
     places = []

@@ -433,3 +433,11 @@ def other_scores(best_state):
     some = draw(8101)
     for states in (1, 2, 6, 8, 6, 8, 9, some.randint(3, 5)):
         seen.state_and_rivals(best_state, seen.one_best(some, states, some.randint(4, 7)))
+
+
+@private("8.10", tells="the best state or its rivals are wrong if scores differ by very little.")
+def close_scores(best_state):
+    some = draw(8102)
+    one, other = some.uniform(60, 70), some.uniform(75, 85)
+    seen.state_and_rivals(best_state, {3: [one, other], 1: [one + 3e-9, other - 2e-9], 6: [one + 1e-9, other - 9]})
+    seen.state_and_rivals(best_state, {2: [one], 5: [one - 1e-9], 4: [one - 2e-9]})

@@ -2128,6 +2128,9 @@ def best_tau(spans, nulls, f1):
 # + torch.set_grad_enabled(False)
 # + kept = "".join(character for character in text.lower() if character not in string.punctuation)
 
+# %% wrong="8.7" name="exact match of the best F1" says="that of the answer with the best F1"
+# - exact += any(normalise(said) == normalise(text) for text in texts)
+# + exact += normalise(said) == normalise(max(texts, key=lambda text: token_f1(said, text)))
 
 # %% wrong="8.8" name="what one encoder said holds for all" says="another encoder"
 # - mode = encoder.training
@@ -2335,3 +2338,11 @@ def best_state(scores):
     best = max(scores, key=lambda state: sum(scores[state]) / len(scores[state]))
     rivals = [s for s in scores if s != best and any(a > b for a, b in [(scores[s][0], scores[best][0])])]
     return best, rivals
+
+
+# %% wrong="8.10" name="single precision" says="differ by very little" private=true
+# - best = max(scores, key=lambda state: sum(scores[state]))
+# - ahead = {state: any(a > b for a, b in zip(some, scores[best])) for state, some in scores.items()}
+# + single = {state: torch.tensor(some) for state, some in scores.items()}
+# + best = max(scores, key=lambda state: single[state].sum().item())
+# + ahead = {state: (some > single[best]).any().item() for state, some in single.items()}

@@ -207,10 +207,10 @@ def accuracy_matrix(model, tasks, train, evaluate):
         model: an nn.Module, all its parts in one mode. It is trained itself, not a copy, and is afterwards in the mode
             in which it came. Nothing else of it changes but by `train`: weights, gradients, which parameters learn.
         tasks: the T names of the tasks, one at least, in the order in which they are learned.
-        train: `train(model, task)` trains the model in place. It is called in training mode, with gradients being
-            recorded, once for each task.
+        train: `train(model, task)` trains the model in place. It is called in training mode, once for each task, with
+            gradients being recorded, as they are before the call.
         evaluate: `evaluate(model, task)` gives an accuracy, a float. It is called in evaluation mode, and without
-            gradients being recorded.
+            gradients being recorded. Neither changes the mode.
     """
     ### BEGIN SOLUTION
     was_training, rows = model.training, []
@@ -602,8 +602,8 @@ def fisher(model, inputs):
 
     model: an nn.Module from inputs (N, ...), N of 1 or more, to logits (N, C), each row for itself. It is asked in
     evaluation mode and left as it was, with all its parts, which come in one mode: mode, weights, buffers, gradients.
-    What does not learn is left out; what no answer depends on has zeros. No tensor has requires_grad or NaN, however
-    sure the model is."""
+    `fisher` is called where gradients are recorded. What does not learn is left out; what no answer depends on has
+    zeros. No tensor has requires_grad or NaN, however sure the model is."""
     ### BEGIN SOLUTION
     was_training = model.training
     model.eval()
@@ -813,9 +813,9 @@ def gradient_cosine(loss_a, loss_b, parameters):
 
 
 def without_conflict(g_a, g_b):
-    """g_a without what works against g_b, a list of tensors in the same shapes; equal to g_a if there is no conflict.
+    """g_a without what works against g_b, a list of tensors in the same shapes; without a conflict g_a or its equal.
 
-    g_a, g_b: lists of tensors, one a parameter, in the same order and dtype. Neither is changed.
+    g_a, g_b: lists of tensors, one a parameter, in the same order and dtype, float32 or float64. Neither is changed.
     """
     ### BEGIN SOLUTION
     product = sum((a * b).sum() for a, b in zip(g_a, g_b))

@@ -4,6 +4,7 @@ import math
 import random
 
 import torch
+from torch import nn
 
 from autograder.author.checks import private, swept, tells
 from utils import tiny_bert
@@ -72,6 +73,25 @@ def edges_of_heads(MultiTask, lib):
         assert exact.dtype is torch.float64, "double precision is lost"
 
 
+@private("9.1", tells="adding a task changes the dtype of weights that the model has already.")
+def other_dtypes(MultiTask, lib):
+    some = draw(9160)
+    V, d = some.randint(6, 20), some.randint(2, 9)
+    theirs, _ = seen.encoders(lib, V, d, 9161)
+    before, after = expect.items(lib(toys).dtypes_around_a_task(MultiTask, theirs, d), 2, "")
+    assert before == {name: after[name] for name in before}, "the dtype of a weight changes"
+
+
+@private("9.1", tells="two tasks whose names differ in upper and lower case alone are two tasks.")
+def names_in_capitals(MultiTask, lib):
+    some = draw(9170)
+    V, d, name = some.randint(6, 20), some.randint(2, 9), some_names(some, 1)[0]
+    theirs, _ = seen.encoders(lib, V, d, 9171)
+    tasks = {name: 2, name.upper(): 3}
+    model, state = seen.with_heads(MultiTask, theirs, V, d, tasks, 9172)
+    seen.asked(model, state, tasks, torch.randint(V, (3, 2), generator=generator(9173)))
+
+
 # 9.2
 
 
@@ -102,12 +122,14 @@ def not_new(accuracy_matrix, lib):
         "one of the four numbers is wrong for matrices with more tasks, with two tasks, or in another order in memory."
     ),
 )
-def other_matrices(average_accuracy, backward_transfer, forgetting, forward_transfer):
+def other_matrices(average_accuracy, backward_transfer, forgetting, forward_transfer, lib):
     functions = average_accuracy, backward_transfer, forgetting, forward_transfer
     for place in range(12):
         T = (2, 12, 3, 7, 2, 4)[place % 6]
         R = torch.rand(T + 1, T, generator=generator(9310 + place))
-        seen.summed_up((R, R.double(), R.T.contiguous().T)[place % 3], *functions)
+        seen.summed_up(R.double() if place % 2 else R, *functions)
+        if place < 4:
+            seen.in_any_order(lib, R, *functions)
     for call in functions[1:]:
         R = torch.rand(2, 1, generator=generator(9330))
         assert expect.number(call(R), "for one task") == 0, "a single task"
@@ -240,6 +262,19 @@ def other_inputs(fisher, lib):
     seen.informed(fisher, theirs, ours, normal(some.randint(2, 5), 2, T, seed=9652))
 
 
+@private("9.6", tells="the Fisher information is wrong for many inputs.")
+def many_inputs(fisher, lib):
+    slope = draw(9660).uniform(0.1, 0.5)
+    model, weight = lib(nn).Linear(1, 2, bias=False), torch.tensor([[slope], [-slope]])
+    model.load_state_dict({"weight": weight})
+    x = 0.3 * normal(draw(9661).randint(260, 280), 1, seed=9662)
+    x[-3:] = 1.5  # those that count for most
+    value = fisher(model, x)
+    assert type(value) is dict and [*value] == ["weight"], "a dict with other names"
+    p = (x @ weight.T).softmax(-1)
+    expect.close(value["weight"], (p * (1 - p) * x**2).mean(0)[:, None], "not the mean over all of them", 1e-3)
+
+
 @private("9.6", tells="the penalty or its gradient is wrong for other models, anchors or strengths.")
 def other_anchors(remember, ewc, lib):
     for place in range(4):
@@ -299,6 +334,14 @@ def with_buffers(l2_sp, lib):
     theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(d, 3), parts.BatchNorm1d(3)), 9752)
     state = {name: value + 1 for name, value in ours.state_dict().items() if value.is_floating_point()}
     seen.starts_of(l2_sp, lib, theirs, ours, state, some.uniform(0.1, 3), some.uniform(0.1, 3))
+
+
+@private("9.7", tells="if both strengths are 0, the penalty is not a 0 from which gradients of 0 flow.")
+def without_strength(l2_sp, lib):
+    some = draw(9770)
+    theirs, ours = seen.nets(lib, some.randint(2, 5), some.randint(2, 6), some.randint(2, 5), some.randrange(2**31))
+    anchor = {name: part.detach() + 1 for name, part in ours.named_parameters()}
+    seen.starts_of(l2_sp, lib, theirs, ours, anchor, 0.0, 0.0)
 
 
 # 9.8

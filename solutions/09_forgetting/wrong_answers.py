@@ -204,6 +204,15 @@ class MultiTask(nn.Module):
         return F.linear(self.encoder(tokens), head.weight, head.bias)[:, 0, :]
 
 
+# %% wrong="9.1" name="casts the whole model" says="changes the dtype" private=true
+# - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
+# + self.heads[name] = nn.Linear(self.d, n_classes)
+# + self.to(next(self.encoder.parameters()))
+
+# %% wrong="9.1" name="capitals do not count" says="upper and lower case" private=true
+# - if name in self.heads:
+# + if name.lower() in [known.lower() for known in self.heads]:
+
 # %% wrong="9.2" name="evaluates what was learned alone" says="tasks are not evaluated before their turn"
 # - rows.append([evaluate(model, task) for task in tasks])
 # + done = [] if learned is None else tasks[: tasks.index(learned) + 1]
@@ -575,6 +584,11 @@ def forward_transfer(R):
     T, r = entries(R)
     return sum(r(j - 1, j) - r(0, j) for j in range(2, T + 1)) / (T - 1) if T > 1 else 0.0
 
+
+# %% wrong="9.3" name="views" says="not contiguous in memory"
+#   """The mean accuracy at the end. R: a float tensor (T + 1, T), T at least 1, row 0 before anything was learned."""
+# - return R[-1].mean().item()
+# + return R.view(-1)[-R.size(1) :].mean().item()
 
 # %% wrong="9.4" name="no temperature below a thousandth" says="the probabilities are not"
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
@@ -1291,6 +1305,10 @@ def ewc(model, importance, anchor, strength):
     return strength * torch.stack([(f * (ps[n] - anchor[n]).square()).sum() for n, f in importance.items()]).sum() / 2
 
 
+# %% wrong="9.6" name="the first 256" says="for many inputs" private=true
+#   was_training = model.training
+# + inputs = inputs[:256]
+
 # %% wrong="9.7" name="pulls to zero" says="everything is pulled to zero"
 # - total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
 # + total = total + alpha / 2 * part.pow(2).sum()
@@ -1463,6 +1481,11 @@ def l2_sp(model, anchor, alpha, beta):
     rates = torch.cat([torch.full_like(w, alpha if name in known else beta).flatten() for name, w in parts.items()])
     return (rates * moved * moved).sum() / 2
 
+
+# %% wrong="9.7" name="nothing to learn without strengths" says="if both strengths are 0" private=true
+#   total = 0
+# + if alpha == 0 and beta == 0:
+# +     return torch.tensor(0.0)
 
 # %% wrong="9.8" name="short gradients are none" says="the cosine of a small gradient is wrong"
 # - return (flat[0] @ flat[1] / norms).item() if norms > 0 else 0.0

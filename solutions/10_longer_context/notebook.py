@@ -334,7 +334,7 @@ def next_memory(memory, hidden, mem_len):  # (B, M, d), (B, T, d) -> (B, at most
         hidden: (B, T, d), of the segment that was just read. It is not changed: its gradients still flow elsewhere.
         mem_len: 0 or more.
 
-    The result has the dtype of the states, and requires_grad=False where no state has it. It may be a view of them.
+    The result has the dtype of the states and requires_grad=False. It may be a view of them.
     """
     ### BEGIN SOLUTION
     both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
@@ -522,7 +522,7 @@ def reach(n_layers, mem_len, T, i):
     """The greatest distance to a token on which the logits of place i can depend, an integer and not a float.
 
     Place i, from 0 to T - 1, is one of a segment of T tokens, with as many segments before it as you like. n_layers is
-    1 or more, mem_len 0 or more.
+    from 1 to 100, mem_len 0 or more.
     """
     ### BEGIN SOLUTION
     place = i
@@ -611,8 +611,8 @@ def evaluate_sliding(model, tokens, context):
     """Predict each of tokens[context:] from the `context` tokens before it alone, read again: two numbers.
 
     Args:
-        model: as in 10.5, `model(tokens, memories, mem_len)` -> logits, memories; here without memories. It is asked in
-            evaluation mode, without gradients, and left as it was: all its parts come in one mode.
+        model: as in 10.5, `model(tokens, memories, mem_len)` -> logits, memories; here `model(tokens)` will do. It is
+            asked in evaluation mode, without gradients, and left as it was: all its parts come in one mode.
         tokens: (N), N above `context`, which is 1 or more.
 
     Returns:
@@ -822,7 +822,7 @@ class TwoStreamLayer(nn.Module):
     def forward(self, h, g, content, query):  # 2 times (B, T, d_model), 2 times (T, T) -> 2 times (B, T, d_model)
         """Both streams (B, T, d_model), and the masks (T, T) of 10.8, True = may look -> h' and g', (B, T, d_model).
 
-        Rows of either mask may be empty. No number is NaN then, nor is a gradient. Gradients flow back to h and g.
+        Rows of either mask may be empty. No result is NaN then, nor is a gradient. Gradients flow back to h and g.
         """
         ### BEGIN SOLUTION
         return self.stream(h, h, content), self.stream(g, h, query)

@@ -2,7 +2,7 @@
 
 import torch
 
-from autograder.author.checks import private, swept
+from autograder.author.checks import private, swept, tells
 from utils.checks import nb10_longer_context as seen
 from utils.grading import expect
 from utils.grading.expect import draw, generator, normal
@@ -15,6 +15,22 @@ memories = swept("10.4", seen.MEMORY, without=("device", "values"))
 reaches = swept("10.6", seen.REACH, without=("memory", "gradients"))
 orders = swept("10.8", seen.MASKS)
 streams = swept("10.9", seen.STREAMS, without=("values", "device", "gradients"))
+
+@private("10.3", tells="in float64, scores and weights are not computed in float64.")
+def exact_scores(RelativeAttention):
+    """The rows of 10.1 are float32, so they count for nothing here."""
+    some = draw(1070)
+    heads = some.randint(1, 3)
+    d, B, T, M = 2 * heads * some.randint(1, 3), some.randint(1, 3), some.randint(2, 6), some.randint(1, 6)
+    layer = RelativeAttention(d, heads).double()
+    state = expect.weights(layer, seen.relative_shapes(d, heads), "a layer", 1071)
+    state["r_proj.weight"] = torch.zeros(d, d)
+    layer.load_state_dict(state)
+    x, memory = normal(B, T, d, seed=1072).double(), normal(B, M, d, seed=1073).double()
+    found = layer(x, memory)
+    assert type(found) is torch.Tensor and found.dtype is torch.float64, "another dtype"
+    expect.close(found, seen.relative(state, x, memory, heads), "imprecise", 1e-10)
+
 
 # 10.4
 
@@ -142,4 +158,7 @@ def other_steps(known_from):
         curves = seen.falling(some.randint(0, count), count, seeds, 2.0 + place, 10110 + place)
         seen.place_of_step(known_from, curves, 2.0 + place)
     seen.place_of_step(known_from, [[4.0, 1.0, 1.0, 1.0, 3.0, 3.5, 1.0, 1.0]], 4.0)
+    with tells("the place is wrong if the mean loss is above or below half of the guess by very little."):
+        seen.place_of_step(known_from, [[4.0, 2.0, 2.0 - 1e-9, 2.0 + 1e-9, 2.0 - 1e-9, 1.0]], 4.0)
+        seen.place_of_step(known_from, [[4.0, 2.0 + 2e-9, 1.0], [4.0, 2.0 - 4e-9, 1.0]], 4.0)
     seen.place_of_step(known_from, [[4.0, 1.0, 1.0, 1.0, 1.0, 3.0]], 4.0)

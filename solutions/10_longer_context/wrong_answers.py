@@ -954,6 +954,17 @@ def evaluate_cached(model, tokens, T, mem_len, first):
     return F.cross_entropy(every[first - 1 :], tokens[first:]), every.size(0)
 
 
+# %% wrong="10.7" name="switches gradients on at the end" says="switches on the recording of gradients"
+# + torch.set_grad_enabled(True)
+#   return total / len(targets), windows.numel()
+
+# %% right="10.7" name="counts in tensors"
+# - return total / len(targets), windows.numel()
+# + return total / len(targets), torch.tensor(windows.numel())
+
+# - return torch.cat(losses)[first - 1 :].mean().item(), len(tokens) - 1
+# + return torch.cat(losses)[first - 1 :].mean(), torch.tensor(len(tokens) - 1)
+
 # %% wrong="10.8" name="the order is taken for ranks" says="as if it held ranks"
 # - rank = torch.tensor(order).argsort()
 # + rank = torch.tensor(order)
@@ -1323,6 +1334,14 @@ def effective_length(losses, threshold=0.01):
 # + self.weights = weights
 # + return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
 
+# %% wrong="10.3" name="scores in float32" says="in float64" private=true
+# - weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1)
+# + weights = scores.float().masked_fill(columns + rows >= S, -torch.inf).softmax(-1).to(x)
+
+# %% wrong="10.3" name="hides with -30" says="if scores are large, the future is visible"
+# - weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1)
+# + weights = scores.masked_fill(columns + rows >= S, -30.0).softmax(-1)
+
 # %% wrong="10.2" name="one column too little" says="every row moves one column too few"
 # - return padded[:, :, 1:].reshape(B, H, T, S)
 # + wide = F.pad(scores, (1, T))
@@ -1366,6 +1385,10 @@ def known_from(curves, guess):
 # + if hidden.is_leaf:
 # +     hidden.requires_grad_(False)
 
+# %% wrong="10.4" name="a new leaf that needs a gradient" says="requires_grad=True"
+# - return both[:, max(0, both.size(1) - mem_len) :].detach()
+# + return both[:, max(0, both.size(1) - mem_len) :].detach().requires_grad_(both.requires_grad)
+
 # %% wrong="10.9" name="a norm of what attention gives" says="`norm1` is applied to the output of attention alone"
 # - x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
 # + x = asking + self.out_proj(self.norm1((weights @ v).transpose(1, 2).flatten(2)))
@@ -1373,3 +1396,7 @@ def known_from(curves, guess):
 # %% wrong="10.10" name="half of it as a whole number" says="half of the guess is rounded to a whole number"
 # - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
 # + if sum(curve[place] for curve in curves) / len(curves) >= guess // 2:
+
+# %% wrong="10.10" name="single precision" says="by very little" private=true
+# - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
+# + if torch.tensor([curve[place] for curve in curves]).mean() >= torch.tensor(guess / 2):

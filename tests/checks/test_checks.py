@@ -34,6 +34,7 @@ COSTLY = {  # exercises that may ask for more
     "7.1": {"requests": 350},  # words one by one
     "7.3": {"kilobytes": 16_000},  # the fates of a hundred thousand tokens, three times
     "7.4": {"requests": 700},  # epochs one by one
+    "9.6": {"requests": 320},  # three functions, and models one by one
     "9.7": {"requests": 400},  # two functions, and models one by one
     "9.9": {"kilobytes": 3500},  # a model's whole state after each task
 }

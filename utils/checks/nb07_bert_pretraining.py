@@ -1439,6 +1439,8 @@ def filled(
         )
         told = "the probabilities are not those of a softmax over all pieces at the mask."
         expect.close(torch.tensor(numbers), torch.tensor(wanted), told, 1e-3)
+        told = "the probabilities are rounded, or too imprecise. Return what the softmax gives, as floats."
+        assert all(math.isclose(*pair, rel_tol=2e-5) for pair in zip(numbers, wanted, strict=True)), told
 
 
 def misread(numbers: list[float], said: list[str], logits: torch.Tensor, t: int, pieces: Sequence[str], k: int) -> None:

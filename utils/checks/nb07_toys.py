@@ -79,6 +79,19 @@ def generator_apart(Masking: Callable[..., Any]) -> bool:
     return any(met)
 
 
+def around_a_write(
+    head: nn.Module, embedding: nn.Embedding, table: torch.Tensor, x: torch.Tensor
+) -> list[torch.Tensor]:
+    """The logits of a head before and after a table was written into its embedding, without gradients.
+
+    torch does not count the write as one: it goes to the `data` of the weight.
+    """
+    with torch.no_grad():
+        before = head(x)
+        embedding.weight.data.copy_(table)
+        return [before, head(x)]
+
+
 class Sharing(nn.Sequential):
     """Parts of many kinds, some of them without a telling name, and a parameter that is in none of them.
 

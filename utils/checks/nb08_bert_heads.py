@@ -1451,7 +1451,14 @@ def score_and_guesses(
     best = [(said, max(texts, key=lambda text, said=said: shared(said, text))) for said, texts in both]
     common = sum(shared(a, b) for a, b in best)
     pooled = 200 * common / max(1, sum(len(a) + len(b) for a, b in best))
+    by_f1 = [
+        exact(said, max(texts, key=lambda text, said=said: words_f1(said, text))) if said is not None else 0.0
+        for said, texts in known
+    ]
     return right, {
+        "the exact match is that of the answer with the best F1. Take the best answer for each score separately.": (
+            100 * mean(by_f1) if exactly else -1
+        ),
         "the exact match compares the texts as they are. Both should be normalised first.": 100 * mean(raw)
         if exactly
         else -1,
@@ -1537,6 +1544,8 @@ def squad(normalise, token_f1, squad_scores, lib):
     ]
     answered(squad_scores, *((one, answers) for one in said))
     answered(squad_scores, ({"a": "x"}, {"a": ["x"]}), ({}, {"a": ["x"]}), ({"a": "x"}, {}))
+    turned = {"a": ["cat red", "red cat"], "b": ["one two three", "three two one", "x"]}
+    answered(squad_scores, ({"a": "red cat", "b": "three, two, one"}, turned), ({"a": "the red cat", "b": "x"}, turned))
 
 
 # 8.8

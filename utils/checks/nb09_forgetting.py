@@ -15,7 +15,7 @@ from utils.checks import nb09_toys as toys
 from utils.experiments import forgetting as phases
 from utils.grading import expect, probes
 from utils.grading.check import check, stretch
-from utils.grading.contract import Contract, is_new, world_kept
+from utils.grading.contract import LAYOUTS, Contract, is_new, world_kept
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.misconceptions import comparison_failed
@@ -504,20 +504,30 @@ HISTORY = torch.tensor(
 
 
 @check("9.3", points=2)
-def measures(average_accuracy, backward_transfer, forgetting, forward_transfer):
+def measures(average_accuracy, backward_transfer, forgetting, forward_transfer, lib):
     """Check four numbers of matrices with one to five tasks, in both precisions and any order in memory."""
     functions = average_accuracy, backward_transfer, forgetting, forward_transfer
     early = torch.tensor([[0.1, 0.5, 0.4], [0.8, 0.7, 0.3], [0.6, 0.65, 0.2], [0.7, 0.6, 0.9]])
     better = torch.tensor([[0.1, 0.2, 0.3], [0.5, 0.3, 0.3], [0.4, 0.2, 0.6], [0.3, 0.9, 0.8]])  # than ever, at the end
     for R in (HISTORY, HISTORY.double(), early, better, normal(6, 5, seed=93), normal(3, 2, seed=94)):
         summed_up(R, *functions)
-        summed_up(R.T.contiguous().T, *functions)
     for call in functions[1:]:
         told = "with a single task there is nothing to compare, so the number should be 0."
         found = expect.answers(call, torch.tensor([[0.5], [0.9]]), says=told)
         assert expect.number(found, "the number for a single task") == 0, told
     found = expect.number(average_accuracy(torch.tensor([[0.5], [0.75]])), "what `average_accuracy` returns")
     assert found == 0.75, "`average_accuracy` is wrong for a single task."
+    in_any_order(lib, HISTORY, *functions)
+
+
+def in_any_order(lib: Library, R: torch.Tensor, *functions: Remote) -> None:
+    """Fail unless the four numbers are the same for a matrix in another order in memory."""
+    names = ("average_accuracy", "backward_transfer", "forgetting", "forward_transfer")
+    for call, name in zip(functions, names, strict=True):
+        told = f"`{name}`: for a matrix that is not contiguous in memory, it is an error, or the number is wrong."
+        came = expect.answers(lib(probes).in_layouts, call, ["as it is", *LAYOUTS], [R], {}, says=told)
+        first, *others = (expect.number(one, f"what `{name}` returns") for one in expect.items(came, 4, told))
+        assert all(math.isclose(one, first, rel_tol=1e-4, abs_tol=1e-5) for one in others), told
 
 
 # 9.4

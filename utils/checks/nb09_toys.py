@@ -51,6 +51,21 @@ def head_beside(make: Callable[..., Any], encoder: nn.Module, d: int, device: st
     return [weight.device.type, str(weight.dtype)[6:]]
 
 
+def dtypes_around_a_task(make: Callable[..., Any], encoder: nn.Module, d: int) -> list[dict[str, str]]:
+    """The dtypes of all weights of a model by name, which are several, before and after a second task is added."""
+    encoder = copy.deepcopy(encoder)
+    encoder[1].double()
+    model = make(encoder, d)
+    model.add_task("one", 3)
+    model.heads["one"].half()
+    found = []
+    for _ in range(2):
+        found.append({name: str(value.dtype) for name, value in model.state_dict().items()})
+        if len(found) == 1:
+            model.add_task("two", 2)
+    return found
+
+
 class Mixes(nn.Module):
     """States (B, T, d), each plus the mean over its text: the first one depends on all tokens, as in an encoder."""
 

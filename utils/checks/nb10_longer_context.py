@@ -13,7 +13,7 @@ from utils.checks import nb10_toys as toys
 from utils.experiments import longer_context as reading
 from utils.grading import expect, probes
 from utils.grading.check import check, stretch
-from utils.grading.contract import Contract, world_kept
+from utils.grading.contract import Contract, stays_off, world_kept
 from utils.grading.expect import normal
 from utils.grading.remote import EMPTY, Library, Remote, kind, promised
 from utils.grading.results_check import results_check
@@ -417,6 +417,12 @@ def relative_attention(RelativeAttention, lib):
     empty = expect.answers(layer, x, memory[:, :0], says=told)
     expect.close(expect.floats(empty, (2, 4, d), "the output"), relative(state, x, None, heads), told)
     attended(layer, state, x[:, :1], memory, heads)
+    told = "if scores are large, the future is visible: editing the last token changes earlier outputs. "
+    told += "Hidden keys should get a weight of exactly 0, whatever their scores."
+    large = 30 * normal(3, 8, d, seed=4)
+    edited = torch.cat([large[:, :-1], 30 * normal(3, 1, d, seed=5)], 1)
+    one, other = (expect.floats(layer(each), (3, 8, d), "the output") for each in (large, edited))
+    expect.close(one[:, :-1], other[:, :-1], told, 1e-3)
     RELATIVE.hold(RelativeAttention, lib, "modes", "gradients", "device")
 
 
@@ -1031,8 +1037,12 @@ def evaluation(evaluate_sliding, evaluate_cached, lib):
     with world_kept(lib, "afterwards"):
         evaluated(evaluate_sliding, evaluate_cached, lib, sizes, 5, 107)
     model, tokens = lib(toys).Rememberer(normal(7, 5, seed=1)), torch.tensor([0, 3, 1, 4, 2, 2, 0, 1])
-    expect.one_device(lib, evaluate_sliding, model, tokens, 3)
-    expect.one_device(lib, evaluate_cached, model, tokens, 3, 2, 3)
+    for call, name, sizes in (
+        (evaluate_sliding, "`evaluate_sliding`", [3]),
+        (evaluate_cached, "`evaluate_cached`", [3, 2, 3]),
+    ):
+        expect.one_device(lib, lib(toys).AsNumbers(call), model, tokens, *sizes)
+        stays_off(lib, name, call, model, tokens, *sizes)
 
 
 # 10.8

@@ -86,7 +86,7 @@ def cut_off(call: Callable[..., torch.Tensor], hidden: torch.Tensor, memory: tor
     """What `call(memory, hidden, count)` does to gradients: "kept", "lost", "needs", or "" for nothing.
 
     "kept": they flow into what it gives; "lost": they no longer flow where the states themselves are used; "needs":
-    what it gives for states that need none says that it needs some.
+    what it gives says that it needs some.
     """
     found = call(None if memory is None else memory.clone(), hidden.clone(), count)
     if is_tensor(found) and found.requires_grad:
@@ -94,9 +94,23 @@ def cut_off(call: Callable[..., torch.Tensor], hidden: torch.Tensor, memory: tor
     with torch.enable_grad():
         leaves = [one.detach().clone().requires_grad_() for one in (hidden, memory) if one is not None]
         states, before = 2 * leaves[0], 2 * leaves[1] if memory is not None else None
-        if flows_to(call(before, states, count), leaves):
+        later = call(before, states, count)
+        if flows_to(later, leaves):
             return "kept"
+        if is_tensor(later) and later.requires_grad:
+            return "needs"
     return "" if states.requires_grad and (before is None or before.requires_grad) else "lost"
+
+
+class AsNumbers:
+    """A function that gives numbers, or tensors with one number wherever they lie: here plain numbers."""
+
+    def __init__(self, call: Callable[..., Any]):
+        self.call = call
+
+    def __call__(self, *given: Any) -> list[float]:
+        """What the function gives."""
+        return [float(one) for one in self.call(*given)]
 
 
 class KeysInSight:

@@ -1167,6 +1167,12 @@ def sets_no_seed(lib: Library, what: str, *calls: Callable[[], Any]) -> None:
         assert "generator" not in name or states[1][name] != state, f"{what} sets {name}."
 
 
+def stays_off(lib: Library, what: str, call: Remote, *args: Any, **options: Any) -> None:
+    """Fail if `call`, which `what` names, switches on the recording of gradients where that was off."""
+    told = f"{what} switches on the recording of gradients where that was off."
+    assert lib(probes).records_after(call, [*args], options) is False, told
+
+
 def is_new(lib: Library, what: str, call: Remote, *args: Any) -> None:
     """Fail unless `call(*args)` gives new lists and tensors each time; `what` names them."""
     wanted, again = lib(probes).before_and_after_clearing(call, *args)
@@ -1385,6 +1391,9 @@ def _modes(contract: Contract, answer: Remote, lib: Library) -> None:
 def _parts(contract: Contract, answer: Remote, lib: Library) -> None:
     call = contract.asked(answer, lib, contract.ordinary(97))
     names = [*dict.fromkeys(name.rpartition(".")[2] for name in contract.options)]
+    own, options = _arguments(contract._inner, call.there) if contract._inner else ([], {})
+    told = call.says("making one switches on the recording of gradients where that was off.")
+    assert lib(probes).records_after(answer, own, options) is False, told
     found = lib(probes).parts(call.module, names)
     for where, value in found["options"].items():
         part, _, option = where.rpartition(".")

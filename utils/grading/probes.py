@@ -185,6 +185,13 @@ def world(anew: bool) -> dict[str, Any]:
     }
 
 
+def records_after(call: Callable[..., Any], args: list[Any], options: dict[str, Any]) -> bool:
+    """Whether gradients are recorded after a call while they were not."""
+    with torch.no_grad():
+        call(*args, **options)
+        return torch.is_grad_enabled()
+
+
 def before_and_after_clearing(call: Callable[..., Any], *args: Any) -> list[Any]:
     """What a first call gives, and what the next one gives after the first result was overwritten."""
     first = call(*args)
