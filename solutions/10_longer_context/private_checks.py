@@ -16,6 +16,7 @@ reaches = swept("10.6", seen.REACH, without=("memory", "gradients"))
 orders = swept("10.8", seen.MASKS)
 streams = swept("10.9", seen.STREAMS, without=("values", "device", "gradients"))
 
+
 @private("10.3", tells="in float64, scores and weights are not computed in float64.")
 def exact_scores(RelativeAttention):
     """The rows of 10.1 are float32, so they count for nothing here."""

@@ -51,7 +51,7 @@ def head_beside(make: Callable[..., Any], encoder: nn.Module, d: int, device: st
     return [weight.device.type, str(weight.dtype)[6:]]
 
 
-def dtypes_around_a_task(make: Callable[..., Any], encoder: nn.Module, d: int) -> list[dict[str, str]]:
+def dtypes_around_a_task(make: Callable[..., Any], encoder: nn.Sequential, d: int) -> list[dict[str, str]]:
     """The dtypes of all weights of a model by name, which are several, before and after a second task is added."""
     encoder = copy.deepcopy(encoder)
     encoder[1].double()

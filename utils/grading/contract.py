@@ -1392,9 +1392,9 @@ def _parts(contract: Contract, answer: Remote, lib: Library) -> None:
     call = contract.asked(answer, lib, contract.ordinary(97))
     names = [*dict.fromkeys(name.rpartition(".")[2] for name in contract.options)]
     own, options = _arguments(contract._inner, call.there) if contract._inner else ([], {})
-    told = call.says("making one switches on the recording of gradients where that was off.")
-    assert lib(probes).records_after(answer, own, options) is False, told
-    found = lib(probes).parts(call.module, names)
+    found = lib(probes).parts(call.module, names, answer, own, options)
+    records = call.says("making one switches on the recording of gradients where that was off.")
+    assert not found.get("records"), records
     for where, value in found["options"].items():
         part, _, option = where.rpartition(".")
         here = [contract.options[name] for name in (where, option) if name in contract.options]

@@ -283,11 +283,17 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def parts(module: nn.Module, options: list[str]) -> dict[str, Any]:
-    """What a module is made of: these options of its parts, which parameters learn, and which names share one."""
+def parts(
+    module: nn.Module, options: list[str], make: Callable[..., Any], args: list[Any], named: dict[str, Any]
+) -> dict[str, Any]:
+    """What a module is made of: these options of its parts, which parameters learn, and which names share one.
+
+    Under "records" is whether gradients are recorded after `make` made another one while they were not.
+    """
     known = dict(module.named_parameters(remove_duplicate=False))
     names = [*known]
     return {
+        "records": records_after(make, args, named),
         "options": {
             f"{where}.{option}": vars(part)[option]
             for where, part in module.named_modules()
