@@ -1391,7 +1391,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
 # +     part.grad *= clip / norm
 
 
-# %% wrong="1.9" name="divides the model's own logits" says="its weights are not as before"
+# %% wrong="1.9" name="divides the model's own logits" says="the weights of the module are not as before"
 # - best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # + if temperature:

@@ -1499,7 +1499,7 @@ def sinusoidal_table(max_len, d_model):
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
 
 
-# %% wrong="2.3" name="the mode of the top module alone" says="the modes of its parts"
+# %% wrong="2.3" name="the mode of the top module alone" says="the modes of the module and its parts"
 def equivariance_gap(module, x, permutation):
     was = module.training
     module.eval()
@@ -1509,7 +1509,7 @@ def equivariance_gap(module, x, permutation):
     return gap
 
 
-# %% wrong="2.3" name="clears the gradients" says="its gradients"
+# %% wrong="2.3" name="clears the gradients" says="the gradients of the module"
 def equivariance_gap(module, x, permutation):
     was = module.training
     module.eval()
@@ -1658,7 +1658,7 @@ def equivariance_gap(module, x, permutation):
     return gap
 
 
-# %% wrong="2.3" name="frozen parameters learn afterwards" says="requires_grad of its parameters is not as before"
+# %% wrong="2.3" name="frozen parameters learn afterwards" says="requires_grad of the parameters of the module is not as before"
 def equivariance_gap(module, x, permutation):
     mode = module.training
     module.eval()

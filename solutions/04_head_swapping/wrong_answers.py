@@ -1792,7 +1792,7 @@ def features(base, pool, batches):
     return torch.cat([s for s, _ in found]), torch.cat([y for _, y in found])
 
 
-# %% wrong="4.6" name="the mode of the whole, not of its parts" says="the modes of its parts are not as before"
+# %% wrong="4.6" name="the mode of the whole, not of its parts" says="the modes of the module and its parts are not as before"
 # - model.train(was_training)
 # + model.training = was_training
 

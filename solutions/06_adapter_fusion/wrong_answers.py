@@ -1276,7 +1276,7 @@ def train_fusion(model, batches, lr):
 # - return sums / counts[:, None]
 # + return (sums / counts[:, None]).tolist()
 
-# %% wrong="6.6" name="always training afterwards" says="the modes of its parts"
+# %% wrong="6.6" name="always training afterwards" says="the modes of the module and its parts"
 # - model.train(was_training)
 # + model.train()
 
@@ -1368,7 +1368,7 @@ def fusion_weights(model, batches):
 # +     rows.append(torch.cat([weights[real].sum(0), real.sum()[None].double()]))
 
 
-# %% wrong="6.6" of="einsum with an indicator" name="the model learns nothing any more" says="requires_grad of its parameters"
+# %% wrong="6.6" of="einsum with an indicator" name="the model learns nothing any more" says="requires_grad of the parameters of the module"
 #   model.eval()
 # + model.requires_grad_(False)
 
@@ -1826,7 +1826,7 @@ def train_only(model, parts):
 # + return ((first > other).double() + (first == other).double() / 2).mean().item()
 
 
-# %% wrong="6.6" name="the mode of the whole model alone" says="the modes of its parts"
+# %% wrong="6.6" name="the mode of the whole model alone" says="the modes of the module and its parts"
 # - model.train(was_training)
 # + model.training = was_training
 

@@ -1502,7 +1502,7 @@ def fill_mask(model, tokenizer, text, k=5):
 # + model.train(mode)
 # + model.requires_grad_(False)
 
-# %% wrong="7.8" name="clears the gradients" says="its gradients are not as before"
+# %% wrong="7.8" name="clears the gradients" says="the gradients of the module are not as before"
 # - model.train(mode)
 # + model.train(mode)
 # + model.zero_grad()
@@ -2195,7 +2195,7 @@ def _cut(word, vocab, unk, max_chars):
 # + torch.set_grad_enabled(False)
 # + logits = model(**batch).logits[0]
 
-# %% wrong="7.8" name="the mode of the whole model alone" says="the modes of its parts"
+# %% wrong="7.8" name="the mode of the whole model alone" says="the modes of the module and its parts"
 # - model.train(mode)
 # + model.training = mode
 
@@ -2239,7 +2239,7 @@ def _cut(word, vocab, unk, max_chars):
 # - decayed, spared = [part for part in learns if part.ndim > 1], [part for part in learns if part.ndim < 2]
 # + decayed, spared = [part for part in learns if part.ndim > 1][:40], [part for part in learns if part.ndim < 2]
 
-# %% wrong="7.9" name="gradients are forgotten" says="its gradients"
+# %% wrong="7.9" name="gradients are forgotten" says="the gradients of the module"
 # - learns = [part for part in model.parameters() if part.requires_grad]
 # + model.zero_grad()
 # + learns = [part for part in model.parameters() if part.requires_grad]

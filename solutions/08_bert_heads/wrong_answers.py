@@ -1395,7 +1395,7 @@ def squad_scores(predictions, answers):
 # -     states = encoder(**batch, output_hidden_states=True).hidden_states
 # + states = encoder(**batch, output_hidden_states=True).hidden_states
 
-# %% wrong="8.8" name="frozen for good" says="requires_grad of its parameters"
+# %% wrong="8.8" name="frozen for good" says="requires_grad of the parameters of the module"
 # - encoder.eval()
 # + encoder.eval().requires_grad_(False)
 
@@ -1468,7 +1468,7 @@ def squad_scores(predictions, answers):
 # - weighted = {"weighted last four": states[-4:], "weighted all": states[1:]}
 # + weighted = {"weighted last four": states[-4:], "weighted all": states[1:7]}
 
-# %% wrong="8.8" name="clears the gradients" says="its gradients are not as before"
+# %% wrong="8.8" name="clears the gradients" says="the gradients of the module are not as before"
 # - encoder.train(mode)
 # + encoder.train(mode)
 # + encoder.zero_grad()
@@ -2158,7 +2158,7 @@ def best_tau(spans, nulls, f1):
 # +         known[key] = encoder(**batch, output_hidden_states=True).hidden_states
 # + states = known[key]
 
-# %% wrong="8.8" name="the mode of the whole encoder alone" says="the modes of its parts"
+# %% wrong="8.8" name="the mode of the whole encoder alone" says="the modes of the module and its parts"
 # - encoder.train(mode)
 # + encoder.training = mode
 

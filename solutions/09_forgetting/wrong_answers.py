@@ -142,7 +142,7 @@
 # + return self.heads[task](self.encoder(tokens)[:, 0])
 
 
-# %% wrong="9.1" name="in evaluation mode for good" says="the modes of its parts are not as before"
+# %% wrong="9.1" name="in evaluation mode for good" says="the modes of the module and its parts are not as before"
 # - return self.heads[task](self.encoder(tokens)[:, 0])
 # + self.eval()
 # + return self.heads[task](self.encoder(tokens)[:, 0])
@@ -1067,7 +1067,7 @@ class Replay:
 # %% wrong="9.6" name="left in evaluation mode" says="in another mode"
 # - model.train(was_training)
 
-# %% wrong="9.6" name="old gradients are gone" says="its gradients are not as before"
+# %% wrong="9.6" name="old gradients are gone" says="the gradients of the module are not as before"
 # - model.train(was_training)
 # + model.zero_grad()
 # + model.train(was_training)

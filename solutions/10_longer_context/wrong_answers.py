@@ -817,7 +817,7 @@ def reach(n_layers, mem_len, T, i):
 # + for _ in range(1):
 # +     for some, wanted in zip(windows.split(64), targets.split(64)):
 
-# %% wrong="10.7" name="ends in evaluation mode" says="the modes of its parts are not as before"
+# %% wrong="10.7" name="ends in evaluation mode" says="the modes of the module and its parts are not as before"
 # - model.train(was_training)
 # - return total / len(targets), windows.numel()
 # + return total / len(targets), windows.numel()
@@ -866,7 +866,7 @@ def reach(n_layers, mem_len, T, i):
 # + model.training = False
 # + windows, targets = tokens.unfold(0, context, 1)[:-1], tokens[context:]
 
-# %% wrong="10.7" name="only the top goes back to its mode" says="the modes of its parts are not as before"
+# %% wrong="10.7" name="only the top goes back to its mode" says="the modes of the module and its parts are not as before"
 # - model.train(was_training)
 # - return torch.cat(losses)[first - 1 :].mean().item(), len(tokens) - 1
 # + model.training = was_training

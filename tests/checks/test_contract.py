@@ -336,8 +336,18 @@ def test_a_module_is_asked_for_its_parameters_and_modes():
         (TABLE, OtherNorm, "parts", "`norm` has eps = 1e-05. It should be 0.001."),
         (TABLE, Untied, "parts", "`head.weight` and `inner.weight` should be one parameter. Here they are two."),
         (TABLE, Buffered, "parts", "`norm.bias` does not learn: it should be a parameter."),
-        (READ, read_in_top_mode, "memory", "a call changes `model`: the modes of its parts are not as before."),
-        (READ, read_without_gradients, "memory", "a call changes `model`: its gradients are not as before."),
+        (
+            READ,
+            read_in_top_mode,
+            "memory",
+            "a call changes `model`: the modes of the module and its parts are not as before.",
+        ),
+        (
+            READ,
+            read_without_gradients,
+            "memory",
+            "a call changes `model`: the gradients of the module are not as before.",
+        ),
         (READ, read_once, "memory", "the states are not those of the weights that it has now: something is kept."),
         (READ, lambda model, x: [*read(model, x)], "sizes", "it gives a list, not a tuple."),
         (READ, lambda model, x: (read(model, x)[0], 1.0 * len(x), []), "sizes", "the rows are a float, not an int."),
@@ -651,11 +661,11 @@ def forgets(model):
 @pytest.mark.parametrize(
     "use, fact",
     [
-        (parts_in_evaluation, "the modes of its parts are not as before."),
-        (forgets, "its gradients are not as before."),
+        (parts_in_evaluation, "the modes of the module and its parts are not as before."),
+        (forgets, "the gradients of the module are not as before."),
         (lambda model: [torch.rand(1)], "the state of the global random generator of torch is not as before."),
-        (lambda model: model.requires_grad_(False), "requires_grad of its parameters is not as before."),
-        (lambda model: model.linear.weight.data.add_(1), "its weights are not as before."),
+        (lambda model: model.requires_grad_(False), "requires_grad of the parameters of the module is not as before."),
+        (lambda model: model.linear.weight.data.add_(1), "the weights of the module are not as before."),
     ],
 )
 def test_a_model_is_left_as_it_was(use, fact):
@@ -792,7 +802,7 @@ ONE = Contract(
         (ONE, lambda x: Speaking(), "sizes", {}),
         (READ, read, "sizes", {"type_name": SECRET}),
         (READ, read, "memory", {"changes": [["model", SECRET]]}),
-        (READ, read, "memory", {"changes": [[SECRET, "its weights"]]}),
+        (READ, read, "memory", {"changes": [[SECRET, "the weights of the module"]]}),
     ],
 )
 def test_a_private_check_repeats_no_name_or_type_of_the_students(contract, answer, kind, forged):

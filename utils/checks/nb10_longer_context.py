@@ -1001,7 +1001,9 @@ def judged(
                 some.append(case)
         asked = [f"`evaluate_{name}`" for name, call in (("sliding", sliding), ("cached", cached)) if call is not None]
         when = f"after {' and '.join(asked)} evaluated the model,"
-        expect.unchanged(lib(probes).facts(model), FACTS | {"the modes of its parts": [training] * 2}, when)
+        expect.unchanged(
+            lib(probes).facts(model), FACTS | {"the modes of the module and its parts": [training] * 2}, when
+        )
 
     def otherwise(what: str, which: int, place: int, came: float) -> str:
         n, context, T, mem_len, first = sizes[place]
@@ -1020,7 +1022,11 @@ def judged(
 
 
 # What is the same of a `toys.Rememberer` after it was used.
-FACTS = {"requires_grad of its parameters": [True], "its gradients": [None], "its hooks": [0, 0]}
+FACTS = {
+    "requires_grad of the parameters of the module": [True],
+    "the gradients of the module": [None],
+    "the hooks of the module": [0, 0],
+}
 
 
 @check("10.7", points=2)

@@ -52,7 +52,8 @@ def examine(
         for seed in seeds:
             name = f"{folder}/seed_{seed}.json"
             if name not in files:
-                refused.append(f"{name} is missing: {experiment.name} was not run with seed {seed}, or elsewhere")
+                why = f"{experiment.name} was not run with seed {seed}, or its results went to another folder"
+                refused.append(f"{name} is missing: {why}")
                 continue
             try:
                 run = _read(files[name])

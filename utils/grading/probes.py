@@ -227,11 +227,11 @@ def _form(value: Any) -> str:
 
 
 FACTS = (
-    "the modes of its parts",
-    "requires_grad of its parameters",
-    "its gradients",
-    "its hooks",
-    "its weights",
+    "the modes of the module and its parts",
+    "requires_grad of the parameters of the module",
+    "the gradients of the module",
+    "the hooks of the module",
+    "the weights of the module",
 )
 
 
