@@ -21,11 +21,12 @@
 # while the model becomes useless. Knowing why is the point of the notebook.
 #
 # Work from top to bottom. Each exercise is checked on the spot and stands on its own: if you get stuck, continue with
-# the next one and come back later. Grading asks a little more than the check that you see: other sizes and numbers,
-# and the edge cases that the text and the docstrings mention. Tensors that your code makes belong on the device of
-# those that it is given, so that it runs on a GPU too. Your code must never change its arguments. Its results must be
-# new objects: writing into one changes no later result. A call must not change torch's default dtype or device, nor
-# whether gradients are recorded. It may change the global random generators only if the exercise draws from them.
+# the next one and come back later. Grading asks a little more than the check that you see: other sizes and numbers, and
+# the edge cases that the text and the docstrings mention. Tensors that your code makes belong on the device of those
+# that it is given, so that it runs on a GPU too. Your code must never change its arguments. Its results must be new
+# objects: writing into one changes no later result. A call must not change torch's default dtype or device, nor whether
+# gradients are recorded. It may change the global random generators only by drawing from them, and only if the exercise
+# draws.
 #
 # Functions of libraries that do all the work of an exercise are not allowed in it. The exercise names them; models of
 # libraries such as `transformers` are never allowed.
@@ -135,10 +136,10 @@ def attention(q, k, v, mask=None):  # (..., T, d), (..., S, d), (..., S, d_v) ->
         q: queries, (..., T, d).
         k: keys, (..., S, d).
         v: values, (..., S, d_v).
-        mask: None, or a float tensor that is added to the scores, broadcast to (..., T, S).
+        mask: None, or a tensor of the dtype of q that is added to the scores, broadcast to (..., T, S).
 
     Returns:
-        output (..., T, d_v) and weights (..., T, S), in the precision of what is given; gradients pass through both.
+        output (..., T, d_v) and weights (..., T, S), in the dtype of q; gradients pass through both.
     """
     ### BEGIN SOLUTION
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
@@ -252,8 +253,8 @@ plots.heatmaps(
 # \mathrm{output} = [\mathrm{head}_1; \dots; \mathrm{head}_H]\, W_O^\top + b_O.$$
 #
 # $Q = X W_Q^\top + b_Q$, $K$ and $V$ are three linear maps of the same input $X$, each with a bias;
-# head $h$ owns the $h$-th block of their columns. There is no dropout here. For the attention itself, use
-# `F.scaled_dot_product_attention(q, k, v, attn_mask=mask)`, which does what you wrote in 1.1.
+# head $h$ owns the $h$-th block of their columns. There is no dropout here. For the attention itself, you
+# may use `F.scaled_dot_product_attention(q, k, v, attn_mask=mask)`, which does what you wrote in 1.1.
 #
 # **Predict first.** Which has more parameters, a layer with two heads or one with six?
 #
@@ -291,7 +292,7 @@ class MultiHeadAttention(nn.Module):
     Parts: `q_proj`, `k_proj`, `v_proj`, `out_proj`, all nn.Linear with a bias.
 
     Raises:
-        ValueError: `d_model` cannot be divided by `n_heads`.
+        ValueError: made with a `d_model` that cannot be divided by `n_heads`.
     """
 
     def __init__(self, d_model, n_heads):
@@ -338,8 +339,8 @@ for n_heads in (1, 2, 6):
 # y = \mathrm{norm}_2(h + \mathrm{drop}(W_2\, \mathrm{drop}(\mathrm{relu}(W_1 h)))).$$
 #
 # The norm comes after the sum: **post-norm**, as in the original paper. Dropout acts in four places: the three in the
-# formula, and the attention weights. `nn.MultiheadAttention`, which equals your 1.3, drops attention weights for you.
-# Only dropout depends on the mode: the mask always applies.
+# formula, and the attention weights. Each place draws for itself, and for each number anew. `nn.MultiheadAttention`,
+# which equals your 1.3, drops attention weights for you. Only dropout depends on the mode: the mask always applies.
 
 # %% tags=["experiment"]
 block_diagrams.show("layer")
@@ -463,7 +464,7 @@ predict("1.5", "b", a="<eos>", b="a word", c="<pad>")
 
 # %% exercise="1.5"
 class Vocabulary:
-    """`words` lists SPECIAL, then words of `sentences`, the most frequent first: `max_size` entries at most."""
+    """`words` lists SPECIAL, then words of `sentences`, the most frequent first: at most `max_size` (4 or more)."""
 
     def __init__(self, sentences, max_size):
         ### BEGIN SOLUTION

@@ -160,6 +160,48 @@ def scaled_up(TransformerLayer):
         assert apart.max() < 1e-3, f"{branch}: {apart.max()} from all that a right layer gives"
 
 
+def halves(values: torch.Tensor, among: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which numbers of a row are above the middle of those that are `among` them, and how far these are apart."""
+    highest = values.masked_fill(~among, -math.inf).amax(-1, keepdim=True)
+    lowest = values.masked_fill(~among, math.inf).amin(-1, keepdim=True)
+    return among & (values > (highest + lowest) / 2), highest - lowest
+
+
+def correlated(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether some 15,000 draws of one place go with those of another: by chance, 0.05 is 6 standard errors."""
+    return abs(torch.corrcoef(torch.stack([a.double().flatten(), b.double().flatten()]))[0, 1].item()) > 0.05
+
+
+@private("1.4", tells="in training mode, dropout does not draw anew for every number in each of its places.")
+def draws_apart(TransformerLayer):
+    """Biases alone decide what is dropped, so that the output shows which numbers were."""
+    width, silent = 24, {name: torch.zeros(shape) for name, shape in layer_shapes(24, 24).items()}
+    silent |= {"norm1.weight": torch.ones(width), "norm2.weight": torch.ones(width)}
+
+    def trained(shape: tuple[int, int], heads: int, **state: torch.Tensor) -> torch.Tensor:
+        layer = TransformerLayer(width, heads, width, 0.5)
+        layer.load_state_dict(silent | {name.replace("__", "."): value for name, value in state.items()})
+        layer.train()
+        return expect.floats(layer(torch.zeros(*shape, width)), (*shape, width), "the output in training")
+
+    ones, eye = torch.ones(width), torch.eye(width)
+    sums = trained((200, 4), 1, self_attn__out_proj__bias=ones, linear2__bias=50 * ones)
+    second, _ = halves(sums, torch.ones_like(sums, dtype=torch.bool))
+    (of_kept, apart), (of_dropped, _) = halves(sums, second), halves(sums, ~second)
+    first = of_kept | of_dropped
+    assert (apart > 1e-3).double().mean() > 0.9, "of what the second sum keeps, the first keeps all or nothing"
+    inside = trained((200, 4), 1, linear1__bias=ones, linear2__weight=eye) > 0
+    weights = {"self_attn__in_proj_bias": torch.ones(3 * width), "self_attn__out_proj__weight": eye}
+    by_head = trained((800, 1), width, **weights) > 0
+    for what, kept in (("attention", first), ("feed-forward", second), ("hidden", inside), ("weights", by_head)):
+        for axis in (axis for axis in range(3) if kept.size(axis) > 1):
+            one, next_one = kept.narrow(axis, 1, kept.size(axis) - 1), kept.narrow(axis, 0, kept.size(axis) - 1)
+            assert not correlated(one, next_one), f"{what}: neighbours along axis {axis} are dropped together"
+    assert not correlated(first, second), "both sums drop the same numbers"
+    by_query = (trained((100, 8), 1, **weights) == 0).all(-1)  # a right layer drops all 8 weights in 1 of 256
+    assert by_query.double().mean() < 0.1, "all weights of a query are dropped together"
+
+
 def some_words(seed: int, count: int) -> list[str]:
     """Different words of two to five letters, with capitals among them."""
     rng, found = draw(seed), {}
@@ -465,6 +507,10 @@ def other_texts(generate, lib):
     with tells("without `eos_id`, `generate` should stop after writing token 2, its default."):
         assert drawn[-1] == 2 and drawn[2:].count(2) == 1 and len(drawn) < 100, "the default end is 2"
     close = numbers_of(generate(lib(toys).TableModel([[0.0, 1e-6, 0.0]]), [0], 40, temperature=0), [0])
+    high = rng.uniform(2100, 4000)
+    raised = numbers_of(generate(lib(toys).TableModel([[high, high + 0.1, high]]), [0], 3, temperature=0), [0])
+    with tells("where logits are large and close to each other, temperature 0 does not always give the best token."):
+        assert raised == [0] + [1] * 3, f"the best of nearly equal tokens near {high}"
     with tells("where the best logits are nearly equal, temperature 0 does not always give the best token."):
         assert close == [0] + [1] * 40, "the best of nearly equal tokens"
     model = lib(toys).TableModel([[0.0, 9.0, 1.0]])
@@ -522,6 +568,10 @@ def other_draws(generate, lib):
     with tells("without `top_k`, only some of many tokens are ever drawn."):
         many = shares(generate, lib, [0.0] * 400, 300, rng.randrange(10**6))  # some 211 of 400 are drawn
         assert sum(share > 0 for share in many) > 160
+    high, count = rng.uniform(2100, 4000), 400  # two tokens whose logits are nearly the same number in sixteen bits
+    first = shares(generate, lib, [high, high - 1, 0.0], count, rng.randrange(10**6))[0]
+    with tells("where logits are large and close to each other, the shares of the tokens drawn are wrong."):
+        assert abs(first - 1 / (1 + math.exp(-1))) < 0.13, f"{first} of {high}"  # 5.8 standard errors
     with tells(
         "where logits are equal, more or fewer than `top_k` tokens can be drawn. Ties do not change how many remain."
     ):
@@ -558,6 +608,18 @@ def other_counts(unigram, bigram):
         for given, worth in (({"a": a}, a), ({}, 30)):
             table = logs(bigram(batches, V, **given, **named), (V, V), "bigram")
             expect.close(table, log_table(pairs, V, worth * shares.exp()), f"`bigram` {V}, {pad}, {shapes}, {worth}")
+
+
+@private("1.10", tells="the counts are wrong for a large vocabulary, of some hundred tokens or more.")
+def large_vocabularies(unigram, bigram):
+    V = draw(180).randint(260, 290)  # V squared exceeds sixteen bits
+    batches = counting_data(V, [(3, 90), (2, 40)], seed=181)
+    pairs = pairs_of(batches)
+    table = logs(bigram(batches, V), (V, V), "bigram")
+    expect.close(table, log_table(pairs, V, 30 * log_shares(pairs, V).exp()), f"bigram {V}")
+    V = draw(182).randint(66_000, 67_000)
+    batches = counting_data(V, [(3, 90)], seed=183)
+    expect.close(logs(unigram(batches, V), (V,), "unigram"), log_shares(pairs_of(batches), V), f"unigram {V}")
 
 
 @private("1.10", tells="the counts are wrong where a token or a pair comes very often.")

@@ -1679,3 +1679,24 @@ def alibi_bias(n_heads, T):
     ahead = t - t[:, None]
     bias = (slopes[:, None, None] * ahead).bfloat16().float()
     return bias.masked_fill(ahead > 0, float("-inf"))
+
+
+# %% wrong="2.4" name="angles in sixteen bits" says="With a large k, R is wrong" private=true
+def shift_matrix(k, d_model):
+    speeds = 10000.0 ** (-torch.arange(0, d_model, 2) / d_model)
+    angles = (torch.tensor(float(k), dtype=torch.bfloat16) * speeds).double()
+    return torch.block_diag(*[torch.tensor([[a.cos(), a.sin()], [-a.sin(), a.cos()]]).float() for a in angles])
+
+
+# %% wrong="2.5" name="one row is added everywhere" says="`LearnedPositions(1, d)(longer)` must raise ValueError" private=true
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)
+
+    def forward(self, x):
+        T = x.shape[1]
+        if T > self.positions.num_embeddings > 1:
+            raise ValueError(f"{T} positions are too many")
+        return x + self.positions.weight[:T]

@@ -121,15 +121,15 @@ def count(call: str, right: Callable[..., int], sizes: dict[str, Size], **argume
     return Contract(call, sizes=sizes, gives="the count: whole", right=right, **arguments)
 
 
-ANY, LAYERS, FLAG = (1, 60, 5_000), (0, 12, 300), (0, 1)  # ranges of sizes, of numbers of layers, of what is or is not
+# Ranges of sizes, of widths (which are squared), of numbers of layers, and of what is or is not. The large ones give
+# counts beyond 32 bits.
+ANY, WIDTH, LAYERS, FLAG = (1, 60, 3 * 10**9), (1, 60, 50_001), (0, 12, 300), (0, 1)
 BIAS = {"bias": "= _bias == 1"}
-BASE: dict[str, Size] = {"V": (1, 99, 60_000), "D": ANY, "L": LAYERS, "layer": (1, 999, 10**6)}
-HEADS: dict[str, Size] = {"_w": (1, 30, 300), "_group": (1, 6, 40), "_g": (1, 6, 40)}
+BASE: dict[str, Size] = {"V": (1, 99, 3 * 10**9), "D": WIDTH, "L": LAYERS, "layer": (1, 999, 3 * 10**9)}
+HEADS: dict[str, Size] = {"_w": (1, 30, 20_001), "_group": (1, 6, 40), "_g": (1, 6, 40)}
 SHARED = {"G": "= _g", "H": "= _g * _group", "D": "= _g * _group * _w"}
 
-tables = swept(
-    "3.1", count("embedding(V, D, P)", embedding_form, {"V": (1, 99, 60_000), "D": ANY, "P": (0, 60, 5_000)})
-)
+tables = swept("3.1", count("embedding(V, D, P)", embedding_form, {"V": ANY, "D": ANY, "P": (0, 60, 3 * 10**9)}))
 maps = swept("3.1", count("linear(m, n, bias)", linear_form, {"m": ANY, "n": ANY, "_bias": FLAG}, **BIAS))
 norms = swept("3.1", count("norm(D, kind)", norm_form, {"D": ANY, "_rms": FLAG}, kind="= ('layer', 'rms')[_rms]"))
 attentions = swept(
@@ -137,12 +137,12 @@ attentions = swept(
     count(
         "attention(D, H, bias)",
         attention_form,
-        {"H": (1, 16, 200), "_w": (1, 30, 300), "_bias": FLAG},
+        {"H": (1, 16, 200), "_w": (1, 30, 20_001), "_bias": FLAG},
         D="= H * _w",
         **BIAS,
     ),
 )
-layers = swept("3.2", count("transformer_layer(D, F)", layer_form, {"D": ANY, "F": ANY}))
+layers = swept("3.2", count("transformer_layer(D, F)", layer_form, {"D": WIDTH, "F": ANY}))
 groups = swept(
     "3.3", count("grouped_attention(D, H, G, bias)", grouped_form, HEADS | {"_bias": FLAG}, **SHARED, **BIAS)
 )
@@ -183,10 +183,10 @@ adapters = swept(
     count(
         "adapter(D, L, reduction, per_layer)",
         adapter_form,
-        {"D": ANY, "L": LAYERS, "reduction": (1, 70, 5_000), "per_layer": (1, 4, 30)},
+        {"D": WIDTH, "L": LAYERS, "reduction": (1, 70, 5_000), "per_layer": (1, 4, 30)},
     ),
 )
-fusions = swept("3.9", count("fusion(D, L, n)", fusion_form, {"D": ANY, "L": LAYERS, "n": (1, 12, 300)}))
+fusions = swept("3.9", count("fusion(D, L, n)", fusion_form, {"D": WIDTH, "L": LAYERS, "n": (1, 12, 300)}))
 memories = swept(
     "3.10",
     count(
@@ -194,13 +194,13 @@ memories = swept(
         memory_form,
         {
             "B": (1, 9, 300),
-            "T": (0, 90, 5_000),
-            "_w": (1, 70),
+            "T": (0, 90, 50_001),
+            "_w": (1, 70, 50_001),
             "F": ANY,
             "L": (0, 9, 90),
             "H": (1, 9, 90),
-            "trained": (0, 999, 10**6),
-            "_frozen": (0, 999, 10**6),
+            "trained": (0, 999, 3 * 10**9),
+            "_frozen": (0, 999, 3 * 10**9),
         },
         D="= _w * H",
         parameters="= trained + _frozen",
@@ -212,7 +212,7 @@ flops = swept(
     count(
         "flops_per_token(T, D, F, L, V)",
         flops_form,
-        {"T": ANY, "D": ANY, "F": ANY, "L": (0, 9, 90), "V": (2, 99, 60_000)},
+        {"T": ANY, "D": WIDTH, "F": ANY, "L": (0, 9, 90), "V": (2, 99, 3 * 10**9)},
     ),
     "flops_per_token",
 )
@@ -221,12 +221,13 @@ runs = swept(
     count(
         "training_flops(N, V, D, L, T, is_tied)",
         training_form,
-        {"V": ANY, "D": ANY, "L": LAYERS, "T": ANY, "_layer": (1, 999, 10**6), "_tied": FLAG},
+        {"V": ANY, "D": ANY, "L": LAYERS, "T": ANY, "_layer": (1, 999, 3 * 10**9), "_tied": FLAG},
         N="= (2 - _tied) * V * D + L * _layer",
         is_tied="= _tied == 1",
     ),
 )
-lengths = swept("3.11", count("even_length(D, F)", even_form, {"D": ANY, "F": ANY}))
+# Not as large as other sizes: an answer may search for T.
+lengths = swept("3.11", count("even_length(D, F)", even_form, {"D": (1, 60, 5_000), "F": (1, 60, 5_000)}))
 
 
 def cases(form: Callable[..., int], rows: Sequence[Sequence[Any]]) -> list[Case]:
@@ -376,10 +377,12 @@ def other_freezing(trainable):
         got = whole(trainable(shapes, frozen), "the count")
         assert got == left(shapes, frozen), f"wrong with {frozen}"
     large = {"embeddings.word": (200_003, 12_289), "head.weight": (12_289, 200_003), "head.bias": (200_003,)}
+    none = {"table.weight": (5, 0), "table.bias": (), "rest": (0,)}
     numbered = {"block2.weight": (2, 3), "block.weight": (5, 7), "block21.weight": (11,)}
     for told, given, frozen in (
         ("where shapes are tuples, or large", large, []),
         ("where shapes are tuples, or large", large, ["head"]),
+        ("where a size is 0, so that a parameter holds no number", none, []),
         ("where a part's name ends in a digit", numbered, ["block2"]),
         ("where one part's name begins another's", numbered, ["block"]),
     ):
@@ -419,6 +422,13 @@ def other_adapters(adapter):
 @private("3.3", tells="`kv_cache` is wrong for the sizes of large models.")
 def large_caches(kv_cache):
     compare(kv_cache, cases(cache_form, [LARGE_CACHE, (1, *LARGE_CACHE[1:])]), {}, OTHER)
+
+
+@private("3.11", tells="`even_length` is right for some sizes, but wrong for others.")
+def other_lengths(even_length):
+    pick = draw(2)
+    sizes = [(pick.randint(1, top), pick.randint(1, top)) for top in (99, 400) for _ in range(60)]
+    compare(even_length, cases(even_form, sizes), {}, OTHER)
 
 
 @private("3.11", tells="`training_flops` is right for some sizes, but wrong for others.")

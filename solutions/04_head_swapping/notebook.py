@@ -24,7 +24,8 @@
 # experiment takes seconds on a CPU. Grading asks more than the checks here: other sizes, seeds and edge cases that the
 # docstrings name. Your code must never change its arguments, unless the exercise says so. A call must not change
 # torch's default dtype or device, nor whether gradients are recorded. It may change the global random generators only
-# if the exercise draws from them. "The original lab" is the university exercise from which this notebook grew.
+# by drawing from them, and only if the exercise draws. "The original lab" is the university exercise from which this
+# notebook grew.
 
 # %% tags=["setup"]
 
@@ -182,8 +183,8 @@ class Model(nn.Module):
 
     Parts: `base`, called with tokens (B, T) and mask (B, T), gives states (B, T, d_model);
     `head`, states to logits; `pool`, None or a function of states and mask that gives (B, d_model).
-    If it is a module, it is a part too. What is assigned to a part later (`pool` may also become None)
-    is used from then on.
+    If it is a module, it is a part too. What torch lets one assign to a part later (`pool` may also become
+    None) is used from then on.
     Nothing is kept from one call to the next.
     """
 
@@ -585,7 +586,7 @@ def freeze(part):
 
 
 def unfreeze(part):
-    """Let the parameters of `part`, at any depth, learn again; those that learn already go on."""
+    """Let the parameters of `part`, at any depth, learn again; those that learn already keep their gradients."""
     ### BEGIN SOLUTION
     for parameter in part.parameters():
         parameter.requires_grad = True

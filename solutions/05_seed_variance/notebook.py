@@ -21,11 +21,11 @@
 # sentence in the report; only the training loop is given. At the end you train with them: from random weights, from
 # pretrained weights, and from weights that first learned a larger task, with several seeds each.
 #
-# You should know what a mean, a standard deviation and a confidence interval are. The notebook explains the t
-# interval, the bootstrap and Holm's correction where it uses them. Each exercise is checked on the spot and stands on
-# its own. They take about two and a half hours, not counting the written questions and the runs, and need no GPU. Your
-# code must never change its arguments. A call must not change torch's default dtype or device, nor whether gradients
-# are recorded. It may change the global random generators only if the exercise draws from them.
+# You should know what a mean, a standard deviation and a confidence interval are. The notebook explains the t interval,
+# the bootstrap and Holm's correction where it uses them. Each exercise is checked on the spot and stands on its own.
+# They take about two and a half hours, not counting the written questions and the runs, and need no GPU. Your code must
+# never change its arguments. A call must not change torch's default dtype or device, nor whether gradients are
+# recorded. It may change the global random generators only by drawing from them, and only if the exercise draws.
 
 # %% tags=["setup"] needs="adapters"
 
@@ -858,7 +858,7 @@ def seeds_needed(difference, sd, level=0.95, power=0.8):
     Args:
         difference: the gain that should be seen, so large that some thousand seeds show it; sd: the standard deviation
             of the differences of paired runs, in the same unit. The quantiles are those of (1 + level) / 2 and of
-            power, which may be below one half.
+            power, which is above (1 - level) / 2 and may be below one half.
 
     Raises:
         ValueError: the difference is not positive.

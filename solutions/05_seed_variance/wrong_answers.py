@@ -2515,3 +2515,47 @@ def majority(labels):
     if not labels:
         raise ValueError("no labels")
     return labels.count(max(labels)) / len(labels)
+
+
+# %% wrong="5.1" name="no refusal for two empty sentences" says="`encode_pair([], [], cls_id, sep_id, 2)` must raise ValueError" private=true
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3 and (a or b):
+        raise ValueError("three special tokens must fit")
+    first, second = list(a), list(b)
+    a_longer = len(first) > len(second)
+    while (first or second) and len(first) + len(second) + 3 > max_len:
+        if len(first) > len(second) or (len(first) == len(second) and not a_longer and len(a) == len(b)):
+            first.pop()
+        elif len(first) < len(second):
+            second.pop()
+        elif a_longer:
+            second.pop()
+        else:
+            first.pop()
+    ids = [cls_id] + first + [sep_id] + second + [sep_id]
+    types = [0] * (len(first) + 2) + [1] * (len(second) + 1)
+    return ids, types
+
+
+# %% wrong="5.4" name="classes in a byte" says="it is wrong for other inputs" private=true
+def accuracy(predictions, labels):
+    if len(predictions) != len(labels) or len(labels) == 0:
+        raise ValueError("as many predictions as labels, and at least one")
+    return sum(p % 256 == y % 256 for p, y in zip(predictions, labels)) / len(labels)
+
+
+def majority(labels):
+    if len(labels) == 0:
+        raise ValueError("no labels")
+    return max(labels.count(c) for c in set(labels)) / len(labels)
+
+
+# %% wrong="5.7" name="counts in a byte" says="With large inputs, the effect is wrong" private=true
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# + few = torch.int8
+# + differences = right_b.sum(0, dtype=few) / len(right_b) - right_a.sum(0, dtype=few) / len(right_a)
+
+
+# %% wrong="5.8" name="a variance below a threshold" says="With large inputs, the result does not fit" private=true
+# - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+# + bad = sorted(seed for seed, guesses in predictions.items() if np.var(guesses) < 1e-3)

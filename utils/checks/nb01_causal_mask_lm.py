@@ -52,7 +52,7 @@ def weights_of(q, k, mask=None, scale=None) -> torch.Tensor:
 
 ATTENTION = Contract(
     "attention(q, k, v, mask)",
-    sizes={"T": (1, 8, 600), "S": (1, 8, 1100), "d": (1, 9), "d_v": (1, 9)},
+    sizes={"T": (1, 8, 600), "S": (1, 8, 1100), "d": (1, 9, 300), "d_v": (1, 9, 300)},
     q="floats (..., T, d)",
     k="floats (..., S, d)",
     v="floats (..., S, d_v)",
@@ -208,7 +208,7 @@ def heads_shapes(width: int) -> dict[str, tuple[int, ...]]:
 
 HEADS = Contract(
     "MultiHeadAttention(H * w, H)(x, mask)",
-    sizes={"H": (1, 5), "w": (1, 4), "B": (1, 6), "T": (1, 8, 300)},
+    sizes={"H": (1, 5, 33), "w": (1, 4, 70), "B": (1, 6), "T": (1, 8, 300)},
     x="floats (B, T, H * w)",
     mask="floats (T, T) or None",
     gives="the output: as x (B, T, H * w)",
@@ -455,7 +455,7 @@ def layer_of_torch(state: dict[str, torch.Tensor], width: int, heads: int, d_ff:
 
 LAYER = Contract(
     "TransformerLayer(H * w, H, f, 0.0)(x, mask)",
-    sizes={"H": (1, 4), "w": (3, 5), "f": (1, 9), "B": (1, 6), "T": (1, 8, 300)},
+    sizes={"H": (1, 4, 17), "w": (3, 5), "f": (1, 9, 300), "B": (1, 6), "T": (1, 8, 300)},
     x="floats (B, T, H * w)",
     mask="floats (T, T) or None",
     gives="the output: as x (B, T, H * w)",
@@ -743,7 +743,15 @@ def model_of_torch(state, V: int, width: int, heads: int, d_ff: int, layers: int
 
 MODEL = Contract(
     "LanguageModel(V, 2 * w * H, H, f, n, 0.0)(tokens)",
-    sizes={"V": (2, 30), "w": (2, 3), "H": (1, 3), "f": (1, 9), "n": (1, 2), "B": (1, 5), "T": (1, 9, 130)},
+    sizes={
+        "V": (2, 30, 300),
+        "w": (2, 3),
+        "H": (1, 3, 17),
+        "f": (1, 9, 300),
+        "n": (1, 2),
+        "B": (1, 5),
+        "T": (1, 9, 300),
+    },
     tokens="ids (B, T) below V",
     gives="the logits: float (B, T, V)",
     weights=lambda V, width, heads, d_ff, layers, dropout: model_shapes(V, width, d_ff, layers),
@@ -900,7 +908,7 @@ def starts_small(LanguageModel: Remote, V: int, width: int) -> None:
 
 LOSS = Contract(
     "lm_loss(logits, targets, V)",
-    sizes={"V": (2, 18, 4000), "B": (1, 6), "T": (1, 9, 600)},
+    sizes={"V": (2, 18, 4000), "B": (1, 6, 300), "T": (1, 9, 600)},
     logits="floats (B, T, V)",
     targets="ids (B, T) below V",
     gives="the loss: float ()",

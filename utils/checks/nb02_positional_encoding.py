@@ -341,7 +341,7 @@ def turn(k: int, width: int) -> torch.Tensor:
 
 SHIFT = Contract(
     "shift_matrix((1 - 2 * back) * k, 2 * w)",
-    sizes={"k": (0, 60, 3000), "back": (0, 1), "w": (1, 12, 40)},
+    sizes={"k": (0, 60, 3009), "back": (0, 1), "w": (1, 12, 40)},
     gives="R: float32 (2 * w, 2 * w)",
     right=turn,
     far=1e-3,
@@ -400,7 +400,7 @@ LEARNED = Contract(
     gives="the output: as x (B, T, d)",
     weights=lambda rows, d: {"positions.weight": (rows, d)},
     right=lambda state, rows, d, x: x + state["positions.weight"][: x.size(1)],
-    refuses=("LearnedPositions(T + r, d)(longer)",),
+    refuses=("LearnedPositions(T + r, d)(longer)", "LearnedPositions(1, d)(longer)"),
     learns="x",
 )
 

@@ -73,7 +73,11 @@ PAIR = Contract(
     b=lambda toys, seed, _m: numbers_below(99, _m, seed + 500),
     gives="the ids: list; the types: list",
     right=lambda a, b, cls_id, sep_id, max_len: tuple(tokenized(tokenizer(cls_id, sep_id), a, b, max_len)),
-    refuses=("encode_pair(a, b, cls_id, sep_id, 2)", "encode_pair(a, b, cls_id, sep_id, -max_len)"),
+    refuses=(
+        "encode_pair(a, b, cls_id, sep_id, 2)",
+        "encode_pair(a, b, cls_id, sep_id, -max_len)",
+        "encode_pair([], [], cls_id, sep_id, 2)",
+    ),
 )
 
 
@@ -442,11 +446,16 @@ def share(value: Any, what: str, right: float | None = None) -> float:
     return value
 
 
+def classes_apart(classes: int, count: int, seed: int, kind: int) -> list[int]:
+    """So many class numbers that are 3 apart, or 256, which is 0 in eight bits; `kind` decides which numbers."""
+    return [kind % 50 + (3, 256)[kind % 2] * one for one in numbers_below(classes, count, seed)]
+
+
 ACCURACY = Contract(
     "accuracy(predictions, labels)",
     sizes={"_N": (1, 30, 3000), "_C": (2, 9), "_more": (1, 9)},
-    predictions=lambda toys, seed, _N, _C: numbers_below(_C, _N, seed),
-    labels=lambda toys, seed, _N, _C: numbers_below(_C, _N, seed + 500),
+    predictions=lambda toys, seed, _N, _C: classes_apart(_C, _N, seed, seed),
+    labels=lambda toys, seed, _N, _C: classes_apart(_C, _N, seed + 500, seed),
     longer=lambda toys, seed, _N, _C, _more: numbers_below(_C, _N + _more, seed),
     gives="the accuracy: number",
     right=lambda predictions, labels: sum(map(int.__eq__, predictions, labels)) / len(labels),
@@ -456,7 +465,7 @@ ACCURACY = Contract(
 MAJORITY = Contract(
     "majority(labels)",
     sizes={"_N": (1, 30, 3000), "_C": (2, 9)},
-    labels=lambda toys, seed, _N, _C: [seed % 50 + 3 * one for one in numbers_below(_C, _N, seed)],
+    labels=lambda toys, seed, _N, _C: classes_apart(_C, _N, seed, seed),
     gives="the share: number",
     right=lambda labels: max(sum(label == one for label in labels) for one in {*labels}) / len(labels),
     refuses=("majority([])",),
@@ -829,7 +838,7 @@ BY_SEED = Contract(
 )
 BY_EXAMPLE = Contract(
     "by_example(right_a, right_b, level)",
-    sizes={"_R": (1, 5), "_S": (1, 6), "_N": (25, 60, 1500), "_level": (1, 8)},
+    sizes={"_R": (1, 5, 300), "_S": (1, 6, 300), "_N": (25, 60, 1500), "_level": (1, 8)},
     right_a="bools (_R, _N)",
     right_b="bools (_S, _N)",
     longer="bools (_S, _N + 1)",
@@ -1025,13 +1034,13 @@ def health_of(value: Any) -> dict[str, Any]:
 
 
 def runs_and_gold(runs: int, N: int, C: int, seed: int) -> dict[int, list[int]]:
-    """Predictions by seed; every third run is degenerate."""
-    return {
-        17 * (place * 7 % 11) + place: [seed % C] * N
-        if place % 3 == 2
-        else [0, 1, *numbers_below(C, N - 2, seed + place)]
-        for place in range(runs)
-    }
+    """Predictions by seed; every third run is degenerate, and every third is but for its last prediction."""
+    kinds = (
+        lambda place: [0, 1, *numbers_below(C, N - 2, seed + place)],
+        lambda place: [*[seed % C] * (N - 1), (seed + 1) % C],
+        lambda place: [seed % C] * N,
+    )
+    return {17 * (place * 7 % 11) + place: kinds[place % 3](place) for place in range(runs)}
 
 
 def not_the_report(report: dict[str, Any], predictions: dict[int, list[int]], labels: list[int]) -> str:
@@ -1053,7 +1062,7 @@ def not_the_report(report: dict[str, Any], predictions: dict[int, list[int]], la
 
 HEALTH = Contract(
     "health(predictions, labels)",
-    sizes={"_runs": (1, 9, 300), "_N": (2, 20, 1500), "_C": (2, 6)},
+    sizes={"_runs": (1, 9, 300), "_N": (2, 20, 30_000), "_C": (2, 6)},
     predictions=lambda toys, seed, _runs, _N, _C: runs_and_gold(_runs, _N, _C, seed),
     labels=lambda toys, seed, _N, _C: numbers_below(_C, _N, seed + 900),
     gives="the report: dict",

@@ -232,7 +232,7 @@ class Contract:
         sizes = f"it is wrong for other inputs. {self._bounds()}".rstrip()
         said = {
             "sizes": sizes,
-            "large": f"it is wrong for sizes larger than any in the notebook. {self._bounds()}",
+            "large": f"it is wrong for sizes larger than any in the notebook. {self._bounds()}".rstrip(),
             "values": "it is wrong for numbers that are huge, tiny, zero or equal.",
             "dtypes": "for a dtype other than float32 the result has the wrong dtype, or too little precision.",
             "layout": "for tensors that are not contiguous in memory it is wrong, or fails.",
@@ -371,7 +371,8 @@ class Contract:
                 continue
             for flag in (0, 1) if flags else (0,):
                 large = {name: size[-1] + expect.draw(seed).randint(0, 9)}
-                yield Case({**small, **dict.fromkeys(flags, flag), **large}, seed, f"a large {name}", ())
+                words = "large inputs" if name.startswith("_") else f"a large {name}"
+                yield Case({**small, **dict.fromkeys(flags, flag), **large}, seed, words, ())
 
     # Asking
 
