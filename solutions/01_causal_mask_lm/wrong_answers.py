@@ -2944,7 +2944,7 @@ class TransformerLayer(nn.Module):
         return self.norm2(h + self.dropout(f))
 
 
-# %% wrong="1.3" name="heads beyond the eighth are zero" says="With a large H, the output is wrong" private=true
+# %% wrong="1.3" name="heads beyond the eighth are zero" says="with a large H, larger than any in the notebook, the output is wrong" private=true
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -3003,7 +3003,7 @@ class TransformerLayer(nn.Module):
         return self.norm2(h + self.dropout(f))
 
 
-# %% wrong="1.6" name="no token further back than 255" says="With a large T, the logits are wrong" private=true
+# %% wrong="1.6" name="no token further back than 255" says="with a large T, larger than any in the notebook, the logits are wrong" private=true
 class LanguageModel(nn.Module):
     def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
         super().__init__()

@@ -1681,7 +1681,7 @@ def alibi_bias(n_heads, T):
     return bias.masked_fill(ahead > 0, float("-inf"))
 
 
-# %% wrong="2.4" name="angles in sixteen bits" says="With a large k, R is wrong" private=true
+# %% wrong="2.4" name="angles in sixteen bits" says="with a large k, larger than any in the notebook, R is wrong" private=true
 def shift_matrix(k, d_model):
     speeds = 10000.0 ** (-torch.arange(0, d_model, 2) / d_model)
     angles = (torch.tensor(float(k), dtype=torch.bfloat16) * speeds).double()

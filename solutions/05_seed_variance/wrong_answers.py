@@ -2550,12 +2550,12 @@ def majority(labels):
     return max(labels.count(c) for c in set(labels)) / len(labels)
 
 
-# %% wrong="5.7" name="counts in a byte" says="With large inputs, the effect is wrong" private=true
+# %% wrong="5.7" name="counts in a byte" says="with large inputs, larger than any in the notebook, the effect is wrong" private=true
 # - differences = right_b.double().mean(0) - right_a.double().mean(0)
 # + few = torch.int8
 # + differences = right_b.sum(0, dtype=few) / len(right_b) - right_a.sum(0, dtype=few) / len(right_a)
 
 
-# %% wrong="5.8" name="a variance below a threshold" says="With large inputs, the result does not fit" private=true
+# %% wrong="5.8" name="a variance below a threshold" says="with large inputs, larger than any in the notebook, the result does not fit" private=true
 # - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
 # + bad = sorted(seed for seed, guesses in predictions.items() if np.var(guesses) < 1e-3)
