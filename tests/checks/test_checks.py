@@ -29,7 +29,7 @@ COSTLY = {  # exercises that may ask for more
     "1.4": {"kilobytes": 6000},  # shares of what dropout drops, near 0 and 1 too, and what is dropped together
     "3.14": {"requests": 600},  # gaps of single numbers of four dtypes
     "5.2": {"requests": 1500, "kilobytes": 17_000},  # generators one by one, and the states of a thousand seeds
-    "6.1": {"kilobytes": 6500},  # thousands of rows, in bfloat16 too
+    "6.1": {"kilobytes": 7000},  # thousands of rows, in bfloat16 too
     "6.3": {"kilobytes": 8000},  # shares of what dropout drops, and thousands of rows
     "7.1": {"requests": 350},  # words one by one
     "7.3": {"kilobytes": 16_000},  # the fates of a hundred thousand tokens, three times

@@ -372,7 +372,7 @@ class Contract:
             for flag in (0, 1) if flags else (0,):
                 large = {name: size[-1] + expect.draw(seed).randint(0, 9)}
                 words = "large inputs" if name.startswith("_") else f"a large {name}"
-                yield Case({**small, **dict.fromkeys(flags, flag), **large}, seed, words, ())
+                yield Case({**small, **dict.fromkeys(flags, flag), **large}, seed, words, LEADS[2])
 
     # Asking
 
