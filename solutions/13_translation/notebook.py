@@ -22,9 +22,9 @@
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
 # here, other numbers, dtypes, memory layouts and orders of calls. Your functions never change their arguments. A call
 # must not change torch's default dtype or device, nor whether gradients are recorded. It may change the global random
-# generators only if the exercise draws from them. The exercises take about three hours, not counting the written
-# questions, and need no GPU; but your answers must also work on one, and in double precision: create tensors on the
-# device and with the dtype of your arguments.
+# generators only by drawing from them, and only if the exercise draws. The exercises take about three hours, not
+# counting the written questions, and need no GPU; but your answers must also work on one, and in double precision:
+# create tensors on the device and with the dtype of your arguments.
 
 # %% tags=["setup"]
 
