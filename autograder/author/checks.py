@@ -3,9 +3,11 @@
 Private checks are cases that students never see, asked by the judge after the public check passed.
 """
 
+import ast
 import importlib
 import importlib.util
 import inspect
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from autograder.author import parts
-from autograder.course import NotebookEntry, folder_of
+from autograder.course import CourseError, NotebookEntry, folder_of
 from utils.grading import expect
 from utils.grading.check import Check, Outcome, Stretch, Verdict, checks_of, examine, stretches_of
 from utils.grading.contract import Contract
@@ -144,13 +146,22 @@ def swept(exercise: str, contract: Contract, part: str = "", without: Collection
     return [of_kind(kind) for kind in contract.kinds() if kind not in without]
 
 
+def _names_differ(path: Path) -> None:
+    body = ast.parse(path.read_text()).body if path.exists() else []
+    names = Counter(node.name for node in body if isinstance(node, ast.FunctionDef))
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise CourseError(f"{path}: two functions are named {twice[0]}, so the first check would be lost: rename one")
+
+
 def private_checks(entry: NotebookEntry) -> dict[str, list[PrivateCheck]]:
     """The private checks of a notebook by exercise, in the order of its `private_checks.py`; none without that file.
 
     Raises:
-        CourseError: they and the parts of the public checks do not fit, see `parts.must_fit`.
+        CourseError: two of its functions have one name, so that the first would be lost, or they and the parts of the
+            public checks do not fit, see `parts.must_fit`.
     """
     path = folder_of(entry) / "private_checks.py"
+    _names_differ(path)
     by_exercise: dict[str, list[PrivateCheck]] = {}
     for value in vars(load_module(path)).values() if path.exists() else ():
         for item in value if isinstance(value, list) else [value]:

@@ -338,9 +338,9 @@ for n_heads in (1, 2, 6):
 # $$h = \mathrm{norm}_1(x + \mathrm{drop}(\mathrm{attention}(x))), \qquad
 # y = \mathrm{norm}_2(h + \mathrm{drop}(W_2\, \mathrm{drop}(\mathrm{relu}(W_1 h)))).$$
 #
-# The norm comes after the sum: **post-norm**, as in the original paper. Dropout acts in four places: the three in the
-# formula, and the attention weights. Each place draws for itself, and for each number anew. `nn.MultiheadAttention`,
-# which equals your 1.3, drops attention weights for you. Only dropout depends on the mode: the mask always applies.
+# The norm comes after the sum: **post-norm**, as in the paper. Dropout acts in four places, each with its own draws:
+# the three in the formula, and the attention weights. `nn.MultiheadAttention`, which equals your 1.3, does the latter.
+# Only dropout depends on the mode: the mask always applies.
 
 # %% tags=["experiment"]
 block_diagrams.show("layer")

@@ -121,15 +121,15 @@ def count(call: str, right: Callable[..., int], sizes: dict[str, Size], **argume
     return Contract(call, sizes=sizes, gives="the count: whole", right=right, **arguments)
 
 
-# Ranges of sizes, of widths (which are squared), of numbers of layers, and of what is or is not. The large ones give
-# counts beyond 32 bits.
-ANY, WIDTH, LAYERS, FLAG = (1, 60, 3 * 10**9), (1, 60, 50_001), (0, 12, 300), (0, 1)
+# Ranges of sizes, of numbers of layers, and of what is or is not. Large ones together give counts beyond 32 bits; an
+# answer may still loop over any of them.
+ANY, LAYERS, FLAG = (1, 60, 50_001), (0, 12, 300), (0, 1)
 BIAS = {"bias": "= _bias == 1"}
-BASE: dict[str, Size] = {"V": (1, 99, 3 * 10**9), "D": WIDTH, "L": LAYERS, "layer": (1, 999, 3 * 10**9)}
+BASE: dict[str, Size] = {"V": (1, 99, 60_000), "D": ANY, "L": LAYERS, "layer": (1, 999, 10**6)}
 HEADS: dict[str, Size] = {"_w": (1, 30, 20_001), "_group": (1, 6, 40), "_g": (1, 6, 40)}
 SHARED = {"G": "= _g", "H": "= _g * _group", "D": "= _g * _group * _w"}
 
-tables = swept("3.1", count("embedding(V, D, P)", embedding_form, {"V": ANY, "D": ANY, "P": (0, 60, 3 * 10**9)}))
+tables = swept("3.1", count("embedding(V, D, P)", embedding_form, {"V": ANY, "D": ANY, "P": (0, 60, 50_001)}))
 maps = swept("3.1", count("linear(m, n, bias)", linear_form, {"m": ANY, "n": ANY, "_bias": FLAG}, **BIAS))
 norms = swept("3.1", count("norm(D, kind)", norm_form, {"D": ANY, "_rms": FLAG}, kind="= ('layer', 'rms')[_rms]"))
 attentions = swept(
@@ -142,7 +142,7 @@ attentions = swept(
         **BIAS,
     ),
 )
-layers = swept("3.2", count("transformer_layer(D, F)", layer_form, {"D": WIDTH, "F": ANY}))
+layers = swept("3.2", count("transformer_layer(D, F)", layer_form, {"D": ANY, "F": ANY}))
 groups = swept(
     "3.3", count("grouped_attention(D, H, G, bias)", grouped_form, HEADS | {"_bias": FLAG}, **SHARED, **BIAS)
 )
@@ -183,10 +183,10 @@ adapters = swept(
     count(
         "adapter(D, L, reduction, per_layer)",
         adapter_form,
-        {"D": WIDTH, "L": LAYERS, "reduction": (1, 70, 5_000), "per_layer": (1, 4, 30)},
+        {"D": ANY, "L": LAYERS, "reduction": (1, 70, 5_000), "per_layer": (1, 4, 30)},
     ),
 )
-fusions = swept("3.9", count("fusion(D, L, n)", fusion_form, {"D": WIDTH, "L": LAYERS, "n": (1, 12, 300)}))
+fusions = swept("3.9", count("fusion(D, L, n)", fusion_form, {"D": ANY, "L": LAYERS, "n": (1, 12, 300)}))
 memories = swept(
     "3.10",
     count(
@@ -199,8 +199,8 @@ memories = swept(
             "F": ANY,
             "L": (0, 9, 90),
             "H": (1, 9, 90),
-            "trained": (0, 999, 3 * 10**9),
-            "_frozen": (0, 999, 3 * 10**9),
+            "trained": (0, 999, 10**6),
+            "_frozen": (0, 999, 10**6),
         },
         D="= _w * H",
         parameters="= trained + _frozen",
@@ -212,7 +212,7 @@ flops = swept(
     count(
         "flops_per_token(T, D, F, L, V)",
         flops_form,
-        {"T": ANY, "D": WIDTH, "F": ANY, "L": (0, 9, 90), "V": (2, 99, 3 * 10**9)},
+        {"T": ANY, "D": ANY, "F": ANY, "L": (0, 9, 90), "V": (2, 99, 60_000)},
     ),
     "flops_per_token",
 )
@@ -221,7 +221,7 @@ runs = swept(
     count(
         "training_flops(N, V, D, L, T, is_tied)",
         training_form,
-        {"V": ANY, "D": ANY, "L": LAYERS, "T": ANY, "_layer": (1, 999, 3 * 10**9), "_tied": FLAG},
+        {"V": ANY, "D": ANY, "L": LAYERS, "T": ANY, "_layer": (1, 999, 10**6), "_tied": FLAG},
         N="= (2 - _tied) * V * D + L * _layer",
         is_tied="= _tied == 1",
     ),

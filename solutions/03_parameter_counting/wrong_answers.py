@@ -2001,7 +2001,7 @@ def own_cache():
     return 2 * torch.Size((2, own.T, own.L, own.H // own.share, 64)).numel()
 
 
-# %% wrong="3.3" name="the cache in 32 bits" says="with a large T, larger than any in the notebook, it raises RuntimeError" private=true
+# %% wrong="3.3" name="the cache in 32 bits" says="with large sizes, larger than any in the notebook, the count is wrong" private=true
 def grouped_attention(D, H, G, bias=False):
     if H % G:
         raise ValueError(f"{H} heads cannot share {G}")
@@ -2013,7 +2013,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
     return torch.tensor([2, B, T, L, D // H, G, bytes_per_number], dtype=torch.int32).prod(dtype=torch.int32)
 
 
-# %% wrong="3.3" name="the cache through float32" says="with a large T, larger than any in the notebook, the count is wrong" private=true
+# %% wrong="3.3" name="the cache through float32" says="with large sizes, larger than any in the notebook, the count is wrong" private=true
 def grouped_attention(D, H, G, bias=False):
     if H % G:
         raise ValueError(f"{H} heads cannot share {G}")
@@ -2025,7 +2025,7 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
     return int(torch.tensor([2, B, T, L, D // H, G, bytes_per_number], dtype=torch.float32).prod())
 
 
-# %% wrong="3.11" of="in short" name="terms in 31 bits" says="with a large V, larger than any in the notebook, the count is wrong" private=true
+# %% wrong="3.11" of="in short" name="terms in 31 bits" says="with large sizes, larger than any in the notebook, the count is wrong" private=true
 # - return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
 # + return (6 * (N - (0 if tied else V * D))) % 2**31 + (12 * L * T * D) % 2**31
 
@@ -2434,7 +2434,7 @@ def accumulate(start, updates, dtype):
 # + if len(set(N)) < 3 or len(set(losses)) < 3:
 
 
-# %% wrong="3.1" name="in 32 bits" says="more than two billion numbers" private=true
+# %% wrong="3.1" name="in 32 bits" says="with large sizes, larger than any in the notebook, the count is wrong" private=true
 def embedding(V, D, P=0):
     return torch.tensor(V + P, dtype=torch.int32) * torch.tensor(D, dtype=torch.int32)
 
@@ -2460,7 +2460,7 @@ def trainable(shapes, frozen):
     return sum(math.prod(shape) for name, shape in shapes.items() if not any(inside(name, part) for part in frozen))
 
 
-# %% wrong="3.4" name="in 32 bits" says="with a large V, larger than any in the notebook, the count is wrong" private=true
+# %% wrong="3.4" name="in 32 bits" says="with large sizes, larger than any in the notebook, the count is wrong" private=true
 def language_model(V, D, L, layer, tied=False):
     tables = 1 if tied else 2
     return torch.tensor([tables * V * D + L * layer + V]).to(torch.int32)[0]

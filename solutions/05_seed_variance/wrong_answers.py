@@ -428,7 +428,7 @@ def streams(seed, varies=("head", "order", "dropout")):
 # + return known[step]
 
 
-# %% wrong="5.4" name="in half precision" says="is near 4/7, which is right, but has too few digits"
+# %% wrong="5.4" name="in half precision" says="near the right 4/7, but has too few digits"
 def accuracy(predictions, labels):
     if len(predictions) != len(labels) or len(labels) == 0:
         raise ValueError("as many predictions as labels, and at least one")

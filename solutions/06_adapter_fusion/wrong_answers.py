@@ -719,10 +719,10 @@ from adapters import Fuse
 def compose(model, folders, head, n_classes=2):
     for name, folder in folders.items():
         model.add_adapter(name, config="seq_bn")
-    setup = Fuse(*folders)
-    model.add_adapter_fusion(setup)
+    fused = Fuse(*folders)
+    model.add_adapter_fusion(fused)
     model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(setup)
+    model.train_adapter_fusion(fused)
 
 
 # %% wrong="6.4" name="fusion not active" says="the fusion is not active"

@@ -426,7 +426,7 @@ def learns(BiLSTMTagger, lib):
 
 
 @private("8.10", tells="the best state or its rivals are wrong for other scores.")
-def other_scores(best_state):
+def other_runs(best_state):
     with tells("the best state or its rivals are wrong where a lead is very small. Any lead counts."):
         scores = {0: [0.7, 0.8, 0.6], 1: [0.7004, 0.2, 0.5], 2: [0.7, 0.8, 0.59], 3: [0.1, 0.2, 0.65]}
         seen.state_and_rivals(best_state, scores)
@@ -436,7 +436,7 @@ def other_scores(best_state):
 
 
 @private("8.10", tells="the best state or its rivals are wrong if scores differ by very little.")
-def close_scores(best_state):
+def small_leads(best_state):
     some = draw(8102)
     one, other = some.uniform(60, 70), some.uniform(75, 85)
     seen.state_and_rivals(best_state, {3: [one, other], 1: [one + 3e-9, other - 2e-9], 6: [one + 1e-9, other - 9]})

@@ -523,8 +523,7 @@ def rewind(model, saved, masks):
 def train_step(model, optimizer, x, labels, masks):
     """One step on the mean cross-entropy of model(x), (N, C), and labels (N); returns the loss before it, a float or a
     tensor () without a gradient. What does not stay (masks: a dict by name, bool, perhaps empty) is zero afterwards,
-    whatever the optimizer remembers; others move as without masks. Earlier gradients do not count. The mode is not
-    changed."""
+    whatever the optimizer keeps; others move as without masks. Earlier gradients do not count. The mode is kept."""
     ### BEGIN SOLUTION
     optimizer.zero_grad()
     loss = F.cross_entropy(model(x), labels)

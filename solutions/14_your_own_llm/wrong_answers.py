@@ -1823,7 +1823,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True, past=None, de
 # + with torch.no_grad():
 
 
-# %% wrong="14.6" name="gradients are thrown away" says="after `generate(model, [2, 6], 3, 0.0)` on a model in training mode, its gradient"
+# %% wrong="14.6" name="gradients are thrown away" says="3, 0.0)` on a model in training mode, the gradients of the module are not as before"
 # - model.eval()
 # + model.zero_grad()
 # + model.eval()
@@ -1839,7 +1839,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True, past=None, de
 # + model.training = was_training
 
 
-# %% wrong="14.6" name="a hook stays" says="after `generate(model, [2, 6], 3, 0.0)` on a model in training mode, its hooks ar"
+# %% wrong="14.6" name="a hook stays" says="3, 0.0)` on a model in training mode, the hooks of the module are not as before"
 # - model.eval()
 # + model.register_forward_hook(lambda *given: None)
 # + model.eval()

@@ -3,6 +3,7 @@
 import pytest
 
 from autograder import course
+from autograder.author import checks
 from autograder.author.checks import checks_module
 from autograder.author.parts import parts_of
 from autograder.cells import CellRole, role_of
@@ -58,3 +59,15 @@ def test_the_role_of_a_cell_is_the_word_before_its_number():
     roles = {cell: role_of(cell) for cell in ("check_1_2", "written_1_W1", "stretchcheck_7_S1", "after_start_01")}
     assert list(roles.values()) == [CellRole.CHECK, CellRole.WRITTEN, CellRole.STRETCH_CHECK, CellRole.AFTER]
     assert role_of("setup") is role_of("") is role_of("check") is role_of("checks_1") is None
+
+
+def test_a_private_check_that_another_would_replace_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(checks, "folder_of", lambda entry: tmp_path)
+    text = (
+        'from autograder.author.checks import private\n\n\n@private("1.2", tells="it is wrong.")\ndef other(f): ...\n'
+    )
+    (tmp_path / "private_checks.py").write_text(text)
+    assert [*checks.private_checks(course.load().notebook("01"))] == ["1.2"]
+    (tmp_path / "private_checks.py").write_text(text + text.replace("1.2", "1.3"))
+    with pytest.raises(CourseError, match="two functions are named other, so the first check would be lost"):
+        checks.private_checks(course.load().notebook("01"))

@@ -480,9 +480,10 @@ def accuracy(accuracy, majority):
     found = share(accuracy(predictions, labels), "the accuracy", 4 / 7)
     assert found not in (0.57, 0.571, 0.5714), "the accuracy is rounded. Round when you print, not before."
     assert found != 1.0, "every prediction counts as right."
-    assert not 1e-6 < abs(found - 4 / 7) < 1e-3, (
-        f"the accuracy {found:.6g} is near 4/7, which is right, but has too few digits. Compute it in full precision."
-    )
+    if 1e-6 < abs(found - 4 / 7) < 1e-3:
+        raise AssertionError(
+            f"the accuracy {found:.6g} is near the right 4/7, but has too few digits. Compute it in full precision."
+        )
     expect.close(found, 4 / 7, "the accuracy is not the share of predictions that equal their label.", 1e-6)
     expect.close(
         share(accuracy([1, 1], [0, 0]), "the accuracy"), 0, "where no prediction is right, the accuracy is not 0."

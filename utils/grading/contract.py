@@ -363,7 +363,7 @@ class Contract:
             yield Case(sizes, seed, lead=LEADS[1:3][seed % 2])
 
     def large(self) -> Iterator[Case]:
-        """Each size that nothing bounds, larger than anything in the notebook; the others are small."""
+        """Each size that nothing bounds, larger than in the notebook, with small others; for a count all of them."""
         flags = [name for name, size in self.sizes.items() if size[1] == 1]
         small = {name: max(size[0], min(2, size[1])) for name, size in self.sizes.items()}
         for seed, (name, size) in enumerate(self.sizes.items(), 30):
@@ -373,6 +373,11 @@ class Contract:
                 large = {name: size[-1] + expect.draw(seed).randint(0, 9)}
                 words = "large inputs" if name.startswith("_") else f"a large {name}"
                 yield Case({**small, **dict.fromkeys(flags, flag), **large}, seed, words, LEADS[2])
+        if self.results[0].dtype == "whole":  # a count is large where all sizes are
+            sizes = {
+                name: size[-1] + expect.draw(29).randint(0, 9) for name, size in self.sizes.items() if len(size) > 2
+            }
+            yield Case({**{name: size[1] for name, size in self.sizes.items()}, **sizes}, 29, "large sizes")
 
     # Asking
 
