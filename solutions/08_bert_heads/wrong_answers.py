@@ -1415,7 +1415,7 @@ def squad_scores(predictions, answers):
 # - return [row[real == 1] for row, real in zip(features, batch["attention_mask"])]
 # + return features[batch["attention_mask"] == 1]
 
-# %% wrong="8.8" name="the first so many tokens" says="are not those of the encoder in evaluation mode"
+# %% wrong="8.8" name="the first so many tokens" says="are not those of the real tokens, read in evaluation mode"
 # - return [row[real == 1] for row, real in zip(features, batch["attention_mask"])]
 # + return [row[: int(real.sum())] for row, real in zip(features, batch["attention_mask"])]
 
@@ -2177,7 +2177,7 @@ def best_tau(spans, nulls, f1):
 # + states = encoder(**batch, output_hidden_states=True).hidden_states
 # + torch.set_grad_enabled(how.startswith("weighted"))
 
-# %% wrong="8.8" name="weights in half precision" says="are not those of the encoder in evaluation mode"
+# %% wrong="8.8" name="weights in half precision" says="are not those of the real tokens, read in evaluation mode"
 # - shares = scores.softmax(0)
 # + shares = scores.softmax(0).half().float()
 

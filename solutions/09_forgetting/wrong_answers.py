@@ -213,7 +213,7 @@ class MultiTask(nn.Module):
 # - if name in self.heads:
 # + if name.lower() in [known.lower() for known in self.heads]:
 
-# %% wrong="9.2" name="evaluates what was learned alone" says="tasks are not evaluated before their turn"
+# %% wrong="9.2" name="evaluates what was learned alone" says="evaluate each task before its turn"
 # - rows.append([evaluate(model, task) for task in tasks])
 # + done = [] if learned is None else tasks[: tasks.index(learned) + 1]
 # + rows.append([evaluate(model, task) if task in done else 0.0 for task in tasks])
@@ -2163,3 +2163,7 @@ def between(before, after, share):
 # %% wrong="9.10" name="a gain below a hundredth is none" says="for other accuracies" private=true
 # - return (end - before) / (after - before) if after > before else None
 # + return (end - before) / (after - before) if after - before > 0.01 else None
+
+# %% wrong="9.10" name="a share of 0 counts as none" says="nothing of it is left. `share_kept` should return 0"
+# - return (end - before) / (after - before) if after > before else None
+# + return (end - before) / (after - before) or None if after > before else None

@@ -1045,7 +1045,7 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # - if not opened or len(finished) >= beams:
 # + if not opened:
 
-# %% wrong="13.6" name="only the first to finish" says="only the first hypothesis to finish counts"
+# %% wrong="13.6" name="only the first to finish" says="the first hypothesis to finish is returned"
 # - if not opened or len(finished) >= beams:
 # + if not opened or finished:
 

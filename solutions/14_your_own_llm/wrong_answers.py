@@ -817,7 +817,7 @@ class Block(nn.Module):
 # + x, now = self.embedding(tokens) * self.embedding.embedding_dim**0.5, []
 
 
-# %% wrong="14.5" name="a copy for a head" says="its own matrix"
+# %% wrong="14.5" name="a copy for a head" says="its weight is a second parameter"
 # - self.head.weight = self.embedding.weight
 # + self.head.weight = nn.Parameter(self.embedding.weight.detach().clone())
 
@@ -2724,3 +2724,9 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
 # - now.append(one)
 # + x, new = block(x, one)
 # + now.append(one if new is None else new)
+
+# %% wrong="14.2" name="angles are kept by size" says="`theta = 20.5` is ignored: the angles are those of `theta = 1.0`"
+# - cos, sin = angles.cos(), angles.sin()
+# + kept = globals().setdefault("kept_angles", {})
+# + angles = kept.setdefault((start, T, d, x.dtype, x.device), angles)
+# + cos, sin = angles.cos(), angles.sin()

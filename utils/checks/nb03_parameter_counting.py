@@ -158,7 +158,7 @@ def vectors(norm: Remote) -> None:
         {
             "the shift is missing: a layer norm has a weight and a bias for each column.": lambda n, s: n // 2,
             "in your count, a norm has one weight and one bias. Each column should have both.": lambda n, s: 2,
-            "the count is twice too large. Count one norm. Mean and deviation are not learned.": lambda n, s: 2 * n,
+            "the count is twice the right one. Count one norm. Mean and deviation are not learned.": lambda n, s: 2 * n,
             "a matrix is counted. A norm works column by column.": lambda n, s: s.D * s.D + s.D,
         },
         "the count is not that of nn.LayerNorm.",
@@ -1002,7 +1002,7 @@ def training_flops(training_flops, even_length):
             ),
             f"{own} are missing: queries with T keys, weights with T values.": lambda n, s: n - 12 * s.L * s.T * s.D,
             "in your count, the embedding's table is multiplied. It is only looked up.": lambda n, s: n + 6 * s.V * s.D,
-            f"in your count, {own} have no backward pass. They need two products for each one too.": (
+            f"in your count, {own} have no backward pass, which needs two products for each of them too.": (
                 lambda n, s: n - 8 * s.L * s.T * s.D
             ),
             f"one of {own} is missing: queries with keys, or weights with values.": lambda n, s: (
@@ -1323,7 +1323,7 @@ def is_the_gap(gap: Remote, lib: Library, seed: int) -> None:
         "Your gap is epsilon times |x|. It should be the same for all x between two powers of two.": lambda x, name: (
             abs(x) * distance(1.0, name)
         ),
-        "The gap is twice too large: `math.frexp` gives e + 1.": lambda x, name: 2 * distance(x, name),
+        "The gap is twice as large as it should be: `math.frexp` gives e + 1.": lambda x, name: 2 * distance(x, name),
         "The gap is half as large as it should be.": lambda x, name: distance(x, name) / 2,
         "The dtype is not used: the gap is always that of bfloat16.": lambda x, name: distance(x, "bfloat16"),
         "The dtype is not used: the gap is always that of float32.": lambda x, name: distance(x, "float32"),

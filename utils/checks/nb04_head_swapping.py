@@ -674,8 +674,8 @@ def collate(collate):
     told = "where all rows are shorter than `max_len`, the mask or the labels are wrong."
     assert torch.equal(mask, places(3, [3, 1])) and labels.tolist() == [1, 0], told
     tokens, mask, labels = three(collate([[[], 1], [[3, 8], 0]], 6), 2, 2)
-    silent = tokens.tolist() == [[6, 6], [3, 8]] and torch.equal(mask, places(2, [0, 2]))
-    assert silent, "the row of a text without tokens should be all padding."
+    assert tokens.tolist() == [[6, 6], [3, 8]], "the row of a text without tokens should be all padding."
+    assert torch.equal(mask, places(2, [0, 2])), "the mask of a text without tokens should be False everywhere."
     told = "the label of a text without tokens is lost."
     assert labels.tolist() == [1, 0] and three(collate([[[], 1], [[], 0]], 6), 2, 0)[2].tolist() == [1, 0], told
     given = collate([[[5, 9], 1], [[7], 0]], 2, 0)

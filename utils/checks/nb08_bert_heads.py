@@ -1646,7 +1646,7 @@ def features_right(
     expect.like(
         flat,
         wanted[real],
-        f"for `how = {how!r}`, the features are not those of the encoder in evaluation mode.",
+        f"for `how = {how!r}`, the features are not those of the real tokens, read in evaluation mode.",
         {sentence: (guess() if callable(guess) else guess)[real] for sentence, guess in guesses.items()},
     )
 

@@ -295,8 +295,8 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
         {
             **({looked_up: wanted[:1].expand_as(wanted)} if trained else {}),
             (
-                "tasks are not evaluated before their turn. The entries above the diagonal are "
-                "needed for forward transfer."
+                "the entries above the diagonal are 0. Forward transfer needs them: evaluate each task before its turn "
+                "too."
             ): wanted * below,
             "a fresh model learns each task. One model should learn all of them in turn.": lambda: matrix_of(
                 tasks, [before, *([*before, task] for task in tasks)]
@@ -1971,6 +1971,8 @@ def kept_of_gain(share_kept: Remote, untouched: list[float], learned: list[float
         assert found is None, f"nothing was gained, so `share_kept` should return None, not {kind(found)}."
         return
     told = "something was gained, but `share_kept` returns None. Compare the means over seeds, not single seeds."
+    if end == before:
+        told = "something was gained, and nothing of it is left. `share_kept` should return 0, not None."
     assert found is not None, told
     share = (end - before) / (after - before)
     single = [(c - a) / (b - a) if b != a else math.inf for a, b, c in zip(untouched, learned, final, strict=True)]

@@ -1254,7 +1254,9 @@ MISTAKES: dict[str, dict[str, Any]] = {
         "each hypothesis is continued with its own best token alone. Keep the "
         "best continuations of all hypotheses together."
     ): {"per_row": True},
-    "only the first hypothesis to finish counts. The best of all that finished should count.": {"keeps": "first"},
+    "the first hypothesis to finish is returned. Search on until `beams` have finished, and return the best.": {
+        "keeps": "first"
+    },
     "hypotheses that are open after max_len tokens are lost. They should count as finished.": {"keeps": "ended"},
     "finished hypotheses are lost: only those that stay open count.": {"keeps": "cut", "early": False},
     "hypotheses that are open when enough have finished count too. Drop them, unless max_len is reached.": {

@@ -218,7 +218,7 @@ def rotary(rotary, lib):
         "the exponent is i/d, half of what it should be. It should be 2i/d for pair i.": lambda t, i, d: (
             t * theta ** (-i / d)
         ),
-        "the exponent is twice too large: i counts pairs.": lambda t, i, d: t * theta ** (-4 * i / d),
+        "the exponent is twice as large as it should be: i counts pairs.": lambda t, i, d: t * theta ** (-4 * i / d),
         "the positions are multiplied by theta^(2i/d). The pairs should get slower.": lambda t, i, d: (
             t * theta ** (2 * i / d)
         ),
@@ -265,10 +265,12 @@ def rotary(rotary, lib):
     expect.close(
         expect.floats(rotary(x[:, :, :1], 9), (2, 3, 1, 8), "rotary of one token"), turned(x[:, :, :1], 9), told
     )
-    for base in (1.0, 20.5):
+    for base, last in ((1.0, 600.0), (20.5, 1.0)):
         told = "with a theta of 1, or one that is not a whole number, the angles are wrong."
         found = expect.answers(rotary, x, 2, base, says=told)
-        expect.close(expect.floats(found, (2, 3, 5, 8), "rotary"), turned(x, 2, base), told)
+        kept = f"`theta = {base}` is ignored: the angles are those of `theta = {last}`, from a call before."
+        earlier = {kept: turned(x, 2, last)}
+        expect.like(expect.floats(found, (2, 3, 5, 8), "rotary"), turned(x, 2, base), told, earlier, once=True)
     told = "for an x with two columns, the result is wrong. They are one pair."
     expect.close(
         expect.floats(rotary(x[..., :2], 3), (2, 3, 5, 2), "rotary of (2, 3, 5, 2)"), turned(x[..., :2], 3), told
@@ -761,7 +763,7 @@ def llm_with_weights(
         state["embedding.weight"] = state["head.weight"]
     numbers = sum(math.prod(shape) for shape in shapes.values()) - V * d * tied
     counted = sum(part.numel() for part in model.parameters())
-    told = "the head is not tied: it has its own matrix, which training would change separately."
+    told = "the head is not tied: its weight is a second parameter. Assign the parameter of the embedding itself."
     assert not tied or counted == numbers, told
     told = "the head is tied, although `tied` is false. It should have a matrix of its own."
     assert tied or counted == numbers, told
