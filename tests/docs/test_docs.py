@@ -302,7 +302,8 @@ def test_targets_of_make_exist():
 
 def test_benchmarks_have_their_options():
     found = [line.split() for _, line in ALL if "benchmarks/" in line]
-    assert {Path(words[1]).name for words in found} == {path.name for path in (ROOT / "benchmarks").glob("*.py")}
+    commands = {path.name for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
+    assert {Path(words[1]).name for words in found} == commands and len(commands) > 8
     for words in found:
         source = (ROOT / words[1]).read_text()
         assert all(f'"{word}"' in source for word in words if word.startswith("--")), words
