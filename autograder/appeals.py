@@ -19,7 +19,7 @@ from autograder.grading import history
 from autograder.grading.grading_record import Record, hand_in, jobs, known_students, load_record
 from autograder.intake import kept_submissions
 from autograder.similarity import similar
-from utils.grading.verdict import legible
+from utils.grading.verdict import legible, line
 
 MAX_VALUE, MAX_QUESTIONS = 400, 200  # characters of a value that was asked or replied; questions that are listed
 README = """\
@@ -345,12 +345,12 @@ def reply_text(reply: bytes) -> str:
         case {"value": value}:
             return shown_value(value)
         case {"error": {"type": str(name), "message": str(text)}}:
-            return legible(" ".join(f"raised {name}: {text}".split()), MAX_VALUE)
+            return line(f"raised {name}: {text}", MAX_VALUE)
     return shown_value(stated)
 
 
 def _met(handle: int, type_name: str) -> Any:
-    return partial(str, f"<{legible(' '.join(type_name.split()), 60)} {handle}>")
+    return partial(str, f"<{line(type_name, 60)} {handle}>")
 
 
 def shown_value(value: Any) -> str:
@@ -370,5 +370,5 @@ def shown_value(value: Any) -> str:
 
 
 def _indented(text: str) -> Iterator[str]:
-    for line in legible(text, 20_000).splitlines():
-        yield f"  {line}".rstrip()
+    for row in legible(text, 20_000).splitlines():
+        yield f"  {row}".rstrip()

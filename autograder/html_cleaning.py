@@ -18,7 +18,7 @@ import nh3
 from autograder import limited
 from autograder.cells import CellRole, role_of
 from autograder.pictures import SHOWN as PICTURE
-from utils.grading.verdict import legible
+from utils.grading.verdict import line
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -142,11 +142,6 @@ def name(text: str) -> str:
     """
     plain = line(text, MAX_NAME).translate(LIKE_MARKUP)
     return plain if escaping.unescape(plain) == plain else plain.replace("&", AMPERSAND)
-
-
-def line(text: object, most: int = 2000) -> str:
-    """Text of one line for records, terminals and pages: the caller escapes it for its medium."""
-    return " ".join(legible(str(text), most).split())
 
 
 class Room:

@@ -6,9 +6,11 @@ from typing import Any
 
 from autograder.grading.grading_record import RECORD
 
+CANNED = "canned.json"
+
 
 def canned(course: Any, hand_in: Any, *_: Any) -> Any:
     """Stands in for `autograder.grading.grade.grade_one`: the same answer for everybody, from the course tree."""
-    stated, notebook, wait = json.loads((course.tree / "canned.json").read_text())
+    stated, notebook, wait = json.loads((course.tree / CANNED).read_text())
     time.sleep(wait)
     return RECORD.validate_python(stated | {"student": hand_in.student}), notebook

@@ -31,9 +31,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.canned_kernel import canned
+from benchmarks.canned_kernel import CANNED, canned
 
-CANNED = "canned.json"
 WAIT = 0.2  # seconds, of a canned kernel that takes its time
 WAITING = 200  # submissions for 1 worker and for 2
 CUT = (400, 100)  # submissions in the network namespaces, and after how many one of them is cut off

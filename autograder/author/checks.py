@@ -23,7 +23,7 @@ from utils.grading.check import Check, Outcome, Stretch, Verdict, checks_of, exa
 from utils.grading.contract import Contract
 from utils.grading.remote import Ask
 from utils.grading.results_check import ResultsCheck
-from utils.grading.verdict import legible, sentence
+from utils.grading.verdict import line, sentence
 
 
 def checks_module(entry: NotebookEntry) -> ModuleType:
@@ -59,7 +59,7 @@ class Told(AssertionError):
 
     def __init__(self, reason: str, tells: str):
         super().__init__(reason)
-        self.tells = " ".join(legible(sentence(tells)).splitlines())  # it may quote what the student's code said
+        self.tells = line(sentence(tells))  # it may quote what the student's code said
 
 
 class Reason(str):

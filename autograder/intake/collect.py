@@ -15,7 +15,6 @@ from pathlib import Path
 from autograder import limited
 from autograder.course import FOLDER, Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, teams
-from autograder.html_cleaning import line
 from autograder.intake import exchange, reading
 from autograder.intake.archive import DownloadReader, Found
 from autograder.intake.kept_submissions import (
@@ -33,6 +32,7 @@ from autograder.intake.runs import Runs
 from autograder.intake.times import Times, read_times
 from autograder.intake.zip_names import require_encoding
 from utils.experiments import profiles
+from utils.grading.verdict import line
 
 
 @dataclass

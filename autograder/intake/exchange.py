@@ -16,13 +16,13 @@ from pathlib import Path, PurePosixPath
 
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
-from autograder.html_cleaning import line
 from autograder.intake.archive import MAX_RUNS, Found, is_text
 from autograder.intake.layouts import YEARS
 from autograder.intake.platforms import Claim
 from autograder.intake.runs import Runs
 from autograder.intake.untrusted_folder import open_directory, open_file
 from utils.experiments.run_files import MAX_FILE, MAX_FILES
+from utils.grading.verdict import line
 
 INBOUND = "inbound"
 SECRET_FILE, TIME_FILE = "submission_secret.txt", "timestamp.txt"

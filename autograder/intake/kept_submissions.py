@@ -11,12 +11,12 @@ from pathlib import Path
 
 from autograder.course import Course, NotebookEntry
 from autograder.gradebook import course_tree, extensions
-from autograder.html_cleaning import line
 from autograder.intake import origins
 from autograder.intake.archive import Found
 from autograder.intake.platforms import Claim
 from autograder.intake.run_files import pack
 from utils.experiments.run_files import Files
+from utils.grading.verdict import line
 
 RESULTS = ".results.json"
 TIME = "%Y%m%dT%H%M%SZ"  # in UTC

@@ -2945,120 +2945,30 @@ class TransformerLayer(nn.Module):
 
 
 # %% wrong="1.3" name="heads beyond the eighth are zero" says="with a large H, larger than any in the notebook, the output is wrong" private=true
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if d_model % n_heads:
-            raise ValueError("d_model cannot be divided by n_heads")
-        self.n_heads = n_heads
-        self.q_proj = nn.Linear(d_model, d_model)
-        self.k_proj = nn.Linear(d_model, d_model)
-        self.v_proj = nn.Linear(d_model, d_model)
-        self.out_proj = nn.Linear(d_model, d_model)
-
-    def forward(self, x, mask=None):
-        q, k, v = (
-            part(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
-            for part in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        heads = torch.cat([heads[:, :8], torch.zeros_like(heads[:, 8:])], dim=1)
-        return self.out_proj(heads.transpose(1, 2).flatten(-2))
-
+#   heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+# + heads = torch.cat([heads[:, :8], torch.zeros_like(heads[:, 8:])], dim=1)
 
 # %% wrong="1.4" name="one draw for both sums" says="dropout does not draw anew for every number" private=true
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
-        self.linear1 = nn.Linear(d_model, d_ff)
-        self.linear2 = nn.Linear(d_ff, d_model)
-        self.norm1 = nn.LayerNorm(d_model)
-        self.norm2 = nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+# - x = self.norm1(x + self.dropout(attended))
+# + drawn = self.dropout(torch.ones_like(x))
+# + x = self.norm1(x + drawn * attended)
 
-    def forward(self, x, mask=None):
-        a = self.self_attn(x, x, x, attn_mask=mask)[0]
-        drawn = self.dropout(torch.ones_like(x))
-        h = self.norm1(x + drawn * a)
-        f = self.linear2(self.dropout(self.linear1(h).relu()))
-        return self.norm2(h + drawn * f)
-
+# - return self.norm2(x + self.dropout(self.linear2(inner)))
+# + return self.norm2(x + drawn * self.linear2(inner))
 
 # %% wrong="1.4" name="hidden units of a token dropped together" says="dropout does not draw anew for every number" private=true
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
-        self.linear1 = nn.Linear(d_model, d_ff)
-        self.linear2 = nn.Linear(d_ff, d_model)
-        self.norm1 = nn.LayerNorm(d_model)
-        self.norm2 = nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x, mask=None):
-        a = self.self_attn(x, x, x, attn_mask=mask)[0]
-        h = self.norm1(x + self.dropout(a))
-        f = self.linear2(self.dropout(torch.ones_like(h[..., :1])) * self.linear1(h).relu())
-        return self.norm2(h + self.dropout(f))
-
+# - inner = self.dropout(self.linear1(x).relu())
+# + inner = self.dropout(torch.ones_like(x[..., :1])) * self.linear1(x).relu()
 
 # %% wrong="1.6" name="no token further back than 255" says="with a large T, larger than any in the notebook, the logits are wrong" private=true
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        mask = None
-        if self.causal:
-            mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=x.device, dtype=x.dtype)
-        if mask is not None:
-            mask = mask + torch.full_like(mask, -math.inf).tril(-256)
-        for layer in self.layers:
-            x = layer(x, src_mask=mask)
-        return self.head(x)
-
+#   mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
+# + mask = mask + torch.full_like(mask, -math.inf).tril(-256)
 
 # %% wrong="1.9" name="logits in sixteen bits" says="where logits are large and close to each other" private=true
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    device = next((part.device for part in model.parameters()), torch.device("cpu"))
-    tokens = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([tokens], device=device))[0, -1].bfloat16().float()
-        k = len(logits) if top_k is None else min(top_k, len(logits))
-        best, indices = logits.topk(k)
-        if temperature == 0:
-            choice = 0
-        else:
-            choice = torch.multinomial(((best - best[0]) / temperature).softmax(-1), 1).item()
-        tokens.append(indices[choice].item())
-        if tokens[-1] == eos_id:
-            break
-    return tokens
-
+# - logits = model(torch.tensor([numbers], device=device))[0, -1]
+# + logits = model(torch.tensor([numbers], device=device))[0, -1].bfloat16().float()
 
 # %% wrong="1.10" name="numbers of pairs in sixteen bits" says="the counts are wrong for a large vocabulary" private=true
-def unigram(batches, vocab_size, pad_id=1):
-    targets = torch.cat([targets.flatten() for _, targets in batches])
-    counts = targets[targets != pad_id].bincount(minlength=vocab_size).float()
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    inputs = torch.cat([inputs.flatten() for inputs, _ in batches])
-    targets = torch.cat([targets.flatten() for _, targets in batches])
-    real = targets != pad_id
-    pairs = (inputs[real] * vocab_size + targets[real]).to(torch.int16).long() % vocab_size**2
-    counts = pairs.bincount(minlength=vocab_size**2).view(vocab_size, vocab_size).float()
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return ((counts + a * shares) / (counts.sum(1, keepdim=True) + a)).log()
+# - pairs = (inputs[real] * vocab_size + targets[real]).bincount(minlength=vocab_size**2).unflatten(0, (vocab_size, -1))
+# + pairs = (inputs[real] * vocab_size + targets[real]).to(torch.int16).long() % vocab_size**2
+# + pairs = pairs.bincount(minlength=vocab_size**2).unflatten(0, (vocab_size, -1))

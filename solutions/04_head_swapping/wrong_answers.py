@@ -2216,13 +2216,5 @@ class Model(nn.Module):
 
 
 # %% wrong="4.1" name="more than two leading dimensions are flattened" says="the logits have shape"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.drop = nn.Dropout(dropout)
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        return self.linear(self.drop(states.flatten(end_dim=-2) if states.dim() > 3 else states))
+# - return self.linear(self.dropout(states))
+# + return self.linear(self.dropout(states.flatten(end_dim=-2) if states.dim() > 3 else states))

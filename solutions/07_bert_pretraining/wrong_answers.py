@@ -2330,3 +2330,9 @@ def nsp_pairs(documents, count, rng):
             pairs.append((documents[d][i], (b := rng.choice([t for t in others if t not in used] or others)), 1))
             used.add(b)
     return pairs
+
+
+# %% wrong="7.8" name="gradients are on afterwards" says="switches on the recording of gradients" private=true
+# - model.train(mode)
+# + model.train(mode)
+# + torch.set_grad_enabled(True)

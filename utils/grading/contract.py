@@ -56,6 +56,7 @@ LOW = {torch.bfloat16: 0.04, torch.float16: 0.01}  # tolerances, relative to the
 STEPS, DRAWS, ROUNDINGS = (1e-6, 1e-7), 3, 10.0
 ONE = "one number"  # of a result: a tensor with any number of axes, none longer than 1
 WRONG = "{} {be} wrong."
+RECORDS = "switches on the recording of gradients where that was off."
 EXTRA_SECONDS = 20.0  # for all cases together that are asked only to say more about a wrong answer
 Size = tuple[int, int] | tuple[int, int, int]
 
@@ -1175,7 +1176,7 @@ def sets_no_seed(lib: Library, what: str, *calls: Callable[[], Any]) -> None:
 
 def stays_off(lib: Library, what: str, call: Remote, *args: Any, **options: Any) -> None:
     """Fail if `call`, which `what` names, switches on the recording of gradients where that was off."""
-    told = f"{what} switches on the recording of gradients where that was off."
+    told = f"{what} {RECORDS}"
     assert lib(probes).records_after(call, [*args], options) is False, told
 
 
@@ -1378,7 +1379,7 @@ def results_are_new(lib: Library, contract: Contract, calls: Sequence[Call]) -> 
             if isinstance(old, (torch.Tensor, list, dict)):
                 assert _equal(new, old, 0.0), call.says("a result is what was given, or a part of it: make it new.")
         call.must_be(blind, contract.tolerance, "{} {be} not the same while no gradients are recorded.")
-        assert records is False, call.says("it switches on the recording of gradients where that was off.")
+        assert records is False, call.says(f"it {RECORDS}")
         assert changes is False, call.says("while no gradients are recorded, a call changes what it was given.")
 
 
@@ -1399,7 +1400,7 @@ def _parts(contract: Contract, answer: Remote, lib: Library) -> None:
     names = [*dict.fromkeys(name.rpartition(".")[2] for name in contract.options)]
     own, options = _arguments(contract._inner, call.there) if contract._inner else ([], {})
     found = lib(probes).parts(call.module, names, answer, own, options)
-    records = call.says("making one switches on the recording of gradients where that was off.")
+    records = call.says(f"making one {RECORDS}")
     assert not found.get("records"), records
     for where, value in found["options"].items():
         part, _, option = where.rpartition(".")

@@ -17,6 +17,11 @@ def legible(text: str, most: int = MAX_MESSAGE) -> str:
     return clean if len(clean) <= most else clean[: most - 3] + "..."
 
 
+def line(text: object, most: int = MAX_MESSAGE) -> str:
+    """Text of one line for records, terminals and pages: the caller escapes it for its medium."""
+    return " ".join(legible(str(text), most).split())
+
+
 def sentence(text: str) -> str:
     """`text` with a capital at its start, unless it begins with code."""
     return text[:1].upper() + text[1:] if re.match(r"[a-z]+(?![\w.(\[])", text) else text
