@@ -937,7 +937,7 @@ class Call:
             return [*(one for one in given if one is not None), *parts.values()]
 
         for where, slope, right in reached:
-            slope = expect.tensor(slope, tuple(right.shape), self.says(f"the gradient that reaches {where}"))
+            slope = expect.tensor(slope, tuple(right.shape), partial(self.says, f"the gradient that reaches {where}"))
             assert not slope.isnan().any(), self.says(f"the gradient that reaches {where} is NaN.")
             assert slope.any() or right.abs().max() < 1e-6 * scale, self.says(
                 f"no gradient reaches {where}: something is detached."
@@ -959,7 +959,7 @@ class Call:
             came = came.tolist()
         if len(results) > 1:
             came = self.contract.split(came) if type(came) is list else came
-            came = expect.items(came, len(results), self.says(f"there should be {len(results)} results"))
+            came = expect.items(came, len(results), partial(self.says, f"there should be {len(results)} results"))
         most = max((abs(one) for one in right if type(one) in (int, float)), default=0.0)
         for place, (result, value, wanted) in enumerate(
             zip(results, came if len(results) > 1 else [came], right, strict=True)
@@ -1034,7 +1034,7 @@ class Call:
         """Fail unless a result is the plain data that it should be; a number may be `near` from the right one."""
         result = self.contract.results[place]
         if result.dtype == "number":
-            found = expect.number(value, self.says(result.name))
+            found = expect.number(value, partial(self.says, result.name))
             if wanted is None or abs(found - float(wanted)) <= max(near, 1e-12):
                 return
             near = self.right.rounding(partial(_Right.result, which=place), self.case.dtype)
@@ -1082,8 +1082,7 @@ class Call:
     def _one_number(self, value: Any, name: str) -> torch.Tensor:
         """A tensor with one number without its axes."""
         one = f"{name} should be a tensor with one number"
-        told = self.says(f"{one}, not {kind(value)}.", f"{one}.")
-        assert type(value) is torch.Tensor and value.numel() == 1, told
+        assert type(value) is torch.Tensor and value.numel() == 1, self.says(f"{one}, not {kind(value)}.", f"{one}.")
         return value.reshape(())
 
     def _is_of_type(self, value: torch.Tensor, result: Result) -> None:
@@ -1235,7 +1234,7 @@ def _dtypes(contract: Contract, answer: Remote, lib: Library) -> None:
 def _layout(contract: Contract, answer: Remote, lib: Library) -> None:
     for seed in (70, 71):
         call = contract.asked(answer, lib, contract.ordinary(seed))
-        says = call.says("for an input that is not contiguous it fails: use reshape, not view.")
+        says = partial(call.says, "for an input that is not contiguous it fails: use reshape, not view.")
         layouts = LAYOUTS[:2] if contract.dense else LAYOUTS
         try:
             came = lib(probes).in_layouts(call.target, ["as it is", *layouts], call.args, call.options)
@@ -1251,7 +1250,7 @@ def _layout(contract: Contract, answer: Remote, lib: Library) -> None:
     made = call if contract.is_module else None
     case = contract.ordinary(72) if made is None else replace(made.case, seed=72)
     call = contract.asked(answer, lib, replace(case, values="repeated"), made)
-    says = call.says("for an input that is expanded (its rows are one row in memory) it fails.")
+    says = partial(call.says, "for an input that is expanded (its rows are one row in memory) it fails.")
     (found,) = expect.answers(lib(probes).in_layouts, call.target, ["expanded"], call.args, call.options, says=says)
     call.must_be(
         found, contract.tolerance, "for an input that is expanded (its rows are one row in memory) {} {be} wrong."
@@ -1270,8 +1269,9 @@ def _device(contract: Contract, answer: Remote, lib: Library) -> None:
 def _gradients(contract: Contract, answer: Remote, lib: Library) -> None:
     if not contract.learns and not contract.frozen and not contract.is_module:
         call = contract.asked(answer, lib, contract.ordinary(80))
-        says = call.says("the result requires gradients. Here nothing is learned: return a plain tensor.")
-        assert lib(probes).needs_gradient(call.target, call.args, call.options) is False, says
+        needs = lib(probes).needs_gradient(call.target, call.args, call.options)
+        told = "the result requires gradients. Here nothing is learned: return a plain tensor."
+        assert needs is False, call.says(told)
         return
     left_out = [(83, "normal", True)] if contract.has_optional else []
     for seed, values, without in ((81, "normal", False), (82, "zero", False), *left_out):
@@ -1301,7 +1301,7 @@ def _refusals(contract: Contract, answer: Remote, lib: Library) -> None:
 def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
     first, other = contract.ordinary(90), contract.ordinary(91)
     calls = contract.all_asked(answer, lib, [first, replace(first, seed=92), other])
-    says = calls[0].says("it fails.")
+    says = partial(calls[0].says, "it fails.")
     found = expect.answers(lib(probes).world_after, calls[0].target, calls[0].args, calls[0].options, says=says)
     came, before, after = expect.items(found, 3, "")
     _world_is(after, before, calls[0].says("afterwards"), contract.draws)
@@ -1400,8 +1400,7 @@ def _parts(contract: Contract, answer: Remote, lib: Library) -> None:
     names = [*dict.fromkeys(name.rpartition(".")[2] for name in contract.options)]
     own, options = _arguments(contract._inner, call.there) if contract._inner else ([], {})
     found = lib(probes).parts(call.module, names, answer, own, options)
-    records = call.says(f"making one {RECORDS}")
-    assert not found.get("records"), records
+    assert not found.get("records"), call.says(f"making one {RECORDS}")
     for where, value in found["options"].items():
         part, _, option = where.rpartition(".")
         here = [contract.options[name] for name in (where, option) if name in contract.options]

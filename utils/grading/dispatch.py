@@ -321,7 +321,9 @@ def _compiled(name: str, source: str) -> CodeType:
 
 
 def _to(device: torch.device, value: Any) -> Any:
-    """Move tensors to the student's default device, where their own tensors live."""
+    """Move tensors, which arrive on the CPU, to the student's default device, where their own tensors live."""
+    if device.type == "cpu":
+        return value
     if type(value) is torch.Tensor:
         return value.to(device)
     if type(value) is list:

@@ -39,6 +39,7 @@ WORDS = 624  # in the state of a Mersenne twister, which torch, numpy and Python
 HEAD = struct.Struct("<8xi4xQ")  # of the state of torch's: how many words are left, and the place of the next
 FINE = 1e-5  # below this share of the right number, a difference is stated: the digits shown would be the same
 Guess = torch.Tensor | Callable[[], torch.Tensor]  # what a misconception gives, or how to compute it
+Sentence = str | Callable[[], str]  # a function makes the sentence where it is said: most never are, and some take long
 
 
 def plural(what: str) -> bool:
@@ -55,10 +56,15 @@ def of_type(value: Any, kinds: type | tuple[type, ...], sentence: str) -> Any:
     return value
 
 
-def items(value: Any, count: int, sentence: str) -> list[Any]:
+def text_of(sentence: Sentence) -> str:
+    """The text of a sentence that is said now."""
+    return sentence if isinstance(sentence, str) else sentence()
+
+
+def items(value: Any, count: int, sentence: Sentence) -> list[Any]:
     """`value`, a list or a tuple of `count` items; `sentence` as in `of_type`."""
     size = f" of {len(value)}" if type(value) is list else ""
-    assert type(value) is list and len(value) == count, f"{sentence}, not {kind(value)}{size}."
+    assert type(value) is list and len(value) == count, f"{text_of(sentence)}, not {kind(value)}{size}."
     return value
 
 
@@ -70,10 +76,13 @@ def fields(value: Any, names: Sequence[str], sentence: str) -> dict[str, Any]:
     return value
 
 
-def tensor(value: Any, shape: tuple[int, ...], what: str) -> torch.Tensor:
+def tensor(value: Any, shape: tuple[int, ...], what: Sentence) -> torch.Tensor:
     """`value`, which must be a floating-point or integer tensor of `shape`; `what` names it."""
-    assert type(value) is torch.Tensor, f"{what} should be a tensor, not {kind(value)}."
-    assert value.shape == shape, f"{what} {'have' if plural(what) else 'has'} shape {tuple(value.shape)}, not {shape}."
+    if type(value) is not torch.Tensor or value.shape != shape:
+        what = text_of(what)
+        assert type(value) is torch.Tensor, f"{what} should be a tensor, not {kind(value)}."
+        have = "have" if plural(what) else "has"
+        raise AssertionError(f"{what} {have} shape {tuple(value.shape)}, not {shape}.")
     return value
 
 
@@ -86,12 +95,12 @@ def floats(value: Any, shape: tuple[int, ...], what: str) -> torch.Tensor:
     return value.float()
 
 
-def number(value: Any, what: str) -> float:
+def number(value: Any, what: Sentence) -> float:
     """`value` as a float: an int, a float, or a tensor with one element."""
     if type(value) is torch.Tensor and value.numel() == 1:
         value = value.item()
-    assert type(value) in (int, float), f"{what} should be a number, not {kind(value)}."
-    assert not math.isnan(value), f"{what} is NaN."
+    assert type(value) in (int, float), f"{text_of(what)} should be a number, not {kind(value)}."
+    assert not math.isnan(value), f"{text_of(what)} is NaN."
     return float(value)
 
 
@@ -159,7 +168,7 @@ def refuses(
     raise AssertionError(says)
 
 
-def answers(call: Callable[..., Any], *args: Any, says: str, kinds: Sequence[str] = (), **options: Any) -> Any:
+def answers(call: Callable[..., Any], *args: Any, says: Sentence, kinds: Sequence[str] = (), **options: Any) -> Any:
     """What `call(*args, **options)` gives; fail with `says` where the student's code raises instead.
 
     `kinds` are the exceptions that `says` explains, all of them if none is named; others are told as they are.
@@ -169,7 +178,7 @@ def answers(call: Callable[..., Any], *args: Any, says: str, kinds: Sequence[str
     except StudentError as error:
         if error.blank or (kinds and error.kinds.isdisjoint(kinds)):
             raise
-        raise AssertionError(f"{says} It raised {error.type_name or 'nothing usable'}: {error}") from None
+        raise AssertionError(f"{text_of(says)} It raised {error.type_name or 'nothing usable'}: {error}") from None
 
 
 def like(

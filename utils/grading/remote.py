@@ -69,8 +69,10 @@ class Unusual:
         elif type(value) in (torch.Tensor, np.ndarray):
             self._note_tensor(torch.as_tensor(value), given)
         elif type(value) in (list, dict):
-            for item in value.values() if type(value) is dict else value:
-                self.note(item, given)
+            items = value.values() if type(value) is dict else value
+            if not wire.SCALARS - {float} >= {*map(type, items)}:
+                for item in items:
+                    self.note(item, given)
 
     def _note_tensor(self, value: torch.Tensor, given: Any) -> None:
         if not value.numel() and not _holds_empty(given):

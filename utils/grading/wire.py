@@ -30,6 +30,7 @@ DTYPES = {
 
 
 KEYS = (str, int, bool, float)
+SCALARS = {type(None), bool, int, float, str, bytes}  # a list of these alone is looked at as a whole: it is faster
 PLAIN = (type(None), bool, int, float, str, bytes, torch.Tensor, np.ndarray)
 
 
@@ -121,14 +122,19 @@ def _plain(value: Any, keep: Callable[[Any], int], depth: int, counter: _Counter
     if depth > MAX_DEPTH:
         raise WireError(f"nested deeper than {MAX_DEPTH} levels")
     kind = type(value)
-    if value is None or kind in (bool, float, str, bytes):
-        return value
     if kind is int:
         return value if -(2**63) <= value < 2**64 else float(value) if abs(value) < 2**1000 else math.inf
+    if kind in SCALARS:
+        return value
     if issubclass(kind, tuple):  # torch.Size, or a tuple whose places have names: its items, whatever its class says
         value = tuple.__getitem__(value, slice(None))
     if kind is list or issubclass(kind, tuple):
-        return [_plain(item, keep, depth + 1, counter) for item in counter(value)]
+        counter(value)
+        kinds = {*map(type, value)}
+        in_range = kinds == {int} and min(value) >= -(2**63) and max(value) < 2**64
+        if depth < MAX_DEPTH and (in_range or kinds <= SCALARS - {int}):
+            return value
+        return [_plain(item, keep, depth + 1, counter) for item in value]
     if kind in (dict, OrderedDict) and all(type(key) in KEYS for key in value):
         return {key: _plain(item, keep, depth + 1, counter) for key, item in counter(value).items()}
     if kind in (torch.Tensor, torch.nn.Parameter) and str(value.dtype)[6:] in DTYPES and not value.is_sparse:
@@ -170,6 +176,8 @@ def _refuse_strange(value: Any, depth: int, met: set[int]) -> None:
         raise WireError(f"nested deeper than {MAX_DEPTH} levels")
     kind = type(value)
     if kind is list:
+        if depth < MAX_DEPTH and SCALARS.issuperset(map(type, value)):
+            return
         for item in value:
             _refuse_strange(item, depth + 1, met)
     elif kind is dict:
