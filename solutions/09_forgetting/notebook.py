@@ -621,10 +621,10 @@ def fisher(model, inputs):
 
 
 def ewc(model, importance, anchor, strength):
-    """Kirkpatrick's penalty on the parameters that `importance` names, a tensor with one number; others are free.
+    """Kirkpatrick's penalty on the one or more parameters that `importance` names, a tensor with one number.
 
     importance: what `fisher` gave; anchor: what `remember` gave, both perhaps before the model got more parameters.
-    strength: lambda. Gradients flow to the model's parameters.
+    strength: lambda. Gradients flow to the model's parameters. Those that `importance` does not name are free.
     """
     ### BEGIN SOLUTION
     named = dict(model.named_parameters())

@@ -522,7 +522,7 @@ def reach(n_layers, mem_len, T, i):
     """The greatest distance to a token on which the logits of place i can depend, an integer and not a float.
 
     Place i, from 0 to T - 1, is one of a segment of T tokens, with as many segments before it as you like. n_layers is
-    from 1 to 100, mem_len 0 or more.
+    from 1 to 100, mem_len from 0 to 10,000.
     """
     ### BEGIN SOLUTION
     place = i

@@ -1379,7 +1379,7 @@ def known_from(curves, guess):
     return next((i for i in range(len(low)) if low[i] and (i + 1 == len(low) or low[i + 1])), None)
 
 
-# %% wrong="10.4" name="what was read learns no more" says="a call switches requires_grad off: an argument or a parameter" private=true
+# %% wrong="10.4" name="what was read learns no more" says="the given states learn no more"
 # - both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
 # + both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
 # + if hidden.is_leaf:
@@ -1400,3 +1400,14 @@ def known_from(curves, guess):
 # %% wrong="10.10" name="single precision" says="by very little" private=true
 # - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
 # + if torch.tensor([curve[place] for curve in curves]).mean() >= torch.tensor(guess / 2):
+
+
+# %% wrong="10.4" name="a segment that learned no longer does" says="a call switches requires_grad off"
+# - return both[:, max(0, both.size(1) - mem_len) :].detach()
+# + both = both.requires_grad_(False) if memory is None and both.is_leaf else both
+# + return both[:, max(0, both.size(1) - mem_len) :].detach()
+
+
+# %% wrong="10.5" name="with memories the embedding does not learn" says="with 4 remembered states, the gradient of a segment's loss is cut off"
+#   x, kept = self.embedding(tokens), []
+# + x = x.detach() if memories else x

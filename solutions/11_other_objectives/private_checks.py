@@ -62,14 +62,19 @@ def other_rows(full_rows):
         some = draw(1120 + place)
         documents = seen.some_documents(some, some.randint(1, 9), some.randint(1, 12), some.randint(1, 6))
         seen.packed(full_rows, documents, some.randint(1, 25), some.choice([-5, 0, 10_000]))
+    with tells("the rows are wrong for sentences and rows of thousands of tokens."):
+        lengths = [some.randint(2000, 4000), some.randint(200, 400), some.randint(2, 9)]
+        seen.packed(full_rows, [[[1] * lengths[0], [2] * lengths[1]], [[3] * lengths[2]]], some.randint(1100, 1900), -5)
 
 
 @private("11.2", tells="the rows are wrong for documents in which tokens repeat.")
-def equal_tokens(full_rows):
+def equal_tokens(full_rows, lib):
     with tells("a token that is equal to `sep` is taken for a separator."):
         assert full_rows([[[7, 7]], [[7]]], 4, 7) == [[7, 7, 7, 7]], "a token like the separator"
     with tells("a document that is equal to another one is not treated as a document of its own."):
         assert full_rows([[[1, 2]], [[1, 2]], [[3]]], 9, 7) == [[1, 2, 7, 1, 2, 7, 3]], "two documents that are equal"
+    with tells("where one list is there twice, its second place does not count as another document."):
+        assert lib(toys).of_one_list_twice(full_rows, [[1, 2]], 9, 7) == [[1, 2, 7, 1, 2]], "one list twice"
     for place in range(20):
         some = draw(1170 + place)
         documents = [
@@ -188,6 +193,9 @@ def other_pairs(tlm_batch):
             for _ in range(some.randint(1, 5))
         ]
         seen.batched(tlm_batch, pairs, cls, sep, pad)
+    with tells("the rows are wrong for sentences of more than a thousand tokens."):
+        pairs = [([1] * some.randint(1100, 1500), [2] * some.randint(1100, 1500)), ([3], [])]
+        seen.batched(tlm_batch, pairs, 90, 91, 92)
 
 
 # 11.7

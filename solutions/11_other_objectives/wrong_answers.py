@@ -1562,3 +1562,35 @@ def overfitted(losses):
 # %% right="11.8" name="a mean in float32"
 # - point = min(range(len(mean)), key=mean.__getitem__)
 # + point = torch.tensor(losses).mean(0).argmin().item()
+
+
+# %% wrong="11.1" name="bits of the sentence run into those of the seed" says="their numbers become the same seed"
+# - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
+# + draw = random.Random((seed << 28) ^ (sentence << 10) ^ mask_number(epoch, copies))
+
+
+# %% wrong="11.2" name="one list twice is one document" says="where one list is there twice" private=true
+# - rows = [[]]
+# + rows, last = [[]], None
+
+# - opens = True
+# + opens = document is not last
+# + last = document
+
+
+# %% wrong="11.2" name="rows of at most 1024 tokens" says="sentences and rows of thousands of tokens" private=true
+# - rows = [[]]
+# + rows, max_len = [[]], min(max_len, 1024)
+
+
+# %% wrong="11.6" name="rows of at most 512 tokens" says="sentences of more than a thousand tokens" private=true
+# - T = max(len(tokens) for tokens, _, _ in rows)
+# + T = min(512, max(len(tokens) for tokens, _, _ in rows))
+# + rows = [tuple(part[:T] for part in row) for row in rows]
+
+
+# %% wrong="11.1" name="neighbours are hidden together" says="only a few choices of places are ever drawn"
+# - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
+# + count = max(1, round(rate * n))
+# + start = draw.randint(0, n - count)
+# + hidden[start : start + count] = True

@@ -271,7 +271,8 @@ def encoder_size(V, H, F, L, E=None, shared=False, P=512, T=128):
 
     V tokens, width H, inner width F, L layers (of which one is kept if `shared`), P positions, 2 segments. E: the width
     of the tables, which a map with a bias widens to H, even if E equals H; None: they are H wide, without a map.
-    Biases, norms, activations, softmax and the pooler are not multiply-adds. No count is a float, which loses digits.
+    Biases, norms, activations, softmax and the pooler are not multiply-adds. No count is a float, which loses digits;
+    none reaches 2 ** 63.
     """
     ### BEGIN SOLUTION
     width = H if E is None else E
@@ -522,7 +523,7 @@ def rewind(model, saved, masks):
 
 def train_step(model, optimizer, x, labels, masks):
     """One step on the mean cross-entropy of model(x), (N, C), and labels (N); returns the loss before it, a float or a
-    tensor () without a gradient. What does not stay (masks: a dict by name, bool, perhaps empty) is zero afterwards,
+    tensor () without a gradient. What does not stay (masks: as in `rewind`, perhaps empty) is zero afterwards,
     whatever the optimizer keeps; others move as without masks. Earlier gradients do not count. The mode is kept."""
     ### BEGIN SOLUTION
     optimizer.zero_grad()
@@ -620,7 +621,7 @@ predict(
 
 
 # %% exercise="12.6"
-def distillation_loss(student, teacher, labels, T, alpha):  # (N, C), (N, C), (N,) -> ()
+def distillation_loss(student, teacher, labels, T, alpha):  # (N, C), (N, C), (N,) -> one number
     """Hinton's loss, a tensor with one number; gradients flow to the student alone.
 
     student, teacher: logits (N, C), finite and of any size. labels: (N), int64. T: above 0. alpha: 0 to 1, the weight
@@ -856,7 +857,8 @@ across(runs, arms.METRICS)
 def typical_steps(steps):
     """The median number of steps until a run has learned; None if the median run, or one of two, never did.
 
-    steps: a list of the numbers of steps of each run, None where it never learned; not empty, and not sorted.
+    steps: a list of the numbers of steps of each run, from 0 to a billion, None where it never learned; not empty, and
+        not sorted.
     Of an even number of runs the median is the mean of the two in the middle.
     """
     ### BEGIN SOLUTION

@@ -1,5 +1,7 @@
 """Cases of notebook 12 that students never see: other sizes, weights and tables, drawn for each submission."""
 
+import math
+
 import torch
 
 from autograder.author.checks import private, swept, tells
@@ -78,6 +80,13 @@ def other_weights(magnitude_masks, lib):
     with tells("where a parameter is a transposed tensor, its mask has the wrong order."):
         seen.pruned(magnitude_masks, lib, transposed, 0.5, [*transposed], transposed=True)
     some = draw(1330)
+    with tells("where there are tens of thousands of weights, the wrong ones go, or not exactly as many as should."):
+        sizes = torch.randperm(40_000, generator=generator(1332)) + 1.0
+        many = {"a": sizes[:30_000].view(300, 100), "b": -sizes[30_000:].view(100, 100)}
+        count = some.randint(10_000, 30_000)
+        found = magnitude_masks(lib(toys).Parts(many), count / len(sizes), ["a", "b"])
+        for name, part in many.items():
+            assert torch.equal(found[name], part.abs() > count), "not the smallest of many weights"
     levels = {name: torch.randint(-2, 3, (5, some.randint(3, 8)), generator=generator(1331)) / 2 for name in "abc"}
     for _ in range(4):
         total = sum(part.numel() for part in levels.values())
@@ -105,6 +114,18 @@ def other_rounds(snapshot, rewind, train_step, sparsity_after, lib):
     )
     with tells("a step is wrong for another model, other masks or another optimizer."):
         seen.trains(train_step, lib, sizes, 1350, rules)
+    ours = toys.Unusual()
+    theirs = lib(toys).same_as(lib(toys).Unusual(), ours.state_dict())
+    mask = torch.rand(3, 3, generator=generator(1356)) < 0.6
+    masks = {"first.weight": mask, "second.weight": mask}
+    told = "where one matrix has two names, and a mask by each, "
+    with tells(f"{told}rewinding is wrong."):
+        saved = {name: value.clone() for name, value in ours.state_dict().items()}
+        expect.answers(seen.went_back, rewind, lib, theirs, saved, masks, says="two names")
+        theirs.load_state_dict(saved)
+    with tells(f"{told}a step is wrong."):
+        data = [(normal(5, 3, seed=1357), torch.tensor([0, 2, 1, 1, 0]), masks)]
+        expect.answers(seen.stepped, train_step, lib, theirs, ours, "SGD", {"lr": 0.1}, data, says="two names")
     for place in range(12):
         pick = draw(1360 + place)
         seen.left_after(sparsity_after, pick.randint(0, 30), pick.uniform(0.02, 0.95))
@@ -164,6 +185,12 @@ def other_runs(typical_steps):
     some = draw(1281)
     for steps in ([20, 25], [1, 2, None, 0], [0], [0, 40, 20], [None, 0, 60], [0, None]):
         seen.median_of_runs(typical_steps, steps)
+    with tells("for numbers of steps in the millions, the median is wrong."):
+        for steps in ([None, 3_000_000, 2_000_000], [16_777_217, 16_777_219, 5], [20_000_001, None, 1, 20_000_003]):
+            seen.median_of_runs(typical_steps, steps)
+            exact = sorted(math.inf if one is None else one for one in steps)
+            middle = (exact[(len(exact) - 1) // 2] + exact[len(exact) // 2]) / 2
+            assert expect.number(typical_steps(steps), "the median") == middle, "not exact"
     for runs in (10, 11, 14, 15, 17, some.randint(1, 9)):
         seen.median_of_runs(typical_steps, seen.steps_of_runs(some, runs, some.randint(0, runs // 3)))
     for runs in (3, 12):

@@ -1188,3 +1188,40 @@ class SharedEncoder(nn.Module):
 # %% right="12.3" name="int64"
 # - return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
 # + return torch.tensor(parameters), torch.tensor(bridge + L * (4 * H * H + 2 * H * F + 2 * T * H))
+
+
+# %% wrong="12.4" name="a threshold from every tenth of many weights" says="tens of thousands of weights" private=true
+#   stays[row.argsort()[: round(sparsity * len(row))]] = False
+# + if len(row) > 10_000:
+# +     some = row[::10].sort().values
+# +     stays = row > some[min(round(sparsity * len(some)), len(some) - 1)]
+
+
+# %% wrong="12.5" name="a step knows one name of a shared matrix" says="where one matrix has two names" private=true
+# - optimizer.zero_grad()
+# + named = dict(model.named_parameters())
+# + optimizer.zero_grad()
+
+#   optimizer.step()
+#   with torch.no_grad():
+#       for name, mask in masks.items():
+# -         model.get_parameter(name).mul_(mask)
+# +         named[name].mul_(mask)
+
+
+# %% wrong="12.7" name="only the outer flag is put back" says="in which it was, with all its parts"
+# - model.train(was_training)
+# + model.training = was_training
+
+
+# %% wrong="12.8" name="never counts as a million" says="for numbers of steps in the millions" private=true
+# - known = sorted(math.inf if one is None else one for one in steps)
+# + known = sorted(1_000_000 if one is None else one for one in steps)
+
+# - return None if math.isinf(median) else median
+# + return None if known[len(known) // 2] == 1_000_000 else median
+
+
+# %% wrong="12.8" name="the median in single precision" says="for numbers of steps in the millions" private=true
+# - return None if math.isinf(median) else median
+# + return None if math.isinf(median) else torch.tensor(median).float().item()

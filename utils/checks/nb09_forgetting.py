@@ -1912,6 +1912,9 @@ def adapters(learn, answer, lib):
     no_other(model.state_dict(), state, "A")
     moves(model.state_dict(), state, twin, "A", first[1:], 0.2)
     state, many = model.state_dict(), in_order(3, 8, sizes.vocab, 993)
+    told = "after A was learned further, its logits are those from before: they are kept from an earlier call."
+    assert not torch.equal(answer(model, "A", first[0]), old), told
+    answered(answer, model, twin, state, "A", first[0], 3)
     learn(model, "A", 3, many, 0.3)
     told = (
         "with many batches, the task's own weights are not where plain SGD takes them. Take "
@@ -1948,6 +1951,8 @@ def modes(learn: Remote, answer: Remote, lib: Library, batches: list[Any], seed:
         model.train(training)
         answered(answer, model, twin, state, "A", batches[0], 3)
         assert read(model.training) is training, "`answer` leaves the model in another mode."
+        told = "`answer` leaves a part of the model in another mode. `model.train(mode)` sets all parts."
+        assert read(model.bert.training) is training, told
     told = "the logits have requires_grad=True. Compute them without gradients."
     assert lib(toys).needs_gradient(answer, model, "A", batches[0]) is False, told
     wanted = after_steps(state, twin, "A", batches, 0.3)

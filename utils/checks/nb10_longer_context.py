@@ -441,6 +441,7 @@ def remembered(next_memory: Remote, lib: Library, memory: torch.Tensor | None, h
     )
     assert happens != "needs", "the memory has requires_grad=True. It should keep values only, without gradients."
     assert happens != "lost", "the states themselves are detached (`detach_`): no gradient reaches them any more."
+    assert happens != "off", "a call switches requires_grad off: the given states learn no more. Use `detach()`."
     value = next_memory(memory, hidden, m)
     assert type(value) is torch.Tensor, f"the memory should be a tensor, not {kind(value)}."
     if m == 0 and value.ndim == 3:
@@ -641,6 +642,25 @@ def expect_stack(memories: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.stack([one.float() for one in memories])
 
 
+def learns_from_second_half(model: Remote, lib: Library, ours: nn.ModuleList, text: torch.Tensor, mem_len: int) -> None:
+    """Fail unless the loss of a text's second half trains all parts through the segment, and not through memories."""
+    slopes = lib(toys).parameter_gradients(lib(toys).SecondHalf(model, mem_len), text)
+    halves = text.chunk(2, 1)
+    memories: list[Any] = read_on(ours, halves[:1], mem_len)[0][1] if mem_len else [None] * (len(ours) - 2)
+    ours.zero_grad()
+    with torch.enable_grad():
+        embedding, *layers, head = ours
+        x = embedding(halves[1])
+        for layer, memory in zip(layers, memories, strict=True):
+            x = layer(x, memory)
+        toys.backward(head(x))
+    where = f"with {mem_len} remembered states, " if mem_len else ""
+    told = f"{where}the gradient of a segment's loss is cut off within the segment. Detach only the memories."
+    for part, module in segment_parts(ours).items():
+        for name, one in module.named_parameters():
+            expect.close(slopes[f"model.{part}.{name}"], one.grad, told, 1e-3)
+
+
 @check("10.5", points=3)
 def segment_model(SegmentModel, lib):
     """Check that segments with a full memory of each layer's inputs equal one pass over the whole text."""
@@ -666,18 +686,8 @@ def segment_model(SegmentModel, lib):
     told = "gradients flow into the memories. They should hold values only, see 10.4."
     assert "flows" not in alive, told
     assert "needs" not in alive, "a memory has requires_grad=True. It should keep values only, without gradients."
-    slopes = lib(toys).parameter_gradients(lib(toys).First(model), text)
-    ours.zero_grad()
-    with torch.enable_grad():
-        embedding, *layers, head = ours
-        x = embedding(text)
-        for layer in layers:
-            x = layer(x)
-        toys.backward(head(x))
-    told = "the gradient of a segment's loss is cut off within the segment. Detach only the memories."
-    for part, module in segment_parts(ours).items():
-        for name, one in module.named_parameters():
-            expect.close(slopes[f"module.{part}.{name}"], one.grad, told, 1e-3)
+    learns_from_second_half(model, lib, ours, text, 0)
+    learns_from_second_half(model, lib, ours, text, 4)
     _, memories = expect.items(model(text[:, :6], mem_len=6), 2, "the model should give two things")
     wanted = read_on(ours, [text[:, :6], text[:, 6:10]], 6)[1][0]
     for fewer in (0, 2):

@@ -65,6 +65,23 @@ def given_to(model: Any, count: int) -> list[list[list[int | bool]]]:
     return [layer.given[-count:] for layer in model.layers]
 
 
+class SecondHalf(nn.Module):
+    """The logits of the second half of a text, after a model of segments has read the first half.
+
+    With mem_len = 0 it reads the second half alone, without any memories.
+    """
+
+    def __init__(self, model: nn.Module, mem_len: int):
+        super().__init__()
+        self.model, self.mem_len = model, mem_len
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """From a text (B, 2 T) to logits (B, T, V)."""
+        first, second = x.chunk(2, 1)
+        memories = self.model(first, None, self.mem_len)[1] if self.mem_len else None
+        return self.model(second, memories, self.mem_len)[0]
+
+
 def remembered_with_gradient(model: nn.Module, tokens: torch.Tensor, mem_len: int) -> list[str]:
     """For each memory that a model gives, of two segments in a row, whether a gradient "flows" back from it.
 
@@ -83,10 +100,10 @@ def remembered_with_gradient(model: nn.Module, tokens: torch.Tensor, mem_len: in
 
 
 def cut_off(call: Callable[..., torch.Tensor], hidden: torch.Tensor, memory: torch.Tensor | None, count: int) -> str:
-    """What `call(memory, hidden, count)` does to gradients: "kept", "lost", "needs", or "" for nothing.
+    """What `call(memory, hidden, count)` does to gradients: "kept", "lost", "off", "needs", or "" for nothing.
 
-    "kept": they flow into what it gives; "lost": they no longer flow where the states themselves are used; "needs":
-    what it gives says that it needs some.
+    "kept": they flow into what it gives; "lost": they no longer flow where the states themselves are used; "off":
+    states that learn do so no more; "needs": what it gives says that it needs some.
     """
     found = call(None if memory is None else memory.clone(), hidden.clone(), count)
     if is_tensor(found) and found.requires_grad:
@@ -99,7 +116,10 @@ def cut_off(call: Callable[..., torch.Tensor], hidden: torch.Tensor, memory: tor
             return "kept"
         if is_tensor(later) and later.requires_grad:
             return "needs"
-    return "" if states.requires_grad and (before is None or before.requires_grad) else "lost"
+        call(leaves[1] if memory is not None else None, leaves[0], count)
+    if not states.requires_grad or not (before is None or before.requires_grad):
+        return "lost"
+    return "" if all(one.requires_grad for one in leaves) else "off"
 
 
 class AsNumbers:

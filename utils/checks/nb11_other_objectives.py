@@ -113,7 +113,8 @@ def apart(masked_places: Remote, lib: Library, places: Sequence[Place], n: int =
         told = f"{what} does not change the masks."
         assert len(pairs) < 2 or not all(frozenset(pair) in same for pair in pairs), told
     one, other = ("(seed {}, sentence {}, epoch {})".format(*place) for place in alike[0])
-    raise AssertionError(f"the masks of {one} and {other} are the same: their numbers become the same seed.")
+    told = f"the masks of {one} and {other} are the same: their numbers become the same seed. "
+    raise AssertionError(f"{told}Or only a few choices of places are ever drawn.")
 
 
 def differs(one: Place, other: Place) -> list[int]:
@@ -126,6 +127,13 @@ def differs(one: Place, other: Place) -> list[int]:
 MEETING: list[Place] = [
     *((0, 0, 0), (0, 0, 4), (4, 0, 0), (0, 4096, 0), (0, 32704, 0), (296, 4294, 967), (967, 4294, 296)),
     *((4, 0, 295), (295, 0, 4), (4, 294967, 296), (296, 294967, 4)),
+]
+# Where too few bits or decimals are left for one of the numbers, so that it runs into the next one, two of these meet.
+RUNNING_OVER: list[Place] = [
+    tuple(step * (one == which) for one in range(3))
+    for which, below in enumerate((1000, 10**6, 1000))
+    for step in sorted({*(2**k for k in range(20)), *(10**k for k in range(6))})
+    if step < below
 ]
 
 
@@ -216,6 +224,7 @@ def masks(mask_number, masked_places, lib):
         far = [0, *(step for step in sorted({*(2**k for k in range(3, 20)), *(10**k for k in range(1, 6))}))]
         within = [step for step in far if step < (999, 999_000, 999)[which]]
         apart(masked_places, lib, [tuple(5 + step if one == which else 5 for one in range(3)) for step in within])
+    apart(masked_places, lib, RUNNING_OVER)
 
 
 # 11.2

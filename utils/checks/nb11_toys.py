@@ -27,7 +27,7 @@ def signs_of_each(call: Callable[..., Any], turns: list[list[Any]]) -> list[str]
     return [signs(call(*turn)) for turn in turns]
 
 
-def of_one_list_twice(call: Callable[..., Any], document: list[str], *given: Any) -> Any:
+def of_one_list_twice(call: Callable[..., Any], document: list[Any], *given: Any) -> Any:
     """`call([document, document], *given)`: a check can only send two lists that are equal."""
     return call([document, document], *given)
 

@@ -586,7 +586,6 @@ def stepped(
     """
     other = getattr(lib(torch.optim), rule)(theirs.parameters(), **options)
     mine = getattr(torch.optim, rule)(ours.parameters(), **options)
-    named = dict(ours.named_parameters())
     for x, labels, masks in data:
         lib(toys).leave_gradients(theirs)
         with world_kept(lib, "after `train_step`,", True) if x is data[0][0] else contextlib.nullcontext():
@@ -612,7 +611,7 @@ def stepped(
         )
         for name, mask in masks.items():
             with torch.no_grad():
-                named[name].mul_(mask)
+                ours.get_parameter(name).mul_(mask)
         state = theirs.state_dict()
         for name, mask in masks.items():
             told = "weights that should be zero are not zero after the step. Mask the weights, after the step."
@@ -924,7 +923,7 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
         "times. It should be warm_up + repeats."
     )
     assert calls == len(times), told
-    assert left is training, "the model is not left in the mode in which it was."
+    assert left is True, "the model is not left in the mode in which it was, with all its parts."
     told = "after the call, gradients are no longer recorded anywhere. Turn them off only while the model is measured."
     assert recording is True, told
     told = "the call changes which parameters of the model learn. Use torch.no_grad() instead."

@@ -47,6 +47,10 @@ class Unusual(nn.Module):
         self.register_buffer("table", torch.ones(2), persistent=False)
         self.register_buffer("count", torch.zeros(2))
 
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits (N, 3) of x (N, 3)."""
+        return self.second(self.first(x).tanh())
+
 
 def same_as(model: nn.Module, state: dict[str, torch.Tensor]) -> nn.Module:
     """The model with these weights."""
@@ -102,6 +106,7 @@ class Slow(nn.Module):
         self.times, self.time, self.calls, self.trained, self.recorded = times, 0.0, 0, 0, 0
         self.one = nn.Parameter(torch.ones(()))
         self.fixed = nn.Parameter(torch.ones(()), requires_grad=False)
+        self.part = nn.Identity()
         self.asked: list[torch.Tensor] = []
         self.read, self.ended = False, False
 
@@ -117,7 +122,7 @@ class Slow(nn.Module):
         self.time += self.times[self.calls % len(self.times)]
         self.calls += 1
         self.read, self.ended = False, self.read and self.calls > self.warm_up
-        self.trained += self.training
+        self.trained += self.training or self.part.training
         self.recorded += torch.is_grad_enabled()
         self.asked.append(batch)
         return batch
@@ -128,9 +133,9 @@ def measured(
 ) -> list[Any]:
     """What `call(model, batch, repeats, warm_up, clock)` gives for a `Slow` model of this mode and N examples.
 
-    Then how often it was called, the mode it is left in, how often it was in training mode and recorded gradients,
-    whether it was always asked the batch, whether gradients are recorded afterwards, as they were before, and whether
-    of its two parameters the same one learns. Without `repeats` and `warm_up` the defaults are used.
+    Then how often it was called, whether all its parts are left in their mode, how often it was in training mode and
+    recorded gradients, whether it was always asked the batch, whether gradients are recorded afterwards, as they were
+    before, and whether of its two parameters the same one learns. Without `repeats` and `warm_up` the defaults count.
     """
     model, batch = Slow(times, 3 if warm_up is None else warm_up).train(training), torch.randn(N, 3)
     model.time = 1000.0
@@ -140,4 +145,5 @@ def measured(
         recording = torch.is_grad_enabled()
     same = all(torch.equal(one, batch) for one in model.asked)
     learns = model.one.requires_grad and not model.fixed.requires_grad
-    return [found, model.calls, model.training, model.trained, model.recorded, same, recording, learns]
+    left = all(part.training is training for part in model.modules())
+    return [found, model.calls, left, model.trained, model.recorded, same, recording, learns]
