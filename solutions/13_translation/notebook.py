@@ -521,8 +521,9 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
     step: a function from beginnings, a list of k lists of token numbers, equally long, each with `bos` first, to the
     log-probabilities of the next token, a tensor (k, V), float32 or float64, maybe on a GPU. It stays as it is. Its
     numbers may be as far below 0 as float32 reaches, or 0, but not -inf.
-    Sums are in float64, and no two are equal. beams and max_len are 1 or more, and there may be fewer continuations
-    than beams. After `max_len` tokens what is open is finished with n = max_len, however many have finished by then.
+    Sums and the score are in float64, and no two sums are equal. beams and max_len are 1 or more, and there may be
+    fewer continuations than beams. After `max_len` tokens what is open is finished with n = max_len, however many have
+    finished by then.
     """
     ### BEGIN SOLUTION
     opened, finished = [([bos], 0.0)], []
@@ -835,7 +836,7 @@ across(runs, arms.METRICS)
 
 # %% exercise="13.9"
 def sign_test(first, other):
-    """The two-sided p of the sign test, a float from 0 to 1.
+    """The two-sided p of the sign test, a number from 0 to 1.
 
     first, other: dicts from seeds to BLEU, perhaps of a thousand seeds. Seeds that only one of them has, and ties, are
     left out. Without a seed that is left, p is 1.

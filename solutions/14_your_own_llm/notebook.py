@@ -584,8 +584,8 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
     Args:
         model: token numbers (1, T) and the past -> logits (1, T, V), of any float dtype, and the new past. It has
             parameters.
-        temperature: 0 takes the best token; above it tokens are drawn from softmax(logits / temperature), with torch's
-            own generator.
+        temperature: 0 takes the best token, to the last digit of the logits; above it tokens are drawn from
+            softmax(logits / temperature), in the dtype of the logits or a wider one, with torch's own generator.
         cached: each token goes into the model once. If false, the whole text goes in each time, with no past.
 
     The model is called once for each new token, with numbers that are on the device of its parameters. Prompts and
@@ -791,10 +791,11 @@ def pieces(text):  # words, each with the space before it, and the blank space b
 
 
 def train_bpe(text, merges):
-    """Learn so many merges, fewer if no piece has two tokens left; return the list of pairs (a, b), tuples of ints.
+    """Learn so many merges, up to a thousand; return the list of pairs (a, b), tuples of ints.
 
     Next comes the pair with the most places in all pieces of the text, also if that is one place; of equally frequent
-    pairs the smaller one, as Python compares pairs. Pair i of the list becomes token 256 + i.
+    pairs the smaller one, as Python compares pairs. Pair i of the list becomes token 256 + i. There are fewer pairs
+    only if no piece has two tokens left.
     """
     ### BEGIN SOLUTION
     words = Counter(piece.encode().decode("latin-1") for piece in pieces(text))  # a letter for each token

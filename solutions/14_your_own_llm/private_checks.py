@@ -257,10 +257,10 @@ def other_merges(train_bpe):
 @private("14.8", tells="the merges of a long text are wrong, as if only a part of it were counted.", part="train_bpe")
 def long_texts(train_bpe):
     some = draw(1905)
-    letters = "".join(some.choice("abcdefghijklmnopqrst ") for _ in range(700))
-    assert len(seen.learned(letters, 140)) == 140, "too few letters"
-    with tells("where many merges are asked for, they are wrong or too few."):
-        seen.learns_these(train_bpe, letters, 140)
+    letters = "".join(some.choice("abcdefghijklmnopqrst") for _ in range(460))
+    assert len(seen.learned(letters, 330)) == 330, "too few letters"
+    with tells("where hundreds of merges are asked for, they are wrong or too few."):
+        seen.learns_these(train_bpe, letters, 330)
     seen.learns_these(train_bpe, "ab " * some.randint(4000, 4500) + "yz " * some.randint(4600, 5000), 1)
 
 

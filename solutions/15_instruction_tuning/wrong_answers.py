@@ -161,7 +161,7 @@ class LoRALinear(nn.Module):
 # + self.linear, self.scale, self.merged = linear.requires_grad_(False), alpha / max(rank, 1), False
 
 
-# %% wrong="15.1" name="nothing learns" says="the gradient"
+# %% wrong="15.1" name="nothing learns" says="no gradient reaches `B`"
 # - return self.linear(x) + self.scale * F.linear(F.linear(x, self.A), self.B)
 # + return self.linear(x) + self.scale * F.linear(F.linear(x, self.A), self.B).detach()
 
@@ -1555,3 +1555,78 @@ def over_tasks(right, n, k):
 # %% wrong="15.6" name="counted in float16" says="with some thousand labels" private=true
 # - count = sum((labels[:, 1:] != -100).sum().item() for _, labels in batches)
 # + count = sum((labels[:, 1:] != -100).half().sum().item() for _, labels in batches)
+
+# %% wrong="15.1" name="dropout beside the matrix" says="two calls with the same x give different results"
+# - return self.linear(x) + self.scale * F.linear(F.linear(x, self.A), self.B)
+# + return self.linear(x) + self.scale * F.linear(F.linear(F.dropout(x, 0.05, self.training), self.A), self.B)
+
+# %% wrong="15.1" name="the bias in the change too" says="the bias is added again in the change"
+# - return self.linear(x) + self.scale * F.linear(F.linear(x, self.A), self.B)
+# + return self.linear(x) + self.scale * F.linear(F.linear(x, self.A), self.B, self.linear.bias)
+
+# %% wrong="15.1" name="merged while B is zeros" says="in a new layer, where `B` is zeros, no gradient reaches `B`"
+# - if self.merged:
+# + if self.merged or not self.B.any():
+
+# %% wrong="15.3" name="the mode of the model" says="what `wrap` makes is put into another mode"
+# - setattr(parent, last(name), wrap(model.get_submodule(name)))
+# + setattr(parent, last(name), wrap(model.get_submodule(name)).train(model.training))
+
+# %% wrong="15.3" name="rank times rows times columns" says="the rank, the rows and the columns are multiplied"
+# - sums |= dict.fromkeys(("gate", "up", "down"), d + c.d_ff)
+# + sums |= dict.fromkeys(("gate", "up", "down"), d * c.d_ff)
+
+# %% wrong="15.4" name="blank ends are cut off" says="blank space at the ends of texts is lost"
+# - for piece in (f"<|im_start|>{role}\n", f"{text}<|im_end|>", "\n"):
+# + for piece in (f"<|im_start|>{role}\n", f"{text.strip()}<|im_end|>", "\n"):
+
+# %% wrong="15.4" name="nothing is no message" says="messages with an empty text are left out"
+#   for role, text in messages:
+# +     if role in ("system", "user", "assistant") and not text:
+# +         continue
+
+# %% wrong="15.4" name="two pieces" says="the text and the line break after it are encoded as one piece"
+# - for piece in (f"<|im_start|>{role}\n", f"{text}<|im_end|>", "\n"):
+# + for piece in (f"<|im_start|>{role}\n", f"{text}<|im_end|>\n"):
+
+# %% wrong="15.4" name="counts what has a loss" says="labels with a loss of 0 should count too"
+# - return F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=-100)
+# + losses = F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=-100, reduction="none")
+# + return losses.sum() / (losses != 0).sum().clamp(min=1)
+
+# %% wrong="15.5" name="the first label of the row stays" says="the first label of the row is kept"
+# - labels = torch.tensor([[label for _, some in examples for label in [-100, *some[1:]]]])
+# + labels = torch.tensor([[label for _, some in examples for label in [-100, *some[1:]]]])
+# + labels[0, 0] = examples[0][1][0]
+
+# %% wrong="15.5" name="labels from the tokens" says="for labels that are other numbers than the tokens, the labels are wrong"
+# - labels = torch.tensor([[label for _, some in examples for label in [-100, *some[1:]]]])
+# + labels = torch.tensor([[label for _, some in examples for label in [-100, *some[1:]]]])
+# + labels = torch.where(labels == -100, labels, tokens)
+
+# %% wrong="15.6" name="clips after each batch" says="the gradients are clipped after each batch"
+#   loss.backward()
+# + nn.utils.clip_grad_norm_([part for group in optimizer.param_groups for part in group["params"]], clip)
+
+# %% wrong="15.6" name="as long as the clip" says="gradients are made as long as `clip`, also where they are shorter"
+# - nn.utils.clip_grad_norm_(parameters, clip)
+# + slopes = [part.grad for part in parameters if part.grad is not None]
+# + norm = torch.cat([slope.flatten() for slope in slopes]).norm()
+# + for slope in slopes:
+# +     slope.mul_(clip / (norm + 1e-6))
+
+# %% wrong="15.6" name="the last batch's loss" says="the loss is that of the last batch, divided by all labels"
+# - total += loss.item()
+# + total = loss.item()
+
+# %% wrong="15.7" name="squares less a square" says="where all tasks have equally many right answers"
+# - s = math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
+# + s = math.sqrt((sum(value**2 for value in values) - len(values) * mean**2) / (len(values) - 1))
+
+# %% wrong="15.7" name="as if answers were tasks" says="this is the spread of single answers, not of the tasks' values"
+# - half = 1.96 * s / math.sqrt(len(values))
+# + half = 1.96 * math.sqrt(mean * (1 - mean) / len(values))
+
+# %% wrong="15.7" name="six places" says="is rounded. Return it as it is"
+# - return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
+# + return round(1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1)), 6)

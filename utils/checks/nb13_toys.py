@@ -150,6 +150,13 @@ def written_between(call: Callable[..., Any], first: torch.Tensor, second: torch
     return call(first, given, *rest)
 
 
+def same_second(call: Callable[..., Any], first: Any, other: Any, second: Any, *rest: Any) -> Any:
+    """`call(other, second, *rest)` after `call(first, second, *rest)`, both without gradients."""
+    with torch.no_grad():
+        call(first, second, *rest)
+        return call(other, second, *rest)
+
+
 def longest_axis(module: nn.Module) -> int:
     """The longest axis of all tensors that a module and its parts hold, as a mask made for later calls is."""
     held = [one for part in module.modules() for one in leaves([*vars(part).values()]) if is_tensor(one)]

@@ -77,11 +77,13 @@ def attend(
     hidden: float = -torch.inf,
     after: bool = False,
     back: bool = True,
+    shared: bool = False,
 ) -> torch.Tensor:
     """Attention of x to a memory, as 13.1 says it, or with a mistake in it.
 
     without: a map whose bias is missing; hidden: the score of what is not allowed; after: that gets its weight 0 after
-    the softmax; back: False where heads are put together without moving their axis.
+    the softmax; back: False where heads are put together without moving their axis; shared: head h of all sentences
+    uses the mask of sentence h.
     """
 
     def mapped(name: str, y: torch.Tensor) -> torch.Tensor:
@@ -91,6 +93,7 @@ def attend(
     q, k, v = (cut(mapped(name, y), heads) for name, y in (("q_proj", x), ("k_proj", memory), ("v_proj", memory)))
     scores = q @ k.mT * (q.size(-1) ** -0.5 if scale is None else scale)
     no = None if allowed is None else ~allowed.expand(len(x), x.size(1), memory.size(1))[:, None]
+    no = no.movedim(0, 1) if shared and no is not None else no
     scores = scores if no is None or after else scores.masked_fill(no, hidden)
     weights = scores.softmax(over).nan_to_num()
     mixed = (weights if no is None or not after else weights.masked_fill(no, 0)) @ v
@@ -151,6 +154,10 @@ def attended(
             guesses["`allowed` is transposed: its rows are tokens of x, its columns places of the memory."] = partial(
                 attend, state, x, memory, allowed.mT, heads
             )
+        if len(allowed) == B == heads > 1:
+            guesses["`allowed` has no axis for the heads: each head uses the mask of another sentence."] = but(
+                shared=True
+            )
         first = allowed[:1].expand_as(allowed)
         guesses["the first row of `allowed` is used for the whole batch."] = partial(
             attend, state, x, memory, first, heads
@@ -176,6 +183,19 @@ def attended(
 
     wanted = attend(state, x, memory, allowed, heads)
     expect.like(found, wanted, otherwise, guesses)
+
+
+def kept_for_memory(
+    layer: Remote,
+    lib: Library,
+    right: Callable[..., torch.Tensor],
+    x: torch.Tensor,
+    memory: torch.Tensor,
+    masks: tuple[Any, ...],
+) -> None:
+    """Fail unless another x is answered rightly after a call with the very same memory, without gradients."""
+    told = "where x is another one and the memory is that of the previous call, the output is wrong: something is kept."
+    expect.close(lib(toys).same_second(layer, x - 1, x, memory, *masks), right(x, memory, *masks), told)
 
 
 CROSS = Contract(
@@ -220,6 +240,7 @@ def cross_attention(CrossAttention, lib):
     expect.close(layer(x, edited, allowed), found, told)
     told = "if `allowed` is not given, the mask of the previous call is used. All places should be read."
     expect.close(layer(x, memory), attend(state, x, memory, None, heads), told)
+    kept_for_memory(layer, lib, partial(attend, state, heads=heads), x, memory, (allowed,))
     told = "the memory of the previous call is read. Each call should read the memory that it is given."
     for mode in (layer.train, layer.eval):
         mode()
@@ -416,6 +437,7 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
         "one norm is used in two places: `norm1` at the end too.": but(norms=("norm1", "norm2", "norm1")),
         "one norm is used in two places: `norm2` at the end too.": but(norms=("norm1", "norm2", "norm2")),
         "one norm is used in all places.": but(norms=("norm1", "norm1", "norm1")),
+        "one norm is used in all places, the last one.": but(norms=("norm3", "norm3", "norm3")),
         "the norms are in the wrong order.": but(norms=("norm2", "norm1", "norm3")),
         "the last norm is missing.": but(norms=("norm1", "norm2", "")),
         "a norm is missing: the one after self-attention.": but(norms=("", "norm2", "norm3")),
@@ -448,9 +470,9 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
                 partial(decoded, state, x, memory, both)
             )
             guesses["`allowed` hides words of the target. It belongs to the memory."] = but(seen=causal(T) & allowed)
-    elif T == S:
+    else:
         guesses["the causal mask hides places of the source too. All of the source may be read from the start."] = (
-            partial(decoded, state, x, memory, causal(T))
+            partial(decoded, state, x, memory, torch.ones(1, T, S).tril().bool())
         )
     rest = (memory,) if allowed is None else (memory, allowed)
     told = f"for {T} words and a memory of {S} places, the output is wrong."
@@ -556,7 +578,12 @@ def drops(
     for axis in range(kept.dim()):
         first, others = kept.narrow(axis, 0, 1), kept.narrow(axis, 1, kept.size(axis) - 1)
         same = first == others
-        expect.likely(int(same.sum()), same.numel(), 0.5, f"{told} The same mask is used more than once.")
+        also = (
+            "One draw decides for several numbers."
+            if axis == kept.dim() - 1
+            else "The same mask is used more than once."
+        )
+        expect.likely(int(same.sum()), same.numel(), 0.5, f"{told} {also}")
     layer, state = build(None)
     layer.train()
     (found,) = lib(toys).in_turn(layer, 160, [[x, *given]], {})
@@ -629,6 +656,7 @@ def decoder_layer(DecoderLayer, lib):
     told = "the memory of the previous call is read. Each call should read the memory that it is given."
     wanted = decoded(state, x, memory + 1, allowed)
     expect.close(lib(toys).written_between(layer, x, memory, allowed), wanted, told)
+    kept_for_memory(layer, lib, partial(decoded, state), x, memory, (allowed,))
     before = ("norm1.", "cross_attention.value"), ("norm2.", "linear2.")
     own_norms(layer, state, (x, memory, allowed), decoded, before)
     own_modes(layer, ("self_attention", "cross_attention"), (x, memory, allowed))
@@ -837,12 +865,16 @@ def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps
     but, far = partial(smoothed, logits, targets, eps, pad), float(logits.abs().max())
     assert not value.isnan().any(), f"the loss is NaN for logits as far from 0 as {far:.0f}. It should be a number."
     found, wanted = expect.number(value, "the loss"), float(but())
+    told = f"the loss is {found:g} for logits as far from 0 as {far:.0f}. Take logarithms that stay finite there, as "
+    assert math.isfinite(found), f"{told}`log_softmax` gives them."
     if math.isclose(found, wanted, rel_tol=1e-4, abs_tol=1e-4):  # near 0 it is the rounding of large logits
         return
     real = targets.flatten() != pad
     p = logits.softmax(-1).flatten(0, -2)[real]
     uniform = -p.log().mean()
     likely = -(1 - eps) * p.gather(-1, targets.flatten()[real][:, None]).mean() - eps * p.mean()
+    none = [float(smoothed(one[None], target[None], eps, pad)) != 0 for one, target in
+            zip(logits.flatten(0, 1)[real], targets.flatten()[real], strict=True)]  # fmt: skip
     V, each = logits.size(-1), [pair for pair in zip(logits, targets, strict=True) if (pair[1] != pad).any()]
     guesses = {
         "the targets are not smoothed: eps is not used.": but(share=lambda V: 0, own=lambda eps, V: 1),
@@ -894,6 +926,9 @@ def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps
             share=lambda V: eps / V, own=lambda eps, V: 1 - eps + eps * eps / V
         ),
         "the token `pad` gets no share of eps. It should: it is one of the V tokens.": but(hides=True),
+        "targets with a loss of 0 are left out of the count. Only those that are `pad` should be.": but()
+        * len(none)
+        / max(1, sum(none)),
     }
     numbers, count = {sentence: float(guess) for sentence, guess in guesses.items()}, int((targets != pad).sum())
     told = f"with eps = {eps:g}, V = {V} and {count} of {targets.numel()} targets that count, the loss is wrong."
@@ -930,6 +965,10 @@ def smoothed_loss(smoothed_loss, lib):
         lost(smoothed_loss, logits, targets, eps, pad)
     for size, eps in ((200, 0.1), (5000, 0.1), (1, 1.0)):
         lost(smoothed_loss, size * normal(2, 3, 5, seed=167), torch.tensor([[1, 2, 3], [4, 0, 0]]), eps, 0)
+    sure = (
+        200 * F.one_hot(torch.tensor([[1, 1, 1, 2], [3, 3, 3, 3]]), 5).float()
+    )  # surely right where targets are these
+    lost(smoothed_loss, sure, torch.tensor([[1, 4, 4, 3], [3, 3, 0, 0]]), 0.0, 0)
     LOSS.hold(smoothed_loss, lib, "dtypes", "layout", "gradients", "device")
 
 
@@ -1051,10 +1090,18 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
             brevity=lambda c, r: min(1.0, math.exp(1 - r / c)) ** 0.25 if c else 0.0
         ),
     }
+    longer = sum(max(len(one), len(other)) for one, other in zip(hypotheses, references, strict=True))
+    told_of_lengths = "a sentence that is too long does not make up for one that is too short. Sum the lengths first."
+    guesses[told_of_lengths] = but(brevity=lambda c, r: min(1.0, math.exp(1 - longer / c)) if c else 0.0)
+    real = [pair for pair in zip(hypotheses, references, strict=True) if pair[0]]
+    told_of_empty = "empty translations are left out. The length of their references should count."
+    guesses[told_of_empty] = bleu_of([one for one, _ in real], [other for _, other in real])
     once = dict.fromkeys((tuple(one), tuple(other)) for one, other in zip(hypotheses, references, strict=True))
     guesses["equal pairs of sentences count once. Each of them should count."] = bleu_of(
         [[*one] for one, _ in once], [[*other] for _, other in once]
     )
+    if not told and wanted == 0:
+        told = "where an order of n-grams has no match, the score should be 0, without smoothing."
     if not told:
         asked = f"`bleu({[*hypotheses]}, {[*references]})`"
         asked = asked if len(asked) < 400 else f"a corpus of {len(hypotheses)} sentences"
@@ -1152,6 +1199,10 @@ def searched(
     hopeless: bool = False,
     short: bool = False,
     no_bos: bool = False,
+    more: int = 0,
+    bare: bool = False,
+    full: bool = False,
+    ranks: bool = False,
 ) -> tuple[list[int], float] | None:
     """What 13.6 finds in a table, with lists and loops, or what a mistake finds; None if it finds nothing.
 
@@ -1162,7 +1213,9 @@ def searched(
     sum; copies: as many beginnings as beams, all but one of them with a sum of -1e9; beside: what ends takes no room
     among the beams; longest, last: which of the finished ones is given; worst: the worst sums are kept; at_eos:
     it stops when the best continuation is EOS; hopeless: what is open is dropped if its sum is below the best score;
-    short: the last token is never given; no_bos: nor is any `bos`.
+    short: the last token is never given; no_bos: nor is any `bos`; more: so many more have to finish; bare: n is one
+    less of what ends with EOS; full: what is open after max_len tokens is dropped where enough have finished; ranks:
+    continuations with EOS are ranked by their score.
     """
     step, going = toys.Continues(table), [([bos], 0.0), *[([bos], -1e9)] * ((beams - 1) * copies)]
     ended: list[tuple[list[int], float, str, float]] = []
@@ -1174,13 +1227,14 @@ def searched(
                 here = [(some, sum_of / penalty(n, alpha)) for some, sum_of in here]
             every += [max(here, key=lambda one: one[1])] if per_row and n > 1 else here
         room = beams - len(ended) if reduces else beams
-        every = sorted(every, key=lambda one: one[1] if worst else -one[1])
+        rank = partial(place_of, eos=eos, penalty=penalty(n, alpha) if ranks else 1.0)
+        every = sorted(every, key=lambda one: rank(one) if worst else -rank(one))
         others = [one for one in every if one[0][-1] != eos][:room] if beside and n < max_len else []
         every = [one for one in every[:room] if one[0][-1] == eos or not others] + others
         going = []
         for tokens, total in every:
             if tokens[-1] == eos and not goes_on:
-                ended.append((tokens[1:-1], total if each_step else total / penalty(n, alpha), "ended", total))
+                ended.append((tokens[1:-1], total if each_step else total / penalty(n - bare, alpha), "ended", total))
             elif n == max_len:
                 rest = tokens[1 : tokens.index(eos, 1)] if goes_on and eos in tokens[1:] else tokens[1:]
                 ended.append((rest, total if each_step else total / penalty(n, alpha), "cut", total))
@@ -1190,10 +1244,12 @@ def searched(
             going = [one for one in going if one[1] > max(score for _, score, *_ in ended)]
         if at_eos and n < max_len and every[0][0][-1] == eos:
             break
-        if not going or (early and len(ended) >= beams) or (keeps == "first" and ended):
+        if not going or (early and len(ended) >= beams + more) or (keeps == "first" and ended):
             some = [(tokens[1:], sum_of, sum_of / penalty(n, alpha)) for tokens, sum_of in going if left]
             ended += [(tokens, whole if left == "sum" else score, "left", whole) for tokens, whole, score in some]
             break
+    if full and sum(one[2] == "ended" for one in ended) >= beams:
+        ended = [one for one in ended if one[2] == "ended"]
     some = [one for one in ended if keeps in ("all", "first") or one[2] == keeps]
     if keeps == "first":
         some = some[:1]
@@ -1203,6 +1259,11 @@ def searched(
     some = [(one[0][:-1] if short and one[2] == "cut" else one[0], *one[1:]) for one in some]
     some = [([token for token in one[0] if token != bos or not no_bos], *one[1:]) for one in some]
     return best(some, key=lambda one: one[3 if by_sum else 1])[:2] if some else None
+
+
+def place_of(one: tuple[list[int], float], eos: int, penalty: float) -> float:
+    """By what a continuation is ranked: its sum, divided by `penalty` where it ends with EOS."""
+    return one[1] / penalty if one[0][-1] == eos else one[1]
 
 
 Search = tuple[torch.Tensor, int, int, int, int, float]  # a table, bos, eos, beams, max_len and alpha
@@ -1303,6 +1364,12 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "the last token is always left out. Leave it out only if it is EOS.": {"short": True},
     "each `bos` is left out. Leave out only the first one.": {"no_bos": True},
     "the search stops one token early.": {"longer": -1},
+    "the search stops only when more than `beams` hypotheses have finished. `beams` are enough.": {"more": 1},
+    "the penalty does not count the EOS of hypotheses that end with it. It should.": {"bare": True},
+    "hypotheses that are open after max_len tokens are dropped if enough have finished by then. They should count.": {
+        "full": True
+    },
+    "continuations with EOS are ranked by their score. In each step, rank all of them by their sum.": {"ranks": True},
     "the search continues for one token too many.": {"longer": 1},
 }
 
@@ -1386,6 +1453,10 @@ def beam_search(beam_search, lib):
     close[:, 1] = -20.0
     told = "where sums differ only in their tenth digit, the wrong hypothesis is found. Sums should be in float64."
     finds(beam_search, lib, [(close, 0, 1, 3, 4, 1.0)], told)
+    exact = (tables(237, 11, 5).double(), 0, 1, 3, 5, 1.0)
+    told = "the score is only as exact as float32. It should be as exact as the sums in float64."
+    whole = searched(*exact)
+    assert whole is None or math.isclose(found_in(beam_search, lib, exact)[1], whole[1], rel_tol=1e-10), told
     sure = [(3e4 * normal(11, 5, seed=seed), 0, 1, 2, 6, 1.0) for seed in (316, 327)]
     told = "where the best score is 0, because the model is sure of each word, another hypothesis is found. "
     told += "A score of 0 should count like any other."
@@ -1502,6 +1573,7 @@ def fuses(
             "the norm comes before each part (pre-norm). It should come after the sum.": but(pre=True),
             "after the feed-forward part, x is added. Add what `norm1` gave.": but(again=True),
             "one norm is used in two places.": but(norms=("norm1", "norm1")),
+            "one norm is used in two places, `norm2`.": but(norms=("norm2", "norm2")),
             "the two norms are exchanged.": but(norms=("norm2", "norm1")),
             "the feed-forward part has a GELU, not a ReLU.": but(act=F.gelu),
             "the feed-forward part has no ReLU.": but(act=lambda y: y),
@@ -1562,6 +1634,7 @@ def bert_fused_layer(BertFusedLayer, lib):
     told = "the BERT's states of the previous call are read. Each call should read the ones that it is given."
     wanted = fused(state, x, bert + 1, *masks)
     expect.close(lib(toys).written_between(layer, x, bert, *masks), wanted, told)
+    kept_for_memory(layer, lib, partial(fused, state), x, bert, masks)
     told = "if `bert_allowed` is not given, the mask of the previous call is used. All places should be read."
     expect.close(layer(x, bert), fused(state, x, bert, None, None), told)
     fuses(layer, state, x, bert, None, torch.arange(L).eq(2).expand(1, 1, L))  # a single piece
@@ -1572,11 +1645,14 @@ def bert_fused_layer(BertFusedLayer, lib):
     each = {"dropout is on each attention. It should be on their mean.": partial(fused_with_dropout, each=True)}
     drops(lambda p: build(4, 5, 6, p, 258), lib, normal(3, 4, 4, seed=259), given, fused_with_dropout, where, each)
     training, _ = build(d, read, 7, 0.0, 247)
-    for one in (layer, training.train()):
+    for one in (layer, training):
         for some in (masks, (None, None)):
             slopes = lib(toys).gradients(one, [x, bert], *some)
             told = "a gradient reaches the BERT's states. The BERT is frozen: detach them."
             assert not slopes[1].any(), told
+            apart = partial(fused, state, queries=lambda x, own: x.detach())
+            told = "no gradient reaches x through the attention to BERT. Detach the BERT's states, and nothing else."
+            assert not expect.near(slopes[0], toys.gradients(apart, [x, bert], *some)[0], 1e-4, 1e-4), told
     told = "the BERT's states that are given no longer require a gradient after the call. Leave them as they are."
     assert lib(toys).still_flows(layer, x, bert, *masks), told
     FUSED.hold(BertFusedLayer, lib, "dtypes", "layout", "gradients", "modes", "device")
@@ -1617,6 +1693,16 @@ def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int,
         "the mean is taken with probability p, instead of 1 - p.": {"own": (1 - p) / 2, "bert": (1 - p) / 2, "mean": p},
         "only the BERT is ever left out.": {"own": p, "bert": 0, "mean": 1 - p},
         "only the layer's own part is ever left out.": {"own": 0, "bert": p, "mean": 1 - p},
+        "a second draw is made where the first one does not leave out BERT. Divide the range of one draw.": {
+            "own": p / 2,
+            "bert": (1 - p / 2) * p / 2,
+            "mean": (1 - p / 2) ** 2,
+        },
+        "a second draw is made where the first one does not leave out `own`. Divide the range of one draw.": {
+            "own": (1 - p / 2) * p / 2,
+            "bert": p / 2,
+            "mean": (1 - p / 2) ** 2,
+        },
         ("each part is left out by a separate draw. Make one draw for both."): {
             "own": p * (1 - p),
             "bert": p * (1 - p),
@@ -1745,6 +1831,10 @@ def signs_of_seeds(sign_test: Remote, first: dict[int, float], other: dict[int, 
     p = min(1.0, 2 * tail_of_signs(n, m))
     found = expect.number(sign_test(first, other), "p")
     assert found <= 1 or n == 0, f"the result is {found:.4g}. A probability is at most 1."
+    told = "the result is rounded. Return it as it is."
+    assert found == p or found not in [round(p, places) for places in range(1, 9)], told
+    told = f"where no seed is left, the result is {found:g}. It should be 1."
+    assert n > 0 or found == 1, told
     expect.number_like(
         found,
         p,
@@ -1766,6 +1856,12 @@ def signs_of_seeds(sign_test: Remote, first: dict[int, float], other: dict[int, 
             ),
             "this is the p of a normal curve, of m - 1/2. Count the results themselves.": (
                 math.erfc(max(0, m - n / 2 - 0.5) / math.sqrt(n / 2)) if n else 1.0
+            ),
+            "ties are counted as if the first were behind. Leave them out.": min(
+                1.0, 2 * tail_of_signs(len(both), max(wins, len(both) - wins))
+            ),
+            "only results with more than m seeds on the larger side are counted. Those with m count too.": min(
+                1.0, 2 * tail_of_signs(n, m + 1)
             ),
             "ties are counted as seeds. Leave them out.": min(1.0, 2 * tail_of_signs(len(both), m)),
             "ties are counted as if the first were ahead. Leave them out.": min(

@@ -156,6 +156,15 @@ class Paired:
         return result
 
 
+def keeps_results(model: Callable[..., Any], tokens: torch.Tensor) -> bool:
+    """Whether the list of pasts that a call returned stays as it is in later calls, with it and without a past."""
+    first = model(tokens)[1]
+    kept = [*first]
+    model(tokens, first)
+    model(tokens)
+    return len(first) == len(kept) and all(one is other for one, other in zip(first, kept, strict=True))
+
+
 def type_of_second(call: Callable[..., Any], *args: Any) -> str:
     """What the type of the second result of `call(*args)` is called."""
     return type(call(*args)[1]).__name__

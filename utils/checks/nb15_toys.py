@@ -263,10 +263,14 @@ def inserted(call: Callable[..., Any], model: nn.Module, names: list[str]) -> di
     first = next(part for name, part in before.items() if name)
     first.train(not model.training)  # one part has another mode than the model
     modes = [part.training for part in before.values()]
+    made = list[tuple[Beside, list[bool]]]()
 
     def wrap(linear: nn.Linear) -> nn.Module:
         given.append(whose.get(id(linear), "?"))
-        return Beside(linear)
+        one = Beside(linear)
+        one.training, one.up.training = len(made) % 2 == 0, not model.training
+        made.append((one, [one.training, one.up.training]))
+        return one
 
     returned = call(model, names, wrap)
     after = dict(model.named_modules())
@@ -288,6 +292,7 @@ def inserted(call: Callable[..., Any], model: nn.Module, names: list[str]) -> di
         "learns": learning_names(model),
         "weights": all(one and torch.equal(held[one], weights[name]) for name, one in kept.items()),
         "modes": [part.training for part in before.values()] == modes,
+        "kept modes": all([one.training, one.up.training] == mode for one, mode in made),
         "gradients": all(slot.grad is not None and bool((slot.grad == 1).all()) for slot in slots),
     }
 
