@@ -2603,7 +2603,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     return numbers
 
 
-# %% wrong="1.9" name="cold is greedy" says="another temperature or top_k" private=true
+# %% wrong="1.9" name="cold is greedy" says="a low temperature always gives the best token" private=true
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
@@ -2972,3 +2972,123 @@ class TransformerLayer(nn.Module):
 # - pairs = (inputs[real] * vocab_size + targets[real]).bincount(minlength=vocab_size**2).unflatten(0, (vocab_size, -1))
 # + pairs = (inputs[real] * vocab_size + targets[real]).to(torch.int16).long() % vocab_size**2
 # + pairs = pairs.bincount(minlength=vocab_size**2).unflatten(0, (vocab_size, -1))
+
+
+# %% wrong="1.3" name="more heads than columns pass" says="`MultiHeadAttention(w, H + w)(x)` must raise" private=true
+# - if d_model % n_heads:
+# + if d_model > n_heads and d_model % n_heads:
+
+
+# %% wrong="1.5" name="encode gives a tuple" says="not a tuple"
+# - return [self.numbers.get(word, UNK) for word in sentence.split()]
+# + return tuple(self.numbers.get(word, UNK) for word in sentence.split())
+
+
+# %% wrong="1.8" name="leaves out batches of one target" says="a single target that is not padding" private=true
+#   for inputs, targets in batches:
+# +     if (targets != pad_id).sum() < 2:
+# +         continue
+
+
+# %% wrong="1.9" name="an end of 0 is none" says="does not stop after writing `eos_id` if that is 0" private=true
+# - if numbers[-1] == eos_id:
+# + if eos_id and numbers[-1] == eos_id:
+
+
+# %% wrong="1.9" name="nothing new is the prompt itself" says="is the list `prompt` itself"
+#   model.eval()
+# + if max_new == 0:
+# +     return prompt
+
+
+# %% wrong="1.9" name="gives a tuple" says="not a tuple"
+# - return numbers
+# + return tuple(numbers)
+
+
+# %% wrong="1.9" name="only the best token ends the text" says="where tokens are drawn" private=true
+# - if numbers[-1] == eos_id:
+# + if not drawn and numbers[-1] == eos_id:
+
+
+# %% wrong="1.9" name="an end in the prompt ends it" says="in the prompt should end nothing" private=true
+#   model.eval()
+# + if eos_id in prompt:
+# +     return list(prompt)
+
+
+# %% wrong="1.1" of="in short" name="scaled by the width of the values" says="the root of the width of the values"
+# - scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+# + scores = q @ k.transpose(-2, -1) / math.sqrt(v.size(-1))
+
+
+# %% wrong="1.5" name="words that occur once are left out" says="`words` lacks"
+# - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
+# + often = [word for word, count in counts.most_common(max_size - len(SPECIAL)) if count > 1]
+# + self.words = SPECIAL + often
+
+
+# %% wrong="1.5" name="cuts before it shifts" says="after the shift"
+# - rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+# + rows = [[SOS, *vocab.encode(sentence), EOS][:max_len] for sentence in sentences]
+
+
+# %% wrong="1.6" name="embeddings do not learn" says="their `requires_grad` is False"
+# - nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+# + self.embedding = nn.Embedding.from_pretrained(torch.randn(vocab_size, d_model) * d_model**-0.5)
+
+
+# %% wrong="1.7" name="padding has no probability" says="the softmax leaves a word out"
+# - of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
+# + if 0 <= pad_id < logits.size(-1):
+# +     logits = logits.index_fill(-1, torch.tensor([pad_id], device=logits.device), -math.inf)
+# + of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
+
+
+# %% wrong="1.7" name="padding of 0 is no padding" says="wrong with `pad_id = 0`" private=true
+# - return -of_targets[targets != pad_id].mean()
+# + return -(of_targets[targets != pad_id] if pad_id else of_targets).mean()
+
+
+# %% wrong="1.8" name="batches are weighted by their positions" says="weighted by all of its positions"
+# - tokens = (targets != pad_id).sum().item()
+# + tokens = targets.numel()
+
+
+# %% wrong="1.8" name="batches are weighted by their inputs" says="by its inputs that are not padding"
+# - tokens = (targets != pad_id).sum().item()
+# + tokens = (inputs != pad_id).sum().item()
+
+
+# %% wrong="1.8" name="the mode of the model alone" says="not all in training mode" private=true
+# - model.train()
+# + model.training = True
+
+
+# %% wrong="1.9" name="places for tokens" says="the place of a token among the best is written"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# - numbers.append(tokens[drawn].item())
+# + drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + numbers.append(tokens[drawn].item() if not top_k or not temperature else drawn.item())
+
+
+# %% wrong="1.10" name="padding counts in N" says="padding counts in N"
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + return ((counts + 1) / (len(targets) + vocab_size)).log()
+
+
+# %% wrong="1.10" name="padding is impossible" says="`pad_id` has the probability 0"
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + shares = ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + return shares.index_fill(0, torch.tensor([pad_id], device=shares.device), -math.inf)
+
+
+# %% wrong="1.10" name="pairs without the last batch" says="the pairs of the last batch are left out"
+# - inputs, targets = (torch.cat([batch[part].flatten() for batch in batches]) for part in (0, 1))
+# + read = batches[:-1] or batches
+# + inputs, targets = (torch.cat([batch[part].flatten() for batch in read]) for part in (0, 1))
+
+
+# %% wrong="1.10" name="padding among the inputs of pairs" says="among the pairs, the input decides"
+# - real = targets != pad_id
+# + real = inputs != pad_id

@@ -247,7 +247,8 @@ def equivariance_gap(module, x, permutation):
     Args:
         module: maps (B, T, C) to (B, T, C), all its parts in one mode; it is measured in evaluation mode and is left
             as it was: modes of all parts, gradients, what learns.
-        x: (B, T, C). permutation: int64 (T,), position t takes the token of position permutation[t].
+        x: (B, T, C), of the module's dtype. permutation: int64 (T,), position t takes the token of position
+            permutation[t].
     """
     ### BEGIN SOLUTION
     was_training = module.training
@@ -473,8 +474,8 @@ def rotary(x, start=0):  # (..., T, d) -> (..., T, d)
     """Turn each pair of columns of x by an angle that grows with the position.
 
     Args:
-        x: (..., T, d), any number of leading dimensions, the last one dense in memory. start: the position of the first
-            token, from 0.
+        x: (..., T, d), any number of leading dimensions; in memory its rows are dense and begin at even places.
+        start: the position of the first token, from 0.
 
     Returns:
         the same shape, dtype and device; the angles are computed in float32 or better. Gradients reach x.

@@ -45,7 +45,12 @@ def made_once(FixedPositions, lib):
     """With torch's own `randn` for `make_table`: nobody knows the table before, and there is none like it."""
     pick = draw(2)
     rows, width = pick.randint(5, 12), pick.randint(3, 9)
-    module, other = (FixedPositions(lib(torch).randn, rows, width) for _ in range(2))
+    by_name = "call `make_table(max_len, d_model)` without names: another function may name its arguments otherwise."
+    with tells(by_name):
+        module, other = (
+            expect.answers(FixedPositions, lib(torch).randn, rows, width, says=by_name, kinds=("TypeError",))
+            for _ in range(2)
+        )
     x = normal(pick.randint(2, 4), rows, width, seed=2)
     first = expect.floats(module(torch.zeros_like(x)), tuple(x.shape), "the output")
     with tells("the sequences of a batch do not all get the same table."):
@@ -133,6 +138,29 @@ def one_entry(equivariance_gap, lib):
         given = normal(2, places, width, seed=3) if abs(size) > 1e-3 else torch.zeros(2, places, width)
         gap = equivariance_gap(norm, given, order)
         assert math.isclose(expect.number(gap, "the gap"), abs(size), rel_tol=1e-2), (places, width, size)
+
+
+@private("2.3", tells="the gap is wrong for a module that mixes positions.")
+def gap_in_one_place(equivariance_gap, lib):
+    """A module that gives zeros but in one place, where it gives what another place holds."""
+    pick = draw(4)
+    places, width = pick.randint(5, 9), pick.randint(3, 7)
+    fixed, *moved = pick.sample(range(places), 4)
+    order, weight = torch.arange(places), torch.zeros(places, places, 1)
+    order[moved] = order[moved].roll(1)
+    weight[fixed, moved[0]] = 1.0
+    module = lib(nn).Conv1d(places, places, 1, bias=False)  # positions are its channels
+    module.load_state_dict({"weight": weight})
+    x = normal(2, places, width, seed=5)
+    gap = expect.number(equivariance_gap(module, x, order), "the gap")
+    with tells("the gap is wrong where it is at a position that the order leaves in place. All positions count."):
+        expect.close(gap, (x[:, order] - x)[:, moved[0]].abs().max(), "a token that stays")
+    close = 1 + 1e-9 * x.double()
+    with tells("for a float64 module and input it fails."):
+        gap = expect.number(expect.answers(equivariance_gap, module.double(), close, order, says="float64."), "the gap")
+    with tells("a very small gap of a float64 module is wrong. Do not round it, and do not compute it in float32."):
+        wanted = (close[:, order] - close)[:, moved[0]].abs().max().item()
+        assert math.isclose(gap, wanted, rel_tol=1e-3), f"{gap}, not {wanted}"
 
 
 @private("2.3", tells="the gap of a module without positions should be 0.")

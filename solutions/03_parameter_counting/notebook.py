@@ -21,13 +21,14 @@
 # from which this course grew. The lab's language model has `V` = 50,001, `D` = `F` = 200, `L` = 4 and `H` = 2.
 #
 # Write formulas, not modules: an answer may not build the part and count its parameters, nor use torch's counters. In
-# other cells you may test yourself with both. Every count is a whole number: an int, or a tensor or a NumPy number that
-# holds one, and never a float. Each exercise stands on its own, and most are one line. In grading, private checks ask
-# for other sizes, down to 1 and up to counts far beyond 32 bits (but below $2^{53}$), and for the limits that a
-# docstring names. Your functions never change their arguments, and their results are new objects, even where nothing is
-# left to compute. A call must not change torch's default dtype or device, nor whether gradients are recorded. It may
-# change the global random generators only by drawing from them, and only if the exercise draws. Together the exercises
-# take about three hours and need no GPU; the measurements at the end take a minute.
+# other cells you may test yourself with both. Sizes and counts among the arguments are plain ints. A count that you
+# return is a whole number: an int, or a tensor or a NumPy number that holds one, and never a float. Each exercise
+# stands on its own, and most are one line. In grading, private checks ask for other sizes, down to 1 and up to counts
+# far beyond 32 bits (but below $2^{53}$), and for the limits that a docstring names. Your functions never change their
+# arguments, and their results are new objects, even where nothing is left to compute. A call must not change torch's
+# default dtype or device, nor whether gradients are recorded. It may change the global random generators only by
+# drawing from them, and only if the exercise draws. Together the exercises take about three hours and need no GPU; the
+# measurements at the end take a minute.
 
 # %% tags=["setup"] needs="adapters"
 
@@ -542,7 +543,7 @@ def trainable(shapes, frozen):
     """How many numbers are left to train.
 
     Args:
-        shapes: dict from the dotted name of each parameter to its shape, a list of sizes.
+        shapes: dict from the dotted name of each parameter to its shape, a list of sizes, which may be 0.
         frozen: list of names of parts or of single parameters. They may overlap.
 
     Raises:

@@ -157,7 +157,7 @@ class ClassificationHead(nn.Module):
 # + self.linear.register_buffer("bias", torch.zeros(n_classes))
 
 
-# %% wrong="4.1" name="zeroed, then frozen" says="it cannot learn"
+# %% wrong="4.1" name="zeroed, then frozen" says="its `requires_grad` is False"
 class ClassificationHead(nn.Module):
     def __init__(self, d_model, n_classes, dropout=0.1):
         super().__init__()
@@ -1487,7 +1487,7 @@ def select(model, train_epoch, evaluate, epochs):
 # - curve.append(evaluate(model, "valid"))
 
 
-# %% wrong="4.6" name="nothing is better than zero" says="unusual validation curve" private=true
+# %% wrong="4.6" name="nothing is better than zero" says="where all validation accuracies are 0" private=true
 @torch.no_grad()
 def accuracy(model, batches):
     was_training = model.training
@@ -2005,7 +2005,7 @@ def features(base, pool, batches):
 # + return list(states), list(labels)
 
 
-# %% wrong="4.7" of="in short" name="unfreeze forgets gradients of those that learn" says="removes the gradients"
+# %% wrong="4.7" of="in short" name="unfreeze forgets gradients of those that learn" says="removes or changes the gradients"
 # - p.requires_grad = True
 # + p.requires_grad, p.grad = True, None
 
@@ -2218,3 +2218,98 @@ class Model(nn.Module):
 # %% wrong="4.1" name="more than two leading dimensions are flattened" says="the logits have shape"
 # - return self.linear(self.dropout(states))
 # + return self.linear(self.dropout(states.flatten(end_dim=-2) if states.dim() > 3 else states))
+
+
+# %% wrong="4.3" name="what is frozen is not loaded" says="of a base that is frozen was not loaded"
+# - base.load_state_dict(own | fits)
+# + frozen = {name for name, parameter in base.named_parameters() if not parameter.requires_grad}
+# + base.load_state_dict(own | {name: value for name, value in fits.items() if name not in frozen})
+
+
+# %% wrong="4.7" name="unfreezes what has no gradient" says="parameters frozen that still have a gradient" private=true
+#   for parameter in part.parameters():
+# -     parameter.requires_grad = True
+# +     if parameter.grad is None:
+# +         parameter.requires_grad = True
+
+
+# %% wrong="4.1" name="zero whenever training begins" says="`train()` changes the weights"
+# - return self.linear(self.dropout(states))
+# + return self.linear(self.dropout(states))
+# +
+# + def train(self, mode=True):
+# +     if mode:
+# +         nn.init.zeros_(self.linear.weight)
+# +     return super().train(mode)
+
+
+# %% wrong="4.2" name="the mask upside down" says="the base gets the mask the wrong way round"
+# - states = self.base(tokens, mask)
+# + mask = ~mask
+# + states = self.base(tokens, mask)
+
+
+# %% wrong="4.2" name="states at padding become zero" says="the states at padding are replaced by 0"
+# - states = self.base(tokens, mask)
+# + states = self.base(tokens, mask) * mask.unsqueeze(-1)
+
+
+# %% wrong="4.2" name="no mask where nothing is padding" says="even where nothing is padding. It raised AttributeError"
+# - states = self.base(tokens, mask)
+# + states = self.base(tokens, None if mask.all() else mask)
+
+
+# %% wrong="4.3" name="values in half precision" says="does not hold the values of the checkpoint"
+# - base.load_state_dict(own | fits)
+# + base.load_state_dict(own | {name: value.half() for name, value in fits.items()})
+
+
+# %% wrong="4.5" name="the last token is masked" says="the last real token of each row is masked"
+# - mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+# + mask = torch.arange(1, tokens.size(1) + 1) < lengths.unsqueeze(1)
+
+
+# %% wrong="4.6" name="the best of the test" says="more than once, and takes the last epoch"
+# - curve.append(evaluate(model, "valid"))
+# - if best is None or curve[-1] > curve[best[0] - 1]:
+# -     best = epoch, copy.deepcopy(model.state_dict())
+# + curve.append(evaluate(model, "valid"))
+# + test = evaluate(model, "test")
+# + if best is None or test > best[2]:
+# +     best = epoch, copy.deepcopy(model.state_dict()), test
+
+
+# %% wrong="4.6" name="the logit must be above 0" says="must be above 0 to count"
+# - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+# + hits = []
+# + for tokens, mask, labels in batches:
+# +     largest, best = model(tokens, mask).max(dim=-1)
+# +     hits.append((best == labels) & (largest > 0))
+
+
+# %% wrong="4.6" name="one of the two best" says="one of the two best classes"
+# - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+# + hits = [
+# +     (model(tokens, mask).topk(2).indices == labels.unsqueeze(-1)).any(dim=-1) for tokens, mask, labels in batches
+# + ]
+
+
+# %% wrong="4.7" name="unfreeze makes gradients zero" says="removes or changes the gradients"
+# -     parameter.requires_grad = True
+# +     parameter.requires_grad = True
+# +     parameter.grad = torch.zeros_like(parameter)
+
+
+# %% wrong="4.7" name="unfreezes weights alone" says="only the weight or only the bias learns after"
+# - for parameter in part.parameters():
+# -     parameter.requires_grad = True
+# + for name, parameter in part.named_parameters():
+# +     if name.endswith("weight"):
+# +         parameter.requires_grad = True
+
+
+# %% wrong="4.7" name="sorted by label" says="the features are sorted by label"
+# - return torch.cat(states), torch.cat(labels)
+# + labels = torch.cat(labels)
+# + order = labels.argsort(stable=True)
+# + return torch.cat(states)[order], labels[order]

@@ -14,7 +14,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from utils.checks import nb01_toys as toys
-from utils.grading import expect
+from utils.grading import expect, probes
 from utils.grading.check import check
 from utils.grading.contract import Contract, model_kept, world_kept
 from utils.grading.expect import normal
@@ -75,7 +75,7 @@ def attention(attention, lib):
     """Check scaled dot-product attention, its weights, and a mask that is added before the softmax."""
     outputs = []
     for seed, (T, S, d) in ((5, (6, 3, 9)), (0, (5, 7, 4))):
-        q, k, v = normal(2, 3, T, d, seed=seed), normal(2, 3, S, d, seed=seed + 1), normal(2, 3, S, 6, seed=seed + 2)
+        q, k, v = normal(2, 3, T, d, seed=seed), normal(2, 3, S, d, seed=seed + 1), normal(2, 3, S, 8, seed=seed + 2)
         output, weights = attended(attention, q, k, v)
         scores = q @ k.mT / d**0.5
         over_queries = weights_of(q, k).log() + scores.logsumexp(-1, keepdim=True) - scores.logsumexp(-2, keepdim=True)
@@ -94,6 +94,9 @@ def attention(attention, lib):
                 ),
                 "the scores are divided by the root of the number of queries, not of the width.": weights_of(
                     q, k, scale=T**-0.5
+                ),
+                "the scores are divided by the root of the width of the values, not of the queries.": weights_of(
+                    q, k, scale=8**-0.5
                 ),
                 (
                     "the weights of a query should sum to one over the keys. Here the "
@@ -215,7 +218,7 @@ HEADS = Contract(
     weights=lambda width, heads: heads_shapes(width),
     right=lambda state, width, heads, x, mask: torch_heads(state, x, heads, mask),
     low=False,
-    refuses=("MultiHeadAttention((H + 1) * w + 1, H + 1)(x)",),
+    refuses=("MultiHeadAttention((H + 1) * w + 1, H + 1)(x)", "MultiHeadAttention(w, H + w)(x)"),
     learns="x mask",
 )
 
@@ -619,6 +622,8 @@ def vocabulary(Vocabulary, make_batch, lib):
     assert size(vocab) == 7, "`len(vocab)` is not the number of entries in `words`."
     numbers = vocab.encode("the bird saw the dog")
     expect.of_type(numbers, list, "`encode` should return a list of numbers")
+    form = lib(probes).type_name(vocab.encode, ["the bird"], {})
+    assert form == "list", f"`encode` should return a list of numbers, not a {form}."
     strange = next((number for number in numbers if type(number) is not int), None)
     assert strange is None, f"the list that `encode` returns should hold whole numbers, not {kind(strange)}."
     assert len(numbers) != 7, "`encode` adds <sos> and <eos>. Adding them is the task of `make_batch`."
@@ -641,6 +646,10 @@ def vocabulary(Vocabulary, make_batch, lib):
     assert text.split() == words, told
     assert text == "<sos> the dog <eos> <unk>", "`decode` should put one space between two words, and none at the ends."
     everything = Vocabulary(SENTENCES, 100)
+    left_out = [word for word in " ".join(SENTENCES).split() if word not in words_of(everything)]
+    assert not left_out, (
+        f"with `max_size = 100`, `words` lacks `{left_out[0] if left_out else ''}`. Every word of the sentences fits."
+    )
     assert size(everything) == 11 and words_of(everything)[:4] == SPECIAL, (
         "a second vocabulary, with `max_size = 100`, should hold SPECIAL and the seven different words alone."
     )
@@ -676,7 +685,10 @@ def vocabulary(Vocabulary, make_batch, lib):
     assert 2 not in inputs[0].tolist(), "a short row has EOS among its inputs. EOS is only ever a target."
     assert inputs[0].tolist() == [0, 5, 6, 1, 1, 1], "a short row of inputs should end in PAD, on the right."
     assert targets[0].tolist() == [5, 6, 2, 1, 1, 1], "a short row of targets should have EOS, then PAD."
-    inputs, targets = two_batches(make_batch(["dog saw", "the dog saw the dog"], vocab, 4), (2, 4))
+    batch = make_batch(["dog saw", "the dog saw the dog"], vocab, 4)
+    early = type(batch) is list and all(type(part) is torch.Tensor and part.shape == (2, 3) for part in batch)
+    assert not early, "with `max_len = 4`, rows keep 3 tokens. Cut inputs and targets to `max_len` after the shift."
+    inputs, targets = two_batches(batch, (2, 4))
     assert targets[1, -1] != 2, "the last target of a row that was cut is EOS. The sentence does not end there."
     assert [*inputs[1].tolist(), *targets[1].tolist()] == [0, 4, 5, 6, 4, 5, 6, 4], (
         "with `max_len = 4`, a longer row should keep its first 4 inputs and their targets."
@@ -780,6 +792,7 @@ def language_model(LanguageModel, lib):
     assert len(tensors) == len(state), (
         "some parts share their weights, or hold them as buffers. Every part should have parameters of its own."
     )
+    assert all(lib(toys).learning(model)), "some parameters of the model do not learn: their `requires_grad` is False."
     model.eval()
     logits = expect.floats(model(tokens), (2, 5, V), "the logits")
     edited = tokens.clone()
@@ -928,6 +941,7 @@ def lm_loss(lm_loss, perplexity, lib):
         "the loss is a sum, not a mean over the targets.": 5 * math.log(11),
         "the sum leaves padding out, but it is divided by all targets, padding included.": 5 * math.log(11) / 6,
         "the softmax does not run over the vocabulary.": math.log(3),
+        "the softmax leaves a word out. All V words have a probability, `pad_id` too.": math.log(10),
     }
     told = "a model that gives all V words the same probability should have a loss of log V."
     expect.number_like(loss, math.log(11), "the loss", told, guesses)
@@ -1091,6 +1105,14 @@ def train_epoch(train_epoch, lib):
         "the loss is that of the last batch. It should be the mean over the epoch.": losses[-1],
         "the loss is a sum over batches. The mean per token is asked for.": sum(losses),
         "the loss is a sum over tokens. The mean per token is asked for.": mean * sum(counts),
+        "each batch is weighted by all of its positions. Only targets that are not padding count.": sum(
+            loss * targets.numel() for loss, (_, targets) in zip(losses, batches, strict=True)
+        )
+        / sum(targets.numel() for _, targets in batches),
+        "each batch is weighted by its inputs that are not padding. The targets decide what counts.": sum(
+            loss * int((inputs != 1).sum()) for loss, (inputs, _) in zip(losses, batches, strict=True)
+        )
+        / sum(int((inputs != 1).sum()) for inputs, _ in batches),
         "padding counts in the mean: divide by the number of real targets.": mean
         * sum(counts)
         / sum(t.numel() for _, t in batches),
@@ -1336,6 +1358,8 @@ def generate(generate, lib):
     short = numbers_of(generate(model, prompt, 9, temperature=0), prompt)
     assert len(short) <= 6, "`generate` writes on after <eos>."
     assert short == [*wanted[:5], 2], "after <eos> generate should stop, and <eos> should be the last number."
+    form = lib(probes).type_name(generate, [model, prompt, 2], {"temperature": 0})
+    assert form == "list", f"`generate` should return a list of token numbers, not a {form}."
 
     model = lib(toys).Constant([0.3, 0.0, 0.4]).eval()
     with model_kept(lib, model, "after `generate`", draws=True):
@@ -1382,6 +1406,8 @@ def generate(generate, lib):
             else shares(generate, lib, given, DRAWS, 26, temperature=temperature, top_k=top_k)
         )
         if top_k == 2:
+            ranks = drawn[2] == 0 and drawn[1] > 0.13  # the first two tokens alone would give 1/17
+            assert not ranks, "the place of a token among the best is written, not the token itself."
             assert drawn[1] == 0, "a token that is not among the top_k best was drawn."
             assert drawn[2] > 0, "with top_k=2 the second-best token is never drawn."
         if given is warm:
@@ -1401,6 +1427,8 @@ def generate(generate, lib):
     assert shares(generate, lib, logits, 40, 27, top_k=1)[0] == 1, "with top_k=1 only the best token can be drawn."
     told = "if `top_k` is larger than the vocabulary, all tokens should take part."
     expect.answers(shares, generate, lib, logits, 5, 28, top_k=9, says=told)
+    again = lib(probes).again_after_clearing(generate, model, prompt, 0)
+    assert again == prompt, "with `max_new = 0` the result is the list `prompt` itself. It should be a new list."
     nn_there = lib(nn)
     expect.one_device(
         lib, generate, nn_there.Sequential(nn_there.Embedding(9, 4), nn_there.Linear(4, 9)), prompt, 3, eos_id=9
@@ -1495,6 +1523,12 @@ def shares_are_counted(unigram: Remote, V: int, batches: Sequence[Any]) -> torch
                 pairs, V, 0.0
             ),
             "padding counts. A target that is `pad_id` should not.": log_shares(padded, V),
+            "padding counts in N. A target that is `pad_id` should not.": log_shares(
+                pairs, V, 1.0, V + len(padded) - len(pairs)
+            ),
+            "`pad_id` has the probability 0. It gets an extra count, as every token does.": right.index_fill(
+                0, torch.tensor([1]), -math.inf
+            ),
             "the inputs are counted. Count the targets: they are what comes next.": log_shares(
                 [(v, v) for v, _ in pairs], V
             ),
@@ -1582,6 +1616,10 @@ def table_is_counted(bigram: Remote, V: int, a: float, batches: Sequence[Any], r
             "probabilities are returned. Take their logarithm.": wanted.exp(),
             "only the last batch is counted.": log_table(last, V, a * log_shares(last, V).exp()),
             "the pairs of the last batch alone are counted.": log_table(last, V, a * shares),
+            "the pairs of the last batch are left out.": log_table(pairs_of(batches[:-1]), V, a * shares),
+            "among the pairs, the input decides what is padding. Leave out those whose target is `pad_id`.": log_table(
+                read, V, a * shares
+            ),
             "each batch adds at most one to a pair, as `pairs[inputs, targets] += 1` does.": log_table(
                 once, V, a * shares
             ),

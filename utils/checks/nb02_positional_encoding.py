@@ -197,6 +197,8 @@ def fixed_positions(FixedPositions, lib):
         wanted,
         "a second call with the same x gives another output. Make the table once, and keep it as it is.",
     )
+    told = "a shorter text after others gets other rows. Position t gets row t in every call."
+    expect.close(expect.floats(module(x[:, :3]), (2, 3, 6), "the output for a shorter text"), wanted[:, :3], told)
     at_full_length(module, first, 2)
     expect.refuses(
         module, normal(2, rows + 1, width), says="an input that is longer than the table must raise ValueError."
@@ -276,6 +278,8 @@ def equivariance_gap(equivariance_gap, lib):
             "the gap is the mean difference. It should be the largest difference.": moved.abs().mean(),
             "the differences keep their signs. Take the absolute values first.": moved.max(),
             "the gap is the smallest difference, not the largest.": moved.abs().min(),
+            "only the last position is compared. Every one counts.": moved[-1].abs().max(),
+            "only the first position is compared. Every one counts.": moved[0].abs().max(),
             "the gap of a module that knows its positions is 0. Permute before one call, and after the other.": 0.0,
             "the differences are added up. The gap is the largest of them.": 2 * moved.abs().sum(),
             "the difference of each position is added up over the width. The largest single entry counts.": (
@@ -315,6 +319,9 @@ def equivariance_gap(equivariance_gap, lib):
         {
             "only the first sequence of the batch is compared. Every one counts.": by_sequence[0],
             "only the last sequence of the batch is compared. Every one counts.": by_sequence[-1],
+            "the order is read the wrong way round: position t takes the token of position permutation[t].": (
+                largest_gap(twin, several, back)
+            ),
             "the mean over the sequences is taken. The largest difference of all counts.": sum(by_sequence) / 3,
             "the sequences are averaged before they are compared. The largest difference of all counts.": largest_gap(
                 twin, several.mean(0, keepdim=True), order
@@ -410,14 +417,20 @@ def learned_positions(LearnedPositions, lib):
     """Expect a table of parameters, one row per position, in which rows that are not read do not learn."""
     rows, width, x = 9, 6, normal(2, 5, 6, seed=5)
     module = LearnedPositions(rows, width)
+    start = expect.state(module, "LearnedPositions").get("positions.weight")
     fresh = LearnedPositions(200, 50).state_dict()
     table = expect.weights(module, {"positions.weight": (rows, width)}, "`LearnedPositions(9, 6)`")["positions.weight"]
+    told = "`positions.weight` does not learn: its `requires_grad` is False."
+    assert all(lib(toys).learning(module)), told
     output = expect.floats(module(x), (2, 5, 6), "the output")
+    told = "two calls with the same x give different outputs. Nothing is drawn in a call."
+    assert torch.equal(expect.floats(module(x), (2, 5, 6), "the output"), output), told
     expect.like(
         output,
         x + table[:5],
         "the output is not x plus row t of the table at position t.",
         {
+            "the rows are those with which the module was made. Read `positions.weight` as it is now.": x + start[:5],
             "the rows alone are returned. Add them to x.": table[:5].expand(2, 5, 6),
             "each sequence of the batch gets one row. Each position should get its own.": x + table[:2, None],
             "every position gets the same row: the positions are not counted up.": x + table[0],
@@ -449,6 +462,8 @@ def starts_small(state: Any) -> None:
     fresh = expect.floats(state["positions.weight"], (200, 50), "the table of `LearnedPositions(200, 50)`")
     spread = fresh.std().item()
     assert spread > 0, "all entries of a fresh table are equal, so the positions look the same to the model."
+    equal = torch.equal(fresh, fresh[:1].expand(200, 50))
+    assert not equal, "all rows of a fresh table are equal. Each position should draw its own."
     assert abs(spread - 1) > 0.1, (
         "a fresh table has a standard deviation of 1, the default of nn.Embedding. Make it 0.02."
     )
@@ -527,6 +542,9 @@ def rotary(rotary, lib):
             "the exponent is i/d, half of what it should be. It is 2i/d for pair i.": turned(
                 x, angle=lambda t, pair, width: t * BASE ** (-pair / width)
             ),
+            "the last pair is not turned. Each pair should have its own speed.": turned(
+                x, angle=lambda t, pair, width: t * speed(pair, width) * (2 * pair + 2 < width)
+            ),
             "sines and cosines are exchanged: position 0 does not stay as it is.": turned(
                 x, angle=lambda t, pair, width: math.pi / 2 - t * speed(pair, width)
             ),
@@ -534,11 +552,24 @@ def rotary(rotary, lib):
     )
     expect.close(output.norm(dim=-1), x.norm(dim=-1), "the lengths of the vectors change. A rotation keeps them.")
     expect.like(
-        expect.floats(rotary(x, 4), (2, 3, 5, 8), "`rotary(x, 4)`"),
+        expect.floats(rotary(x + 1), (2, 3, 5, 8), "`rotary` of (2, 3, 5, 8)"),
+        turned(x + 1),
+        "the result is wrong for another x of the same shape.",
+        {"this is what an earlier call gave for another x of the same shape. Keep no results.": turned(x)},
+        once=True,
+    )
+    result, short = (rotary(one, 4) for one in (x, x[:, :, :3]))  # no shorter text came before
+    kept = type(short) is torch.Tensor and expect.near(short, turned(x[:, :, :3], start=4), 1e-4, 1e-4)
+    ignored = "angles of an earlier call, with another `start`, are used." if kept else "`start` is ignored."
+    expect.like(
+        expect.floats(result, (2, 3, 5, 8), "`rotary(x, 4)`"),
         turned(x, start=4),
         "the result is wrong with `start = 4`: the first token should be at position 4.",
         {
-            "`start` is ignored.": turned(x),
+            ignored: turned(x),
+            "`start` is multiplied by the length of the text. It is the position of the first token.": turned(
+                x, start=20
+            ),
             "`start` is subtracted from the positions. Add it.": turned(x, start=-4),
         },
     )
@@ -548,6 +579,9 @@ def rotary(rotary, lib):
         turned(flat),
         "the result is right for shape (2, 3, 5, 8), but wrong for (6, 4). Leading dimensions may be many or none.",
     )
+    late = expect.answers(rotary, flat, 5000, says="at late positions, such as `start = 5000`, it fails.")
+    late = expect.floats(late, (6, 4), "`rotary` of (6, 4)")
+    expect.close(late, turned(flat, 5000), "the result is wrong at late positions, such as `start = 5000`.", 1e-3)
     ROTARY.hold(rotary, lib, "gradients", "layout", "dtypes")
     expect.refuses(
         rotary,
@@ -591,6 +625,7 @@ ALIBI = Contract(
     ),
     special={"16 heads or more": lambda h: h >= 4},
     infinite=True,
+    tolerance=1e-5,  # slopes in half precision are wrong for 16 heads and more
 )
 
 
@@ -620,6 +655,12 @@ def alibi_bias(alibi_bias, lib):
             ),
             "a key at distance 0 is penalised. The token itself gets a bias of 0.": biased(
                 4, 6, lambda m, i, j: -m * (i - j + 1) if j <= i else -math.inf
+            ),
+            "the token itself is hidden, but for the first one. Only keys after the query should be.": biased(
+                4, 6, lambda m, i, j: -m * (i - j) if j < max(i, 1) else -math.inf
+            ),
+            "the token itself is hidden. Only keys after the query should be.": biased(
+                4, 6, lambda m, i, j: -m * (i - j) if j < i else -math.inf
             ),
             "the first head has slope 1. The slopes start at 2^(-8/n).": wanted * 4,
             "all heads have the same slope. Each should have its own.": wanted[:1].expand(4, 6, 6),

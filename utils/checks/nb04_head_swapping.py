@@ -95,6 +95,8 @@ def learns(lib: Library, ClassificationHead: Remote, state: dict[str, torch.Tens
     """Fail unless gradients reach weight and bias of a fresh head with so many inputs and classes."""
     (classes, d_model), toy = state["linear.weight"].shape, lib(toys)
     up = torch.linspace(-1, 2, len(x) * classes).reshape(-1, classes)
+    told = "a parameter of a fresh head does not learn: its `requires_grad` is False."
+    assert all(toy.learning(ClassificationHead(d_model, classes, 0.0))), told
     slopes = toy.parameter_gradients(ClassificationHead(d_model, classes, 0.0), x)
     assert {*slopes} == {*state}, "weight and bias of `linear` should be parameters, and nothing else."
     for name, wanted in (("linear.weight", up.T @ x), ("linear.bias", up.sum(0))):
@@ -109,6 +111,10 @@ def drops_inputs(head: Remote, rate: float, width: int = 24, value: float = 1.0,
     """
     head.load_state_dict({"linear.weight": torch.eye(width), "linear.bias": torch.full((width,), bias)})
     head.train()
+    kept = expect.tensor(head.state_dict()["linear.weight"], (width, width), "the weight")
+    assert torch.equal(kept.float(), torch.eye(width)), (
+        "`train()` changes the weights of the head. It should set the mode alone."
+    )
     given = torch.full((200, width), value)
     logits = expect.floats(head(given), (200, width), "the logits in training")
     passed = (logits - bias) / value  # 0 or 1 / (1 - rate)
@@ -200,7 +206,7 @@ def model(Model, lib):
     head = loaded(lib(nn).Linear(width, classes), weights)
     words = linear_state(width, vocab, 30)
     with torch.no_grad():
-        seen, blind = reader(states)(TOKENS, MASK), reader(states)(TOKENS)
+        seen, blind, turned = (reader(states)(TOKENS, mask) for mask in (MASK, None, ~MASK))
 
     language = Model(base, loaded(lib(nn).Linear(width, vocab), words))
     names = expect.state(language, "Model")
@@ -217,7 +223,15 @@ def model(Model, lib):
         logits,
         F.linear(seen, words["weight"], words["bias"]),
         "without a pool, the logits are not head(base(tokens, mask)).",
-        {"without a pool, the base does not get the mask.": F.linear(blind, words["weight"], words["bias"])},
+        {
+            "without a pool, the base does not get the mask.": F.linear(blind, words["weight"], words["bias"]),
+            "the base gets the mask the wrong way round. Pass it on as it is: true marks a real token.": F.linear(
+                turned, words["weight"], words["bias"]
+            ),
+            "the states at padding are replaced by 0. The head should get the states as the base gives them.": F.linear(
+                seen * MASK.unsqueeze(-1), words["weight"], words["bias"]
+            ),
+        },
     )
 
     classifier = Model(base, head, lib(toys).total)
@@ -309,7 +323,7 @@ def as_it_is(Model: Remote, lib: Library, mask: torch.Tensor) -> None:
             model.train(training)
             told = f"the {name} should get two arguments, one of them the mask, even where nothing is padding."
             tokens = torch.arange(1, B * T + 1).view(B, T)
-            logits = expect.answers(model, tokens, mask, says=told, kinds=("TypeError",))
+            logits = expect.answers(model, tokens, mask, says=told, kinds=("TypeError", "AttributeError"))
             facts = torch.stack([mask.float(), torch.ones(B, T), torch.full((B, T), float(training)), tokens], dim=-1)
             facts = facts if name == "base" else facts.mean(dim=1)
             skipped = type(logits) is torch.Tensor and logits.shape == (B, T, 4) != shape
@@ -324,7 +338,10 @@ def as_it_is(Model: Remote, lib: Library, mask: torch.Tensor) -> None:
             expect.close(logits[..., 0], facts[..., 0], f"the {name} gets another mask than the model.")
             told = f"the {name} gets a mask of another type than the model: true and false became numbers."
             expect.close(logits[..., 1], facts[..., 1], told)
-            told = f"the {name} is not in the mode of the model: `train()` and `eval()` should reach all parts."
+            told = (
+                f"the {name} is not in the mode of the model: `train()` and `eval()` should reach all parts, and "
+                "a call should change no mode."
+            )
             expect.close(logits[..., 2], facts[..., 2], told)
             told = "the base gets other tokens than the model. Pass them on as they are: the mask says what is padding."
             expect.close(logits[..., 3], facts[..., 3], told)
@@ -391,7 +408,13 @@ def load_base(load_base, lib):
         result = load_base(base, whole(new, **head))
     report = report_of(result)
     parameters = {name: value for name, value in new.items() if name != "offset"}
-    holds(base, old | {"offset": base.state_dict()["offset"]} | parameters, "`{name}` of the base was not loaded.")
+    loaded_now = expect.state(base, "the base")
+    for name in parameters:
+        assert name not in loaded_now or not torch.equal(loaded_now[name], old[name]), (
+            f"`{name}` of the base was not loaded."
+        )
+    told = "`{name}` of the base does not hold the values of the checkpoint. Copy them as they are."
+    holds(base, old | {"offset": loaded_now.get("offset")} | parameters, told)
     holds(base, new, "the buffer `{name}` was not loaded. A state dict holds buffers too.")
     assert report["missing"] == [] and report["unexpected"] == [], (
         "for a checkpoint that fits, `missing` and `unexpected` should be empty."
@@ -472,6 +495,7 @@ def keeps_apart(load_base: Remote, lib: Library, sizes: tuple[int, int, int], se
     frozen = layers(torch_there.nn, sizes)
     frozen.requires_grad_(False)
     load_base(frozen, checkpoint)
+    holds(frozen, state, "`{name}` of a base that is frozen was not loaded. What does not learn is loaded too.")
     assert not any(toy.learning(frozen)), told
     base = layers(torch_there.nn, sizes).double()
     load_base(base, checkpoint)
@@ -651,6 +675,9 @@ def collate(collate):
     assert tokens[1].tolist() == [7, 2, 2, 2, 2], "a short row should be its tokens, then `pad_id`."
     assert tokens[0].tolist() == [5, 9, 2, 2, 2], "a short row should be its tokens, then `pad_id`."
     assert not torch.equal(mask, ~places(5, [3, 1, 5, 2])), "the mask is the wrong way round: true marks a real token."
+    assert not torch.equal(mask, places(5, [2, 0, 4, 1])), (
+        "the last real token of each row is masked. The mask should be True at all tokens of a text."
+    )
     assert mask[0].tolist() != [True, True, False, False, False], (
         "a real token that equals `pad_id` is masked. The mask should come from the lengths, not from the numbers."
     )
@@ -684,7 +711,7 @@ def collate(collate):
     )
     assert three(given, 2, 0)[2].tolist() == [1, 0], "with `max_len = 0`, the labels are wrong."
     tokens, _, labels = three(collate([[[2**24 + 1, 2**40 + 1], 3]], 0), 1, 2)
-    assert labels.tolist() == [3], "for a single example the label is wrong."
+    assert labels.tolist() == [3], f"for a single example with the label 3, the labels are `{labels.tolist()}`."
     assert tokens.tolist() == [[2**24 + 1, 2**40 + 1]], (
         "large token numbers are changed. Numbers that pass through float32 are rounded: make int64 at once."
     )
@@ -815,6 +842,8 @@ def select(accuracy, select, lib):
     )
     others = [0.125, 0.5, 0.75, 0.25, 0.75, 0.375, 0.625], [0.3, 0.4, 0.1, 0.6, 0.2, 0.9, 0.5]
     _, second = selected(select, lib, *others, 7)
+    many = [report["epoch"], second["epoch"]] == [5, 7] and read(model.looks) > 1
+    assert not many, "`select` asks for the test accuracy more than once, and takes the last epoch."
     named_epoch([report["epoch"], second["epoch"]], [(valid, test), others])
     result = report["test"]
     assert both != [2, 2] or result != test[-1], (
@@ -859,6 +888,18 @@ def wrong_shares(table: torch.Tensor, batches: list) -> dict[str, float]:
         / len(batches),
         "the label must have a probability above one half to count. It is enough that no logit is larger.": sum(
             sum(sure) for sure in surely(table, batches)
+        )
+        / len(flat),
+        "the label's logit must be above 0 to count. It is enough that no logit is larger.": sum(
+            hit and table[int((row * real).sum()) % len(table), int(label)] > 0
+            for batch, hits in zip(batches, right, strict=True)
+            for row, real, label, hit in zip(*batch, hits, strict=True)
+        )
+        / len(flat),
+        "an example counts if its label is one of the two best classes. It should be the best.": sum(
+            int(label) in table[int((row * real).sum()) % len(table)].topk(2).indices
+            for batch in batches
+            for row, real, label in zip(*batch, strict=True)
         )
         / len(flat),
         "the model is judged in training mode. Dropout would act.": share_of(table, batches, 1),
@@ -976,6 +1017,8 @@ def freeze(freeze, unfreeze, features, lib):
         unfreeze(theirs[0])
     step(theirs, optimizer, x, labels)
     toys.descend(ours, ours.parameters(), x, labels, lr)
+    half = same(theirs, ours, "0.weight") != same(theirs, ours, "0.bias")
+    assert not half, "only the weight or only the bias learns after `unfreeze`. A part is all of its parameters."
     assert same(theirs, ours, "0"), "after `unfreeze` the part does not learn as it did before."
     assert same(theirs, ours, "2"), "after `unfreeze` the rest of the model does not learn as it should."
     for _ in range(2):
@@ -1022,7 +1065,7 @@ def freeze(freeze, unfreeze, features, lib):
         kept = theirs.state_dict()["0.weight"]
 
     toy, torch_nn = lib(toys), lib(nn)
-    told = "`unfreeze` removes the gradients of a part that learns already. It should go on as it was."
+    told = "`unfreeze` removes or changes the gradients of a part that learns already. It should go on as it was."
     assert toy.forgets_gradients(unfreeze, torch_nn.Linear(5, 3), x) is False, told
     part = torch_nn.MultiheadAttention(4, 2)
     freeze(part)
@@ -1069,6 +1112,10 @@ def freeze(freeze, unfreeze, features, lib):
             "the base does not get the mask.": pooled(0, masked=False),
             "the pool does not get the mask.": pooled(0, pool_masked=False),
             "neither the base nor the pool gets the mask.": pooled(0, False, False),
+            "the features are sorted by label. They should be in the order of the batches.": pooled(0)[
+                torch.tensor([2, 0, 1, 1, 1]).argsort(stable=True)
+            ],
+            "the mean of the features is subtracted. Return them as they are.": pooled(0) - pooled(0).mean(0),
         },
     )
     assert all(toy.learning(base)), "`features` freezes the base. It should only read it: `freeze` is for that."

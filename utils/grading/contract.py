@@ -1295,7 +1295,10 @@ def _refusals(contract: Contract, answer: Remote, lib: Library) -> None:
                 target = answer(*own[0], **own[1]) if own else answer
                 return getattr(target, method)(*given, **options) if method else target(*given, **options)
 
-            expect.refuses(call, *args, says=says, **named)
+            try:
+                expect.refuses(call, *args, says=says, **named)
+            except AssertionError as failed:  # what came instead is not for the public sentence
+                raise AssertionError(says.more(str(failed).removeprefix(says).strip())) from None
 
 
 def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
