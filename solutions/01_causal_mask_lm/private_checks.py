@@ -363,7 +363,7 @@ def other_losses(lm_loss, perplexity):
         expect.close(expect.number(lm_loss(logits, targets, pad), "loss"), wanted, f"{B}, {T}, {V}")
     targets = torch.tensor([[0, rng.randint(1, 5)]])
     logits = normal(1, 2, 6, seed=89)
-    with tells("the loss is wrong with `pad_id = 0`, a token like any other. 0 counts as false."):
+    with tells("the loss is wrong with `pad_id = 0`. Zero is a token like any other, though it counts as false."):
         found = expect.number(lm_loss(logits, targets, 0), "loss")
         expect.close(found, F.cross_entropy(logits[0, 1:], targets[0, 1:]), "padding of 0")
     no_pad = torch.tensor([rng.sample(range(6), 2)])

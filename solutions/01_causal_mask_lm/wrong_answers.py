@@ -3092,3 +3092,13 @@ class TransformerLayer(nn.Module):
 # %% wrong="1.10" name="padding among the inputs of pairs" says="among the pairs, the input decides"
 # - real = targets != pad_id
 # + real = inputs != pad_id
+
+
+# %% wrong="1.10" name="pairs of neighbouring targets" says="is taken from the target before it"
+# - inputs, targets = (torch.cat([batch[part].flatten() for batch in batches]) for part in (0, 1))
+# - real = targets != pad_id
+# - pairs = (inputs[real] * vocab_size + targets[real]).bincount(minlength=vocab_size**2).unflatten(0, (vocab_size, -1))
+# + targets = torch.cat([targets.flatten() for _, targets in batches])
+# + targets = targets[targets != pad_id]
+# + pairs = (targets[:-1] * vocab_size + targets[1:]).bincount(minlength=vocab_size**2)
+# + pairs = pairs.unflatten(0, (vocab_size, -1))

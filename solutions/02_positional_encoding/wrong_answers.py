@@ -1795,3 +1795,21 @@ def shift_matrix(k, d_model):
 # + bias = (slopes[:, None, None] * distance).masked_fill(distance >= 0, -torch.inf)
 # + bias[:, 0, 0] = 0.0
 # + return bias
+
+
+# %% wrong="2.1" name="rounded to sixteen bits" says="the entries are only nearly right"
+# - return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# + return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).bfloat16().float()
+
+
+# %% wrong="2.4" name="rounded to three digits" says="only nearly PE(t + k)"
+# - return torch.block_diag(*blocks)
+# + return torch.block_diag(*blocks).round(decimals=3)
+
+
+# %% wrong="2.5" name="rows of bounded length" says="rows longer than 1 are shortened"
+# - self.positions = nn.Embedding(max_len, d_model)
+# + self.positions = nn.Embedding(max_len, d_model, max_norm=1.0)
+
+# - return x + self.positions.weight[: x.size(1)]
+# + return x + self.positions(torch.arange(x.size(1), device=x.device))

@@ -2234,13 +2234,13 @@ class Model(nn.Module):
 
 
 # %% wrong="4.1" name="zero whenever training begins" says="`train()` changes the weights"
-# - return self.linear(self.dropout(states))
-# + return self.linear(self.dropout(states))
+# -         return self.linear(self.dropout(states))
+# +         return self.linear(self.dropout(states))
 # +
-# + def train(self, mode=True):
-# +     if mode:
-# +         nn.init.zeros_(self.linear.weight)
-# +     return super().train(mode)
+# +     def train(self, mode=True):
+# +         if mode:
+# +             nn.init.zeros_(self.linear.weight)
+# +         return super().train(mode)
 
 
 # %% wrong="4.2" name="the mask upside down" says="the base gets the mask the wrong way round"

@@ -1634,6 +1634,9 @@ def table_is_counted(bigram: Remote, V: int, a: float, batches: Sequence[Any], r
             "`v` is taken from the target before, even across texts. It should be the input at the same position.": (
                 log_table([*itertools.pairwise(w for _, w in pairs)], V, a * log_shares(pairs[1:], V).exp())
             ),
+            "`v` is taken from the target before it. It should be the input at the same position.": log_table(
+                [*itertools.pairwise(w for _, w in pairs)], V, a * shares
+            ),
             "inputs that are `pad_id` are left out. The target alone decides.": log_table(
                 [(v, w) for v, w in pairs if v != 1], V, a * shares
             ),

@@ -87,6 +87,8 @@ def sinusoidal_table(sinusoidal_table, lib):
     assert not expect.near(table[:2], shorter, atol=1e-3), (
         "the waves get shorter from pair to pair. They should get longer: divide the position."
     )
+    nearly = expect.near(table, wanted, rtol=0, atol=5e-3) and not expect.near(table, wanted, rtol=0, atol=3e-4)
+    assert not nearly, "the entries are only nearly right: something is rounded, or computed in low precision."
     expect.like(
         table,
         wanted,
@@ -387,6 +389,8 @@ def shift_matrix(shift_matrix, lib):
     assert not expect.near(matrix, cosines, atol=1e-4), (
         "only the cosines are there. In each pair, the sines beside the diagonal are missing."
     )
+    nearly = not all(pairs) and expect.near(moved, table[k:], rtol=0, atol=0.02)
+    assert not nearly, "R(k) PE(t) is only nearly PE(t + k): something is rounded, or computed in low precision."
     assert all(pairs), "for k = 3 and width 6, R(k) PE(t) is not PE(t + k)."
     expect.close(matrix @ matrix.T, torch.eye(width), "R(k) is not a rotation: R R^T should be the identity.")
     for k, width in ((1, 4), (40, 8), (2, 6), (-2, 6), (0, 10)):
@@ -431,6 +435,7 @@ def learned_positions(LearnedPositions, lib):
         "the output is not x plus row t of the table at position t.",
         {
             "the rows are those with which the module was made. Read `positions.weight` as it is now.": x + start[:5],
+            "rows longer than 1 are shortened. Leave out `max_norm`.": x + torch.renorm(table[:5], 2, 0, 1.0),
             "the rows alone are returned. Add them to x.": table[:5].expand(2, 5, 6),
             "each sequence of the batch gets one row. Each position should get its own.": x + table[:2, None],
             "every position gets the same row: the positions are not counted up.": x + table[0],

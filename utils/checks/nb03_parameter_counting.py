@@ -436,7 +436,7 @@ def language_model(language_model):
                 n - s.V * s.D
             ),
             "in your count, the embedding has a bias. It should be a table and nothing else.": lambda n, s: n + s.D,
-            "2D numbers are too many: no norm follows the last layer.": lambda n, s: n + 2 * s.D,
+            "there are 2D numbers too many: no norm follows the last layer.": lambda n, s: n + 2 * s.D,
             ONE_LAYER: lambda n, s: n - (s.L - 1) * s.layer,
             "in your count, each layer has an embedding and a head of its own.": (
                 lambda n, s: n + (s.L - 1) * (n - s.L * s.layer)
