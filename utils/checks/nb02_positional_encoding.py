@@ -421,7 +421,7 @@ def learned_positions(LearnedPositions, lib):
     """Expect a table of parameters, one row per position, in which rows that are not read do not learn."""
     rows, width, x = 9, 6, normal(2, 5, 6, seed=5)
     module = LearnedPositions(rows, width)
-    start = expect.state(module, "LearnedPositions").get("positions.weight")
+    before = expect.state(module, "LearnedPositions")
     fresh = LearnedPositions(200, 50).state_dict()
     table = expect.weights(module, {"positions.weight": (rows, width)}, "`LearnedPositions(9, 6)`")["positions.weight"]
     told = "`positions.weight` does not learn: its `requires_grad` is False."
@@ -434,7 +434,8 @@ def learned_positions(LearnedPositions, lib):
         x + table[:5],
         "the output is not x plus row t of the table at position t.",
         {
-            "the rows are those with which the module was made. Read `positions.weight` as it is now.": x + start[:5],
+            "the rows are those with which the module was made. Read `positions.weight` as it is now.": x
+            + before["positions.weight"][:5],
             "rows longer than 1 are shortened. Leave out `max_norm`.": x + torch.renorm(table[:5], 2, 0, 1.0),
             "the rows alone are returned. Add them to x.": table[:5].expand(2, 5, 6),
             "each sequence of the batch gets one row. Each position should get its own.": x + table[:2, None],

@@ -891,7 +891,7 @@ def wrong_shares(table: torch.Tensor, batches: list) -> dict[str, float]:
         )
         / len(flat),
         "the label's logit must be above 0 to count. It is enough that no logit is larger.": sum(
-            hit and table[int((row * real).sum()) % len(table), int(label)] > 0
+            hit and bool(table[int((row * real).sum()) % len(table), int(label)] > 0)
             for batch, hits in zip(batches, right, strict=True)
             for row, real, label, hit in zip(*batch, hits, strict=True)
         )
