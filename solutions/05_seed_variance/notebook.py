@@ -101,7 +101,7 @@ predict("5.1", "b", a="6 and 3", b="5 and 4", c="4 and 5")
 
 # %% exercise="5.1"
 def encode_pair(a, b, cls_id, sep_id, max_len):
-    """Make one sequence of two lists of token ids, which stay as they are; either may be empty.
+    """Make one sequence of two lists of token ids, which stay as they are; each has from none to 500.
 
     If the pair is too long, the longer sentence loses its last token, one at a time. When both are
     equally long, the one that was shorter at the start loses it, or the first if neither was.

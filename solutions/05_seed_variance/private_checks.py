@@ -53,6 +53,18 @@ def special_numbers_in_the_text(encode_pair):
         assert types == [0] * (len(a) + 2) + [1] * (len(b) + 1), "wrong types"
 
 
+@private("5.1", tells="a pair is wrong if it has hundreds of tokens more than `max_len`.")
+def far_too_long(encode_pair):
+    some = draw(513)
+    made = seen.tokenizer()
+    for m, n in ((some.randint(460, 500), some.randint(60, 90)), (some.randint(300, 320), some.randint(240, 280))):
+        a, b = ([some.randrange(seen.CLS) for _ in range(count)] for count in (m, n))
+        max_len = some.randint(100, 150)
+        for one, other in ((a, b), (b, a)):
+            found = list(seen.two_lists(encode_pair(one, other, seen.CLS, seen.SEP, max_len)))
+            assert found == seen.tokenized(made, one, other, max_len), "wrong"
+
+
 # 5.2
 
 
@@ -75,6 +87,9 @@ def no_seed_twice(streams, lib):
     seeds = some.sample(range(4000), 1000)  # small ones: some streams take long to start at large seeds
     seeds += [seeds[0] + 2**power for power in range(12, 20)]  # those that fewer bits would make one
     begins, _ = seen.beginnings(streams, lib, seeds)
+    for place in range(len(seen.PARTS)):
+        with tells("among many seeds below a million, two seeds give a part the same numbers."):
+            assert len({*begins[place :: len(seen.PARTS)]}) == len(seeds), "two seeds"
     assert len({*begins}) == len(begins), "two of a sample"
     _, numbers = seen.beginnings(streams, lib, [0, 1])
     starts = {0: numbers[: len(seen.PARTS)], 1: numbers[len(seen.PARTS) :]}
@@ -143,23 +158,41 @@ def own_parameters(schedule, make_optimizer, lib):
     assert all(torch.equal(after[name], value) for name, value in before.items()), "it moves"
 
 
-@private("5.3", tells="a model with embeddings, or with parts inside parts, is trained wrongly.")
+@private("5.3", tells="a model with parts inside parts is trained wrongly.")
 def deeper_models(schedule, make_optimizer, lib):
     some = draw(531)
     vocab, d, e, classes = some.randint(7, 12), some.randint(4, 6), some.randint(7, 9), some.choice([2, 3])
 
-    def build(module):
+    def build(module, first, *sizes):
         inner = module.Sequential(
             module.Linear(d, e), module.Sequential(module.LayerNorm(e), module.Linear(e, classes))
         )
-        return module.Sequential(module.Embedding(vocab, d), module.LayerNorm(d), inner)
+        return module.Sequential(getattr(module, first)(*sizes), module.LayerNorm(d), inner)
 
-    batches = [
-        (torch.randint(vocab, (8,), generator=expect.generator(532 + place)), (torch.arange(8) + place) % classes)
-        for place in range(3)
-    ]
-    spared = {"1.weight", "2.1.0.weight"}
-    seen.learns(make_optimizer, lib, build(nn), build(lib(nn)), spared, batches, some.uniform(0.04, 0.1), 535)
+    labels = [(torch.arange(8) + place) % classes for place in range(3)]
+    inputs = [normal(8, e, seed=532 + place) for place in range(3)]
+    words = [torch.randint(vocab, (8,), generator=expect.generator(532 + place)) for place in range(3)]
+    spared, lr = {"1.weight", "2.1.0.weight"}, some.uniform(0.04, 0.1)
+    mine, theirs = (build(module, "Linear", e, d) for module in (nn, lib(nn)))
+    seen.learns(make_optimizer, lib, mine, theirs, spared, [*zip(inputs, labels, strict=True)], lr, 535)
+    mine, theirs = (build(module, "Embedding", vocab, d) for module in (nn, lib(nn)))
+    with tells("a model with an embedding is trained wrongly. Its weight has two dimensions: decay it."):
+        seen.learns(make_optimizer, lib, mine, theirs, spared, [*zip(words, labels, strict=True)], lr, 535)
+
+
+@private("5.3", tells="a matrix with a single row or column is not decayed. It has two dimensions.")
+def thin_or_equal(schedule, make_optimizer, lib):
+    some = draw(590)
+    d, lr = some.randint(3, 5), some.uniform(0.04, 0.1)
+
+    def build(module, width):
+        return module.Sequential(module.Linear(d, width), module.Linear(width, width), module.Linear(width, 2))
+
+    batches = [(normal(7, d, seed=591 + place), (torch.arange(7) + place) % 2) for place in range(3)]
+    seen.learns(make_optimizer, lib, build(nn, 1), build(lib(nn), 1), set(), batches, lr, 595)
+    wide, equal = some.randint(6, 8), ("0.bias", "1.bias")
+    with tells("parameters with equal numbers are taken for a single one. Each should move."):
+        seen.learns(make_optimizer, lib, build(nn, wide), build(lib(nn), wide), set(), batches, lr, 598, equal=equal)
 
 
 @private("5.3", tells="a model with another kind of norm, or with a weight that two parts share, is trained wrongly.")
@@ -251,6 +284,19 @@ def bootstrap_defaults(t_interval, bootstrap_interval, binomial_error):
     assert abs(statistics.mean(lows) - (statistics.mean(values) - 1.96 * error)) < 0.08 * error, "another level"
 
 
+@private(
+    "5.6",
+    tells="with thousands of values the bootstrap interval is too long or too short: draw as many as there are.",
+    part="bootstrap_interval",
+)
+def bootstrap_of_many(t_interval, bootstrap_interval, binomial_error):
+    some = draw(563)
+    values = [some.uniform(0.3, 0.7) for _ in range(some.randint(2000, 2100))]
+    low, high = seen.two_numbers(bootstrap_interval(values, 0.95, 400, some.randrange(99)), "bootstrap_interval")
+    lengths = (high - low) / (3.92 * statistics.pstdev(values) / len(values) ** 0.5)
+    assert 0.75 < lengths < 1.3, "another length"  # 400 resamples move it by 5% or so
+
+
 # 5.7
 
 
@@ -301,12 +347,17 @@ def few_runs(health):
 @private("5.9", tells="the number of seeds is wrong where hundreds or thousands are needed.")
 def other_numbers_of_seeds(seeds_needed):
     some = draw(590)
-    plans = [((5, 7), (0.1, 2)), ((0.01, 0.02), (-3, 0))]  # hundreds of points, and two of fractions
-    plans += [((13, 14), (0.1, 2)), ((5, 7), (-6, -4))]  # more than a thousand, and a difference near 0
-    for ratios, powers_of_ten in plans:
+    plans = [  # standard deviations over differences, powers of ten of differences
+        ("where hundreds are needed", (5, 7), (-6, -4)),
+        ("where two are enough", (0.01, 0.02), (-3, 0)),
+        ("for a difference above 1", (5, 7), (0.1, 2)),
+        ("where thousands are needed", (13, 14), (0.1, 2)),
+    ]
+    for where, ratios, powers_of_ten in plans:
         difference, ratio = 10 ** some.uniform(*powers_of_ten), some.uniform(*ratios)
         found = expect.number(seeds_needed(difference, ratio * difference, 0.95, 0.8), "seeds_needed")
-        assert found == seen.seeds_wanted(difference, ratio * difference, 0.95, 0.8), "wrong"
+        with tells(f"the number of seeds is wrong {where}."):
+            assert found == seen.seeds_wanted(difference, ratio * difference, 0.95, 0.8), "wrong"
 
 
 @private("5.9", tells="the number of seeds is wrong where there is no spread.")

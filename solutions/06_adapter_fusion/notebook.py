@@ -100,7 +100,7 @@ predict("6.1", "b", a="nothing at all", b="move one shift for all tokens, and no
 
 # %% exercise="6.1"
 class BottleneckAdapter(nn.Module):
-    """States (..., d), a residual -> residual + up(relu(down(states))).
+    """States (..., d) of one token or more, a residual -> residual + up(relu(down(states))).
 
     The residual has the dtype of the states, and their shape or one that broadcasts to it; without one, the states
     themselves pass by. Parts: `down` and `up`, nn.Linear with bias. The bottleneck is d over `reduction` wide, rounded
@@ -291,7 +291,10 @@ class AdapterFusion(nn.Module):
         ### END SOLUTION
 
     def forward(self, states, outputs, residual):  # (B, T, d), (B, T, n, d), (B, T, d) -> (B, T, d), (B, T, n)
-        """From (B, T, d), (B, T, n, d), (B, T, d) to fused (B, T, d), weights (B, T, n). Another n: ValueError."""
+        """From (B, T, d), (B, T, n, d), (B, T, d) to fused (B, T, d) and the weights of its sum (B, T, n).
+
+        Another n: ValueError.
+        """
         ### BEGIN SOLUTION
         if outputs.size(2) != self.n:
             raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
@@ -488,10 +491,11 @@ def sources(adapters, target):
 
 
 def train_fusion(model, batches, lr):
-    """Train the active fusion of `model` and its head for one epoch of plain SGD; nothing else moves.
+    """Train the fusion of `model`, which has one, and its head for one epoch of plain SGD; nothing else moves.
 
-    The head is not frozen; all else may be, or may learn, and the model or a part of it may be in either mode. Returns
-    a list of each batch's loss before its step, a float (not a tensor), penalty included.
+    The head is not frozen; all else may be, or may learn. The model or a part of it may be in either mode before, and
+    the model in either mode after: it is trained in training mode. Returns a list of each batch's loss before its step,
+    a float (not a tensor), penalty included.
     """
     ### BEGIN SOLUTION
     model.train_adapter_fusion(model.active_adapters)

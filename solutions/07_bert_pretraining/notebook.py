@@ -101,6 +101,7 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
     Args:
         word: a text without spaces. An empty one has no pieces.
         vocab: a dict; its keys are the pieces.
+        max_chars: a number up to 500.
 
     Returns:
         a list of pieces; [unk] if at some place none fits, or if the word has more than max_chars characters.
@@ -858,8 +859,8 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 # |---|---|---|
 # | `large_hidden` | width of the states of BERT-large | section 3 |
 # | `base_millions` | parameters of BERT-base, in millions | section 3 |
-# | `chosen_percent` | of the WordPiece tokens, chosen for prediction | section 3.1 |
-# | `all_masked_percent` | the same, in the row of table 8 in which every chosen token becomes `[MASK]` | appendix C.2 |
+# | `chosen_percent` | of all WordPiece tokens, chosen for prediction | section 3.1 |
+# | `all_masked_percent` | of all WordPiece tokens, chosen, if all chosen become `[MASK]` (table 8) | appendix C.2 |
 # | `mrpc_points` | lost by reading left to right (both rows without NSP) on MRPC | table 5 |
 # | `squad_points` | the same on SQuAD | table 5 |
 # | `qnli_points` | lost on QNLI if only the next-sentence task is left out | table 5 |

@@ -523,7 +523,10 @@ def span_loss(start_logits, end_logits, first, last):
 
 
 def choice_logits(cls, out):
-    """States of [CLS] (B, N, d), one for each option -> logits (B, N): what out, an nn.Linear (d, 1), gives."""
+    """States of [CLS] (B, N, d), one for each option -> logits (B, N): what out, an nn.Linear (d, 1), gives.
+
+    As in `span_logits`, gradients reach the states and the weights of out.
+    """
     ### BEGIN SOLUTION
     return out(cls).squeeze(-1)
     ### END SOLUTION

@@ -9,7 +9,7 @@ import torch
 from autograder.author.checks import private, swept, tells
 from utils.checks import nb08_bert_heads as seen
 from utils.checks import nb08_toys as toys
-from utils.grading import expect
+from utils.grading import expect, probes
 from utils.grading.expect import draw, generator, normal
 from utils.grading.remote import INFINITY, promised
 
@@ -270,16 +270,15 @@ def other_logits(best_spans):
         seen.ranked(best_spans, start, end, allowed, tau=tau)
 
 
-@private(
-    "8.6", tells=("spans with nearly equal scores are in the wrong order, or spans late in a long passage are missed.")
-)
+@private("8.6", tells="spans late in a long passage are missed.")
 def close_scores(best_spans):
     some = draw(8758)
     T = some.randint(8, 12)
     start = 3 + 1e-9 * torch.tensor([float(one) for one in some.sample(range(100), T)], dtype=torch.float64)
     end = torch.full((T,), 0.5, dtype=torch.float64)
     found = [span[1:] for span in seen.spans_of(best_spans(start, end, torch.arange(T) > 0, 500, 2))]
-    assert found == [one[1:] for one in seen.every_span(start, end, torch.arange(T) > 0, 2, None)], "another order"
+    with tells("spans with nearly equal scores are in the wrong order: the scores are rounded, or not exact enough."):
+        assert found == [one[1:] for one in seen.every_span(start, end, torch.arange(T) > 0, 2, None)], "another order"
     T = some.randint(520, 600)
     start, end = normal(T, seed=8757), normal(T, seed=8756)
     start[T - 3], end[T - 2] = 9.0, 9.0
@@ -433,6 +432,14 @@ def other_runs(best_state):
     some = draw(8101)
     for states in (1, 2, 6, 8, 6, 8, 9, some.randint(3, 5)):
         seen.state_and_rivals(best_state, seen.one_best(some, states, some.randint(4, 7)))
+
+
+@private("8.10", tells="where all F1 are 0, the best state is not found. Zero is an F1 like any other.")
+def all_zero(best_state, lib):
+    seen.state_and_rivals(best_state, {3: [0.0, 0.0]})
+    with tells("the rivals should be a list, and are of another type."):
+        scores = {4: [70.0, 71.0, 72.0], 2: [73.0, 60.0, 60.0], 0: [70.0, 50.0, 80.0]}
+        assert "list[int]" in lib(probes).form(best_state, scores), "another type"
 
 
 @private("8.10", tells="the best state or its rivals are wrong if scores differ by very little.")

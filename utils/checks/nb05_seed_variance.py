@@ -207,8 +207,10 @@ def streams(streams, lib):
                 f"`{other}`, where it does not vary, draws what `{as_another[0]}` draws for some seed. No two parts "
                 "may draw the same numbers."
             )
-    nothing = drawn(streams, lib, 5, [])
-    assert nothing == drawn(streams, lib, 6, []), "with nothing in `varies`, two seeds should give the same run."
+    nothing, other = drawn(streams, lib, 5, []), drawn(streams, lib, 6, [], last_first=True)
+    told = "the parts that do not vary share one generator. Then what one draws shifts what the others get."
+    assert nothing == other or nothing != drawn(streams, lib, 6, []), told
+    assert nothing == other, "with nothing in `varies`, two seeds should give the same run."
     sentence = "a name in `varies` that is none of the three, such as a misspelled one, should raise ValueError."
     refuses(streams, 1, ["heads"], says=sentence)
     refuses(streams, 1, ["head", "weights"], says=sentence)
@@ -287,13 +289,16 @@ def learns(
     lr: float,
     seed: int,
     sentence: str = "a weight is wrong",
+    equal: tuple[str, ...] = (),
 ) -> None:
     """Fail with `sentence` unless `theirs`, after the steps of `batches`, has the weights that `ours` has.
 
-    All weights of more than one dimension are decayed, but those of the parts that are `spared`.
+    All weights of more than one dimension are decayed, but those of the parts that are `spared`. Those that are `equal`
+    have the same numbers before the first step.
     """
     numbers = enumerate(ours.named_parameters())
     state = {name: 1 + normal(*part.shape, seed=seed + place) for place, (name, part) in numbers}
+    state |= {name: state[equal[0]].clone() for name in equal}
     ours.load_state_dict(state, strict=False)
     theirs.load_state_dict(state, False)
     own = grouped(ours, lr, lambda name: name.endswith("weight") and name not in spared)
@@ -369,7 +374,6 @@ def optimizer(schedule, make_optimizer, lib):
         ),
         "some biases are decayed.": lambda model: grouped(model, lr, lambda name: not name.startswith("1")),
         "the learning rate is not `peak`.": lambda model: grouped(model, 1e-3, right.__contains__),
-        "betas are not 0.9 and 0.999.": lambda model: grouped(model, lr, right.__contains__, betas=(0.9, 0.98)),
         "this is Adam with the decay inside the gradient. AdamW shrinks the weights themselves.": lambda model: (
             torch.optim.Adam(
                 [
@@ -384,6 +388,9 @@ def optimizer(schedule, make_optimizer, lib):
             )
         ),
     }
+    for betas in ((0.9, 0.98), (0.9, 0.99), (0.9, 0.95)):
+        sentence = f"the betas are {betas[0]} and {betas[1]}. They should be 0.9 and 0.999."
+        guesses[sentence] = partial(grouped, lr=lr, kept=right.__contains__, betas=betas)
     expect.like(
         torch.cat([found[name].float().flatten() for name in state]),
         wanted,
@@ -459,6 +466,7 @@ ACCURACY = Contract(
     longer=lambda toys, seed, _N, _C, _more: numbers_below(_C, _N + _more, seed),
     gives="the accuracy: number",
     right=lambda predictions, labels: sum(map(int.__eq__, predictions, labels)) / len(labels),
+    special={"class numbers above 255": lambda predictions, labels: max(predictions + labels) > 255},
     refuses=("accuracy(predictions, longer)", "accuracy(longer, labels)", "accuracy([], labels)", "accuracy([], [])"),
     tolerance=1e-6,
 )
@@ -488,6 +496,8 @@ def accuracy(accuracy, majority):
     expect.close(
         share(accuracy([1, 1], [0, 0]), "the accuracy"), 0, "where no prediction is right, the accuracy is not 0."
     )
+    told = "only how often each class is predicted counts. Compare each prediction with the label in the same place."
+    expect.close(share(accuracy([0, 1, 2, 1], [1, 0, 1, 2]), "the accuracy"), 0, told)
     expect.close(
         share(accuracy([3], [3]), "the accuracy"), 1, "where the only prediction is right, the accuracy is not 1."
     )
@@ -511,6 +521,9 @@ def accuracy(accuracy, majority):
     two = (3 / 11, 8 / 11, 9 / 11)  # the larger of classes 0 and 1; or what one of them leaves for the other
     assert min(abs(found - guess) for guess in two) > 1e-6, "this counts two classes only, 0 and 1. There may be more."
     expect.close(found, 5 / 11, "the majority share is not that of the most frequent class.", 1e-6)
+    for label in (4, 12, 300):
+        told = f"where class {label} is the most frequent, the majority share is wrong. Class numbers may be any."
+        expect.close(share(majority([label, 0, label]), "the majority share"), 2 / 3, told, 1e-6)
     expect.close(
         share(majority([1, 0, 0, 0]), "the majority share"),
         0.75,
@@ -559,7 +572,12 @@ SPREAD = Contract(
     gives="the mean: number; the deviation: number",
     right=lambda accuracies: (statistics.mean(accuracies), statistics.stdev(accuracies)),
     refuses=("mean_and_sd(points)", "mean_and_sd(single)", "mean_and_sd([])"),
-    special=A_RUN_OF_0 | {"equal accuracies": lambda accuracies: len({*accuracies}) < len(accuracies)},
+    special=A_RUN_OF_0
+    | {
+        "a run of 1 among the accuracies": lambda accuracies: 1 in accuracies,
+        "a run of 0 or of 1 among the accuracies": lambda accuracies: not {0, 1}.isdisjoint(accuracies),
+        "equal accuracies": lambda accuracies: len({*accuracies}) < len(accuracies),
+    },
     tolerance=1e-6,
 )
 POINTS = Contract(
@@ -589,16 +607,18 @@ def spread_is(found: float, values: list[float]) -> None:
 
 def no_spread(mean_and_sd: Remote, values: list[float]) -> None:
     """Fail unless equal `values` have no spread."""
+    zero = "equal accuracies should have a standard deviation of 0."
     sentence = (
-        "equal accuracies should have a standard deviation of 0. A difference of two sums of squares, rounded, can be "
-        "negative: sum the squares of the differences."
+        f"{zero} A difference of two sums of squares, rounded, can be negative: sum the squares of the differences."
     )
     try:
         mean, sd = two_numbers(mean_and_sd(values), "mean_and_sd")
     except StudentError as error:
         if error.blank:
             raise
-        raise AssertionError(f"{sentence} It raised {error.type_name or 'nothing usable'}.") from None
+        of_a_root = any(words in str(error) for words in ("math domain", "nonnegative", "negative number"))
+        told = sentence if of_a_root else zero
+        raise AssertionError(f"{told} It raised {error.type_name or 'nothing usable'}.") from None
     except AssertionError:  # NaN, or a complex number
         raise AssertionError(sentence) from None
     expect.close(sd, 0, sentence, 1e-6)
@@ -613,6 +633,8 @@ def mean_and_sd(mean_and_sd, in_points):
     assert abs(mean - 0.66) > 1e-9 or abs(statistics.mean(ACCURACIES) - 0.66) < 1e-9, (
         "the first number is the median of the accuracies, not their mean."
     )
+    told = "the first number is near the mean, but has too few digits. Compute it in full precision."
+    assert not 1e-6 < abs(mean - statistics.mean(ACCURACIES)) < 5e-4, told
     expect.close(mean, statistics.mean(ACCURACIES), "the first number is not the mean of the accuracies.", 1e-6)
     spread_is(sd, ACCURACIES)
     for tenth in range(50, 80):
@@ -728,8 +750,13 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
         ends = torch.tensor([sum([0.5, 0.5, 0.56]) / 3, sum([0.7, 0.7, 0.56]) / 3])  # 4 of 27 are at most this
         cut = "the bootstrap cuts off the wrong share. On each side, half of 1 - level should be cut off."
         assert not expect.near(torch.tensor([low, high]), ends, 1e-5), cut
+        told = "the interval is symmetric around the mean. Take quantiles of the means of resamples, not their spread."
+        assert abs(low + high - 2 * statistics.mean(three)) > 2e-3, told
         sentence = "the bootstrap interval of three runs is not that of the means of resamples."
         expect.close(torch.tensor([low, high]), torch.tensor([0.5, 0.7]), sentence, 1e-5)
+        medians = two_numbers(bootstrap_interval(three, 0.4), "bootstrap_interval")  # 0.56 in 13 of 27 resamples
+        told = "these are quantiles of the medians of resamples. Take those of their means."
+        assert max(abs(end - 0.56) for end in medians) > 1e-6, told
         low, high = two_numbers(bootstrap_interval(three, 0.8), "bootstrap_interval")
         assert abs(low - 0.5) > 1e-5 or abs(high - 0.7) > 1e-5, (
             f"the bootstrap interval of `{three}` is 0.5 to 0.7 at the level 0.95, and at 0.8. The means of resamples "
@@ -839,7 +866,7 @@ BY_SEED = Contract(
 )
 BY_EXAMPLE = Contract(
     "by_example(right_a, right_b, level)",
-    sizes={"_R": (1, 5, 300), "_S": (1, 6, 300), "_N": (25, 60, 1500), "_level": (1, 8)},
+    sizes={"_R": (1, 5, 1200), "_S": (1, 6, 1200), "_N": (25, 60, 1500), "_level": (1, 8)},
     right_a="bools (_R, _N)",
     right_b="bools (_S, _N)",
     longer="bools (_S, _N + 1)",
@@ -965,6 +992,9 @@ def comparison(by_seed, by_example):
         told = f"`by_example` stops for {len(right_a)} and {len(right_b)} runs on the same examples."
         found = expect.answers(by_example, right_a, right_b, says=told)
         of_examples(three_numbers(found, "by_example"), right_a, right_b)
+        at_another = three_numbers(by_example(right_a, right_b, 0.9), "by_example")
+        told = "`by_example` gives the same interval at the levels 0.95 and 0.9."
+        assert at_another[1:] != three_numbers(found, "by_example")[1:], told
     sentence = "different numbers of examples should raise ValueError: both experiments need the same examples."
     for first, second in ((40, 39), (1, 30), (30, 1)):  # one example could be compared with all by broadcasting
         refuses(by_example, hits(1, 3, first), hits(2, 3, second), says=sentence)
@@ -988,6 +1018,9 @@ def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
     assert abs(found[0] + effect) > 1e-9, "`by_example` has the wrong sign: the effect should be B minus A."
     votes = [float(right > 0.5) - float(left > 0.5) for left, right in zip(per_a, per_b, strict=True)]
     by_runs = [one.double().mean(1).tolist() for one in (a, b)]
+    sums = [right.double().sum(0) for right in (a, b)]
+    by_one_count = [((sums[1] - sums[0]) / runs).tolist() for runs in (len(a), len(b))]
+    of_runs = [half * quantile(0.95, runs) / t for runs in (len(a), len(b), len(a) + len(b) - 1) if runs > 1]
     over_runs = [right - left for left, right in zip(by_runs[0][:count], by_runs[1][:count], strict=True)]
     explained(
         found,
@@ -1015,6 +1048,13 @@ def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
             ),
             "for each example, only the majority of the runs counts. Take the share of the runs that got it right.": (
                 whatever_tail(votes)
+            ),
+            f"there are {len(a)} runs of A and {len(b)} of B. Divide the hits of each by its own number of runs.": [
+                *whatever_tail(by_one_count[0]),
+                *whatever_tail(by_one_count[1]),
+            ],
+            "the degrees of freedom come from the number of runs. They should be the number of examples, minus 1.": (
+                around(effect, *of_runs)
             ),
             "the quantile of `by_example` is the normal one; use t.": around(effect, half * 1.959964 / t),
             "the standard error divides by n, not by its root.": around(effect, half / n**0.5),
@@ -1110,6 +1150,11 @@ def health(health):
     assert {*report["degenerate"]} == {0, 9, 10}, "two runs, each with a class of its own, are both degenerate."
     assert report["degenerate"] == [0, 9, 10], "the seeds should be sorted as numbers: 9 comes before 10."
     assert report["mean_of_others"] is None, "if all runs are degenerate, `mean_of_others` should be None."
+    told = "a run that predicts two of three classes is called degenerate. Only a run that predicts one class is."
+    three = [0, 1, 2, 0, 1, 2, 1, 0, 2, 0]
+    assert health_of(health({2: VOTES[3]}, three))["degenerate"] == [], told
+    told = "where all other runs have an accuracy of 0, `mean_of_others` should be 0. It is None only without others."
+    assert health_of(health({4: VOTES[4], 8: VOTES[8]}, GOLD))["mean_of_others"] is not None, told
     told = "with one example, every run predicts one class only, and is degenerate."
     assert health_of(health({4: [1]}, [0]))["degenerate"] == [4], told
     report = health_of(health({2: VOTES[3]}, GOLD))
@@ -1158,19 +1203,21 @@ def seeds_are(found: Any, difference: float, sd: float, level: float = 0.95, pow
     z = statistics.NormalDist().inv_cdf
     if found == wanted:
         return found
+    assert found >= 2, f"the answer {found} is below 2. One run has no spread: the number should be at least 2."
     half = smallest(lambda n: n**0.5 >= ratio * stats.t.ppf((1 + level) / 2, n - 1))
     side = smallest(lambda n: n**0.5 >= ratio * (stats.t.ppf(level, n - 1) + stats.t.ppf(power, n - 1)))
     linear = smallest(lambda n: n >= ratio * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)))
     for sentence, guess in {
         "`power` is not used. With so many seeds, the half-width of the interval is the difference, and you miss it "
         "half of the time.": half,
-        "the quantiles are normal ones. With few seeds, t asks for more.": math.ceil(
+        "the quantiles are normal ones. Those of t ask for more, also where many seeds are needed.": math.ceil(
             (ratio * (z((1 + level) / 2) + z(power))) ** 2
         ),
         "the quantile cuts off all of 1 - level on one side. A difference may go either way.": side,
         "the root of n is missing in the inequality: half the difference needs four times the seeds.": linear,
-        "this is one seed too few: the inequality does not hold yet.": wanted - 1,
-        "this is one seed too many: it should be the smallest number that is enough.": wanted + 1,
+        "this is one seed too few: with n - 1 degrees of freedom, the inequality does not hold yet.": wanted - 1,
+        f"for a difference of {difference:g} and a standard deviation of {sd:g}, this is one seed too many. With one "
+        "less, the inequality already holds.": wanted + 1,
     }.items():
         assert found != guess, sentence
     told = (
@@ -1255,18 +1302,24 @@ def expected_best(expected_best):
         "this is the mean of the n best runs. Runs are drawn, not chosen.": [best[0], statistics.mean(best[:3])],
     }.items():
         assert max(abs(single - guess[0]), abs(three - guess[1])) > 1e-6, sentence
+    told = "for n = 1, the expected best is near the mean of all accuracies, and not equal to it. Compute it exactly."
+    assert not 1e-6 < abs(single - statistics.mean(values)) < 0.01, told
     expect.close(
         single, statistics.mean(values), "for n = 1, the expected best should be the mean of all accuracies.", 1e-6
     )
     for n in (2, 3, 4, 6):
         worst = 1 - best_wanted([1 - value for value in values], n)
         without = [max(drawn) for drawn in itertools.combinations(values, n)]
+        shares = [((place + 1) ** n - place**n) / len(values) ** n for place in range(len(values))]
         guesses = {
             "this is the expected worst: the values are sorted the wrong way round.": worst,
-            "runs are drawn without being put back: n may be larger than the number of runs.": sum(without)
+            "runs are drawn without being put back. The n draws are with replacement.": sum(without)
             / max(len(without), 1),
             "this is the largest value. Among n runs that are drawn it is not always there.": max(values),
             "this is the mean: n is not used.": single,
+            "the accuracies are weighted in the order of the list. Sort them first.": sum(
+                share * value for share, value in zip(shares, values, strict=True)
+            ),
         }
         found = expect.number(expected_best(values, n), "what `expected_best` returns")
         sentence = f"for n = {n}, this is not the mean of the best over all ways to draw n of the runs."

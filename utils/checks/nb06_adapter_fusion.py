@@ -45,7 +45,8 @@ def narrow(module: Remote, d: int, r: int, reduction: int, what: str) -> State:
     assert shape != (reduction, d) or reduction == r, (
         "the bottleneck is `reduction` wide. It should be that many times narrower than d."
     )
-    assert shape != (r + 1, d), "the width of the bottleneck is rounded up. It should be rounded down."
+    told = "the width of the bottleneck is rounded up, or to the nearest. It should be rounded down."
+    assert shape != (r + 1, d), told
     assert shape != (0, d), (
         "the bottleneck has width 0. It should be at least 1 wide, even if d is smaller than `reduction`."
     )
@@ -80,7 +81,7 @@ ADAPTER = Contract(
 @check("6.1", points=2, forbids=("Adapter", "ParallelAdapter", "add_adapter", *MODELS))
 def bottleneck_adapter(BottleneckAdapter, lib):
     """Check for down, ReLU, up, plus the residual, with nearly no change at the start."""
-    for d, reduction, r in ((12, 4, 3), (13, 5, 2), (5, 16, 1)):
+    for d, reduction, r in ((12, 4, 3), (13, 5, 2), (5, 16, 1), (6, 1, 6)):
         narrow(BottleneckAdapter(d, reduction), d, r, reduction, f"`BottleneckAdapter({d}, {reduction})`")
     narrow(BottleneckAdapter(49), 49, 3, 16, "`BottleneckAdapter(49)`, whose reduction is 16,")
 
@@ -155,6 +156,8 @@ def adapted(module: Remote, state: State, x: torch.Tensor, residual: torch.Tenso
     expect.like(
         zero, up, told, {"a residual of zeros is treated as if none were given, and the states are added.": x + up}
     )
+    told = "after a call with a residual, a call without one does not add the states themselves: a residual is kept."
+    expect.close(expect.floats(module(x), tuple(x.shape), "the result"), x + up, told)
 
 
 # 6.2
@@ -237,7 +240,8 @@ def train_only(train_only, lib):
     assert toy.replaces_parameters(train_only, theirs, [theirs[1], theirs[4]]) is False, told
     for training in (True, False):
         theirs.train(training)
-        train_only(theirs, [theirs[1]])
+        with world_kept(lib, "after `train_only`"):
+            train_only(theirs, [theirs[1]])
         told = (
             "`train_only` changes the mode of the model. It should freeze parameters, and leave "
             "`train()` and `eval()` to the caller."
@@ -360,17 +364,13 @@ def adapter_fusion(AdapterFusion, lib):
     weighed(state, states, outputs, residual, fused, weights)
     with model_kept(lib, module, "after a call of the fusion"):
         module(states, outputs, residual)
+    for rate, other in ((0.4, AdapterFusion(d, 2, 0.4)), (0.1, AdapterFusion(d, 2))):
+        drops_scores(other, rate, d)
     FUSION.hold(AdapterFusion, lib, "layout", "device")
     penalty = module.penalty()
     told = f"the penalty should be a tensor, not {kind(penalty)}: it is a part of the loss, and its gradient is needed."
     assert type(penalty) is torch.Tensor, told
-    assert lib(tiny_bert).elsewhere(module, [], "penalty") == "meta", (
-        "the penalty mixes tensors of two devices, so it would fail on a GPU. Create the "
-        "identity on the device of the value matrix."
-    )
     FUSION.hold(AdapterFusion, lib, "refusals")
-    for rate, module in ((0.4, AdapterFusion(d, 2, 0.4)), (0.1, AdapterFusion(d, 2))):
-        drops_scores(module, rate, d)
     drift = (state["value.weight"] - torch.eye(d)).pow(2)
     guesses = {
         "the penalty is not multiplied by 0.01.": drift.sum(),
@@ -382,6 +382,10 @@ def adapter_fusion(AdapterFusion, lib):
     told = "the penalty is not 0.01 times the sum of squares of value minus identity."
     penalty = module_penalty(AdapterFusion, d, n, state)
     expect.number_like(penalty, 0.01 * drift.sum(), "the penalty", told, guesses)
+    assert lib(tiny_bert).elsewhere(module, [], "penalty") == "meta", (
+        "the penalty mixes tensors of two devices, so it would fail on a GPU. Create the "
+        "identity on the device of the value matrix."
+    )
 
 
 def module_penalty(AdapterFusion: Remote, d: int, n: int, state: State) -> Any:
@@ -454,6 +458,9 @@ def weighed(
             (
                 "one adapter has all the weight, and the others have none. Each should get its share from the softmax."
             ): lambda: F.one_hot(right.argmax(-1), right.size(-1)).to(right),
+            "the keys are computed from the values. They should come from the adapters' outputs.": lambda: (
+                (query.unsqueeze(2) * F.linear(value, state["key.weight"], state["key.bias"])).sum(-1).softmax(-1)
+            ),
             "the query is compared with the values. It should be compared with the keys.": lambda: (
                 (query.unsqueeze(2) * value).sum(-1).softmax(-1)
             ),
@@ -497,7 +504,8 @@ def weighed(
 def drops_scores(module: Remote, rate: float, d: int) -> None:
     """Fail unless dropout acts on the scores of a training fusion of two adapters at `rate`.
 
-    Query and key answer 1 each in one place, so that every score is 1, or 0 if it was dropped.
+    Query and key answer 1 each in one place, so that every score is 1, or 0 if it was dropped. The output of each
+    adapter has a single 1, at its own place, so that the fused states show by which weights they were summed.
     """
     state = {name: torch.zeros(shape) for name, shape in fusion_shapes(d).items()}
     state["query.bias"][0] = state["key.bias"][0] = 1.0
@@ -505,18 +513,27 @@ def drops_scores(module: Remote, rate: float, d: int) -> None:
     module.load_state_dict(state)
     module.train()
     B, T = 200, 40  # so many that chance alone does not fail it
-    result = module(torch.zeros(B, T, d), torch.ones(B, T, 2, d), torch.zeros(B, T, d))
-    fused, weights = fused_pair(result, B, T, 2, d)
-    assert (weights - 0.5).abs().max() >= 1e-5 or (fused - 1).abs().max() >= 1e-5, (
-        "in training mode no score is dropped: `dropout` is not used."
-    )
+    outputs = torch.eye(2, d).expand(B, T, 2, d).clone()
+    fused, weights = fused_pair(module(torch.zeros(B, T, d), outputs, torch.zeros(B, T, d)), B, T, 2, d)
+    used = fused[..., :2]
+    even, evenly = ((some - 0.5).abs().max() < 1e-5 for some in (weights, used))
+    if even and evenly:  # is the score of an adapter that has more dropped together with that of the other one?
+        module.load_state_dict(state | {"key.weight": F.one_hot(torch.tensor([1] + [0] * (d - 1)), d).float()})
+        _, unequal = fused_pair(module(torch.zeros(B, T, d), outputs, torch.zeros(B, T, d)), B, T, 2, d)
+        told = "the scores of a token are dropped all together. Dropout should drop each score on its own."
+        assert (unequal - unequal[0, 0]).abs().max() < 1e-5, told
+    assert not (even and evenly), "in training mode no score is dropped: `dropout` is not used."
     whole = (weights.sum(-1) - 1).abs().max() < 1e-4
     told = "a dropped score becomes minus infinity. Dropout should set it to 0, and scale up the scores that it keeps."
     assert not whole or (weights > 0).all(), told
     told = "dropout acts after the softmax. The library drops scores, so that weights still sum to one."
     assert (weights > 0).all() and whole, told
     told = "dropout acts on the values or on the fused states. It should act on the scores alone."
-    assert (fused - 1).abs().max() < 1e-4, told
+    assert (fused.sum(-1) - 1).abs().max() < 1e-4, told
+    told = "the weights that are returned are those without dropout. They should be those of the sum."
+    assert not even or evenly, told
+    told = "in training mode the weights that are returned are not those of the sum: dropout should be drawn only once."
+    assert (used - weights).abs().max() < 1e-4, told
     gap = (weights[..., 0] / weights[..., 1]).log()
     told = f"scores are not dropped at the rate {rate:g}. It is the argument `dropout`, and 0.1 by default."
     near = (gap.abs() < 1e-3) | ((gap.abs() - 1 / (1 - rate)).abs() < 1e-2)
@@ -673,7 +690,13 @@ def composed(compose: Remote, lib: Library, sizes: Sizes, folders: dict, seed: i
     """A tiny BERT after the student's compose, whose parts must have the names that they should."""
     model = lib(tiny_bert).bert(vars(sizes), seed)
     compose(model, folders, head, classes)
-    state, names = model.state_dict(), list(folders)
+    has_parts(model, sizes, list(folders), head, classes)
+    return model
+
+
+def has_parts(model: Remote, sizes: Sizes, names: list[str], head: str, classes: int) -> None:
+    """Fail unless a composed model has the adapters, the fusion and the head that it should."""
+    state = model.state_dict()
     wanted = shapes(sizes, names, classes, head)
     every = list(state)
     assert any("adapters." in name for name in every), "after compose the model has no adapter."
@@ -711,7 +734,6 @@ def composed(compose: Remote, lib: Library, sizes: Sizes, folders: dict, seed: i
         if ".adapters." in name:
             told += " Its folder has the other shape: load the adapter from there with `load_adapter`."
         assert tuple(state[name].shape) == shape, told
-    return model
 
 
 def works(
@@ -836,6 +858,10 @@ def traps(pair_logits, sources, train_fusion, lib):
         typed(pair_logits(model, with_zeros(batch)), state, sizes, names, with_zeros(batch))
     with model_kept(lib, model, "after `pair_logits`"):
         pair_logits(model, batch)
+    model.train()
+    with model_kept(lib, model, "after `pair_logits`", draws=True):
+        pair_logits(model, batch)
+    model.eval()
     told = "no gradient flows from the logits of `pair_logits` back to the model, so they cannot be used for training."
     assert lib(toys).needs_gradient(pair_logits, model, batch) is True, told
 
@@ -1021,6 +1047,9 @@ def reads_weights(result: Any, state: State, sizes: Sizes, names: list[str], bat
         places = [sum(((b["token_type_ids"] == s) & real(b)).sum() for b in batches) for s in (0, 1)]
         return right * torch.stack(places)[:, None]
 
+    def later(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        return real(batch) & (torch.arange(batch["input_ids"].size(1)) > 0)
+
     def shared() -> torch.Tensor:
         return summed() / sum(real(batch).sum() for batch in batches)
 
@@ -1045,6 +1074,13 @@ def reads_weights(result: Any, state: State, sizes: Sizes, names: list[str], bat
             "only the last batch is read.": lambda: read_as(some=batches[-1:]),
             "only the first batch is read.": lambda: read_as(some=batches[:1]),
             "both sentences get the mean over all real tokens.": lambda: together(state, sizes, names, batches),
+            "the first sentence gets the mean over the real tokens of both.": lambda: torch.stack(
+                [together(state, sizes, names, batches)[:, 0], right[:, 1]], 1
+            ),
+            "the first token of each pair is left out. It is [CLS], a real token of the first sentence.": lambda: (
+                read_as(later)
+            ),
+            "the layers are in reverse order.": right.flip(0),
             "the two sentences are swapped: the rows of the first one are in second place.": right.flip(1),
             "the layers are in the wrong order: 10 comes after 9, not after 1.": lambda: right[
                 sorted(range(len(right)), key=str)
@@ -1125,6 +1161,15 @@ def ahead_in_pairs(share_ahead: Remote, first: list[float], other: list[float]) 
             "the means are compared. Compare each run of `first` with each run of `other`.": float(
                 sum(first) / len(first) > sum(other) / len(other)
             ),
+            "each run of `first` is compared with the mean of `other`. Compare it with each run of `other`.": sum(
+                a > sum(other) / len(other) for a in first
+            )
+            / len(first),
+            "equal accuracies count once. Each run counts, equal or not.": sum(
+                (a > b) + (a == b) / 2 for a in {*first} for b in {*other}
+            )
+            / (len({*first}) * len({*other})),
+            "the share is rounded. Round when you print, not before.": round(share, 2),
             "this is a percentage. The share should be between 0 and 1.": 100 * share,
             "this is the number of pairs. Divide it by the number of all pairs.": wins + ties / 2,
         },

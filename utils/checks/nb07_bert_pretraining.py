@@ -89,6 +89,8 @@ def wordpiece(wordpiece, lib):
             assert "[UNK]" not in found or len(found) == 1, LOST
         told = f"`{word}` should be unknown: at some place no piece fits."
         if wanted != ["[UNK]"]:
+            whole = "".join(piece.removeprefix("##") for piece in found)
+            assert found == ["[UNK]"] or len(whole) >= len(word), f"some letters of `{word}` are in no piece."
             told = f"`{word}` is not cut into the longest pieces that fit, from left to right."
         expect.explained(found, wanted, told, guesses)
     told = (
@@ -263,6 +265,9 @@ def drops(module: Remote, state: Mapping[str, torch.Tensor], rate: float, count:
         raise AssertionError(
             "in training mode no entry of the result is 0: dropout comes before the norm. Apply it last."
         )
+    dropped = found == 0
+    told = "dropout drops the same entries in every row of the batch. Draw for each row separately."
+    assert rate == 0 or not (dropped == dropped[:1]).all(), told
     near_rate = abs(gone - rate) <= 5 * math.sqrt(rate * (1 - rate) / found.numel()) + 1e-9
     assert near_rate, (
         f"in training mode {gone:.0%} of the entries are 0, not {rate:.0%}. Apply dropout "
@@ -304,6 +309,9 @@ def embeddings(BertEmbeddings, lib):
     types = torch.tensor([[0, 0, 0, 0, 1], [0, 0, 0, 1, 1], [0, 1, 1, 1, 1]])
     embeds(module, state, ids, types)
     embeds(module, state, ids)
+    full = torch.arange(2 * most).reshape(2, most) % 11
+    told = "a row of exactly `max_len` tokens is refused. Only longer ones should be."
+    expect.answers(module, full, says=told, kinds=("ValueError",))
     sentence = "more tokens than there are places should raise ValueError."
     expect.refuses(lambda: module(torch.ones(2, most + 1, dtype=torch.long)), says=sentence)
     tiny = {name: value * (1e-4 if name[:4] != "norm" else 1) for name, value in state.items()}
@@ -414,6 +422,10 @@ def well_hidden(
     told = "all chosen tokens of a row are replaced in the same way. Draw for each token what replaces it."
     few = masked < 0.85 and became["mask"] < 0.95 * picked
     assert not len(whole) or not few or whole.mean() < 0.45, told
+    gone = ((inputs == mask_id) & chosen).sum(0)
+    whole = (gone == chosen.sum(0))[chosen.sum(0) > 6].float()
+    told = "chosen tokens at the same place of different rows are replaced in the same way. Draw for each token."
+    assert not len(whole) or not few or whole.mean() < 0.45, told
     wanted = {"mask": masked + other / V, "kept": same + other / V, "random": other * (1 - 2 / V)}
     guesses = {
         "too few chosen tokens become random: the share split[1] is taken of the rest, not of all chosen tokens.": (
@@ -506,6 +518,9 @@ def evenly_random(mask_tokens: Remote, lib: Library, V: int, seed: int) -> None:
     assert len(drawn_ones) > 1, "one random token is drawn for all places. Draw one for each place."
     one = (inputs == inputs[:, :1]).all(1)
     assert not one.any(), "all random tokens of a row are the same. Draw one for each place."
+    told = "the last id of the vocabulary, vocab_size - 1, is never drawn: `torch.randint` leaves out its upper end."
+    assert counts[V - 1] > 0 or not counts[: V - 1].all(), told
+    assert not (inputs != ids).all(), "a random token is never the old one. It should be drawn from all vocab_size ids."
     for number in range(V):
         told = (
             "random tokens are not drawn evenly from all vocab_size ids. Special ids and the old "
@@ -682,6 +697,9 @@ def masking(Masking, lib):
     )
 
     other = ids.flip(0) + 100
+    second, told = Masking(other, mask).epoch(0), "a new object returns the masks of an earlier one, with other ids."
+    first_ids = second[0] if type(second) is list and second else None
+    assert type(first_ids) is not torch.Tensor or not torch.equal(first_ids, ids), told
     drawn(Masking(other, mask), [0, 1], other)
     drawn(Masking(other, mask, 2), [0, 1], other)
     for copies in (None, 2):
@@ -719,7 +737,7 @@ def masking(Masking, lib):
             other, time = known.setdefault(tuple(numbers), (seed, epoch))
             told = (
                 f"epoch {epoch} of seed {seed} with copies = {copies} has the same mask as epoch "
-                f"{time} of seed {other}."
+                f"{time} of seed {other}{' without copies' if other < 5 else ''}."
             )
             assert other == seed, told
     static = [drawn(Masking(ids, mask, 4, seed), range(3), ids) for seed in (3, 4)]
@@ -980,6 +998,10 @@ def rated(masked_nll: Remote, logits: torch.Tensor, labels: torch.Tensor) -> exp
         ),
         "the mean is divided by log V.": total / len(losses) / math.log(max(V, 2)),
     }
+    for least in (1e-12, 1e-9, 1e-8):
+        chances = (-right[labels != -100]).exp() + least
+        told = f"{least:g} is added to the probabilities, so an improbable label costs too little. Use a log-softmax."
+        guesses[told] = float(-chances.log().mean())
     return float(value), total / len(losses), guesses
 
 
@@ -1076,6 +1098,7 @@ def losses(blanks_nll, masked_nll, pretraining_loss, lib):
     all_rated(
         rated(masked_nll, logits, labels),
         rated(masked_nll, 400 * logits, labels),
+        rated(masked_nll, 300 * logits.flip(0), labels),
         rated(masked_nll, logits.flip(0), labels),
     )
     for one in ([2, 5], [4, 0]):  # two inputs of a kind, so that a mistake shows in both
@@ -1112,6 +1135,7 @@ def losses(blanks_nll, masked_nll, pretraining_loss, lib):
         summed(pretraining_loss, logits, labels, next_logits, next_labels),
         summed(pretraining_loss, logits.flip(0), labels, next_logits.flip(0), next_labels),
         summed(pretraining_loss, logits, none, next_logits, next_labels),
+        summed(pretraining_loss, logits, none, next_logits.flip(0), next_labels),
     )
     all_summed(
         *(
@@ -1167,6 +1191,7 @@ def summed(
         / (len(losses) + len(pairs)),
         "the labels of the pairs are swapped: label 0 means next, and is class 0.": hidden + sum(turned) / len(turned),
         "the two losses are multiplied. BERT adds them.": hidden * follows,
+        "for a batch without a label, the next-sentence loss is left out.": hidden + follows if losses else 0.0,
         "with two pairs, the wrong axis of `next_logits` is used. The classes are on the last one.": (
             hidden + float(F.cross_entropy(next_logits.double().T, next_labels))
             if len(next_labels) == 2
@@ -1306,6 +1331,8 @@ def mlm_head(MLMHead, lib):
         "both moves the table twice. Use `embedding.weight` itself."
     )
     assert not toy.on_the_same_memory(head, embedding), told
+    told = "`bias` is not a parameter of the head. It should learn, and a buffer does not."
+    assert count != d * d + d + 2 * d, told
     told = "the head has other new parameters than `dense`, `norm` and `bias`."
     assert count == d * d + d + 2 * d + V, told
     slope = toy.slope_of_table(head, x, embedding)
@@ -1410,7 +1437,9 @@ def filled(
     value = fill_mask(model, tokenizer, text) if k is None else fill_mask(model, tokenizer, text, k)
     told = "the model is left in another mode. Remember `model.training` before the call, and restore it afterwards."
     assert read(model.training) is mode, told
-    for found, t in zip(blank_lists(value, len(places), many), places, strict=True):
+    lists = blank_lists(value, len(places), many)
+    in_order(lists, ours, ids, places, pieces)
+    for found, t in zip(lists, places, strict=True):
         right = chances[t].sort(descending=True)
         names = [pieces[number] for number in right.indices[:many].tolist()]
         wanted = right.values[:many].tolist()
@@ -1434,6 +1463,9 @@ def filled(
             told = "the text is read without [CLS] and [SEP]. The tokenizer adds them by default."
             assert not expect.near(alone, torch.tensor(numbers), 1e-3, 1e-5), told
             misread(numbers, said, logits, t, pieces, many)
+            plain = [pieces[number] for number in right.indices.tolist() if pieces[number][0] != "["]
+            told = "special pieces, such as [SEP], are left out. They are pieces of the vocabulary too."
+            assert said != plain[:many], told
         assert said == names, (
             f"for the text `{text}` with k = {many}, the pieces are not the {many} most probable ones at the mask."
         )
@@ -1441,6 +1473,30 @@ def filled(
         expect.close(torch.tensor(numbers), torch.tensor(wanted), told, 1e-3)
         told = "the probabilities are rounded, or too imprecise. Return what the softmax gives, as floats."
         assert all(math.isclose(*pair, rel_tol=2e-5) for pair in zip(numbers, wanted, strict=True)), told
+
+
+def in_order(
+    lists: list[list[tuple[str, float]]], ours: Any, ids: torch.Tensor, places: list[int], pieces: Sequence[str]
+) -> None:
+    """Fail if the masks are filled one after another, or if their lists are in another order, which is said."""
+    best = [row[0] for row in lists]
+    now, alone, turn = ids.clone(), list[tuple[str, float]](), list[tuple[str, float]]()
+    for source, found in ((ids, alone), (now, turn)):
+        for t in places:
+            with torch.no_grad():
+                chance, number = ours(input_ids=source).logits[0, t].softmax(-1).max(0)
+            found.append((pieces[int(number)], float(chance)))
+            if source is now:
+                now[0, t] = number
+
+    def same(guess: list[tuple[str, float]]) -> bool:
+        pairs = zip(best, guess, strict=True)
+        return all(a[0] == b[0] and math.isclose(a[1], b[1], rel_tol=1e-3) for a, b in pairs)
+
+    told = "the masks are filled one after another. Read all of them from the text as it is given."
+    assert same(alone) or not same(turn), told
+    told = "the lists are not in the order of the masks in the text."
+    assert same(alone) or len(lists) == 1 or not same(sorted(alone, key=lambda one: -one[1])), told
 
 
 def misread(numbers: list[float], said: list[str], logits: torch.Tensor, t: int, pieces: Sequence[str], k: int) -> None:
@@ -1718,6 +1774,8 @@ def steps(step_facts: Remote, sequences: int, length: int, count: int, words: fl
         ("the epochs should be the tokens of all steps divided by the words of the corpus, and they are not."),
         {
             "the epochs are rounded. Round when you print.": float(round(right * count / words)),
+            "the epochs are rounded to one digit. Round when you print.": round(right * count / words, 1),
+            "the epochs are cut to a whole number. Divide with `/`.": float(right * count // words),
             "the epochs are those of the rounded 128,000 tokens.": 128_000 * count / words,
             "the fraction is upside down: divide the tokens of all steps by the words of the corpus.": words
             / (right * count),
@@ -1747,6 +1805,9 @@ def copies_most(copier: Remote, losses: dict[str, list[list[float]]]) -> None:
         {
             "the row is the one with the lowest loss at kept tokens. Its gap need not be the largest.": largest(
                 lambda seed: -seed[1]
+            ),
+            "the row is the one with the largest ratio of the two losses. The gap is their difference.": largest(
+                lambda seed: seed[2] / seed[1]
             ),
             "the row is the one with the highest loss at random tokens. Its gap need not be the largest.": largest(
                 lambda seed: seed[2]
@@ -1790,7 +1851,14 @@ def rows_of_losses(some: random.Random, rows: int, seeds: int = 5) -> dict[str, 
 def copier(copier):
     """The runs by their files; the row with the largest mean gap, among rows that other rules would choose."""
     some = expect.draw(710)
-    table = {"a": [[2.9, 0.1, 4]], "b": [[4, 6, 9.5]], "c": [[5, 6.5, 5]], "d": [[0.5, 4, 8]], "e": [[3, 2, 7]]}
+    table = {
+        "a": [[2.9, 0.1, 0.5]],
+        "h": [[3, 0.6, 5]],
+        "b": [[4, 6, 9.5]],
+        "c": [[5, 6.5, 5]],
+        "d": [[0.5, 4, 8]],
+        "e": [[3, 2, 7]],
+    }
     copies_most(copier, table | {"f": [[3, 2, 8], [3, 2, 3]], "g": [[3, 2, 5]] * 3})
     copies_most(copier, {"x": [[2, 2, 5]] * 4, "y": [[2, 2, 5.5], [2, 2, 6]], "z": [[2, 2, 7], [2, 2, 3]]})
     for rows in (1, 2, 4, 6, 8):

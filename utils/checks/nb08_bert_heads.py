@@ -3,6 +3,7 @@
 import functools
 import random
 import re
+import statistics
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -316,6 +317,9 @@ def foretold(
         wanted,
         otherwise,
         {
+            "a prediction that is 0 or empty is replaced by `missing`. It is a prediction like any other.": [
+                one or none for one in wanted
+            ],
             "the prediction of a word's last piece is used. Use that of its first piece.": [
                 predicted[last[word]] if word in last else none for word in range(count)
             ],
@@ -347,6 +351,9 @@ def labels(align_labels, word_predictions, lib):
     plain: list[int | None] = [None, 0, 1, 1, 1, 2, 3, 3, None, None]
     gone: list[int | None] = [None, 0, 0, 2, 4, 4, None]
     cut: list[int | None] = [None, 0, 1, 1, None]
+    told = "a second call with the same words gives other labels: something is kept from the first call."
+    once, twice = (align_labels(plain, ["B-ORG", "O", "I-ORG", "O"]) for _ in range(2))
+    assert once == twice, told
     for word_ids, count in ((plain, 4), (gone, 6), (cut, 5)):
         numbers = [place % 3 for place in range(count)]
         texts = ["B-PER", "I-PER", "O", "B-LOC", "I-LOC", "B-ORG"][:count]
@@ -820,13 +827,13 @@ def spans_scored(
     if mask is not None:
         pads = mask == 0
         late = torch.arange(T) >= T - pads.sum(1, keepdim=True)
-        for one, right in zip(found, wanted, strict=True):
+        for one, right, ends in zip(found, wanted, ("beginnings", "ends"), strict=True):
             hidden = one < -1e6
             told = "the last places of a row are masked, as many as it has pads. Mask the places where the mask is 0."
             assert torch.equal(late, pads) or not torch.equal(hidden, late), told
             told = "rows and tokens of the mask are swapped, which shows if B = T."
             assert B != T or torch.equal(pads, pads.T) or not torch.equal(hidden, pads.T), told
-            told = "the logits of pads are not masked: they take part in the softmax."
+            told = f"the logits of pads are not masked: they take part in the softmax of {ends}."
             assert not pads.any() or not expect.near(one[pads], right[pads], 1e-3, 1e-3), told
             assert not pads.any() or (one[pads] != 0).all(), (
                 "pads have logit 0, which gets a share of the softmax. It should be minus infinity."
@@ -1027,6 +1034,7 @@ def heads(span_logits, span_loss, choice_logits, lib):
             (wanted,) = toys.gradients(lambda x: by_token(out[1], x), [x], which=which)
             told = f"the gradient of the {name} logits for the states is wrong or missing."
             expect.close(slope, wanted, told, 1e-3)
+            weight_learns(span_logits, lib, out, x, which, f"the {name} logits")
         SPANS.hold(span_logits, lib, "layout", "device")
 
     with part("span_loss", 1):
@@ -1066,6 +1074,24 @@ def heads(span_logits, span_loss, choice_logits, lib):
         (wanted,) = toys.gradients(lambda x: x @ out[1]["weight"][0], [x])
         told = "the gradient of the options' logits for the states is wrong or missing."
         expect.close(slope, wanted, told, 1e-3)
+        weight_learns(choice_logits, lib, out, x, 0, "the options' logits")
+
+
+def weight_learns(
+    call: Remote,
+    lib: Library,
+    out: tuple[Remote, Mapping[str, torch.Tensor]],
+    x: torch.Tensor,
+    which: int,
+    what: str,
+) -> None:
+    """Fail unless the gradient of the logits for the weight of the linear map is right; of two results `which`."""
+    layer = torch.nn.Linear(x.size(-1), len(out[1]["bias"]))
+    layer.load_state_dict({**out[1]})
+    wanted = toys.slope_of_weight(lambda x, layer: layer(x)[..., which], x, layer)
+    told = f"the gradient of {what} for the weight of `out` is wrong or missing: it would not learn."
+    slope = expect.answers(lib(toys).slope_of_weight, call, x, out[0], which, says=told)
+    expect.close(slope, wanted, told, 1e-3)
 
 
 def slopes_of_loss(
@@ -1127,7 +1153,7 @@ def ranked(
     good, places = allowed.tolist(), [one[1:] for one in found]
     outside = [(i, j) for i, j in places if not (0 <= i < len(good) and 0 <= j < len(good) and good[i] and good[j])]
     told = "without a tau, the span (0, 0) is listed. It is a candidate only if tau is given."
-    assert tau is not None or (0, 0) not in outside, told
+    assert tau is not None or {*outside} != {(0, 0)}, told
     assert all(place == (0, 0) for place in outside), (
         "a span begins or ends at a token of the question or at a special token, which is not allowed."
     )
@@ -1158,6 +1184,8 @@ def ranked(
     if tau is not None and (0, 0) in [one[1:] for one in wanted]:
         told = f"with `tau = {tau}`, (0, 0) is a candidate. Here it is among the best, and missing."
         assert (0, 0) in places, told
+    told = "with a tau, there are n + 1 spans. The candidate (0, 0) is one of the n, or is left out."
+    assert tau is None or len(found) != n + 1, told
     assert len(found) <= len(wanted), "there are more than n spans."
     short = [span for span in every if span[2] - span[1] < most - 1][:n]
     if len(short) < len(wanted) or [one[1:] for one in short] != [one[1:] for one in wanted]:
@@ -1282,7 +1310,10 @@ def articles_first(text: str) -> str:
 def normalised(normalise: Remote, text: str) -> None:
     """Fail unless a text is normalised as the official script does it."""
     found = expect.of_type(normalise(text), str, "`normalise` should return a text")
+    told = "tabs or line breaks stay. Between words there should be one blank, and none around the text."
+    assert "\t" not in found and "\n" not in found, told
     low = text.lower()
+    bare = "".join(one for one in text if one not in string.punctuation)
     spaced = "".join(" " if one in string.punctuation else one for one in low).split()
     expect.explained(
         found,
@@ -1317,6 +1348,12 @@ def normalised(normalise: Remote, text: str) -> None:
                 word
                 for word in "".join(one for one in low if one not in string.punctuation).split()
                 if word not in "a an the"
+            ),
+            "a capital article, such as `The`, stays. Convert the text to lower case first.": " ".join(
+                word.lower() for word in bare.split() if word not in ARTICLES
+            ),
+            "only an article at the beginning is removed. Remove all of them.": re.sub(
+                "^(a|an|the)( |$)", "", " ".join(bare.lower().split())
             ),
             "the case is folded: `ß` becomes `ss`. Use `lower` instead.": plain(text.casefold()),
             "the text is not in lower case.": " ".join(
@@ -1475,6 +1512,9 @@ def score_and_guesses(
         "the sum is divided by the number of predictions. Divide it by the number of questions.": 100
         * sum(max(row) for row in rows)
         / max(1, len(predictions)),
+        "predictions of other questions count. The mean is over the questions in `answers`.": 100
+        * sum(max(row) for row in rows)
+        / max(1, len({*predictions, *answers})),
         "this is the sum over the questions, not their mean.": 100 * sum(max(row) for row in rows),
         "a missing prediction counts as an empty one. It should score 0.": 100 * mean([max(row) for row in empty]),
         "the worst answer counts. The best of them should count.": 100 * mean([min(row) for row in rows]),
@@ -1600,7 +1640,10 @@ def features_right(
         states = ours.eval()(**batch, output_hidden_states=True).hidden_states
     factor = 1.0 if gamma is None else gamma
     wanted = combined(states, how, scores, factor)
-    guesses: dict[str, Any] = {
+    guesses: dict[str, Any] = {}
+    if how == "second-to-last":
+        guesses["the third state from the end is used. The second-to-last one is `states[-2]`."] = states[-3]
+    guesses |= {
         "the embeddings are counted as layer 1, so all states are off by one.": lambda: combined(
             [*states[:1], *states[:-1]], how, scores, factor
         ),
@@ -1611,6 +1654,7 @@ def features_right(
             states[:-5:-1], dim=-1
         )
         guesses["the first four states are used. Use the last four."] = torch.cat(states[:4], dim=-1)
+        guesses["the four states after the embeddings are used. Use the last four."] = torch.cat(states[1:5], dim=-1)
     if how == "embeddings":
         guesses = {"the output of the first layer is used. The embeddings are the state before it.": states[1]}
         with torch.no_grad():
@@ -1626,6 +1670,9 @@ def features_right(
             "the scores are used as weights themselves. Apply a softmax to them first.": lambda: (
                 factor * sum(s * h for s, h in zip(scores, stack, strict=True))
             ),
+            "the scores are divided by their sum. Apply a softmax to them.": lambda: (
+                factor * sum(s * h for s, h in zip(scores / scores.sum(), stack, strict=True))
+            ),
             "gamma is not used. It should multiply the result.": lambda: combined(states, how, scores),
             "all states have the same weight. Use the scores.": lambda: factor * sum(stack) / len(stack),
             "the weights are the wrong way round. The first score belongs to the lowest state.": lambda: combined(
@@ -1635,6 +1682,27 @@ def features_right(
                 states, how, scores * factor
             ),
         }
+
+    def without(*names: str) -> torch.Tensor:
+        less = {name: value for name, value in batch.items() if name not in names}
+        with torch.no_grad():
+            return combined(ours(**less, output_hidden_states=True).hidden_states, how, scores, factor)
+
+    def from_the_left() -> torch.Tensor:
+        rows = wanted.clone()
+        for row, one, keep in zip(rows, wanted, real, strict=True):
+            row[keep] = one[: int(keep.sum())]
+        return rows
+
+    guesses |= {
+        "`token_type_ids` are not passed to the encoder. Pass all of the batch.": lambda: without("token_type_ids"),
+        "only `input_ids` are passed to the encoder. Pass all of the batch.": lambda: without(
+            "token_type_ids", "attention_mask"
+        ),
+        "of a row with pads at the beginning, the first places are taken. Take those where the mask is 1.": (
+            from_the_left
+        ),
+    }
     for one, row, keep in zip(found, wanted, real, strict=True):
         assert type(one) is torch.Tensor, f"the features of a row should be a tensor, not {kind(one)}."
         told = "pads have features too. Return only those of real tokens, where the mask is 1."
@@ -1647,7 +1715,10 @@ def features_right(
         flat,
         wanted[real],
         f"for `how = {how!r}`, the features are not those of the real tokens, read in evaluation mode.",
-        {sentence: (guess() if callable(guess) else guess)[real] for sentence, guess in guesses.items()},
+        {
+            sentence: lambda guess=guess: (guess() if callable(guess) else guess)[real]
+            for sentence, guess in guesses.items()
+        },
     )
 
 
@@ -1695,6 +1766,7 @@ def layer_features(layer_features, lib):
     ahead = some_batch([5, 5], 5, 29, 5)
     ahead["attention_mask"][0, :2] = 0
     features_right(layer_features, pair, ahead, "second-to-last")
+    features_right(layer_features, pair, ahead, "last")
     told = "a gradient flows into the encoder. Compute its states without gradients."
     for how in HOWS:
         more = [scores[how]] if how in scores else []
@@ -1762,6 +1834,8 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
     sizes, W, b = lengths.tolist(), state["out.weight"], state["out.bias"]
     alone = [read_alone(state, row[:size]) for row, size in zip(x, sizes, strict=True)]
     padded = [read_alone(state, row) for row in x]
+    blank = [read_alone(state, row * (torch.arange(T) < size)[:, None]) for row, size in zip(x, sizes, strict=True)]
+    two = [read_alone(state, row[: max(2, size)]) for row, size in zip(x, sizes, strict=True)]
     value = tagger(x, lengths)
     assert type(value) is torch.Tensor, f"`forward` should return a tensor, not {kind(value)}."
     told = "the logits are only as long as the longest sentence. They should be as long as x: unpack to `total_length`."
@@ -1783,6 +1857,10 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
         "the reader from the right begins with the pads. It should begin at the last token of each sentence.": flat(
             padded
         ),
+        "the pads are set to 0 and read. Zeros change the reader from the right too: pack the sentences.": (
+            flat(blank)
+        ),
+        "a sentence of one token is read together with the pad after it.": flat(two),
         "the states of the two readers are swapped. That of the reader from the left should come first.": flat(swapped),
         "there is a softmax. Return logits.": flat(alone).softmax(-1),
         (
@@ -1825,7 +1903,8 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
             "the last output of the padded row is used, but position T - 1 holds a pad.": ends(padded, final, final),
             "the pads are read: the last states are those of padded rows.": ends(padded, final, zero),
             (
-                "the reader from the right begins with the pads. It should begin at the last token of each sentence."
+                "in `sentence_vector` the reader from the right begins with the pads. It should begin at the last "
+                "token of each sentence."
             ): ends(padded, last, zero),
             "the output at position T - 1 is used, which is 0 at the pads of shorter sentences.": torch.stack(
                 [row[-1] if size == T else torch.zeros(2 * h) for row, size in zip(alone, sizes, strict=True)]
@@ -1944,6 +2023,10 @@ def state_and_rivals(best_state: Remote, scores: dict[int, list[float]]) -> None
             "this state has the highest single run, not the highest mean.": max(
                 scores, key=lambda one: max(scores[one])
             ),
+            "this state has the highest median, not the highest mean.": max(
+                scores, key=lambda state: statistics.median(scores[state])
+            ),
+            "this is the place of the best state in `scores`. Return the state itself.": [*scores].index(right),
             "this state has the lowest mean, not the highest.": min(means, key=lambda state: means[state]),
             "this is a mean. Return the state.": means[right],
         },
@@ -1951,6 +2034,9 @@ def state_and_rivals(best_state: Remote, scores: dict[int, list[float]]) -> None
     top = scores[right]
     others = [state for state in scores if state != right]
     wanted = [state for state in others if any(a > b for a, b in zip(scores[state], top, strict=True))]
+    told = "these are the rivals, but not in the order of `scores`."
+    reordered = len(rivals) == len(wanted) and all(state in rivals for state in wanted)
+    assert rivals == wanted or not reordered, told
     expect.explained(
         rivals,
         wanted,
@@ -1968,12 +2054,20 @@ def state_and_rivals(best_state: Remote, scores: dict[int, list[float]]) -> None
             "the highest runs are compared. Compare states within a seed.": [
                 state for state in others if max(scores[state]) > max(top)
             ],
-            "only states that are ahead with every seed are rivals. One seed is enough.": [
+            "all seeds but the last one are compared. Compare the states within every seed.": [
+                state for state in others if any(a > b for a, b in zip(scores[state][:-1], top, strict=False))
+            ],
+            "the runs of a state are sorted before they are compared. Compare states within a seed.": [
+                state for state in others if any(a > b for a, b in zip(sorted(scores[state]), sorted(top), strict=True))
+            ],
+            "runs are compared with the mean of the best state. Compare states within a seed.": [
+                state for state in others if max(scores[state]) > means[right]
+            ],
+            "only states that are ahead with every seed, or with most of them, are rivals. One seed is enough.": [
                 state for state in others if all(a > b for a, b in zip(scores[state], top, strict=True))
             ],
             "the best state is among its own rivals.": [state for state in scores if state in wanted or state == right],
             "all other states are listed as rivals. A rival has to be ahead with some seed.": others,
-            "the rivals are not in the order of `scores`.": sorted(wanted),
         },
     )
 

@@ -36,3 +36,15 @@ def gradient_arrives(call: Callable[..., Any], part: nn.Module, *rest: Any) -> b
         return False
     slopes = torch.autograd.grad(torch.stack(flowing).sum(), learning, allow_unused=True)
     return any(slope is not None for slope in slopes)
+
+
+def slope_of_weight(call: Callable[..., Any], x: torch.Tensor, out: nn.Linear, which: int = 0) -> torch.Tensor:
+    """The gradient of a fixed sum over `call(x, out)` for the weight of `out`; zeros where none arrives.
+
+    Of several results `which` counts.
+    """
+    out.zero_grad()
+    with torch.enable_grad():
+        result = call(x, out)
+        backward(result[which] if isinstance(result, (tuple, list)) else result)
+    return torch.zeros_like(out.weight) if out.weight.grad is None else out.weight.grad
