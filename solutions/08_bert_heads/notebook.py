@@ -496,7 +496,7 @@ def span_logits(states, out, mask=None):  # (B, T, d), a layer, (B, T) -> (B, T)
     """States (B, T, d) -> logits of beginnings and of ends, each (B, T), in the order of out, an nn.Linear (d, 2).
 
     With a mask (B, T) of ones and zeros, of any dtype (booleans too), the logits are minus infinity where it is 0, and
-    not just a very small number. They have the dtype of the states.
+    not just a very small number. They have the dtype of the states. As in `choice_logits`, states and out can learn.
     """
     ### BEGIN SOLUTION
     logits = out(states)
@@ -523,10 +523,7 @@ def span_loss(start_logits, end_logits, first, last):
 
 
 def choice_logits(cls, out):
-    """States of [CLS] (B, N, d), one for each option -> logits (B, N): what out, an nn.Linear (d, 1), gives.
-
-    As in `span_logits`, gradients reach the states and the weights of out.
-    """
+    """States of [CLS] (B, N, d), one for each option -> logits (B, N): what out, an nn.Linear (d, 1), gives."""
     ### BEGIN SOLUTION
     return out(cls).squeeze(-1)
     ### END SOLUTION

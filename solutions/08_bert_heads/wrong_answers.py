@@ -1948,11 +1948,11 @@ def best_tau(spans, nulls, f1):
 
 
 # %% wrong="8.2" name="words seen in earlier calls" says="something is kept from the first call"
-def align_labels(word_ids, labels, ignore=-100, seen={None}):
+def align_labels(word_ids, labels, ignore=-100, ever_met={None}):
     aligned = []
     for word in word_ids:
-        aligned.append(ignore if word in seen else labels[word])
-        seen.add(word)
+        aligned.append(ignore if word in ever_met else labels[word])
+        ever_met.add(word)
     return aligned
 
 

@@ -1000,7 +1000,7 @@ def rated(masked_nll: Remote, logits: torch.Tensor, labels: torch.Tensor) -> exp
     }
     for least in (1e-12, 1e-9, 1e-8):
         chances = (-right[labels != -100]).exp() + least
-        told = f"{least:g} is added to the probabilities, so an improbable label costs too little. Use a log-softmax."
+        told = f"the probabilities are raised by {least:g}, so an improbable label costs too little. Use a log-softmax."
         guesses[told] = float(-chances.log().mean())
     return float(value), total / len(losses), guesses
 
