@@ -2194,3 +2194,50 @@ def between(before, after, share):
 # %% wrong="9.10" name="ten seeds at most" says="wrong for hundreds of seeds" private=true
 # - before, after, end = (sum(some) / len(some) for some in (untouched, learned, final))
 # + before, after, end = (sum(some[:10]) / len(some[:10]) for some in (untouched, learned, final))
+
+
+# %% wrong="9.10" name="divided by the accuracy" says="divided by the accuracy after the phase"
+# - return (end - before) / (after - before) if after > before else None
+# + return (end - before) / after if after > before else None
+
+
+# %% wrong="9.10" name="medians" says="medians over seeds are taken"
+# - before, after, end = (sum(some) / len(some) for some in (untouched, learned, final))
+# + before, after, end = (sorted(some) for some in (untouched, learned, final))
+# + before, after, end = ((one[(len(one) - 1) // 2] + one[len(one) // 2]) / 2 for one in (before, after, end))
+
+
+# %% wrong="9.10" name="the best seed" says="the best seed of each list is taken"
+# - before, after, end = (sum(some) / len(some) for some in (untouched, learned, final))
+# + before, after, end = (max(some) for some in (untouched, learned, final))
+
+
+# %% wrong="9.10" name="the first seed" says="the first seed alone is used"
+# - before, after, end = (sum(some) / len(some) for some in (untouched, learned, final))
+# + before, after, end = (some[0] for some in (untouched, learned, final))
+
+
+# %% wrong="9.10" name="without seeds that gained nothing" says="seeds without a gain are left out"
+# - before, after, end = (sum(some) / len(some) for some in (untouched, learned, final))
+# + rows = [row for row in zip(untouched, learned, final) if row[1] > row[0]] or [*zip(untouched, learned, final)]
+# + before, after, end = (sum(some) / len(some) for some in zip(*rows))
+
+
+# %% wrong="9.10" name="a share without its sign" says="the share has no sign"
+# - return (end - before) / (after - before) if after > before else None
+# + return abs(end - before) / (after - before) if after > before else None
+
+
+# %% wrong="9.7" name="the root of a square" says="the gradient of the penalty is NaN or infinite"
+# - total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
+# + total = total + alpha / 2 * (part - anchor[name]).pow(2).sum().sqrt() ** 2
+
+
+# %% wrong="9.7" name="shared ones are pulled to zero too" says="shared weights are pulled to zero too"
+#   total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
+# + total = total + beta / 2 * part.pow(2).sum()
+
+
+# %% wrong="9.3" name="two digits" says="the result is rounded to two digits"
+# - return R[-1].mean().item()
+# + return round(R[-1].mean().item(), 2)

@@ -88,11 +88,13 @@ def two_texts(SegmentModel, lib):
 # 10.7
 
 
+LONG = (1055, 2, 130, 5, 3)  # more windows than fit into a portion
+
+
 def other_sizes() -> list[tuple[int, ...]]:
     """Lengths, contexts, segments, memories and first targets."""
     some = draw(1229)
     sizes = [(some.randint(35, 45), some.randint(2, 9), some.randint(2, 6), some.randint(12, 20), some.randint(1, 9))]
-    sizes.append((some.randint(1030, 1090), 2, 130, 5, 3))  # more windows than fit into a portion
     for place in range(6):
         some = draw(1230 + place)
         n = some.randint(8, 40)
@@ -104,7 +106,10 @@ def other_sizes() -> list[tuple[int, ...]]:
 
 @private("10.7", tells="`evaluate_sliding` is wrong for other texts or contexts, or leaves the model in another mode.")
 def other_windows(evaluate_sliding, lib):
-    seen.evaluated(evaluate_sliding, None, lib, other_sizes(), draw(1240).randint(3, 8), 1241)
+    sizes, V = other_sizes(), draw(1240).randint(3, 8)
+    seen.evaluated(evaluate_sliding, None, lib, sizes, V, 1241)
+    with tells("`evaluate_sliding` is wrong for long texts. Each of tokens[context:] should count."):
+        seen.evaluated(evaluate_sliding, None, lib, [LONG], V, 1241)
 
 
 @private(
@@ -112,7 +117,10 @@ def other_windows(evaluate_sliding, lib):
     tells="`evaluate_cached` is wrong for other texts, segments, memories or first targets, or leaves another mode.",
 )
 def other_segments_and_memories(evaluate_cached, lib):
-    seen.evaluated(None, evaluate_cached, lib, other_sizes(), draw(1240).randint(3, 8), 1241)
+    sizes, V = other_sizes(), draw(1240).randint(3, 8)
+    seen.evaluated(None, evaluate_cached, lib, sizes, V, 1241)
+    with tells("`evaluate_cached` is wrong for long texts. Each of tokens[first:] should count."):
+        seen.evaluated(None, evaluate_cached, lib, [LONG], V, 1241)
 
 
 # 10.9

@@ -886,12 +886,12 @@ def reach(n_layers, mem_len, T, i):
 # + logits, memories = logits[:, len(old) :], torch.cat([old, some])[max(0, len(old) + len(some) - mem_len) :]
 
 
-# %% wrong="10.7" name="windows that fill no portion are left out" says="for other texts" private=true
+# %% wrong="10.7" name="windows that fill no portion are left out" says="wrong for long texts" private=true
 # - for some, wanted in zip(windows.split(64), targets.split(64)):
 # + portions = [*zip(windows.split(256), targets.split(256))]
 # + for some, wanted in [one for one in portions if len(one[0]) == 256] or portions:
 
-# %% wrong="10.7" name="five hundred windows at most" says="for other texts" private=true
+# %% wrong="10.7" name="five hundred windows at most" says="wrong for long texts" private=true
 # - for some, wanted in zip(windows.split(64), targets.split(64)):
 # + for some, wanted in zip(windows[:512].split(64), targets.split(64)):
 
@@ -1411,3 +1411,29 @@ def known_from(curves, guess):
 # %% wrong="10.5" name="with memories the embedding does not learn" says="with 4 remembered states, the gradient of a segment's loss is cut off"
 #   x, kept = self.embedding(tokens), []
 # + x = x.detach() if memories else x
+
+
+# %% wrong="10.5" name="every layer remembers the embedding" says="each layer remembers the embedding"
+# - both = x if memory is None else torch.cat([memory, x], dim=1)
+# + first = self.embedding(tokens)
+# + both = first if memory is None else torch.cat([memory, first], dim=1)
+
+
+# %% wrong="10.6" name="a whole segment for each memory" says="T - 1 is added for each memory"
+# - return i - place
+# + return i + mem_len + (n_layers - 1) * (mem_len + T - 1)
+
+
+# %% wrong="10.6" name="a segment more in each layer" says="where T divides mem_len, a segment is added in each layer"
+# - return i - place
+# + return i + mem_len + (n_layers - 1) * (mem_len // T + 1) * T
+
+
+# %% wrong="10.6" name="a memory of a segment at most" says="the memory is cut to the length of a segment"
+# - place = i
+# + place, mem_len = i, min(mem_len, T)
+
+
+# %% wrong="10.6" name="nothing without a memory" says="without a memory, the result is 0"
+# - return i - place
+# + return i - place if mem_len else 0

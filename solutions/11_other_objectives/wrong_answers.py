@@ -630,7 +630,7 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # - starts = [start for start in range(n - length + 1) if not hidden[start : start + length].any()]
 # + starts = [*range(n - length + 1)]
 
-# %% wrong="11.4" name="stops at the first that does not fit" says="a span without room is left out"
+# %% wrong="11.4" name="stops at the first that does not fit" says="after a span without room the next ones are still placed"
 # - if length and starts:
 # + if length and not starts:
 # +     break
@@ -1594,3 +1594,38 @@ def overfitted(losses):
 # + count = max(1, round(rate * n))
 # + start = draw.randint(0, n - count)
 # + hidden[start : start + count] = True
+
+
+# %% wrong="11.6" name="pads at place -1" says="the positions of the pads are wrong"
+# - fills = (pad, 0, -1)
+# + fills = (pad, -1, -1)
+
+
+# %% wrong="11.8" name="from the first point" says="the last mean is compared with the first one"
+# - return point, mean[-1] - mean[point]
+# + return point, mean[-1] - mean[0]
+
+
+# %% wrong="11.8" name="each seed rises by itself" says="the rises of the seeds are averaged"
+# - return point, mean[-1] - mean[point]
+# + return point, sum(one[-1] - min(one) for one in losses) / len(losses)
+
+
+# %% wrong="11.8" name="the sum of the seeds" says="the rise is that of the sum over seeds"
+# - return point, mean[-1] - mean[point]
+# + return point, (mean[-1] - mean[point]) * len(losses)
+
+
+# %% wrong="11.8" name="a share of the lowest" says="the rise is divided by the lowest mean"
+# - return point, mean[-1] - mean[point]
+# + return point, mean[-1] / mean[point] - 1
+
+
+# %% wrong="11.8" name="two digits" says="the rise is rounded to two digits"
+# - return point, mean[-1] - mean[point]
+# + return point, round(mean[-1] - mean[point], 2)
+
+
+# %% wrong="11.2" name="a row is never quite full" says="is right. A row should take whole sentences"
+# - if len(rows[-1]) + len(before) + len(piece) <= max_len:
+# + if len(rows[-1]) + len(before) + len(piece) < max_len:

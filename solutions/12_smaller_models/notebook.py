@@ -523,7 +523,7 @@ def rewind(model, saved, masks):
 
 def train_step(model, optimizer, x, labels, masks):
     """One step on the mean cross-entropy of model(x), (N, C), and labels (N); returns the loss before it, a float or a
-    tensor () without a gradient. What does not stay (masks: as in `rewind`, perhaps empty) is zero afterwards,
+    tensor () without a gradient. What does not stay (masks: by named_parameters(), perhaps empty) is zero afterwards,
     whatever the optimizer keeps; others move as without masks. Earlier gradients do not count. The mode is kept."""
     ### BEGIN SOLUTION
     optimizer.zero_grad()

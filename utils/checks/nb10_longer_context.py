@@ -551,23 +551,25 @@ def read_on(
     mixed: Callable[[list[Any]], list[Any]] = lambda memories: memories,
     order: Callable[[list[Any]], list[Any]] = lambda layers: layers,
     early: bool = False,
+    embeddings: bool = False,
 ) -> list[tuple[torch.Tensor, list[torch.Tensor]]]:
     """Logits and memories after each segment, or what a mistake makes of them.
 
     keeps: of the states before and after a layer those that it remembers; newest: of this segment alone; mixed: which
-    memory a layer is given; early: the new one.
+    memory a layer is given; early: the new one; embeddings: each layer remembers the first one's input.
     """
     embedding, *layers, head = parts
     memories: list[Any] = [None] * len(layers)
     found = []
     with torch.no_grad():
         for tokens in segments:
-            x, kept = embedding(tokens), []
+            first, kept = embedding(tokens), []
+            x = first
             for layer, memory, old in zip(order(layers), mixed(memories), memories, strict=True):
                 if early:
                     memory = kept_of(old, x, mem_len)
                 after = layer(x, memory)
-                kept.append(kept_of(None if newest else old, keeps(x, after), mem_len))
+                kept.append(kept_of(None if newest else old, first if embeddings else keeps(x, after), mem_len))
                 x = after
             memories = kept
             found.append((head(x), kept))
@@ -583,6 +585,7 @@ def segments_read(
     but: Callable[..., Any] = partial(read_on, ours, segments, mem_len)
     mistakes: dict[str, Callable[[], Any]] = {
         "a layer remembers its output. It should remember its input.": partial(but, keeps=lambda before, after: after),
+        "each layer remembers the embedding. It should remember its own input.": partial(but, embeddings=True),
         "only the newest segment is remembered. See 10.4.": partial(but, newest=True),
         "all layers are given the memory of the first one. Each should get its own.": partial(
             but, mixed=lambda memories: [memories[0]] * n_layers
@@ -612,6 +615,8 @@ def segments_read(
             )
             told = "only the newest segment is remembered. See 10.4."
             assert memory.size(1) <= T or one.size(1) != min(mem_len, T), told
+            told = "at the beginning of a text, something of an earlier call is remembered: `memories` is None there."
+            assert place or one.size(1) <= min(mem_len, T), told
             expect.floats(one, (B, memory.size(1), d), "a memory")
         at = place
 
@@ -745,6 +750,14 @@ def reaches(reach: Remote, asked: Sequence[tuple[int, int, int, int]]) -> None:
             "T is added in every layer. A layer adds mem_len, and the way from there to that segment's beginning.": L
             * (M + T)
             + i,
+            "T - 1 is added for each memory. Add only the way from its first state to that segment's beginning.": (
+                i + L * M + (L - 1) * (T - 1)
+            ),
+            "without a memory, the result is 0. Place i still depends on its segment's beginning.": right if M else 0,
+            "the memory is cut to the length of a segment. It may be longer.": farthest(L, min(M, T), T, i),
+            "where T divides mem_len, a segment is added in each layer. The memory begins at a segment's beginning.": i
+            + M
+            + (L - 1) * (M // T + 1) * T,
             "this is the number of tokens in sight. It is one more than the distance to the farthest.": right + 1,
             "the place in the segment of a negative place is negative, as with `math.fmod`. It should be 0 to T - 1.": (
                 with_fmod(L, M, T, i)

@@ -327,8 +327,11 @@ def packed(full_rows: Remote, documents: Documents, max_len: int, sep: int) -> N
     row = next(k for k, one in enumerate(itertools.chain(found, [[]])) if one != [*wanted, []][k])
     what = f"`full_rows({documents}, {max_len}, {sep})`"
     what = what if len(what) < 100 else f"with {len(documents)} documents and max_len = {max_len}"
-    told = f"{what}: row {row} is wrong. A row should take whole sentences as long as they fit, with a separator "
-    raise AssertionError(told + "between two documents.")
+    came, right = ([*rows, *[None] * (row + 1 - len(rows))][row] for rows in (found, wanted))
+    shown = max(len(f"{came}"), len(f"{right}")) < 60 and None not in (came, right)
+    told = f"row {row} is `{came}`, and `{right}` is right" if shown else f"row {row} is wrong"
+    told = f"{what}: {told}. A row should take whole sentences as long as they fit, with a separator "
+    raise AssertionError(f"{told}between two documents. Empty sentences do not count.")
 
 
 def some_documents(some: random.Random, count: int, longest: int, sentences: int = 4) -> Documents:
@@ -678,8 +681,9 @@ def placed(
         f"{call} hides {max(sizes)} tokens, more than `round(rate * n)` = {budget}. The last span should be shortened."
     )
     assert max(sizes) <= max(map(sum, wanted)), told
-    told = f"{call} sometimes hides only {min(sizes)} tokens. Each right way of placing these spans hides more. "
-    told += "A hidden token counts once, and a span without room is left out."
+    told = f"{call} sometimes hides only {min(sizes)} token{'s' * (min(sizes) != 1)}. Any correct placing hides more. "
+    told += "A hidden token counts once, a span that is too long is shortened, and after a span without room the next "
+    told += "ones are still placed."
     assert min(sizes) >= min(map(sum, wanted)), told
     if len(lengths) == 1:
         (run,) = {*map(len, map(runs_of, counts))} if len({*map(len, map(runs_of, counts))}) == 1 else (0,)
@@ -1087,9 +1091,10 @@ def batched(tlm_batch: Remote, pairs: list[tuple[list[int], list[int]]], cls: in
     )
     guessed(1, "the positions continue through the pads. They should be 0 there.", pads_count=True)
     guessed(1, "the positions count from 1. They should count from 0.", from_one=True)
-    assert torch.equal(found[1], wanted[1]), (
-        "the positions are wrong. They should count from 0 at the cls of each sentence."
-    )
+    pads = wanted[2] < 0
+    told = "the positions are wrong. They should count from 0 at the cls of each sentence."
+    assert torch.equal(found[1][~pads], wanted[1][~pads]), told
+    assert not found[1][pads].any(), "the positions of the pads are wrong. They should be 0."
     guessed(
         2,
         "the separator after the first sentence has the language of the second. It belongs to the first.",
@@ -1365,6 +1370,20 @@ def lowest_and_rise(overfitted: Remote, losses: list[list[float]]) -> None:
             "the point is right, but this is the rise up to the highest point, not up to the last.": max(mean)
             - mean[wanted],
             "the point is right, but this is how far the loss fell, not how far it rose again.": mean[0] - mean[wanted],
+            "the point is right, but the last mean is compared with the first one, not with the lowest.": mean[-1]
+            - mean[0],
+            "the point is right, but the rises of the seeds are averaged, each from its own lowest point.": math.fsum(
+                one[-1] - min(one) for one in losses
+            )
+            / len(losses),
+            "the point is right, but the rise is that of the sum over seeds. Take the mean.": len(losses)
+            * (mean[-1] - mean[wanted]),
+            "the point is right, but the rise is divided by the lowest mean. It should be the difference.": mean[-1]
+            / (mean[wanted] or 1.0)
+            - 1,
+            "the point is right, but the rise is rounded to two digits. Return it as it is.": round(
+                mean[-1] - mean[wanted], 2
+            ),
         },
         1e-6,
     )

@@ -594,6 +594,10 @@ def stepped(
         with torch.enable_grad():
             otherwise = copy.deepcopy(ours).train(not ours.training)
             other_mode = nn.functional.cross_entropy(otherwise(x), labels).item()
+            cut = copy.deepcopy(ours)
+            for name, mask in masks.items():
+                cut.get_parameter(name).data.mul_(mask)
+            of_cut = nn.functional.cross_entropy(cut(x), labels).item()
             loss = nn.functional.cross_entropy(ours(x), labels)
             loss.backward()
         mine.step()
@@ -606,6 +610,7 @@ def stepped(
             {
                 "the loss is summed over the batch. Take the mean.": loss.item() * count,
                 "the loss is that of the other mode: train the model in the mode in which it is given.": other_mode,
+                "the loss is that of the masked weights. Take it before anything is masked.": of_cut,
             },
             1e-3,
         )
@@ -911,7 +916,7 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
     times: what each call takes, the first ones included.
     """
     repeats = len(times) - warm_up
-    value, calls, left, modes, grads, same, recording, learns = lib(toys).measured(
+    value, calls, left, modes, grads, same, recording, learns, readings = lib(toys).measured(
         call, [*times], N, repeats, warm_up, training
     )
     number = expect.number(value, "the time")
@@ -929,6 +934,7 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
     told = "the call changes which parameters of the model learn. Use torch.no_grad() instead."
     assert learns is True, told
     counted = [*times[warm_up:]]
+    assert readings, "the clock that is given is not read. Call `clock()` before and after each call of the model."
     expect.number_like(
         number,
         statistics.median(counted) / N,
@@ -944,7 +950,13 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
             "this is the mean time of the whole batch. Take the median, for one example.": statistics.fmean(counted),
             "this is the time of the middle call. Sort the times first.": counted[len(counted) // 2] / N,
             "this is the time of the fastest call. Take the median.": min(counted) / N,
-            "this is the time of the slowest call. Take the median.": max(counted) / N,
+            (
+                "this is the time of the slowest call, or the pauses between calls are counted as calls. Take the "
+                "median of the calls."
+            ): max(counted) / N,
+            "the time is divided by the number of values in the batch. Divide it by its length.": (
+                statistics.median(counted) / (3 * N)
+            ),
             "the upper of the two middle times is taken. The median of an even number is their mean.": sorted(counted)[
                 len(counted) // 2
             ]
@@ -1071,12 +1083,15 @@ def median_of_runs(typical_steps: Remote, steps: list[int | None]) -> None:
         assert found is None, told
         return
     assert found is not None, f"`typical_steps({steps})` should not be None: the runs in the middle have learned."
+    distinct = sorted({math.inf if one is None else one for one in steps})
+    once = (distinct[(len(distinct) - 1) // 2] + distinct[len(distinct) // 2]) / 2
     expect.number_like(
         found,
         (low + high) / 2,
         "the median",
         "this is not the median of the steps, in which a run that never learned counts as more than any number.",
         {
+            "equal numbers of steps are counted once, and so are runs that never learned. Each run counts.": once,
             "runs that never learned are left out: that makes an arm look quick.": lucky if lucky is not None else -1,
             "runs that never learned count as 0. They should be sorted after all others.": statistics.median(
                 [one or 0 for one in steps]

@@ -47,10 +47,6 @@ class Unusual(nn.Module):
         self.register_buffer("table", torch.ones(2), persistent=False)
         self.register_buffer("count", torch.zeros(2))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits (N, 3) of x (N, 3)."""
-        return self.second(self.first(x).tanh())
-
 
 def same_as(model: nn.Module, state: dict[str, torch.Tensor]) -> nn.Module:
     """The model with these weights."""
@@ -108,11 +104,12 @@ class Slow(nn.Module):
         self.fixed = nn.Parameter(torch.ones(()), requires_grad=False)
         self.part = nn.Identity()
         self.asked: list[torch.Tensor] = []
-        self.read, self.ended = False, False
+        self.read, self.ended, self.readings = False, False, 0
 
     def now(self) -> float:
         """The time in seconds."""
         time = self.time
+        self.readings += 1
         self.time += 60.0 * self.ended
         self.read, self.ended = not self.ended, False
         return time
@@ -135,7 +132,8 @@ def measured(
 
     Then how often it was called, whether all its parts are left in their mode, how often it was in training mode and
     recorded gradients, whether it was always asked the batch, whether gradients are recorded afterwards, as they were
-    before, and whether of its two parameters the same one learns. Without `repeats` and `warm_up` the defaults count.
+    before, whether of its two parameters the same one learns, and how often its clock was read. Without `repeats` and
+    `warm_up` the defaults count.
     """
     model, batch = Slow(times, 3 if warm_up is None else warm_up).train(training), torch.randn(N, 3)
     model.time = 1000.0
@@ -146,4 +144,4 @@ def measured(
     same = all(torch.equal(one, batch) for one in model.asked)
     learns = model.one.requires_grad and not model.fixed.requires_grad
     left = all(part.training is training for part in model.modules())
-    return [found, model.calls, left, model.trained, model.recorded, same, recording, learns]
+    return [found, model.calls, left, model.trained, model.recorded, same, recording, learns, model.readings]
