@@ -1138,7 +1138,7 @@ def train_step(model, optimizer, batches, clip):
 
 # %% wrong="15.6" name="counts with the model" says="called once for each batch"
 # - logits = model(tokens)[0][:, :-1]
-# + model(tokens)
+# + _ = model(tokens)
 # + logits = model(tokens)[0][:, :-1]
 
 
