@@ -407,7 +407,7 @@ def other_epochs(train_epoch, lib):
         ((rng.uniform(0.2, 0.3), rng.uniform(0.6, 0.9), True), (100.0, 0.0, False), (rng.uniform(0.3, 1.0), 0.5, True))
     ):
         V = rng.randint(5, 8)
-        shapes = [(rng.randint(1, 5), rng.randint(2, 7)) for _ in range(rng.randint(2, 5))]
+        shapes = [(rng.randint(1, 5), rng.randint(3, 7)) for _ in range(rng.randint(2, 5))]
         epoch_agrees(
             train_epoch,
             lib,

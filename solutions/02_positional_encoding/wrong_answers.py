@@ -1698,7 +1698,7 @@ def shift_matrix(k, d_model):
 # + slopes = (2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)).half().float()
 
 
-# %% wrong="2.3" name="only tokens that move" says="a position that the order leaves in place" private=true
+# %% wrong="2.3" name="only tokens that move" says="at a position that the order leaves in place" private=true
 # - gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
 # + moved = permutation != torch.arange(len(permutation), device=permutation.device)
 # + gap = (module(x[:, permutation]) - module(x)[:, permutation])[:, moved].abs()

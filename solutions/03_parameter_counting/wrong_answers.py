@@ -1212,7 +1212,7 @@ def adapter(D, L, reduction=16, per_layer=1):
     return L * per_layer * (2 * D * r + r + D)
 
 
-# %% wrong="3.8" name="one or two in a layer" says="with `D = 1`, the count is wrong" private=true
+# %% wrong="3.8" name="one or two in a layer" says="should be right for `D >= 1, L >= 0, reduction" private=true
 def adapter(D, L, reduction=16, per_layer=1):
     r = max(1, D // reduction)
     return L * min(per_layer, 2) * (2 * D * r + r + D)
