@@ -797,7 +797,7 @@ def lora_count(c, names, rank):
 # -     raise ValueError("no token has a label")
 
 
-# %% wrong="15.4" name="looks at all labels" says="a mean of nothing does not exist"
+# %% wrong="15.4" name="looks at all labels" says="a row's first label is the only one"
 # - if not (wanted != -100).any():
 # + if not (labels != -100).any():
 
