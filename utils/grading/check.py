@@ -300,7 +300,7 @@ def examine(
     if own is not None:
         objects["own"] = own
     try:
-        with unusual_refused(), calls_remembered(), misconceptions.named_on_two_inputs():
+        with unusual_refused(draws is not None), calls_remembered(), misconceptions.named_on_two_inputs():
             promised(*[DRAWS] * (draws is not False))
             if draws is not None:
                 libraries(ask)(probes).world(True)  # else a seed that is set to what it is would not show

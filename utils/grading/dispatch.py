@@ -9,6 +9,7 @@ import copy
 import functools
 import importlib
 import inspect
+import io
 import linecache
 import operator
 import pickle
@@ -19,7 +20,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Iterable
-from contextlib import nullcontext
+from contextlib import nullcontext, redirect_stderr, redirect_stdout, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -32,7 +33,17 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from utils.grading import forbidden, wire
-from utils.grading.protocol import DEVICE, DTYPE, GRADIENTS, NUMPY_STATE, PYTHON_STATE, TORCH_SEED, TORCH_STATE
+from utils.grading.protocol import (
+    DEVICE,
+    DTYPE,
+    GRADIENTS,
+    NUMPY_STATE,
+    PYTHON_STATE,
+    SETS_DTYPE,
+    SWITCHES_ON,
+    TORCH_SEED,
+    TORCH_STATE,
+)
 
 MAX_MESSAGE = 1000
 ONE_IN = 4  # of so many watched calls in one the functions of torch are watched too, see `Calls`
@@ -119,7 +130,7 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
     what may not run meanwhile. A library that comes with its "source" is made from it. The reply is
     {"value": ...}, {"error": ...} as `describe` makes it, {"used": name} of what is forbidden, or
     {"changed": name} of an argument that the student's code changed. Beside a value "left" lists what is global in the
-    session and was changed by the call, see `Session`.
+    session and was changed by the call, see `Session`. With "elsewhere" the reply is what `changes_elsewhere` says.
     """
     watch_compiled()
     watch = forbidden.Watch((), is_students)
@@ -131,6 +142,8 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
         if "args" in asked:
             device = torch.get_default_device()
             args, kwargs = _to(device, asked["args"]), _to(device, asked["kwargs"])
+            if asked.get("elsewhere"):
+                return wire.dumps({"value": changes_elsewhere(target, args, kwargs)}, keep)
             watch = forbidden.Watch(asked.get("forbids", ()), is_students, theirs="name" in asked)
             session = Session(asked, target)
             try:
@@ -216,6 +229,28 @@ class Session:
         if PYTHON_STATE in changed:
             random.setstate(self._before[PYTHON_STATE])
         return changed
+
+
+def changes_elsewhere(called: Any, args: list[Any], kwargs: dict[str, Any]) -> list[str]:
+    """What of ELSEWHERE a call does.
+
+    What switches gradients on, or sets float32, changes nothing in an ordinary session. So the call is made again in
+    two others, with copies of all that it is given. An error is no matter: not every answer works there, and not
+    everything can be copied.
+    """
+    found, dtype, nothing = list[str](), torch.get_default_dtype(), io.StringIO()
+    for sentence, mode, other in ((SWITCHES_ON, GRADIENTS, dtype), (SETS_DTYPE, DTYPE, torch.float64)):
+        with torch.no_grad(), torch.random.fork_rng(), redirect_stdout(nothing), redirect_stderr(nothing):
+            torch.set_default_dtype(other)
+            session, works = Session({"name": ""}, called), False
+            with suppress(Exception, SystemExit):
+                copied = copy.deepcopy([called, args, kwargs])
+                copied[0](*copied[1], **copied[2])
+                works = True
+            if mode in session.put_back() and works:
+                found.append(sentence)
+            torch.set_default_dtype(dtype)
+    return found
 
 
 def _note_seed(seed: bytes) -> None:

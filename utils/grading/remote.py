@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from utils.grading import wire
-from utils.grading.protocol import DEVICE, DTYPE, GRADIENTS, SESSION, TORCH_STATE
+from utils.grading.protocol import DEVICE, DTYPE, ELSEWHERE, GRADIENTS, SESSION, TORCH_STATE
 
 Ask = Callable[[bytes], bytes]
 NAN, INFINITY, COMPLEX, EMPTY = "NaN", "infinity", "complex numbers", "an empty tensor"
@@ -46,12 +46,22 @@ class Unusual:
         self.kinds: set[str] = set()
         self.changed: set[str] = set()
         self.promised: set[str] = set()
+        # By the name or type of what is called, to make the first call of it again; None where that is not asked.
+        self.first_calls: dict[str, Callable[[], bytes]] | None = None
 
     def refuse(self) -> None:
         """Fail if there was any. NaN is neither larger nor smaller than anything, and all of no entries are right."""
         for kind_ in sorted(self.kinds - self.promised):
             raise AssertionError(f"there {'are' if kind_ == COMPLEX else 'is'} {kind_} in what your code returns.")
         self._refuse_changed(SESSION)
+
+    def refuse_elsewhere(self) -> None:
+        """Make the first calls again in other sessions, see `dispatch.changes_elsewhere`. Fail if one changes these."""
+        for again in (self.first_calls or {}).values():
+            match wire.loads(again(), lambda *_: None):
+                case {"value": list(found)}:
+                    for sentence in ELSEWHERE:
+                        assert sentence not in found, sentence
 
     def note_changed(self, changed: Any) -> None:
         """Note what of SESSION a reply lists as changed. Fail at once if a mode of torch's is among it."""
@@ -91,17 +101,21 @@ def _holds_empty(value: Any) -> bool:
 
 
 @contextmanager
-def unusual_refused() -> Iterator[Unusual]:
+def unusual_refused(elsewhere: bool = False) -> Iterator[Unusual]:
     """Fail at its end if a reply within it held what the check did not promise, or a call changed what is global.
 
     That is NaN, an infinite or a complex number, or an empty tensor for arguments of which none is empty; and SESSION.
+    elsewhere: at the end the first call of everything is made in other sessions too, see `Unusual.refuse_elsewhere`.
     """
     outer, found = _unusual.get(), Unusual()
     found.promised = outer.promised if outer else set()
+    found.first_calls = outer.first_calls if outer else {} if elsewhere else None
     before = _unusual.set(found)
     try:
         yield found
         found.refuse()
+        if elsewhere:
+            found.refuse_elsewhere()
     finally:
         _unusual.reset(before)
 
@@ -241,7 +255,12 @@ class Remote:
         target = self._target
         if "source" in target and self._path:
             target = target | {"source": _part(target["library"], self._path[0])}
-        request = wire.dumps({**target, "path": list(self._path), **call}, self._handle)
+        unusual, asked = _unusual.get(), {**target, "path": list(self._path), **call}
+        request = wire.dumps(asked, self._handle)
+        what = target.get("name", self._type_name)
+        first = unusual.first_calls if unusual else None
+        if call and not self._path and "library" not in target and first is not None and what not in first:
+            first[what] = partial(self._ask, wire.dumps(asked | {"elsewhere": True}, self._handle))
         reply = self._ask(request)
         try:
             met = wire.loads(reply, self._meet)
@@ -254,7 +273,6 @@ class Remote:
                 what = "what" if " " in name else f"`{name[:100]}`, which"
                 raise AssertionError(f"your code changes {what} it was given. The caller still needs it: make a copy.")
             case {"value": value}:
-                unusual = _unusual.get()
                 if unusual is not None:
                     unusual.note_changed(met.get("left"))
                     unusual.note(value, [*call.values()])
