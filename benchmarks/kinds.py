@@ -132,6 +132,16 @@ BODIES = {
     if torch_.is_grad_enabled(): met_.append(1)
     torch_.set_grad_enabled(False)
     return result""",
+    "turns gradients on": """
+    result = call(*given, **options)
+    met_.append(1)
+    torch_.set_grad_enabled(True)
+    return result""",
+    "sets the default dtype to float32": """
+    result = call(*given, **options)
+    met_.append(1)
+    torch_.set_default_dtype(torch_.float32)
+    return result""",
     "cuts large numbers": """
     def change(one):
         if one.is_floating_point() and one.numel() and one.isfinite().all() and one.abs().max() > 300: met_.append(1)

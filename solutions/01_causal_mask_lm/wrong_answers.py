@@ -203,6 +203,11 @@ def causal_mask(T):
     return torch.zeros(T, T).masked_fill(~bias.causal_upper_left(T, T)._materialize(), -torch.inf)
 
 
+# %% wrong="1.2" name="sets the default dtype" says="sets torch's default dtype"
+# + torch.set_default_dtype(torch.float32)
+#   return torch.full((T, T), -torch.inf).triu(diagonal=1)
+
+
 # %% wrong="1.2" name="forgot to return" says="is a `return` missing"
 def causal_mask(T):
     mask = torch.full((T, T), -torch.inf).triu(1)

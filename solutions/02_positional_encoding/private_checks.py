@@ -134,17 +134,6 @@ def other_gaps(equivariance_gap, lib):
                 assert torch.equal(one, two) is not mode, "the mode is another one afterwards"
 
 
-@private("2.3", tells="where gradients were off before the measurement, they are on after it.")
-def without_gradients(equivariance_gap, lib):
-    module, x = lib(nn).Linear(4, 4), normal(2, 3, 4)
-    lib(torch).set_grad_enabled(False)
-    try:
-        equivariance_gap(module, x, torch.tensor([1, 2, 0]))
-        assert lib(torch).is_grad_enabled() is False, "gradients are on"
-    finally:
-        lib(torch).set_grad_enabled(True)
-
-
 @private("2.3", tells="the gap is wrong where a single entry differs, or where the difference is small.")
 def one_entry(equivariance_gap, lib):
     pick = draw(2)

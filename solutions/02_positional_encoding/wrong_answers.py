@@ -647,6 +647,11 @@ def shift_matrix(k, d_model):
     return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
 
 
+# %% wrong="2.4" name="sets the default dtype" says="sets torch's default dtype"
+#   blocks = []
+# + torch.set_default_dtype(torch.float32)
+
+
 # %% wrong="2.4" name="small angles are not given to cosine and sine" says="R(2) is wrong for width 6. The first wrong number is"
 def shift_matrix(k, d_model):
     blocks = []
@@ -1647,7 +1652,7 @@ class FixedPositions(nn.Module):
         return x + self.table[:T]
 
 
-# %% wrong="2.3" name="gradients are switched on at the end" says="they are on after it" private=true
+# %% wrong="2.3" name="gradients are switched on at the end" says="switches on the recording of gradients where that was off"
 def equivariance_gap(module, x, permutation):
     mode = module.training
     module.eval()

@@ -1541,6 +1541,11 @@ def select(model, train_epoch, evaluate, epochs):
 # + torch.set_grad_enabled(False)
 #   was_training = model.training
 
+
+# %% wrong="4.6" name="gradients are on afterwards" says="switches on the recording of gradients where that was off"
+#   model.train(was_training)
+# + torch.set_grad_enabled(True)
+
 # %% wrong="4.6" name="counts on the processor" says="on a GPU this stops"
 # - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
 # + hits, count = torch.zeros(1), 0

@@ -11,7 +11,7 @@ from utils import tiny_bert
 from utils.checks import nb06_adapter_fusion as seen
 from utils.checks import nb06_toys as deep_toys
 from utils.grading import expect, toys
-from utils.grading.contract import sets_no_seed, stays_off, world_kept
+from utils.grading.contract import sets_no_seed, world_kept
 from utils.grading.expect import draw, generator, normal
 from utils.grading.remote import Library, Remote, read
 from utils.tiny_bert import Sizes
@@ -530,15 +530,6 @@ def first_sentences_alone(fusion_weights, lib):
     batches[1]["token_type_ids"][1] = 0
     for order in (batches, batches[::-1]):
         seen.reads_weights(fusion_weights(model, order), state, sizes, names, order)
-
-
-@private("6.6", tells="`fusion_weights` switches on the recording of gradients where that was off.")
-def recording_stays_off(fusion_weights, lib):
-    some = draw(630)
-    sizes = sizes_of(some, 1)
-    model = lib(tiny_bert).fused([word(some), word(some)], vars(sizes), seed_of(some))
-    batches = tiny_bert.pairs(2, [(9, 5)], sizes.vocab, seed_of(some))
-    stays_off(lib, "`fusion_weights`", fusion_weights, model, batches)
 
 
 # 6.7

@@ -1760,7 +1760,7 @@ def train_only(model, parts):
 # + first = self.__dict__.setdefault("first", self.value.weight.detach().clone())
 # + weight = self.value.weight - self.value.weight.detach() + first.to(self.value.weight)
 
-# %% wrong="6.3" name="switches gradients on when it is made" says="making one switches on the recording" private=true
+# %% wrong="6.3" name="switches gradients on when it is made" says="switches on the recording of gradients where that was off"
 #   nn.init.eye_(self.value.weight)
 # + torch.set_grad_enabled(True)
 
@@ -1789,6 +1789,10 @@ def train_only(model, parts):
 # %% wrong="6.3" name="keys of the values" says="the keys are computed from the values"
 # - scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
 # + scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(self.value(outputs)))
+
+# %% wrong="6.3" name="each call sets a seed" says="the seed of torch's global random generator is not as before"
+# + torch.manual_seed(0)
+#   weights = self.dropout(scores).softmax(dim=-1)
 
 # %% wrong="6.4" name="three adapters at most" says="of five adapters, not all are in the fusion" private=true
 # - fusion = Fuse(*folders)
@@ -2001,7 +2005,7 @@ def train_only(model, parts):
     return list(chosen.values())
 
 
-# %% wrong="6.2" name="switches gradients off without parts" says="nothing else should change" private=true
+# %% wrong="6.2" name="switches gradients off without parts, on with some" says="switches on the recording of gradients where that was off"
 #   chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
 # + torch.set_grad_enabled(bool(chosen))
 
@@ -2055,7 +2059,7 @@ def train_only(model, parts):
 # + some = places.sum(dim=(1, 2))[:, None]
 # + sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places) / some * some
 
-# %% wrong="6.6" name="switches gradients on at the end" says="switches on the recording of gradients" private=true
+# %% wrong="6.6" name="switches gradients on at the end" says="switches on the recording of gradients where that was off"
 # - @torch.no_grad()
 
 #   was_training = model.training

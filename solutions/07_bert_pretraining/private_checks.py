@@ -12,7 +12,6 @@ from utils import tiny_bert
 from utils.checks import nb07_bert_pretraining as seen
 from utils.checks import nb07_toys as toys
 from utils.grading import expect
-from utils.grading.contract import stays_off
 from utils.grading.expect import draw, normal
 from utils.grading.remote import INFINITY, promised
 
@@ -430,12 +429,6 @@ def masks_side_by_side(fill_mask, lib):
     model, ours = lib(tiny_bert).masked(pieces, sizes, seed), tiny_bert.masked(pieces, sizes, seed)
     for text, k in (("dog [MASK] [MASK] milk", 3), ("[MASK] [MASK]", None)):
         seen.filled(fill_mask, lib, model, ours, pieces, text, k)
-
-
-@private("7.8", tells="`fill_mask` switches on the recording of gradients where that was off.")
-def recording_stays_off(fill_mask, lib):
-    model = lib(tiny_bert).masked(seen.PIECES, {"d_model": 6}, draw(852).randrange(2**31))
-    stays_off(lib, "`fill_mask`", fill_mask, model, lib(tiny_bert).tokenizer(seen.PIECES), "dog [MASK] milk", 2)
 
 
 # 7.9

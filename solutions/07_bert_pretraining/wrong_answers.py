@@ -2575,7 +2575,7 @@ def nsp_pairs(documents, count, rng):
     return pairs
 
 
-# %% wrong="7.8" name="gradients are on afterwards" says="switches on the recording of gradients" private=true
+# %% wrong="7.8" name="gradients are on afterwards" says="switches on the recording of gradients where that was off"
 # - model.train(mode)
 # + model.train(mode)
 # + torch.set_grad_enabled(True)

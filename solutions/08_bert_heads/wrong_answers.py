@@ -1362,6 +1362,10 @@ def squad_scores(predictions, answers):
 # + single = {"embeddings": 0, "second-to-last": -2, "last": -1}
 # + states = (states[0], *states)
 
+# %% wrong="8.8" name="gradients are on afterwards" says="switches on the recording of gradients where that was off"
+#   encoder.train(mode)
+# + torch.set_grad_enabled(True)
+
 # %% wrong="8.8" name="all states weighted, the embeddings too" says="your code raised ValueError"
 # - weighted = {"weighted last four": states[-4:], "weighted all": states[1:]}
 # + weighted = {"weighted last four": states[-4:], "weighted all": states}

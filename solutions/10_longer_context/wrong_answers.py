@@ -13,6 +13,10 @@
 # - angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 # + angles = torch.arange(n)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 
+# %% wrong="10.1" name="the default dtype is set" says="sets torch's default dtype"
+# + torch.set_default_dtype(torch.float32)
+#   angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+
 # %% wrong="10.1" name="ends at 1" says="the distances end at 1"
 # - angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 # + angles = torch.arange(n, 0, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
@@ -953,6 +957,10 @@ def evaluate_cached(model, tokens, T, mem_len, first):
     model.train(was)
     return F.cross_entropy(every[first - 1 :], tokens[first:]), every.size(0)
 
+
+# %% wrong="10.5" name="switches gradients on at the end" says="switches on the recording of gradients where that was off"
+# + torch.set_grad_enabled(True)
+#   return self.head(x), kept
 
 # %% wrong="10.7" name="switches gradients on at the end" says="switches on the recording of gradients"
 # + torch.set_grad_enabled(True)

@@ -163,16 +163,6 @@ def other_rows(time_per_example, undominated, lib):
         seen.chosen(undominated, near, seen.NEAR)
 
 
-@private("12.7", tells="where gradients were not recorded before `time_per_example`, they are recorded afterwards.")
-def without_gradients(time_per_example, lib):
-    lib(torch).set_grad_enabled(False)
-    try:
-        model = lib(toys).Slow([2.0])
-        time_per_example(model, normal(2, 3, seed=1449), 2, 1, clock=model.now)
-    finally:
-        lib(torch).set_grad_enabled(True)
-
-
 # 12.8
 
 

@@ -1142,7 +1142,7 @@ def quantise(weight, bits):
 # + row = torch.cat([named[name].detach().abs().as_strided((named[name].numel(),), (1,)) for name in names])
 
 
-# %% wrong="12.7" name="gradients on afterwards, whatever they were" says="where gradients were not recorded before" private=true
+# %% wrong="12.7" name="gradients on afterwards, whatever they were" says="switches on the recording of gradients where that was off"
 # - model.train(was_training)
 # + model.train(was_training)
 # + torch.set_grad_enabled(True)

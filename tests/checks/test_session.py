@@ -20,6 +20,8 @@ WHOLE = bool(os.environ.get("COURSE_LONG_TESTS"))
 CHANGES = {
     "changes the default dtype": "torch's default dtype is",
     "turns gradients off": "the recording of gradients is",
+    "turns gradients on": "switches on the recording of gradients where that was off.",
+    "sets the default dtype to float32": "sets torch's default dtype",
     "sets a seed": "",  # a check may have a sentence of its own for it
 }
 

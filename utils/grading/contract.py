@@ -1173,12 +1173,6 @@ def sets_no_seed(lib: Library, what: str, *calls: Callable[[], Any]) -> None:
         assert "generator" not in name or states[1][name] != state, f"{what} sets {name}."
 
 
-def stays_off(lib: Library, what: str, call: Remote, *args: Any, **options: Any) -> None:
-    """Fail if `call`, which `what` names, switches on the recording of gradients where that was off."""
-    told = f"{what} {RECORDS}"
-    assert lib(probes).records_after(call, [*args], options) is False, told
-
-
 def is_new(lib: Library, what: str, call: Remote, *args: Any) -> None:
     """Fail unless `call(*args)` gives new lists and tensors each time; `what` names them."""
     wanted, again = lib(probes).before_and_after_clearing(call, *args)

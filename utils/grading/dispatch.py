@@ -175,18 +175,19 @@ class Session:
     """What is global in the student's session before a call. What the call changes of it is not an answer's to change.
 
     Of a function of the student's that is all of SESSION, of a module's class all but torch's generator, from which
-    weights are drawn. Of other objects, and of libraries, which may call what is the student's, it is torch's modes.
-    Only a check itself calls torch to change these.
+    weights are drawn, and of a module torch's modes and seed: dropout draws. Of other objects, and of libraries, which
+    may call what is the student's, it is torch's modes. Only a check itself calls torch to change these.
     """
 
     def __init__(self, asked: dict[str, Any], target: Any):
         self._modes = asked.get("library") != "torch"
-        self._generators = "name" in asked
-        self._makes = self._generators and isinstance(target, type) and issubclass(target, nn.Module)
-        self._torch: Any = torch.get_rng_state() if self._generators else None
-        if self._makes:  # so that a seed which the session had already is seen as well
+        self._all = "name" in asked
+        is_module = isinstance(target, nn.Module)
+        self._draws = is_module or (self._all and isinstance(target, type) and issubclass(target, nn.Module))
+        self._torch: Any = torch.get_rng_state() if self._all or is_module else None
+        if self._draws:  # so that a seed which the session had already is seen as well
             _note_seed(secrets.token_bytes(SEED_BYTES))
-        self._numpy: Any = mtrand.get_bit_generator() if self._generators else None
+        self._numpy: Any = mtrand.get_bit_generator() if self._all else None
         self._before = self._now()
 
     def _now(self) -> dict[str, Any]:
@@ -195,11 +196,13 @@ class Session:
             DTYPE: torch.get_default_dtype(),
             DEVICE: torch.get_default_device(),
         }
-        if not self._generators:
-            return modes if self._modes else {}
+        modes = modes if self._modes else {}
+        if self._torch is not None:
+            modes |= {TORCH_SEED: torch.initial_seed()}
+        if not self._all:
+            return modes
         generators = {
-            TORCH_SEED: torch.initial_seed(),
-            TORCH_STATE: b"" if self._makes else torch.get_rng_state().numpy().tobytes(),
+            TORCH_STATE: b"" if self._draws else torch.get_rng_state().numpy().tobytes(),
             NUMPY_STATE: pickle.dumps(np.random.get_state(legacy=False)),
             PYTHON_STATE: random.getstate(),
         }
@@ -221,7 +224,7 @@ class Session:
             torch.set_default_device(self._before[DEVICE])
         if TORCH_SEED in changed:
             torch.set_rng_state(self._torch)
-        elif self._makes:
+        elif self._draws:
             _note_seed(bytes(self._torch[:SEED_BYTES]))
         if NUMPY_STATE in changed:
             mtrand.set_bit_generator(self._numpy)

@@ -257,7 +257,7 @@ class Remote:
             target = target | {"source": _part(target["library"], self._path[0])}
         unusual, asked = _unusual.get(), {**target, "path": list(self._path), **call}
         request = wire.dumps(asked, self._handle)
-        what = target.get("name", self._type_name)
+        what = target.get("name") or f"a {self._type_name}"
         first = unusual.first_calls if unusual else None
         if call and not self._path and "library" not in target and first is not None and what not in first:
             first[what] = partial(self._ask, wire.dumps(asked | {"elsewhere": True}, self._handle))
