@@ -134,12 +134,12 @@ BODIES = {
     return result""",
     "turns gradients on": """
     result = call(*given, **options)
-    met_.append(1)
+    if not torch_.is_grad_enabled(): met_.append(1)
     torch_.set_grad_enabled(True)
     return result""",
     "sets the default dtype to float32": """
     result = call(*given, **options)
-    met_.append(1)
+    if torch_.get_default_dtype() != torch_.float32: met_.append(1)
     torch_.set_default_dtype(torch_.float32)
     return result""",
     "cuts large numbers": """
