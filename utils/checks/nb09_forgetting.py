@@ -1151,7 +1151,8 @@ def consolidation(remember, fisher, ewc, lib):
 
     theirs, ours = expect.twins(lib, deep, 961)
     theirs[0].weight.requires_grad_(False)
-    remembered(remember, lib, theirs, ours)
+    with world_kept(lib, "after `remember` was called,"):
+        remembered(remember, lib, theirs, ours)
     remembered(remember, lib, lib(toys).double(theirs), toys.double(ours))
 
     theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(d, classes)), 962)
@@ -1608,7 +1609,8 @@ def conflicts(gradient_cosine, without_conflict, lib):
     for factor in (1.0, -1.0, 30.0):
         for part in ("", "shared", "heads"):
             aligned(gradient_cosine, lib, (theirs, ours), x, labels, factor, part)
-    aligned(gradient_cosine, lib, (theirs, ours), x, labels, 0.0)
+    with world_kept(lib, "after `gradient_cosine` was called,"):
+        aligned(gradient_cosine, lib, (theirs, ours), x, labels, 0.0)
     for factor in (1e-10, -1e-10, 1e-14):
         aligned(gradient_cosine, lib, (theirs, ours), x, labels, factor)
     for seed in range(3):
