@@ -24,9 +24,9 @@
 # the next one and come back later. Grading asks a little more than the check that you see: other sizes and numbers, and
 # the edge cases that the text and the docstrings mention. Tensors that your code makes belong on the device of those
 # that it is given, so that it runs on a GPU too. Your code must never change its arguments. Its results must be new
-# objects: writing into one changes no later result. A call must not change torch's default dtype or device, nor whether
-# gradients are recorded. It may change the global random generators only by drawing from them, and only if the exercise
-# draws.
+# objects: writing into one changes no later result. A call must not change torch's default dtype (float32) or device,
+# nor whether gradients are recorded. It may change the global random generators only by drawing from them, and only if
+# the exercise draws.
 #
 # Functions of libraries that do all the work of an exercise are not allowed in it. The exercise names them; models of
 # libraries such as `transformers` are never allowed.

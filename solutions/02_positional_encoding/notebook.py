@@ -22,10 +22,10 @@
 # Each exercise is checked on the spot and stands on its own: if you get stuck, continue with the next one and come back
 # later. In grading, private checks ask the same with other sizes, positions, dtypes and modules, and try the limits
 # that a docstring names. Your code must never change its arguments, and its results must be new objects: writing into
-# one changes no later result. A call must not change torch's default dtype or device, nor whether gradients are
-# recorded. It may change the global random generators only by drawing from them, and only if the exercise draws. The
-# exercises take about an hour and three quarters and need no GPU, but your answers must also work on one: a tensor that
-# you make beside an input belongs on the input's device.
+# one changes no later result. A call must not change torch's default dtype (float32) or device, nor whether gradients
+# are recorded. It may change the global random generators only by drawing from them, and only if the exercise draws.
+# The exercises take about an hour and three quarters and need no GPU, but your answers must also work on one: a tensor
+# that you make beside an input belongs on the input's device.
 
 # %% tags=["setup"]
 

@@ -26,9 +26,9 @@
 # stands on its own, and most are one line. In grading, private checks ask for other sizes, down to 1 and up to counts
 # far beyond 32 bits (but below $2^{53}$), and for the limits that a docstring names. Your functions never change their
 # arguments, and their results are new objects, even where nothing is left to compute. A call must not change torch's
-# default dtype or device, nor whether gradients are recorded. It may change the global random generators only by
-# drawing from them, and only if the exercise draws. Together the exercises take about three hours and need no GPU; the
-# measurements at the end take a minute.
+# default dtype (float32) or device, nor whether gradients are recorded. It may change the global random generators only
+# by drawing from them, and only if the exercise draws. Together the exercises take about three hours and need no GPU;
+# the measurements at the end take a minute.
 
 # %% tags=["setup"] needs="adapters"
 

@@ -23,9 +23,9 @@
 # Each exercise is checked on the spot and stands on its own. They take about two and a half hours and need no GPU; the
 # experiment takes seconds on a CPU. Grading asks more than the checks here: other sizes, seeds and edge cases that the
 # docstrings name. Your code must never change its arguments, unless the exercise says so. Its results must be new
-# objects: writing into one changes no later result. A call must not change torch's default dtype or device, nor whether
-# gradients are recorded. It may change the global random generators only by drawing from them, and only if the exercise
-# draws. "The original lab" is the university exercise from which this notebook grew.
+# objects: writing into one changes no later result. A call must not change torch's default dtype (float32) or device,
+# nor whether gradients are recorded. It may change the global random generators only by drawing from them, and only if
+# the exercise draws. "The original lab" is the university exercise from which this notebook grew.
 
 # %% tags=["setup"]
 

@@ -23,9 +23,9 @@
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # numbers, dtypes and models. Your functions return new objects, and change their arguments only where the exercise asks
-# for it. A call must not change torch's default dtype or device, nor whether gradients are recorded. It may change the
-# global random generators only by drawing from them, and only if the exercise draws. The exercises take about two
-# hours, not counting the written questions and the runs, and need no GPU.
+# for it. A call must not change torch's default dtype (float32) or device, nor whether gradients are recorded. It may
+# change the global random generators only by drawing from them, and only if the exercise draws. The exercises take
+# about two hours, not counting the written questions and the runs, and need no GPU.
 
 # %% tags=["setup"] needs="adapters"
 

@@ -22,10 +22,10 @@
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # numbers, texts and models. Your functions return new objects and do not change their arguments. A call must not change
-# torch's default dtype or device, nor whether gradients are recorded. It may change the global random generators only
-# by drawing from them, and only if the exercise draws. The exercises take about two and a half hours, not counting the
-# written questions and the runs, and need no GPU. "The paper" is always Devlin et al. (2019), BERT: Bidirectional
-# Encoder Representations from Transformers.
+# torch's default dtype (float32) or device, nor whether gradients are recorded. It may change the global random
+# generators only by drawing from them, and only if the exercise draws. The exercises take about two and a half hours,
+# not counting the written questions and the runs, and need no GPU. "The paper" is always Devlin et al. (2019), BERT:
+# Bidirectional Encoder Representations from Transformers.
 
 # %% tags=["setup"]
 

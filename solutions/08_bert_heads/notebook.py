@@ -22,8 +22,8 @@
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other
 # lengths, numbers, texts and encoders. Your functions return new objects and do not change their arguments. A call must
-# not change torch's default dtype or device, nor whether gradients are recorded. It may change the global random
-# generators only by drawing from them, and only if the exercise draws. The exercises take about three hours, not
+# not change torch's default dtype (float32) or device, nor whether gradients are recorded. It may change the global
+# random generators only by drawing from them, and only if the exercise draws. The exercises take about three hours, not
 # counting the written questions, and need no GPU. "The paper" is always Devlin et al. (2019), BERT.
 #
 # Tokens and words are always numbered from 0. A span is (first, last), and **both belong to it**.

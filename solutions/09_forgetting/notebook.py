@@ -21,9 +21,9 @@
 #
 # Each exercise is checked on the spot and stands on its own. In grading, private checks ask the same with other sizes,
 # numbers, models and orders of calls. Your functions return new objects and change their arguments only where the text
-# asks for it. A call must not change torch's default dtype or device, nor whether gradients are recorded. It may change
-# the global random generators only by drawing from them, and only if the exercise draws. The exercises take about three
-# hours, not counting the written questions, and need no GPU.
+# asks for it. A call must not change torch's default dtype (float32) or device, nor whether gradients are recorded. It
+# may change the global random generators only by drawing from them, and only if the exercise draws. The exercises take
+# about three hours, not counting the written questions, and need no GPU.
 
 # %% tags=["setup"] needs="adapters"
 

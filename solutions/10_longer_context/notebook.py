@@ -24,10 +24,10 @@
 # You should know attention and the causal mask (notebook 01) and the sinusoidal table (notebook 02). Each exercise is
 # checked on the spot. In grading, private checks ask the same with other sizes, larger than those here, other numbers
 # and orders of calls. Your functions return new objects, and change their arguments only where the text asks for it. A
-# call must not change torch's default dtype or device, nor whether gradients are recorded. It may change the global
-# random generators only by drawing from them, and only if the exercise draws. The exercises take about three hours, not
-# counting the written questions. They need no GPU, but your answers must also work on one: create tensors on the device
-# of your arguments.
+# call must not change torch's default dtype (float32) or device, nor whether gradients are recorded. It may change the
+# global random generators only by drawing from them, and only if the exercise draws. The exercises take about three
+# hours, not counting the written questions. They need no GPU, but your answers must also work on one: create tensors on
+# the device of your arguments.
 
 # %% tags=["setup"]
 

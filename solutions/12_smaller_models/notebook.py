@@ -22,10 +22,10 @@
 #
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
 # here, other numbers, dtypes, memory layouts and orders of calls. Your functions return new objects, and change their
-# arguments only where the text asks for it. A call must not change torch's default dtype or device, nor whether
-# gradients are recorded. It may change the global random generators only by drawing from them, and only if the exercise
-# draws. The exercises take about two and a half hours, not counting the written questions, and need no GPU; but your
-# answers must also work on one: create tensors on the device of your arguments.
+# arguments only where the text asks for it. A call must not change torch's default dtype (float32) or device, nor
+# whether gradients are recorded. It may change the global random generators only by drawing from them, and only if the
+# exercise draws. The exercises take about two and a half hours, not counting the written questions, and need no GPU;
+# but your answers must also work on one: create tensors on the device of your arguments.
 
 # %% tags=["setup"]
 
