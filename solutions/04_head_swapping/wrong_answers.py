@@ -1543,6 +1543,11 @@ def select(model, train_epoch, evaluate, epochs):
 
 
 # %% wrong="4.6" name="gradients are on afterwards" says="switches on the recording of gradients where that was off"
+# - @torch.no_grad()
+
+#   model.eval()
+# + torch.set_grad_enabled(False)
+
 #   model.train(was_training)
 # + torch.set_grad_enabled(True)
 

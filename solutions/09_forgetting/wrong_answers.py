@@ -147,7 +147,7 @@
 # + self.eval()
 # + return self.heads[task](self.encoder(tokens)[:, 0])
 
-# %% wrong="9.1" name="a seed at each call" says="the global random generator of torch is not as before"
+# %% wrong="9.1" name="a seed at each call" says="the seed of torch's global random generator is not as before"
 # - return self.heads[task](self.encoder(tokens)[:, 0])
 # + torch.manual_seed(0)
 # + return self.heads[task](self.encoder(tokens)[:, 0])

@@ -957,7 +957,7 @@ def span_mask(n, lengths, rate=0.15, generator=None):
 # - return h @ self.embedding.weight.T
 # + return h.float().to(h.dtype) @ self.embedding.weight.T
 
-# %% wrong="11.5" name="a seed at each call" says="the global random generator of torch is not as before"
+# %% wrong="11.5" name="a seed at each call" says="the seed of torch's global random generator is not as before"
 # - return h @ self.embedding.weight.T
 # + torch.manual_seed(0)
 # + return h @ self.embedding.weight.T

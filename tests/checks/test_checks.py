@@ -37,6 +37,7 @@ COSTLY = {  # exercises that may ask for more
     "9.6": {"requests": 320},  # three functions, and models one by one
     "9.7": {"requests": 400},  # two functions, and models one by one
     "9.9": {"kilobytes": 3500},  # a model's whole state after each task
+    "13.2": {"requests": 320},  # layers one by one
     "13.7": {"requests": 320},  # layers one by one
 }
 

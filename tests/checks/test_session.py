@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import random
+import threading
 from functools import partial
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import nn
 
 from autograder import course
 from autograder.author import answers, build, checks
-from utils.grading import dispatch, forbidden, probes
+from utils.grading import dispatch, forbidden, probes, protocol
 from utils.grading.check import Outcome, check
 from utils.grading.results_check import ResultsCheck
 
@@ -205,3 +206,27 @@ def test_another_default_device_is_refused_and_put_back():
     verdict = verdict_on(changing(lambda: torch.set_default_device("meta")))
     assert verdict.message == "After a call of your code torch's default device is not as before."
     assert torch.get_default_device() == torch.device("cpu")
+
+
+def test_a_call_made_in_other_sessions_leaves_nothing_behind(capsys):
+    def draws(numbers):
+        print("drawing")
+        numbers.append(torch.rand(1) + np.random.rand() + random.random())
+        torch.set_default_dtype(torch.float16)
+        torch.set_grad_enabled(True)
+
+    def states():
+        modes = torch.is_grad_enabled(), torch.get_default_dtype()
+        return modes, torch.get_rng_state().tolist(), str(np.random.get_state()), random.getstate()
+
+    before, numbers = states(), []
+    assert dispatch.changes_elsewhere(draws, [numbers], {}) == [*protocol.ELSEWHERE]
+    assert states() == before and numbers == [] and capsys.readouterr().out == ""
+
+
+def test_what_fails_or_cannot_be_copied_in_other_sessions_is_no_mistake():
+    def learns(weight):
+        (weight * 2).backward()
+
+    assert dispatch.changes_elsewhere(learns, [torch.tensor(1.0, requires_grad=True)], {}) == []
+    assert dispatch.changes_elsewhere(learns, [threading.Lock()], {}) == []

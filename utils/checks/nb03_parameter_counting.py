@@ -1337,12 +1337,14 @@ def best_size(best_size, lib):
 # 3.14
 
 DTYPES = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}  # digits in base 2
+LAST_PLACES = {DTYPES["float16"]: -24}  # numbers near 0 have fewer digits; no number here is so small in other dtypes
 
 
 def rounded(numbers: torch.Tensor, digits: int) -> torch.Tensor:
     """Numbers in double precision, rounded to so many digits in base 2, halves to the even neighbour."""
     mantissa, exponent = torch.frexp(numbers.double())
-    return torch.ldexp(torch.round(mantissa * 2.0**digits), exponent - digits)
+    place = (exponent - digits).clamp(min=LAST_PLACES.get(digits, -125))
+    return torch.ldexp(torch.round(torch.ldexp(mantissa, exponent - place)), place)
 
 
 def distance(x: float, name: str) -> float:

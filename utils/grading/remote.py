@@ -256,11 +256,11 @@ class Remote:
         if "source" in target and self._path:
             target = target | {"source": _part(target["library"], self._path[0])}
         unusual, asked = _unusual.get(), {**target, "path": list(self._path), **call}
-        request = wire.dumps(asked, self._handle)
         what = target.get("name") or f"a {self._type_name}"
         first = unusual.first_calls if unusual else None
-        if call and not self._path and "library" not in target and first is not None and what not in first:
-            first[what] = partial(self._ask, wire.dumps(asked | {"elsewhere": True}, self._handle))
+        if call and not self._path and "library" not in target and first is not None:
+            first.setdefault(what, partial(self._asked, asked | {"elsewhere": True}))
+        request = wire.dumps(asked, self._handle)
         reply = self._ask(request)
         try:
             met = wire.loads(reply, self._meet)
@@ -296,6 +296,10 @@ class Remote:
                 shown = shown if len(shown) <= SHOWN else ""
                 raise StudentError(text[:1000], name[:100], line[:200], line_number, blank is True, kinds, shown)
         raise StudentError("what your code returned is not plain data")
+
+    def _asked(self, asked: dict[str, Any]) -> bytes:
+        """The reply to a request."""
+        return self._ask(wire.dumps(asked, self._handle))
 
     def _in_words(self, call: dict[str, Any]) -> str:
         """A call as it is written in Python."""
