@@ -124,10 +124,11 @@ def count(call: str, right: Callable[..., int], sizes: dict[str, Size], **argume
 
 # Ranges of sizes, of numbers of layers, and of what is or is not. Large ones together give counts beyond 32 bits; an
 # answer may still loop over any of them.
-ANY, LAYERS, FLAG = (1, 60, 50_001), (0, 12, 300), (0, 1)
+# The large sizes are odd: a product of even ones may well be exact in float32.
+ANY, LAYERS, FLAG = (1, 60, 50_001), (0, 12, 299), (0, 1)
 BIAS = {"bias": "= _bias == 1"}
-BASE: dict[str, Size] = {"V": (1, 99, 60_000), "D": ANY, "L": LAYERS, "layer": (1, 999, 10**6)}
-HEADS: dict[str, Size] = {"_w": (1, 30, 20_001), "_group": (1, 6, 40), "_g": (1, 6, 40)}
+BASE: dict[str, Size] = {"V": (1, 99, 59_999), "D": ANY, "L": LAYERS, "layer": (1, 999, 999_983)}
+HEADS: dict[str, Size] = {"_w": (1, 30, 20_001), "_group": (1, 6, 41), "_g": (1, 6, 41)}
 SHARED = {"G": "= _g", "H": "= _g * _group", "D": "= _g * _group * _w"}
 
 tables = swept("3.1", count("embedding(V, D, P)", embedding_form, {"V": ANY, "D": ANY, "P": (0, 60, 50_001)}))
@@ -138,7 +139,7 @@ attentions = swept(
     count(
         "attention(D, H, bias)",
         attention_form,
-        {"H": (1, 16, 200), "_w": (1, 30, 20_001), "_bias": FLAG},
+        {"H": (1, 16, 199), "_w": (1, 30, 20_001), "_bias": FLAG},
         D="= H * _w",
         **BIAS,
     ),
@@ -152,7 +153,7 @@ caches = swept(
     count(
         "kv_cache(B, T, D, L, H, G, bytes_per_number)",
         cache_form,
-        HEADS | {"B": (1, 40, 900), "T": ANY, "L": (1, 90, 300), "bytes_per_number": (1, 9)},
+        HEADS | {"B": (1, 40, 899), "T": ANY, "L": (1, 90, 299), "bytes_per_number": (1, 9)},
         **SHARED,
     ),
 )
@@ -167,7 +168,7 @@ classifiers = swept(
     count(
         "classifier(V, D, L, layer, C, head_layers)",
         classifier_form,
-        BASE | {"C": (1, 60, 900), "head_layers": (1, 9, 90)},
+        BASE | {"C": (1, 60, 899), "head_layers": (1, 9, 89)},
     ),
 )
 berts = swept(
@@ -175,7 +176,7 @@ berts = swept(
     count(
         "bert(V, D, L, layer, P, S, pooler)",
         bert_form,
-        BASE | {"P": (1, 600, 5_000), "S": (1, 9, 90), "_pooler": FLAG},
+        BASE | {"P": (1, 600, 4_999), "S": (1, 9, 89), "_pooler": FLAG},
         pooler="= _pooler == 1",
     ),
 )
@@ -184,24 +185,24 @@ adapters = swept(
     count(
         "adapter(D, L, reduction, per_layer)",
         adapter_form,
-        {"D": ANY, "L": LAYERS, "reduction": (1, 70, 5_000), "per_layer": (1, 4, 30)},
+        {"D": ANY, "L": LAYERS, "reduction": (1, 70, 4_999), "per_layer": (1, 4, 29)},
     ),
 )
-fusions = swept("3.9", count("fusion(D, L, n)", fusion_form, {"D": ANY, "L": LAYERS, "n": (1, 12, 300)}))
+fusions = swept("3.9", count("fusion(D, L, n)", fusion_form, {"D": ANY, "L": LAYERS, "n": (1, 12, 299)}))
 memories = swept(
     "3.10",
     count(
         "training_memory(B, T, D, F, L, H, parameters, trained)",
         memory_form,
         {
-            "B": (1, 9, 300),
+            "B": (1, 9, 299),
             "T": (0, 90, 50_001),
             "_w": (1, 70, 50_001),
             "F": ANY,
-            "L": (0, 9, 90),
-            "H": (1, 9, 90),
-            "trained": (0, 999, 10**6),
-            "_frozen": (0, 999, 10**6),
+            "L": (0, 9, 89),
+            "H": (1, 9, 89),
+            "trained": (0, 999, 999_983),
+            "_frozen": (0, 999, 999_983),
         },
         D="= _w * H",
         parameters="= trained + _frozen",
@@ -213,7 +214,7 @@ flops = swept(
     count(
         "flops_per_token(T, D, F, L, V)",
         flops_form,
-        {"T": ANY, "D": ANY, "F": ANY, "L": (0, 9, 90), "V": (2, 99, 60_000)},
+        {"T": ANY, "D": ANY, "F": ANY, "L": (0, 9, 89), "V": (2, 99, 59_999)},
     ),
     "flops_per_token",
 )
@@ -222,13 +223,13 @@ runs = swept(
     count(
         "training_flops(N, V, D, L, T, is_tied)",
         training_form,
-        {"V": ANY, "D": ANY, "L": LAYERS, "T": ANY, "_layer": (1, 999, 10**6), "_tied": FLAG},
+        {"V": ANY, "D": ANY, "L": LAYERS, "T": ANY, "_layer": (1, 999, 999_983), "_tied": FLAG},
         N="= (2 - _tied) * V * D + L * _layer",
         is_tied="= _tied == 1",
     ),
 )
 # Not as large as other sizes: an answer may search for T.
-lengths = swept("3.11", count("even_length(D, F)", even_form, {"D": (1, 60, 5_000), "F": (1, 60, 5_000)}))
+lengths = swept("3.11", count("even_length(D, F)", even_form, {"D": (1, 60, 4_999), "F": (1, 60, 4_999)}))
 
 
 def cases(form: Callable[..., int], rows: Sequence[Sequence[Any]]) -> list[Case]:

@@ -493,9 +493,9 @@ def sources(adapters, target):
 def train_fusion(model, batches, lr):
     """Train the fusion of `model`, which has one, and its head for one epoch of plain SGD; nothing else moves.
 
-    The head is not frozen; all else may be, or may learn. The model or a part of it may be in either mode before, and
-    the model in either mode after: it is trained in training mode. Returns a list of each batch's loss before its step,
-    a float (not a tensor), penalty included.
+    The head is not frozen; all else may be, or may learn. The model or a part of it may be in either mode before and
+    after: the adapters library chooses the one for training. Batches may differ in size. Returns a list of each batch's
+    loss before its step, a float (not a tensor), penalty included.
     """
     ### BEGIN SOLUTION
     model.train_adapter_fusion(model.active_adapters)

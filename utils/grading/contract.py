@@ -299,16 +299,21 @@ class Contract:
     def corners(self) -> Iterator[Case]:
         """Ordinary cases, each size at its smallest and at 1, leading dimensions, equal sizes, optional ones left out.
 
-        A contract of more than four sizes has fewer cases: two sizes are at their smallest at a time.
+        A contract of more than four sizes has fewer cases: two sizes are at their smallest at a time. Where no result
+        is a tensor, a case costs little. Then each size is alone at its smallest, with each author's own choice of two.
         """
-        many = len(self.sizes) > 4
+        plain = all(one.dims is None for one in self.results)
+        many = len(self.sizes) > 4 and not plain
+        choices = [name for name, size in self.sizes.items() if name.startswith("_") and size[:2] == (0, 1)]
         for seed in (1,) if many else (1, 2):
             yield self.ordinary(seed)
         wanted = [(name, value) for name, size in self.sizes.items() for value in sorted({size[0], max(1, size[0])})]
         together = 2 if many else 1
         for seed, place in enumerate(range(0, len(wanted), together), 10):
             case = self.ordinary(seed)
-            yield replace(case, sizes={**case.sizes, **dict(wanted[place : place + together])})
+            for choice in (0, 1) if plain and choices else (None,):
+                chosen = {} if choice is None else dict.fromkeys(choices, choice)
+                yield replace(case, sizes={**case.sizes, **chosen, **dict(wanted[place : place + together])})
         if self.has_leads:  # each of LEADS
             yield from map(self.ordinary, range(seed + 1, 10 + len(LEADS)))
         for seed, value in enumerate((2, 3) if many else (2, 3, 4), 40):
