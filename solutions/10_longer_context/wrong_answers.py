@@ -1254,7 +1254,13 @@ def known_from(curves, guess):
 # + if curves[-1][place] >= guess / 2:
 
 
-# %% wrong="10.10" name="all seeds" says="the slowest seed decides"
+# %% wrong="10.10" name="the middle seed" says="the slowest seed decides, or that in the middle"
+def known_from(curves, guess):
+    middle = [sorted(losses)[len(losses) // 2] < guess / 2 for losses in zip(*curves)]
+    return next((place for place in range(len(middle)) if all(middle[place:])), None)
+
+
+# %% wrong="10.10" name="all seeds" says="the slowest seed decides, or that in the middle"
 # - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
 # + if max(curve[place] for curve in curves) >= guess / 2:
 

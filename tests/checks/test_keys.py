@@ -33,7 +33,7 @@ def test_wrong_answers_are_refused_where_they_had_luck(exercise, name, key):
     assert keys.wrong_verdict(entry, cases[keys.SOLUTION][0], key) is None
 
 
-@pytest.mark.parametrize("exercise, key", [("3.14", 134), ("9.8", 30)])
+@pytest.mark.parametrize("exercise, key", [("3.14", 134), ("9.8", 30), ("15.7", 340)])
 def test_a_right_answer_is_accepted_where_numbers_are_near_0(exercise, key):
     entry = entry_of(exercise)
     assert keys.wrong_verdict(entry, keys.known_cases(entry)[exercise][keys.SOLUTION][0], key) is None

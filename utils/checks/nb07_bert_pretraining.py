@@ -1771,7 +1771,8 @@ def steps(step_facts: Remote, sequences: int, length: int, count: int, words: fl
     near(
         epochs,
         right * count / words,
-        ("the epochs should be the tokens of all steps divided by the words of the corpus, and they are not."),
+        f"for {count:,} steps of {sequences} sequences of {length} tokens, the epochs should be the tokens of all "
+        "steps divided by the words of the corpus, and they are not.",
         {
             "the epochs are rounded. Round when you print.": float(round(right * count / words)),
             "the epochs are rounded to one digit. Round when you print.": round(right * count / words, 1),

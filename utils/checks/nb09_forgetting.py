@@ -1469,7 +1469,8 @@ def aligned(
     wanted = cosine(a, b)
     told = "the cosine is a tensor. Return a float."
     assert type(found) is not torch.Tensor, told
-    number = expect.number(found, "the cosine")
+    zero = not (a.any() and b.any())
+    number = expect.number(found, "where one of the two gradients is zero, the cosine" if zero else "the cosine")
     small = 0 < min(float(a.norm()), float(b.norm())) < 1e-7
     told = "the cosine is wrong. It should be that of the two gradients over all parameters together."
     if small:

@@ -1024,7 +1024,9 @@ def explain_step(
     }
     guesses = {told: known(clip, weigh=weigh) for told, weigh in weighs.items()}
     losses = {told: guess[0] for told, guess in guesses.items()}
-    expect.number_like(value, wanted, "the loss", "the loss should be the mean over all labels of all batches.", losses)
+    told = "the loss should be the mean over all labels of all batches, each compared with the logits one place before "
+    told += "in its own row."
+    expect.number_like(value, wanted, "the loss", told, losses)
     moves = {
         "gradients that were there before count. Clear them first.": known(clip, stale=True)[1],
         "the gradients are not clipped.": known(1e9)[1],

@@ -973,7 +973,7 @@ class Call:
             general = f"{name} {be} wrong." if otherwise == WRONG else ""
             told = partial(self.says, otherwise.format(name, be=be), general)
             if result.dims is None:
-                self._is_plain(value, wanted, place, told, tolerance, tolerance * most)
+                self._is_plain(value, wanted, place, told, tolerance, most)
                 continue
             value = self._one_number(value, name) if result.dims == ONE else value
             shape = _shape(result.dims, self.case)
@@ -1034,13 +1034,16 @@ class Call:
         expect.like(found, wanted, otherwise, guesses, near, scale, once=True)
 
     def _is_plain(
-        self, value: Any, wanted: Any, place: int, told: Callable[[], Said], tolerance: float, near: float
+        self, value: Any, wanted: Any, place: int, told: Callable[[], Said], tolerance: float, most: float
     ) -> None:
-        """Fail unless a result is the plain data that it should be; a number may be `near` from the right one."""
+        """Fail unless a result is the plain data that it should be; `most` is the largest of the results.
+
+        A number may be `tolerance` times that from the right one, and a float the rounding of a difference.
+        """
         result = self.contract.results[place]
         if result.dtype == "number":
             found = expect.number(value, partial(self.says, result.name))
-            if wanted is None or abs(found - float(wanted)) <= max(near, 1e-12):
+            if wanted is None or abs(found - float(wanted)) <= max(tolerance * most, 1e-12):
                 return
             near = self.right.rounding(partial(_Right.result, which=place), self.case.dtype)
             assert abs(found - float(wanted)) <= near, told().more(expect.came_as(found, float(wanted)))
@@ -1064,7 +1067,7 @@ class Call:
             return
         if result.dtype == "float":
             near = self.right.rounding(partial(_Right.result, which=place), self.case.dtype)
-            if abs(value - wanted) <= near:
+            if abs(value - wanted) <= max(1e-12 * most, near):
                 return
         came = f"{value:.6g}" if result.dtype == "float" else repr(value)
         raise AssertionError(told().more(f"Your code gives {came}.") if len(came) < 200 else told())
