@@ -478,7 +478,7 @@ def rotary(x, start=0):  # (..., T, d) -> (..., T, d)
         start: the position of the first token, from 0.
 
     Returns:
-        the same shape, dtype and device; the angles are computed in float32 or better. Gradients reach x.
+        the same shape, dtype and device, computed in float32 or better, the angles too. Gradients reach x.
 
     Raises:
         ValueError: d is odd.

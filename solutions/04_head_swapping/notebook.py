@@ -88,7 +88,7 @@ predict("4.1", "b", a="0, and yes", b="log C, and yes", c="log C, and no")
 class ClassificationHead(nn.Module):
     """States (..., d_model) -> logits (..., n_classes), all zero as long as the head is fresh.
 
-    Parts: `linear` (nn.Linear with bias); dropout with probability `dropout` acts on its input in training.
+    Parts: `linear` (nn.Linear with bias); dropout with probability `dropout` < 1 acts on its input in training.
     Any number of leading dimensions; the logits have the type and the device of states and head.
     """
 
@@ -181,11 +181,10 @@ predict("4.2", "a", a="yes", b="no", c="only if its head is trained too")
 class Model(nn.Module):
     """A base and a head; with a `pool` between them, a classifier.
 
-    Parts: `base`, called with tokens (B, T) and mask (B, T), gives states (B, T, d_model);
-    `head`, states to logits; `pool`, None or a function of states and mask that gives (B, d_model).
-    If it is a module, it is a part too. What torch lets one assign to a part later (`pool` may also become
-    None) is used from then on.
-    Nothing is kept from one call to the next.
+    Parts: `base(tokens, mask)`, with tokens (B, T) and mask (B, T), gives states (B, T, d_model);
+    `head`, states to logits; `pool`, None or a function: `pool(states, mask)` gives (B, d_model). The arguments of
+    base and pool have these names. If the pool is a module, it is a part too. What torch lets one assign to a part
+    later (`pool` may also become None) is used from then on. Nothing is kept from one call to the next.
     """
 
     def __init__(self, base, head, pool=None):
@@ -508,7 +507,7 @@ def select(model, train_epoch, evaluate, epochs):
     `train_epoch(model)` trains for one epoch; `evaluate(model, split)`, split "valid" or "test", gives 0 to 1.
 
     Returns:
-        a dict: `curve`, the validation accuracy after each epoch, a list; `epoch`, the best, counted
+        a dict: `curve`, the validation accuracy after each of all `epochs`, a list; `epoch`, the best, counted
         from 1, the earliest if several are equal; `test`, the test accuracy of its weights.
     """
     ### BEGIN SOLUTION
@@ -586,7 +585,10 @@ def freeze(part):
 
 
 def unfreeze(part):
-    """Let the parameters of `part`, at any depth, learn again; those that learn already keep their gradients."""
+    """Let all parameters of `part`, at any depth, learn, however they were frozen.
+
+    Those that learn already keep their gradients.
+    """
     ### BEGIN SOLUTION
     for parameter in part.parameters():
         parameter.requires_grad = True

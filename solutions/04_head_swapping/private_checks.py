@@ -66,6 +66,13 @@ def drops_single_inputs(ClassificationHead):
     x = normal(9, width, seed=110)
     with tells("in training mode with a dropout of 0, the logits are wrong. Nothing should be dropped."):
         expect.close(expect.floats(silent(x), (9, width), "the logits"), x + bias, "something is dropped")
+    head = seen.loaded(ClassificationHead(width, width, high), silent.state_dict())
+    for lead in ((), (1,), (2, 3), (1, 2, 1)):
+        with tells("in training mode, dropout does not act on states with no leading dimension, or with several."):
+            logits = expect.floats(head(torch.full((*lead, width), value)), (*lead, width), "the logits")
+            passed = (logits - bias) * (1 - high) / value  # 1 or 0; hardly ever all of them 1
+            assert ((passed.abs() < 1e-3) | ((passed - 1).abs() < 1e-3)).all(), "scaled wrongly"
+            assert (passed.abs() < 1e-3).any(), "nothing is dropped"
 
 
 @private("4.1", tells="a fresh head of another size does not get the right gradients, so it cannot learn as it should.")
@@ -247,6 +254,23 @@ def copies_into_its_own(load_base, lib):
     seen.keeps_apart(load_base, lib, (first, hidden, last), 225)
 
 
+@private("4.3", tells="a number without dimensions, such as the counter of a batch norm, is not loaded.")
+def numbers_without_dimensions(load_base, lib):
+    numbers = draw(227)
+    a, b = numbers.sample(range(2, 9), 2)
+
+    def build(parts: Any) -> Any:
+        return parts.Sequential(parts.Linear(a, b), parts.BatchNorm1d(b))
+
+    _, ours = expect.twins(lib, build, 227)
+    state = ours.state_dict() | {"1.num_batches_tracked": torch.tensor(numbers.randint(3, 99))}
+    for strict in (True, False):
+        base, _ = expect.twins(lib, build, 228)
+        report = seen.report_of(load_base(base, seen.whole(state), strict=strict))
+        assert report == {"missing": [], "unexpected": [], "left": []}, "the report is wrong"
+        seen.holds(base, state, "{name} was not loaded")
+
+
 # 4.4
 
 
@@ -394,6 +418,16 @@ def other_curves(select, lib):
         assert read(model.looks) == 1, "the test was looked at more than once"
 
 
+@private("4.6", tells="where a validation accuracy is 1, the training ends early. All `epochs` should be trained.")
+def perfect_epochs(select, lib):
+    numbers = draw(262)
+    first, second, third = (numbers.randint(1, 60) / 64 for _ in range(3))
+    for valid in ([first, 1.0, second, 1.0, third], [1.0, first, second]):
+        test = [numbers.randint(1, 63) / 64 for _ in valid]
+        _, report = seen.selected(select, lib, valid, test, len(valid))
+        assert report["curve"] == valid and report["epoch"] == valid.index(1.0) + 1, "the curve or the epoch is wrong"
+
+
 @private("4.6", tells="`select` is wrong for another kind of model. Rely only on `train_epoch` and `evaluate`.")
 def any_model(select, lib):
     numbers, count = draw(265), 0
@@ -499,6 +533,11 @@ def parts_of_a_part(freeze, unfreeze, lib):
     unfreeze(theirs)
     with tells("`unfreeze` leaves those parameters frozen that still have a gradient."):
         assert all(toy.learning(theirs)), "frozen with a gradient"
+    fresh, _ = expect.twins(lib, lambda parts: seen.layers(parts, (a, b, c)), 302)
+    fresh.requires_grad_(False)
+    unfreeze(fresh)
+    with tells("`unfreeze` leaves a part frozen that was frozen by other code than `freeze`. It should let it learn."):
+        assert all(toy.learning(fresh)), "frozen by other code"
 
 
 @private("4.7", tells="the features are wrong for other batches. Any iterable of batches of any size should do.")

@@ -2323,3 +2323,35 @@ class Model(nn.Module):
 # + labels = torch.cat(labels)
 # + order = labels.argsort(stable=True)
 # + return torch.cat(states)[order], labels[order]
+
+
+# %% wrong="4.1" name="no dropout for single states" says="with no leading dimension, or with several" private=true
+# - return self.linear(self.dropout(states))
+# + return self.linear(self.dropout(states) if states.dim() > 1 else states)
+
+
+# %% wrong="4.3" name="scalars are not loaded" says="without dimensions" private=true
+# - base.load_state_dict(own | fits)
+# + base.load_state_dict(own | {name: value for name, value in fits.items() if value.dim()})
+
+
+# %% wrong="4.6" name="perfect epoch ends the training" says="the training ends early" private=true
+#   if best is None or curve[-1] > curve[best[0] - 1]:
+#       best = epoch, copy.deepcopy(model.state_dict())
+# +     if curve[-1] == 1.0:
+# +         break
+
+
+# %% wrong="4.7" name="unfreezes what freeze has frozen" says="by other code than `freeze`" private=true
+#   parameter.grad = None
+# + parameter.was_learning = True
+
+#   for parameter in part.parameters():
+# -     parameter.requires_grad = True
+# +     if getattr(parameter, "was_learning", False):
+# +         parameter.requires_grad = True
+
+
+# %% right="4.2" name="the pool by keyword"
+# - states = self.pool(states, mask)
+# + states = self.pool(states=states, mask=mask)

@@ -762,7 +762,7 @@ MODEL = Contract(
         "f": (1, 9, 300),
         "n": (1, 2),
         "B": (1, 5),
-        "T": (1, 9, 300),
+        "T": (1, 9, 1100),
     },
     tokens="ids (B, T) below V",
     gives="the logits: float (B, T, V)",
