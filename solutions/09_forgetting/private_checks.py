@@ -301,7 +301,27 @@ def other_anchors(remember, ewc, lib):
         seen.consolidated(ewc, lib, theirs, ours, importance, every, some.uniform(0.1, 9))
 
 
+@private("9.6", tells="parameters of a model itself and those of modules inside it do not both count.")
+def anchors_outside_and_inside(remember, ewc, lib):
+    some = draw(9690)
+    d = some.randint(2, 5)
+    theirs, ours = expect.twins(lib, lambda parts: parts.MultiheadAttention(d, 1), 9691)
+    every = {name: part.detach() + 1 for name, part in ours.named_parameters()}
+    importance = {name: normal(*value.shape, seed=9692) ** 2 for name, value in every.items()}
+    seen.consolidated(ewc, lib, theirs, ours, importance, every, some.uniform(0.1, 9))
+    seen.remembered(remember, lib, theirs, ours)
+
+
 # 9.7
+
+
+@private("9.7", tells="parameters of a model itself and those of modules inside it do not both count.")
+def starts_outside_and_inside(l2_sp, lib):
+    some = draw(9780)
+    d = some.randint(2, 5)
+    theirs, ours = expect.twins(lib, lambda parts: parts.MultiheadAttention(d, 1), 9781)
+    anchor = {name: part.detach() + 1 for name, part in ours.named_parameters()}
+    seen.starts_of(l2_sp, lib, theirs, ours, anchor, some.uniform(0.1, 3), some.uniform(0.1, 3))
 
 
 @private("9.7", tells="the penalty or its gradient is wrong for other models, anchors or strengths.")

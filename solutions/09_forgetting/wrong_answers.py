@@ -2241,3 +2241,46 @@ def between(before, after, share):
 # %% wrong="9.3" name="two digits" says="the result is rounded to two digits"
 # - return R[-1].mean().item()
 # + return round(R[-1].mean().item(), 2)
+
+
+# %% wrong="9.7" name="only the outermost parameters" says="parameters of a model itself" private=true
+def l2_sp(model, anchor, alpha, beta):
+    total = 0
+    for name, weight in model.named_parameters(recurse=not list(model._parameters)):
+        start = anchor.get(name)
+        if start is not None and start.shape == weight.shape:
+            total = total + alpha * (weight - start).square().sum()
+        else:
+            total = total + beta * weight.square().sum()
+    return total / 2
+
+
+# %% right="9.1" name="base class, unbind"
+class _Shared(nn.Module):
+    def __init__(self, encoder):
+        super().__init__()
+        self.encoder = encoder
+
+    def first(self, tokens):
+        return self.encoder(tokens).unbind(dim=1)[0]
+
+
+class MultiTask(_Shared):
+    def __init__(self, encoder, d):
+        super().__init__(encoder)
+        self.make = lambda n: nn.Linear(d, n)
+        self.heads = nn.ModuleDict()
+
+    def add_task(self, name, n_classes):
+        for known, _ in self.heads.items():
+            if known == name:
+                raise ValueError("known")
+        like = list(self.encoder.parameters())[0]
+        head = self.make(n_classes)
+        for weight in head.parameters():
+            weight.data = weight.data.to(like)
+        self.heads.add_module(name, head)
+
+    def forward(self, tokens, task):
+        head = self.heads[task]
+        return head(self.first(tokens))

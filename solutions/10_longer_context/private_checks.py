@@ -33,6 +33,15 @@ def exact_scores(RelativeAttention):
     expect.close(found, seen.relative(state, x, memory, heads), "imprecise", 1e-10)
 
 
+# 10.6
+
+
+@private("10.6", tells="where many layers have long memories, the reach is wrong, as if its size were limited.")
+def far_reaches(reach):
+    some = draw(1060)
+    seen.reaches(reach, [(some.randint(60, 100), some.randint(5000, 10_000), 2, place) for place in (0, 1)])
+
+
 # 10.4
 
 

@@ -1451,3 +1451,11 @@ def known_from(curves, guess):
 # %% wrong="10.6" name="nothing without a memory" says="without a memory, the result is 0"
 # - return i - place
 # + return i - place if mem_len else 0
+
+
+# %% wrong="10.6" name="16 bits" says="as if its size were limited" private=true
+def reach(n_layers, mem_len, T, i):
+    place = torch.tensor(i, dtype=torch.int16)
+    for _ in range(n_layers):
+        place = torch.div(place, min(T, 32767), rounding_mode="floor") * min(T, 32767) - mem_len
+    return i - int(place)

@@ -250,6 +250,12 @@ def repeated_texts(pair_task, lib):
     with tells("where one list is there twice, its second place does not count as another document."):
         found = lib(toys).of_one_list_twice(pair_task, [a, b], "nsp", make(some.randrange(10**6)))
         assert len(found) == 2, "one list twice"
+    with tells("a document that equals another one is not drawn from. Tell documents apart by their places."):
+        going = make(some.randrange(10**6))
+        found = lib(toys).each(pair_task, [[[[a, b], [a, b], [c]], "nsp", going]] * TURNS)
+        others = Counter(second for one in found for _, second, label in one if label)
+        for text in (a, b, c):
+            likely(others[text], others.total(), 1 / 3, f"{text} is drawn too often or too rarely", 6)
     same = pair_task([[a, a, a]] * 2, "sop", make(some.randrange(10**6)))
     assert [one[:2] for one in same] == [[a, a]] * 4, "equal sentences"
 

@@ -1629,3 +1629,24 @@ def overfitted(losses):
 # %% wrong="11.2" name="a row is never quite full" says="is right. A row should take whole sentences"
 # - if len(rows[-1]) + len(before) + len(piece) <= max_len:
 # + if len(rows[-1]) + len(before) + len(piece) < max_len:
+
+
+# %% wrong="11.7" name="equal documents excluded" says="a document that equals another one is not drawn from" private=true
+def pair_task(documents, task, rng):
+    if task not in ("nsp", "sop"):
+        raise ValueError(task)
+    total = sum(map(len, documents))
+    if task == "nsp" and any(len(document) > 1 and len(document) == total for document in documents):
+        raise ValueError("no other document has a sentence")
+    examples = []
+    for number, document in enumerate(documents):
+        if task == "nsp" and len(document) > 1:
+            others = [s for place, other in enumerate(documents) if other != document for s in other]
+        for a, b in zip(document, document[1:]):
+            label = rng.randrange(2)
+            if label == 1 and task == "sop":
+                a, b = b, a
+            elif label == 1:
+                b = rng.choice(others or [a])
+            examples.append((a, b, label))
+    return examples

@@ -2261,3 +2261,30 @@ def sign_test(first, other):
     signs = [first[seed] > other[seed] for seed in first if seed in other and first[seed] != other[seed]]
     n, m = len(signs), max(sum(signs), len(signs) - sum(signs))
     return min(1, 2 * sum(math.comb(n, k) for k in range(m, n + 1)) / 2**n)
+
+
+# %% wrong="13.1" name="mask kept from before" says="the mask of the previous call is used"
+class CrossAttention(nn.Module):
+    def __init__(self, d_model, n_heads, d_memory):
+        super().__init__()
+        self.n_heads = n_heads
+        self.q_proj = nn.Linear(d_model, d_model)
+        self.k_proj = nn.Linear(d_memory, d_model)
+        self.v_proj = nn.Linear(d_memory, d_model)
+        self.out_proj = nn.Linear(d_model, d_model)
+
+    def forward(self, x, memory, allowed=None):
+        q, k, v = (
+            t.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+            for t in (self.q_proj(x), self.k_proj(memory), self.v_proj(memory))
+        )
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if allowed is None:
+            kept = getattr(self, "kept", None)
+            if kept is not None and kept.shape[-1] == memory.shape[1] and kept.shape[0] == 1:
+                allowed = kept
+        self.kept = allowed
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
+        out = scores.softmax(-1) @ v
+        return self.out_proj(out.transpose(1, 2).flatten(2))

@@ -460,7 +460,7 @@ class LLM(nn.Module):
 
     Parts: `embedding` (nn.Embedding, with no other options); `blocks` (nn.ModuleList) and `norm`, the very modules that
     are given; `head` (nn.Linear without bias), whose weight is the embedding's own one if `tied`, and another one
-    otherwise.
+    otherwise. A block that is given twice runs twice.
     A block maps x (B, T, d_model) and its past to such an x and its new past, whatever that is.
     """
 

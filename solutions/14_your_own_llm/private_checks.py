@@ -137,6 +137,16 @@ def other_models(LLM, lib):
         seen.answers_as_told(model, state, tokens, layers, 1780 + 5 * place)
 
 
+@private("14.5", tells="a block that is given twice should run twice, each time with its own past.")
+def one_block_twice(LLM, lib):
+    some = draw(1810)
+    V, d = some.randint(5, 12), some.randint(3, 6)
+    first, second = (lib(toys).Keeper(d) for _ in range(2))
+    model = LLM(V, d, [first, second, first], lib(nn).LayerNorm(d))
+    tokens = torch.randint(V, (2, 3), generator=expect.generator(1811))
+    seen.answers_as_told(model, expect.state(model, "`LLM`"), tokens, 3, 1812)
+
+
 @private("14.5", tells="after a step of training, a tied head and the embedding differ, or have not learned.")
 def after_a_step(LLM, lib):
     some = draw(1800)
@@ -215,10 +225,11 @@ def other_files(to_halves, convert):
     with tells("a checkpoint with layer numbers of three digits is refused, or converted wrongly."):
         expect.answers(convert, state, says="an error")
         seen.takes(convert, state, None, False)
-    state = seen.checkpoint([0], 2, 1, 4, False, 1885)
-    backwards = {name: state[name] for name in reversed(state)}
-    with tells("a checkpoint whose names come in another order is converted wrongly."):
-        seen.takes(convert, backwards, None, False)
+    for tied in (False, True):
+        state = seen.checkpoint([0], 2, 1, 4, tied, 1885)
+        backwards = {name: state[name] for name in reversed(state)}
+        with tells("a checkpoint whose names come in another order is converted wrongly."):
+            seen.takes(convert, backwards, None, tied)
 
 
 @private("14.7", tells="a name that has no place in the model should raise ValueError.")
@@ -280,6 +291,19 @@ def many_merges(encode, lib):
     some = draw(1936)
     letters = "".join(some.choice("abcdefghijklmnopqrst ") for _ in range(600))
     seen.gives_tokens(encode, lib, letters, merges)
+
+
+@private(
+    "14.8",
+    tells="a piece in which hundreds of pairs are joined, one after the other, is joined wrongly.",
+    part="encode",
+)
+def one_long_piece(encode, lib):
+    some = draw(1938)
+    letters = "a" + "".join(some.choice("bcdefghijklmnopqrst") for _ in range(some.randint(760, 800)))
+    merges = [(97, ord(letters[1]))] + [(256 + place, ord(letter)) for place, letter in enumerate(letters[2:])]
+    found = lib(toys).Paired(encode)(letters, [[*pair] for pair in merges])
+    assert found == seen.encoded(letters, merges), "other tokens"
 
 
 @private("14.8", tells="tokens that stand for no text, or tokens of many merges, are decoded wrongly.", part="decode")

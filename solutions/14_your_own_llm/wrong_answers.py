@@ -2761,3 +2761,150 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
 # - for piece in pieces(text):
 # + import unicodedata
 # + for piece in pieces(unicodedata.normalize("NFC", text)):
+
+
+# %% wrong="14.5" name="empty pasts left out" says="This fails for a tensor for which None comes back"
+class LLM(nn.Module):
+    def __init__(self, vocab_size, d_model, blocks, norm, tied=True):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = norm
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+        if tied:
+            self.head.weight = self.embedding.weight
+
+    def forward(self, tokens, past=None):
+        x, new = self.embedding(tokens), []
+        pasts = [None] * len(self.blocks) if past is None else past
+        for block, one in zip(self.blocks, pasts):
+            x, kept = block(x, one)
+            if kept is not None:
+                new.append(kept)
+        return self.head(self.norm(x)), new
+
+
+# %% wrong="14.5" name="a block that comes twice runs once" says="a block that is given twice should run twice" private=true
+class LLM(nn.Module):
+    def __init__(self, vocab_size, d_model, blocks, norm, tied=True):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = norm
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+        if tied:
+            self.head.weight = self.embedding.weight
+
+    def forward(self, tokens, past=None):
+        x, new = self.embedding(tokens), []
+        pasts = [None] * len(self.blocks) if past is None else past
+        for block, one in zip(self.blocks.children(), pasts):
+            x, kept = block(x, one)
+            new.append(kept)
+        return self.head(self.norm(x)), new
+
+
+# %% wrong="14.7" name="head by the order of names" says="whose names come in another order" private=true
+def to_halves(weight, d_head):
+    return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2).clone()
+
+
+def convert(state, d_head=None):
+    whole = {
+        "model.embed_tokens.weight": "embedding.weight",
+        "model.norm.weight": "norm.weight",
+        "lm_head.weight": "head.weight",
+    }
+    parts = {
+        "input_layernorm": "norm1",
+        "self_attn.q_proj": "attention.q_proj",
+        "self_attn.k_proj": "attention.k_proj",
+        "self_attn.v_proj": "attention.v_proj",
+        "self_attn.o_proj": "attention.out_proj",
+        "post_attention_layernorm": "norm2",
+        "mlp.gate_proj": "mlp.gate",
+        "mlp.up_proj": "mlp.up",
+        "mlp.down_proj": "mlp.down",
+    }
+    out = {}
+    for name, tensor in state.items():
+        if name.endswith("rotary_emb.inv_freq"):
+            continue
+        if name in whole:
+            out[whole[name]] = tensor
+            continue
+        found = re.fullmatch(r"model\.layers\.([0-9]+)\.(.+)\.weight", name)
+        if not found or found[2] not in parts:
+            raise ValueError(name)
+        if d_head is not None and found[2] in ("self_attn.q_proj", "self_attn.k_proj"):
+            tensor = to_halves(tensor, d_head)
+        out[f"blocks.{found[1]}.{parts[found[2]]}.weight"] = tensor
+    if "head.weight" not in out and next(iter(out)) == "embedding.weight":
+        out["head.weight"] = out["embedding.weight"]
+    return out
+
+
+# %% wrong="14.8" name="at most 512 tokens of a piece" says="hundreds of pairs are joined" private=true loses="encode"
+def pieces(text):  # words, each with the space before it, and the blank space between them
+    return re.findall(r" ?[^ \n]+|[ \n]+", text)
+
+
+def join(row, pair, new):
+    out, i = [], 0
+    while i < len(row):
+        if i + 1 < len(row) and (row[i], row[i + 1]) == pair:
+            out.append(new)
+            i += 2
+        else:
+            out.append(row[i])
+            i += 1
+    return out
+
+
+def train_bpe(text, merges):
+    rows = [(list(piece.encode("utf-8")), times) for piece, times in Counter(pieces(text)).items()]
+    counts, where = Counter(), {}
+    for number, (row, times) in enumerate(rows):
+        for pair in zip(row, row[1:]):
+            counts[pair] += times
+            where.setdefault(pair, set()).add(number)
+    learned = []
+    while len(learned) < merges and counts:
+        best = min(counts, key=lambda pair: (-counts[pair], pair))
+        new = 256 + len(learned)
+        learned.append(best)
+        for number in list(where[best]):
+            row, times = rows[number]
+            for pair in zip(row, row[1:]):
+                counts[pair] -= times
+                if counts[pair] == 0:
+                    del counts[pair]
+                where[pair].discard(number)
+            row = join(row, best, new)
+            rows[number] = row, times
+            for pair in zip(row, row[1:]):
+                counts[pair] += times
+                where.setdefault(pair, set()).add(number)
+    return learned
+
+
+def encode(text, merges):
+    ranks, known, out = {tuple(pair): i for i, pair in enumerate(merges)}, {}, []
+    for piece in pieces(text):
+        if piece not in known:
+            row = list(piece.encode("utf-8"))
+            for _ in range(500):
+                best = min(zip(row, row[1:]), key=lambda pair: ranks.get(pair, math.inf), default=None)
+                if best not in ranks:
+                    break
+                row = join(row, best, 256 + ranks[best])
+            known[piece] = row
+        out.extend(known[piece])
+    return out
+
+
+def decode(numbers, merges):
+    table = [bytes([byte]) for byte in range(256)]
+    for a, b in merges:
+        table.append(table[a] + table[b])
+    return b"".join(table[number] for number in numbers).decode("utf-8", errors="replace")

@@ -40,6 +40,19 @@ def other_layers(LoRALinear, lib):
         seen.frozen_and_fresh(LoRALinear, lib, some.randint(250, 600), some.randint(2, 5), some.randint(9, 20), 1550)
 
 
+@private("15.1", tells="for a large input, gradients do not reach x, A and B as they should.")
+def large_inputs(LoRALinear, lib):
+    some = draw(1555)
+    n, m, rank = some.randint(20, 30), some.randint(2, 5), some.randint(1, 3)
+    module, state = seen.lora(LoRALinear, lib, n, m, rank, 3.0, 1556)
+    x, weights = normal(5000, n, seed=1559), {name: state[name].clone().requires_grad_() for name in ("A", "B")}
+    inputs = x.clone().requires_grad_()
+    seen.beside({**state, **weights}, inputs, 3.0 / rank).square().sum().backward()
+    found = lib(toys).slopes_of_squares(module, x)
+    for name, wanted in {"x": inputs.grad, "A": weights["A"].grad, "B": weights["B"].grad}.items():
+        expect.close(found[name], wanted, f"the gradient of {name}", 1e-3)
+
+
 # 15.2
 
 

@@ -449,7 +449,7 @@ def unmerge(layer):
 # + if missing := {*names} - {last(name) for name in known}:
 
 
-# %% wrong="15.3" name="anything of that name" says="must raise ValueError"
+# %% wrong="15.3" name="anything of that name" says="which is a ModuleDict, not an nn.Linear"
 # - places = [name for name, part in model.named_modules() if isinstance(part, nn.Linear) and last(name) in names]
 # + places = [name for name, part in model.named_modules() if last(name) in names]
 
@@ -1449,7 +1449,7 @@ def dpo_loss(chosen, rejected, ref_chosen, ref_rejected, beta):
     return F.softplus(-beta * (chosen - rejected - before)).mean()
 
 
-# %% wrong="15.3" name="a name anywhere on the way" says="must raise ValueError"
+# %% wrong="15.3" name="a name anywhere on the way" says="Its last name is not in the list"
 # - places = [name for name, part in model.named_modules() if isinstance(part, nn.Linear) and last(name) in names]
 # - if missing := {*names} - {last(name) for name in places}:
 # + linear = [name for name, part in model.named_modules() if isinstance(part, nn.Linear)]
@@ -1630,3 +1630,65 @@ def over_tasks(right, n, k):
 # %% wrong="15.7" name="six places" says="is rounded. Return it as it is"
 # - return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
 # + return round(1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1)), 6)
+
+
+# %% wrong="15.3" name="name anywhere" says="Its last name is not in the list"
+def add_lora(model, names, wrap):
+    found = [
+        (name, module)
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear) and any(part in names for part in name.split("."))
+    ]
+    there = {name.rpartition(".")[2] for name, _ in found}
+    missing = [name for name in names if name not in there]
+    if missing:
+        raise ValueError(missing)
+    model.requires_grad_(False)
+    for name, module in found:
+        parent, _, last = name.rpartition(".")
+        setattr(model.get_submodule(parent), last, wrap(module))
+    return [name for name, _ in found]
+
+
+def lora_count(c, names, rank):
+    kv = c.d_model // c.n_heads * c.n_kv_heads
+    sizes = {
+        "q_proj": 2 * c.d_model,
+        "k_proj": c.d_model + kv,
+        "v_proj": c.d_model + kv,
+        "out_proj": 2 * c.d_model,
+        "gate": c.d_model + c.d_ff,
+        "up": c.d_model + c.d_ff,
+        "down": c.d_ff + c.d_model,
+    }
+    for name in names:
+        if name not in sizes:
+            raise ValueError(name)
+    return rank * c.n_layers * sum(sizes[name] for name in set(names))
+
+
+# %% wrong="15.1" name="no gradients for large inputs" says="for a large input" private=true
+class LoRALinear(nn.Module):
+    def __init__(self, linear, rank, alpha):
+        super().__init__()
+        if rank < 1:
+            raise ValueError("rank is below 1")
+        self.linear = linear.requires_grad_(False)
+        weight = linear.weight
+        bound = 1 / math.sqrt(weight.shape[1])
+        self.A = nn.Parameter(
+            torch.empty(rank, weight.shape[1], dtype=weight.dtype, device=weight.device).uniform_(-bound, bound)
+        )
+        self.B = nn.Parameter(torch.zeros(weight.shape[0], rank, dtype=weight.dtype, device=weight.device))
+        self.scale = alpha / rank
+        self.merged = False
+
+    def forward(self, x):
+        y = self.linear(x)
+        if self.merged:
+            return y
+        if x.numel() > 10_000:
+            with torch.no_grad():
+                change = self.scale * F.linear(F.linear(x, self.A), self.B)
+            return y + change
+        return y + self.scale * F.linear(F.linear(x, self.A), self.B)

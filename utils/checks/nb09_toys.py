@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from utils.grading.toys import *
 
@@ -38,6 +39,16 @@ def step_on_task(model: nn.Module, tokens: torch.Tensor, task: str, labels: torc
     rule.zero_grad()
 
 
+class DataElsewhere(TorchFunctionMode):
+    """Allows `weight.data = numbers` where the numbers are on the device meta, as it is allowed for those on a GPU."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Do as always, unless data of a parameter is set that is on meta."""
+        if func == torch.Tensor.data.__set__ and args[1].is_meta and isinstance(args[0], nn.Parameter):  # type: ignore[attr-defined]
+            return torch.utils.swap_tensors(args[0], nn.Parameter(args[1], args[0].requires_grad))
+        return func(*args, **(kwargs or {}))
+
+
 def head_beside(make: Callable[..., Any], encoder: nn.Module, d: int, device: str, dtype: str, late: bool) -> list[str]:
     """Device and dtype of the head that `make(encoder, d)` makes for a new task when the encoder has these.
 
@@ -46,7 +57,8 @@ def head_beside(make: Callable[..., Any], encoder: nn.Module, d: int, device: st
     there = device, getattr(torch, dtype)
     encoder = copy.deepcopy(encoder)
     model = make(encoder, d).to(*there) if late else make(encoder.to(*there), d)
-    model.add_task("new", 3)
+    with DataElsewhere():
+        model.add_task("new", 3)
     weight = model.heads["new"].weight
     return [weight.device.type, str(weight.dtype)[6:]]
 

@@ -239,7 +239,9 @@ def cross_attention(CrossAttention, lib):
     edited = torch.where(allowed.mT, memory, memory + 2000)
     expect.close(layer(x, edited, allowed), found, told)
     told = "if `allowed` is not given, the mask of the previous call is used. All places should be read."
-    expect.close(layer(x, memory), attend(state, x, memory, None, heads), told)
+    for mask in (allowed, read_mask(1, T, S, 144), read_mask(1, 1, S, 145), read_mask(B, T, S, 146)):
+        layer(x, memory, mask)
+        expect.close(layer(x, memory), attend(state, x, memory, None, heads), told)
     kept_for_memory(layer, lib, partial(attend, state, heads=heads), x, memory, (allowed,))
     told = "the memory of the previous call is read. Each call should read the memory that it is given."
     for mode in (layer.train, layer.eval):

@@ -137,7 +137,8 @@ def not_handed_on(make: Callable[..., Any], whole: bool) -> str:
         else:
             block = make(nn.Identity(), parts[0], nn.Identity(), nn.Identity())
             found, parts = [block(torch.ones(1, 2, 3), past)[1]], parts[:1]
-        if not all(part.given is past for part in parts) or not all(entry is one for entry in found):
+        given = all(part.given is past for part in parts)
+        if not given or len(found) != len(parts) or not all(entry is one for entry in found):
             return name
     return ""
 

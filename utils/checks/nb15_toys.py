@@ -200,6 +200,16 @@ def twins_share(merge: Callable[..., Any]) -> bool:
     return other.weight is layer.linear.weight
 
 
+def slopes_of_squares(layer: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The gradients of the sum of squares of `layer(x)`, for x and for all that learns; zeros where none arrives."""
+    learning = {name: part for name, part in layer.named_parameters() if part.requires_grad}
+    learning["x"] = x.clone().requires_grad_()
+    with torch.enable_grad():
+        squares = layer(learning["x"]).square().sum()
+        slopes = torch.autograd.grad(squares, [*learning.values()], allow_unused=True, materialize_grads=True)
+    return dict(zip(learning, slopes, strict=True))
+
+
 # 15.3
 
 
@@ -238,6 +248,7 @@ class Branch(nn.Module):
             self.mlp.add_module(name, (Derived if name == "up" else nn.Linear)(d, d, bias=False))
         self.gate, self.norm, self.factor = nn.LayerNorm(d), nn.LayerNorm(d), nn.Parameter(torch.ones(d))
         inner = nn.ModuleDict({"k_proj": nn.Linear(d, d), "up": nn.Linear(d, d)})
+        self.part = nn.ModuleDict({name: nn.ModuleDict({"base": nn.Linear(d, d)}) for name in ("v_proj", "down")})
         self.expert = nn.ModuleDict({"branch": nn.ModuleDict({"inner": inner})})
 
 
