@@ -2284,3 +2284,9 @@ class MultiTask(_Shared):
     def forward(self, tokens, task):
         head = self.heads[task]
         return head(self.first(tokens))
+
+
+# %% wrong="9.6" name="the outermost parameters alone" says="parameters of a model itself" private=true
+# - return {name: part.detach().clone() for name, part in model.named_parameters()}
+# + own = dict(model.named_parameters(recurse=False))
+# + return {name: part.detach().clone() for name, part in (own or dict(model.named_parameters())).items()}
