@@ -180,7 +180,8 @@ def streams(seed, varies=("head", "order", "dropout")):
 
     A part in `varies` draws numbers that depend on `seed` alone, whatever else varies: different ones for
     each seed. Any other part draws the same numbers for every seed, perhaps those it draws for seed 0. Two
-    different parts never draw the same numbers, whatever their seeds. Torch's global generator stays as it is.
+    different parts never draw the same numbers, whatever their seeds. Torch's global generator stays as it is, and
+    its seed does not matter.
 
     Args:
         seed: an integer, 0 or more, below a million.

@@ -123,6 +123,14 @@ def begins_anew(streams, lib):
         assert seen.drawn(streams, lib, seed, varies[::-1]) == first, "depends on the order of the names"
 
 
+@private("5.2", tells="a part that does not vary draws other numbers after `torch.manual_seed` with another number.")
+def beside_other_seeds(streams, lib):
+    some = draw(526)
+    seed, numbers = some.randrange(10**6), some.sample(range(10**6), 2)
+    one, other = (lib(toys).begins_beside(streams, seed, list(seen.PARTS), number) for number in numbers)
+    assert one == other, "torch's global seed has a say"
+
+
 @private("5.2", tells="where two parts vary, one of them does not, or it depends on what else varies.")
 def two_vary(streams, lib):
     some = draw(522)

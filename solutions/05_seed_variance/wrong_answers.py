@@ -2789,3 +2789,12 @@ def health(predictions, labels):
         "mean": statistics.fmean(scores.values()),
         "mean_of_others": statistics.fmean(others) if others else None,
     }
+
+
+# %% wrong="5.2" name="parts that do not vary follow torch's seed" says="after `torch.manual_seed` with another number" private=true
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError("no such part")
+    constant = torch.initial_seed() % 1_000_000
+    return {p: torch.Generator().manual_seed(3 * (seed if p in varies else constant) + i) for i, p in enumerate(parts)}

@@ -395,7 +395,7 @@ def compose(model, folders, head, n_classes=2):
 
     Args:
         model: a `BertAdapterModel` of the adapters library, without adapters and heads.
-        folders: name -> folder (or hub name) of each adapter. They are fused in this order, under these names.
+        folders: name -> folder (or hub name) of one or more adapters. They are fused in this order, under these names.
         head: the name of the new classification head, the library's default one, with n_classes classes.
 
     Afterwards a forward pass goes through the fusion and this head, which gives each pair one class, and training

@@ -354,6 +354,14 @@ def two_classes(compose, lib):
     seen.works(model, sizes, names, names, seed, head, 2, lib)
 
 
+@private("6.4", tells="the composed model is wrong for a single adapter. It should go through a fusion too.")
+def one_adapter(compose, lib):
+    some = draw(415)
+    sizes, seed, name, head = sizes_of(some, 1), seed_of(some), word(some), word(some)
+    model = seen.composed(compose, lib, sizes, lib(tiny_bert).publish([name], vars(sizes), seed), seed, head, 2)
+    seen.works(model, sizes, [name], [name], seed, head, 2, lib)
+
+
 # 6.5
 
 

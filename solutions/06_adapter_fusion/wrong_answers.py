@@ -2190,3 +2190,16 @@ def share_ahead(first, other):
 # + a, b = torch.tensor(first, dtype=torch.float64)[:, None], torch.tensor(other, dtype=torch.float64)
 # + halves = (a > b).to(torch.int16) + (a >= b).to(torch.int16)
 # + return halves.sum(dtype=torch.int16).item() / 2 / (len(first) * len(other))
+
+
+# %% wrong="6.4" name="no fusion for a single adapter" says="wrong for a single adapter" private=true
+# - model.add_adapter_fusion(fusion)
+# + if len(folders) > 1:
+# +     model.add_adapter_fusion(fusion)
+
+# - model.train_adapter_fusion(fusion)
+# + if len(folders) > 1:
+# +     model.train_adapter_fusion(fusion)
+# + else:
+# +     model.set_active_adapters(name)
+# +     model.active_head = head

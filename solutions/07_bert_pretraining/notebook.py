@@ -591,7 +591,8 @@ def masked_nll(logits, labels):  # (B, T, V), (B, T) -> ()
     """The mean of -log softmax(logits)[label] over all places with a label, which are those that are not -100.
 
     logits (B, T, V), float32 or float64, up to 1e30, in any order in memory; labels (B, T). Returns a tensor with one
-    number, of the dtype of the logits. A batch without a label costs 0, and a gradient of zeros flows back.
+    number, of the dtype of the logits. Equal logits cost log V at any size. A batch without a label costs 0, and a
+    gradient of zeros flows back.
     """
     ### BEGIN SOLUTION
     total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
@@ -673,7 +674,8 @@ class MLMHead(nn.Module):
 
     New parts: `dense`, nn.Linear (d, d); `norm`, nn.LayerNorm with an eps of 1e-12; `bias`, a parameter of V zeros. How
     the head keeps the embedding is up to you, but its weight stays one and the same parameter, with its numbers, and
-    all its rows learn from the logits. A write into that parameter, in whatever way, changes the logits.
+    all its rows learn from the logits, in either mode. A write into that parameter, in whatever way, changes the
+    logits.
     """
 
     def __init__(self, embedding):
@@ -860,7 +862,7 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 # | `large_hidden` | width of the states of BERT-large | section 3 |
 # | `base_millions` | parameters of BERT-base, in millions | section 3 |
 # | `chosen_percent` | of all WordPiece tokens, chosen for prediction | section 3.1 |
-# | `all_masked_percent` | of all WordPiece tokens, chosen, if all chosen become `[MASK]` (table 8) | appendix C.2 |
+# | `all_masked_percent` | of all WordPiece tokens, become `[MASK]` if every chosen one does (table 8) | appendix C.2 |
 # | `mrpc_points` | lost by reading left to right (both rows without NSP) on MRPC | table 5 |
 # | `squad_points` | the same on SQuAD | table 5 |
 # | `qnli_points` | lost on QNLI if only the next-sentence task is left out | table 5 |
@@ -891,9 +893,9 @@ predict("7.9", "b", a="8 percent", b="12 percent", c="15 percent", d="80 percent
 def decay_groups(model, weight_decay):
     """The list of dicts, with "params" and "weight_decay", that torch.optim.AdamW takes.
 
-    Each parameter that learns is in exactly one group, also if two parts share it; frozen ones are in none. Biases and
-    the weights of norms, here all that have fewer than two dimensions, have decay 0, whatever their names; others
-    weight_decay.
+    Each parameter that learns is in exactly one group, also if two parts share it; frozen ones are in none. All that
+    have fewer than two dimensions have decay 0, whatever their names: biases, the weights of norms, and single
+    numbers. All others have weight_decay.
     """
     ### BEGIN SOLUTION
     learns = [part for part in model.parameters() if part.requires_grad]

@@ -134,6 +134,10 @@ def other_draws(mask_tokens, lib):
     seen.each_alone(mask_tokens, lib, some.randrange(10**6), some.uniform(0.2, 0.5))
     seen.evenly_random(mask_tokens, lib, some.randint(5, 12), some.randrange(10**6))
     seen.apart(mask_tokens, lib, some.randrange(10**6))
+    ids, V, going = torch.full((60, 100), 5), some.randint(29_000, 31_000), lib(toys).seeded(some.randrange(10**6))
+    inputs, _ = seen.hidden_pair(mask_tokens(ids, [0], 3, V, 1.0, (0.0, 1.0, 0.0), going), ids)
+    with tells("most tokens of a large vocabulary are never drawn: the random numbers have too few different values."):
+        assert len(inputs.unique()) > 4000, "too few"  # about 5,400 are expected; half precision has 2,048 numbers
 
 
 # 7.4
@@ -305,6 +309,11 @@ def other_batches(masked_nll):
             hidden[1] = True
         labels[hidden] = -100
         seen.all_rated(seen.rated(masked_nll, logits, labels))
+    V = some.randint(3, 9)
+    with tells("equal logits, if they are large, do not cost log V. Subtract the largest logit from all others first."):
+        for size in (10.0 ** some.randint(8, 12), -1e20, 1e30):
+            loss = masked_nll(torch.full((2, 3, V), size), torch.full((2, 3), some.randrange(V)))
+            expect.close(loss.reshape(()), torch.tensor(V).float().log(), "not log V")
     labels = torch.full((2, 3), -100)
     labels[1, some.randrange(3)] = 0
     seen.all_rated(seen.rated(masked_nll, normal(2, 3, 4, seed=801), labels))
@@ -356,6 +365,10 @@ def stays_tied(MLMHead, lib):
     (slope,) = toy.gradients(head, [x])
     (wanted,) = toys.gradients(lambda x: seen.scored(state, x), [x])
     expect.close(slope, wanted, "the gradient of the states is wrong", 1e-3)
+    with tells("in evaluation mode, the gradient of the logits for the embedding is wrong or missing."):
+        head.eval()
+        expect.close(toy.slope_of_table(head, x, embedding), seen.slope_of_scores(state, x), "no gradient", 1e-3)
+    head.train()
     labels = torch.randint(3, (2, V), generator=expect.generator(843))  # the places are the classes
     toy.step_of_part(head, embedding, x, labels)
     moved = embedding.state_dict()["weight"]

@@ -413,7 +413,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 
     Args:
         offsets: for each token a pair (begin, end) of places in its own text, the end excluded.
-        sequence_ids: for each token 0 (question), 1 (passage) or None.
+        sequence_ids: for each token 0 (question), 1 (passage) or None. Token 0 is not of the passage.
         start: the place of the answer's first character in the passage.
         text: the answer as it is written there; "" if the question has none.
 

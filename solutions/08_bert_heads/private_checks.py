@@ -30,6 +30,9 @@ def other_rows(task_input):
         seen.is_read(task_input, "pair", parts[:2], some.randint(4, 20), cls, sep, pad)
         seen.is_read(task_input, "single", parts[:1], some.randint(3, 12), cls, sep, pad)
         seen.is_read(task_input, "choice", parts, some.randint(4, 22), cls, sep, pad)
+    context, option, short = ([some.randint(10, 90) for _ in range(size)] for size in (some.randint(9, 14), 6, 2))
+    for options in ([option, short], [short, option]):  # the short option leaves room for the whole context
+        seen.is_read(task_input, "choice", [context, *options], len(context) + 5)
 
 
 @private(
@@ -80,6 +83,9 @@ def other_words(align_labels):
         )
     many: list[int | None] = [word for word in range(600) for _ in range(some.randint(1, 2))]
     seen.aligned(align_labels, [None, *many, None], [some.randint(0, 9) for _ in range(600)])
+    with tells("labels are wrong for pieces of a single word, without special tokens."):
+        for size in (1, some.randint(2, 5)):
+            seen.aligned(align_labels, [0] * size, [some.randint(0, 9)])
 
 
 @private("8.2", tells="predictions are wrong if other words have no piece, have many, or are cut off.")
@@ -268,6 +274,9 @@ def other_logits(best_spans):
         tau = some.choice([None, some.uniform(-4, 4), 0.0])
         seen.ranked(best_spans, start, end, allowed, some.randint(1, 40), some.randint(1, 40), tau)
         seen.ranked(best_spans, start, end, allowed, tau=tau)
+    low, allowed = normal(30, seed=8755).double() - 10.0 ** some.randint(4, 7), torch.arange(30) > some.randint(1, 6)
+    with tells("where all logits are far below 0, the best spans are wrong. Each allowed span counts at any score."):
+        seen.ranked(best_spans, low, low.flip(0), allowed, 5, 10)
 
 
 @private("8.6", tells="spans late in a long passage are missed.")
@@ -282,6 +291,7 @@ def close_scores(best_spans):
     T = some.randint(520, 600)
     start, end = normal(T, seed=8757), normal(T, seed=8756)
     start[T - 3], end[T - 2] = 9.0, 9.0
+    end[T - 258] = 10.0  # in eight bits, this place is one after T - 3
     (best,) = seen.spans_of(best_spans(start, end, torch.arange(T) > 4, 1))
     assert best[1:] == (T - 3, T - 2), "the end of a long passage is not searched"
 

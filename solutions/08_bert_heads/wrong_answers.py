@@ -2831,3 +2831,66 @@ def best_state(scores):
         if state != best and any(value > other for value, other in zip(values[:-1], scores[best]))
     ]
     return best, rivals
+
+
+# %% wrong="8.1" name="the context is cut as for the longest option" says="numbers of options" private=true
+# - pairs = [(list(first), list(other)) for other in parts[1:]]
+# + longest = max(len(other) for other in parts[1:])
+# + while kind == "choice" and len(first) + longest > room and len(first) > longest:
+# +     first.pop()
+# + pairs = [(list(first), list(other)) for other in parts[1:]]
+
+
+# %% wrong="8.2" name="the piece before the first is the last" says="pieces of a single word" private=true
+# - before = [None, *word_ids]
+# + before = [*word_ids[-1:], *word_ids]
+
+
+# %% wrong="8.6" name="scores far below 0 are lost" says="where all logits are far below 0" private=true
+# - if good[i] and good[j]:
+# + if good[i] and good[j] and begins[i] + ends[j] > -1e4:
+
+
+# %% wrong="8.6" name="places in eight bits" says="late in a long passage" private=true
+def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
+    T = len(start)
+    places = torch.arange(T).to(torch.int8)
+    length = places - places[:, None] + 1
+    valid = allowed[:, None] & allowed & (length >= 1) & (length <= max_len)
+    scores = start.detach()[:, None] + end.detach()
+    if tau is not None:
+        scores[0, 0] += tau
+        valid[0, 0] = True
+    pairs = valid.nonzero()
+    values = scores[valid]
+    order = values.argsort(descending=True, stable=True)[:n]
+    return [(values[k].item(), pairs[k, 0].item(), pairs[k, 1].item()) for k in order]
+
+
+# %% wrong="8.8" name="the states of the same batch are kept" says="after the weights of the encoder have changed"
+def layer_features(encoder, batch, how, scores=None, gamma=1.0):
+    ways = ("embeddings", "second-to-last", "last", "concat last four", "weighted last four", "weighted all")
+    if how not in ways:
+        raise ValueError(how)
+    mode = encoder.training
+    encoder.eval()
+    try:
+        with torch.no_grad():
+            if getattr(layer_features, "ids", None) is not batch["input_ids"] or layer_features.encoder is not encoder:
+                layer_features.states = encoder(**batch, output_hidden_states=True).hidden_states
+                layer_features.ids, layer_features.encoder = batch["input_ids"], encoder
+            states = layer_features.states
+    finally:
+        encoder.train(mode)
+    if how == "embeddings":
+        result = states[0]
+    elif how == "second-to-last":
+        result = states[-2]
+    elif how == "last":
+        result = states[-1]
+    elif how == "concat last four":
+        result = torch.cat(states[-4:], dim=-1)
+    else:
+        some = states[-4:] if how == "weighted last four" else states[1:]
+        result = gamma * sum(weight * state for weight, state in zip(scores.softmax(0), some))
+    return [row[real.bool()] for row, real in zip(result, batch["attention_mask"])]

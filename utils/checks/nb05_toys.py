@@ -30,6 +30,17 @@ def survives_the_session(streams: Callable[[int], Any], seed: int, parts: list[s
         del names["hash"]
 
 
+def begins_beside(streams: Callable[..., Any], seed: int, parts: list[str], number: int) -> list[list[int]]:
+    """The first numbers of parts that do not vary, while torch's global generator has the seed `number`."""
+    before = torch.get_rng_state()
+    torch.default_generator.manual_seed(number)
+    try:
+        made = streams(seed, [])
+        return [torch.randint(2**62, (2,), generator=made[part]).tolist() for part in parts]
+    finally:
+        torch.set_rng_state(before)
+
+
 def states_of(streams: Callable[[int], Any], seeds: list[int], parts: list[str]) -> torch.Tensor:
     """The states of the generators `streams(seed)[part]`, one a row: all parts of a seed, then the next seed."""
     found = [streams(seed) for seed in seeds]

@@ -1606,8 +1606,8 @@ FACTS: dict[str, tuple[float, float, dict[float, str]]] = {  # key: number, tole
         15,
         0,
         {
-            100: ("table 8 says what replaces the chosen tokens. How many are chosen is the same in all rows."),
-            80: ("table 8 says what replaces the chosen tokens. How many are chosen is the same in all rows."),
+            100: "table 8 gives shares of the chosen tokens. The share of all tokens is asked for.",
+            80: "table 8 gives shares of the chosen tokens. The share of all tokens is asked for.",
             0.15: "give the number in percent.",
         },
     ),
@@ -1698,6 +1698,8 @@ def spared(found: Mapping[str, list[float]], weight_decay: float, frozen: Sequen
     )
     told = "the weight of a norm has weight decay. It has one dimension, so its decay should be 0, whatever its name."
     assert all(decays[name] == 0 for name in norms), told
+    told = "a parameter without dimensions, a single number, has weight decay. Its decay should be 0."
+    assert decays.get("scale", 0) == 0, told
     parts = {"0": "an embedding", "2": "a linear layer", "5": "a convolution"}
     for name in matrices:
         told = f"the weight of {parts[name.partition('.')[0]]} decays"

@@ -93,7 +93,7 @@ def around_a_write(
 
 
 class Sharing(nn.Sequential):
-    """Parts of many kinds, some of them without a telling name, and a parameter that is in none of them.
+    """Parts of many kinds, some of them without a telling name, and two parameters that are in none of them.
 
     The last layer has the first one's weight.
     """
@@ -103,7 +103,7 @@ class Sharing(nn.Sequential):
         last.weight = first.weight
         inside = [nn.LayerNorm(width), nn.Linear(width, width), nn.RMSNorm(width), nn.GroupNorm(1, width)]
         super().__init__(first, *inside, nn.Conv1d(width, width, 2), last)
-        self.start = nn.Parameter(torch.ones(1, width))
+        self.start, self.scale = nn.Parameter(torch.ones(1, width)), nn.Parameter(torch.tensor(1.0))
 
 
 def sharing(vocab_size: int, width: int) -> nn.Module:

@@ -48,3 +48,12 @@ def slope_of_weight(call: Callable[..., Any], x: torch.Tensor, out: nn.Linear, w
         result = call(x, out)
         backward(result[which] if isinstance(result, (tuple, list)) else result)
     return torch.zeros_like(out.weight) if out.weight.grad is None else out.weight.grad
+
+
+def with_new_weights(
+    call: Callable[..., Any], encoder: nn.Module, batch: dict[str, torch.Tensor], state: dict[str, torch.Tensor]
+) -> Any:
+    """The features of the last layer, of an encoder whose weights change after a call with the same batch."""
+    call(encoder, batch, "last")
+    encoder.load_state_dict(state)
+    return call(encoder, batch, "last")
