@@ -2778,9 +2778,9 @@ class LLM(nn.Module):
         x, new = self.embedding(tokens), []
         pasts = [None] * len(self.blocks) if past is None else past
         for block, one in zip(self.blocks, pasts):
-            x, kept = block(x, one)
-            if kept is not None:
-                new.append(kept)
+            x, own_past = block(x, one)
+            if own_past is not None:
+                new.append(own_past)
         return self.head(self.norm(x)), new
 
 

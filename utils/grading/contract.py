@@ -299,10 +299,10 @@ class Contract:
     def corners(self) -> Iterator[Case]:
         """Ordinary cases, each size at its smallest and at 1, leading dimensions, equal sizes, optional ones left out.
 
-        A contract of more than four sizes has fewer cases: two sizes are at their smallest at a time. Where no result
-        is a tensor, a case costs little. Then each size is alone at its smallest, with each author's own choice of two.
+        A contract of more than four sizes has fewer cases: two sizes are at their smallest at a time. Where all results
+        are whole numbers, a case costs little: each size is alone at its smallest, with either choice of the author's.
         """
-        plain = all(one.dims is None for one in self.results)
+        plain = all(one.dtype == "whole" for one in self.results)
         many = len(self.sizes) > 4 and not plain
         choices = [name for name, size in self.sizes.items() if name.startswith("_") and size[:2] == (0, 1)]
         for seed in (1,) if many else (1, 2):
