@@ -685,7 +685,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - return tuple(places) if text and len(places) == 2 else (0, 0)
 # + return tuple(places) if text and len(places) == 2 else (-1, -1)
 
-# %% wrong="8.4" name="blanks around the answer are taken off" says="blanks around the text are stripped"
+# %% wrong="8.4" name="blanks around the answer are taken off" says="begins or ends with a blank gets the tokens without it"
 # - places = []
 # + places, text = [], text.strip()
 

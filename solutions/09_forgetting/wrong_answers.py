@@ -147,6 +147,10 @@
 # + self.eval()
 # + return self.heads[task](self.encoder(tokens)[:, 0])
 
+# %% wrong="9.1" name="a seed for each head" says="Two new heads start with the same weights"
+# + torch.manual_seed(0)
+#   self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
+
 # %% wrong="9.1" name="a seed at each call" says="the seed of torch's global random generator is not as before"
 # - return self.heads[task](self.encoder(tokens)[:, 0])
 # + torch.manual_seed(0)

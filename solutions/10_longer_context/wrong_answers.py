@@ -994,7 +994,7 @@ def evaluate_cached(model, tokens, T, mem_len, first):
 # - return query | torch.eye(len(order), dtype=torch.bool), query
 # + return ~(query | torch.eye(len(order), dtype=torch.bool)), ~query
 
-# %% wrong="10.8" name="from left to right" says="the order is not used"
+# %% wrong="10.8" name="from left to right" says="as if the order were not used"
 # - rank = torch.tensor(order).argsort()
 # + rank = torch.arange(len(order))
 

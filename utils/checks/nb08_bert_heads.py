@@ -684,8 +684,8 @@ def located(answer_tokens: Remote, tokens: Tokens, start: int, text: str) -> Loc
         blanks = len(text) - len(text.lstrip())
         inner = [token_of(tokens, start + blanks), token_of(tokens, start + len(text.rstrip()) - 1)]
         told = (
-            "blanks around the text are stripped. They are characters of the answer, and this "
-            "one is in no token: (0, 0)."
+            "an answer that begins or ends with a blank gets the tokens without it. This blank is "
+            "a character of the answer, and in no token: (0, 0)."
         )
         assert not half or text == text.strip() or found != inner, told
         told = (

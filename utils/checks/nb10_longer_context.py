@@ -1117,7 +1117,7 @@ def masked(permutation_masks: Remote, order: list[int]) -> None:
             "the order is read backwards: its first token sees all others, and should see none of them.": wanted.T
             if not first
             else query.T | own,
-            "the order is not used: this is the mask from left to right.": (
+            "this is the mask from left to right, as if the order were not used.": (
                 in_sight(T, T) if first else in_sight(T, T) & ~own
             ),
             "the rows are in the order of prediction. They should be in the order of the text.": wanted[order],

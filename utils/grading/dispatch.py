@@ -182,7 +182,7 @@ class Session:
     def __init__(self, asked: dict[str, Any], target: Any):
         self._modes = asked.get("library") != "torch"
         self._all = "name" in asked
-        is_module = isinstance(target, nn.Module)
+        is_module = isinstance(getattr(target, "__self__", target), nn.Module)  # or a method of one
         self._draws = is_module or (self._all and isinstance(target, type) and issubclass(target, nn.Module))
         self._torch: Any = torch.get_rng_state() if self._all or is_module else None
         if self._draws:  # so that a seed which the session had already is seen as well
