@@ -230,3 +230,16 @@ def test_what_fails_or_cannot_be_copied_in_other_sessions_is_no_mistake():
 
     assert dispatch.changes_elsewhere(learns, [torch.tensor(1.0, requires_grad=True)], {}) == []
     assert dispatch.changes_elsewhere(learns, [threading.Lock()], {}) == []
+
+
+def test_a_call_that_is_interrupted_in_another_session_leaves_it():
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dispatch.changes_elsewhere(interrupted, [], {})
+    with pytest.raises(KeyboardInterrupt):
+        dispatch.changes_elsewhere(
+            lambda: interrupted() if torch.get_default_dtype() == torch.float64 else None, [], {}
+        )
+    assert torch.is_grad_enabled() and torch.get_default_dtype() == torch.float32

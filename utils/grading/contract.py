@@ -35,6 +35,7 @@ import torch
 from torch import nn
 
 from utils.grading import expect, probes, toys
+from utils.grading.protocol import RECORDS
 from utils.grading.remote import EMPTY, INFINITY, Library, Remote, StudentError, kind, promised
 from utils.grading.wire import WireError
 
@@ -56,7 +57,6 @@ LOW = {torch.bfloat16: 0.04, torch.float16: 0.01}  # tolerances, relative to the
 STEPS, DRAWS, ROUNDINGS = (1e-6, 1e-7), 3, 10.0
 ONE = "one number"  # of a result: a tensor with any number of axes, none longer than 1
 WRONG = "{} {be} wrong."
-RECORDS = "switches on the recording of gradients where that was off."
 EXTRA_SECONDS = 20.0  # for all cases together that are asked only to say more about a wrong answer
 Size = tuple[int, int] | tuple[int, int, int]
 

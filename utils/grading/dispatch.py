@@ -246,13 +246,15 @@ def changes_elsewhere(called: Any, args: list[Any], kwargs: dict[str, Any]) -> l
         with torch.no_grad(), torch.random.fork_rng(), redirect_stdout(nothing), redirect_stderr(nothing):
             torch.set_default_dtype(other)
             session, works = Session({"name": ""}, called), False
-            with suppress(Exception, SystemExit):
-                copied = copy.deepcopy([called, args, kwargs])
-                copied[0](*copied[1], **copied[2])
-                works = True
-            if mode in session.put_back() and works:
-                found.append(sentence)
-            torch.set_default_dtype(dtype)
+            try:
+                with suppress(Exception, SystemExit):
+                    copied = copy.deepcopy([called, args, kwargs])
+                    copied[0](*copied[1], **copied[2])
+                    works = True
+            finally:  # also after an interrupt
+                changed = session.put_back()
+                torch.set_default_dtype(dtype)
+            found += [sentence] if works and mode in changed else []
     return found
 
 

@@ -28,7 +28,8 @@ TORCH_STATE, NUMPY_STATE, PYTHON_STATE = (
 )
 SESSION = (GRADIENTS, DTYPE, DEVICE, TORCH_SEED, TORCH_STATE, NUMPY_STATE, PYTHON_STATE)
 # Changes that show only where gradients are off, or the default dtype is another one: what a student reads of each.
-SWITCHES_ON = "a call of your code switches on the recording of gradients where that was off."
+RECORDS = "switches on the recording of gradients where that was off."
+SWITCHES_ON = f"a call of your code {RECORDS}"
 SETS_DTYPE = "a call of your code sets torch's default dtype, which shows where it is float64."
 ELSEWHERE = (SWITCHES_ON, SETS_DTYPE)
 
