@@ -48,6 +48,7 @@ from utils.grading.protocol import (
 MAX_MESSAGE = 1000
 ONE_IN = 4  # of so many watched calls in one the functions of torch are watched too, see `Calls`
 SEED_BYTES = 8  # at the beginning of the state of torch's generator
+NOTED_SEED = secrets.token_bytes(SEED_BYTES)  # the same in all calls: what an answer derives from it is no luck
 PLAIN = (bool, int, float, str, bytes, type(None))
 
 
@@ -185,8 +186,8 @@ class Session:
         is_module = isinstance(getattr(target, "__self__", target), nn.Module)  # or a method of one
         self._draws = is_module or (self._all and isinstance(target, type) and issubclass(target, nn.Module))
         self._torch: Any = torch.get_rng_state() if self._all or is_module else None
-        if self._draws:  # so that a seed which the session had already is seen as well
-            _note_seed(secrets.token_bytes(SEED_BYTES))
+        if self._torch is not None:  # so that a seed which the session had already is seen as well
+            _note_seed(NOTED_SEED)
         self._numpy: Any = mtrand.get_bit_generator() if self._all else None
         self._before = self._now()
 
@@ -224,7 +225,7 @@ class Session:
             torch.set_default_device(self._before[DEVICE])
         if TORCH_SEED in changed:
             torch.set_rng_state(self._torch)
-        elif self._draws:
+        elif self._torch is not None:
             _note_seed(bytes(self._torch[:SEED_BYTES]))
         if NUMPY_STATE in changed:
             mtrand.set_bit_generator(self._numpy)
