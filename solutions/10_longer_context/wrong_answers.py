@@ -1459,3 +1459,21 @@ def reach(n_layers, mem_len, T, i):
     for _ in range(n_layers):
         place = torch.div(place, min(T, 32767), rounding_mode="floor") * min(T, 32767) - mem_len
     return i - int(place)
+
+
+# %% wrong="10.3" name="the table of a longer call" says="after a call with more keys, the output is not the same"
+# - columns = torch.arange(S, device=x.device)
+# + self.longest = max(S, getattr(self, "longest", 0))
+# + columns = torch.arange(S, device=x.device)
+
+# - angles = columns.flip(0)[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
+# + far = columns.flip(0)[:, None] + self.longest - S
+# + angles = far * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
+
+
+# %% wrong="10.2" name="by as much as without a memory" says="or to the left by S - 1 - i"
+# - B, H, T, S = scores.shape
+# - padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
+# - return padded[:, :, 1:].reshape(B, H, T, S)
+# + T, S = scores.shape[2:]
+# + return torch.stack([scores[:, :, i].roll(i + 1 - S, -1) for i in range(T)], 2)

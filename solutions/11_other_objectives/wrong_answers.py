@@ -1650,3 +1650,15 @@ def pair_task(documents, task, rng):
                 b = rng.choice(others or [a])
             examples.append((a, b, label))
     return examples
+
+
+# %% wrong="11.3" name="the corrected first average is kept" says="the corrected first average is carried over"
+# - updates[step] = -lr * mean / (square.sqrt() + eps)
+# + m = mean
+# + updates[step] = -lr * mean / (square.sqrt() + eps)
+
+
+# %% wrong="11.3" name="the corrected second average is kept" says="the corrected second average is carried over"
+# - updates[step] = -lr * mean / (square.sqrt() + eps)
+# + v = square
+# + updates[step] = -lr * mean / (square.sqrt() + eps)

@@ -180,6 +180,11 @@ def other_runs(typical_steps):
             exact = sorted(math.inf if one is None else one for one in steps)
             middle = (exact[(len(exact) - 1) // 2] + exact[len(exact) // 2]) / 2
             assert expect.number(typical_steps(steps), "the median") == middle, "not exact"
+    with tells(
+        "where a run has learned after a billion steps, the median is wrong. A billion is a number like others."
+    ):
+        for steps in ([10**9], [10**9, 10**9, None], [None, 10**9, 10**9 - 2, 3], [None, 10**9]):
+            seen.median_of_runs(typical_steps, steps)
     for runs in (10, 11, 14, 15, 17, some.randint(1, 9)):
         seen.median_of_runs(typical_steps, seen.steps_of_runs(some, runs, some.randint(0, runs // 3)))
     for runs in (3, 12):

@@ -338,7 +338,7 @@ class DecoderLayer(nn.Module):
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
 # + past = torch.ones(x.size(1), x.size(1), dtype=torch.bool).tril()[None]
 
-# %% wrong="13.2" name="copies of the attentions" says="should keep the modules"
+# %% wrong="13.2" name="copies of the attentions" says="of the layer is a copy, or another module"
 # - self.self_attention, self.cross_attention = self_attention, cross_attention
 # + import copy
 # + self.self_attention, self.cross_attention = copy.deepcopy(self_attention), copy.deepcopy(cross_attention)
@@ -900,7 +900,7 @@ def bleu(hypotheses, references):
 # + references = [[word.lower() for word in words] for words in references]
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="joined words" says="which is too large"
+# %% wrong="13.5" name="joined words" says="because their letters are equal once the words are joined"
 # - matches[n - 1] += (mine & right).total()
 # + mine, right = (Counter("".join(words[i : i + n]) for i in range(len(words) - n + 1))
 # +                for words in (hypothesis, reference))
@@ -2288,3 +2288,31 @@ class CrossAttention(nn.Module):
             scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
         out = scores.softmax(-1) @ v
         return self.out_proj(out.transpose(1, 2).flatten(2))
+
+
+# %% wrong="13.7" name="a copy of the attention to BERT" says="`bert_attention` of the layer is a copy, or another module"
+# - self.self_attention, self.bert_attention = self_attention, bert_attention
+# + self.self_attention, self.bert_attention = self_attention, __import__("copy").deepcopy(bert_attention)
+
+
+# %% wrong="13.7" name="a copy of the self-attention" says="`self_attention` of the layer is a copy, or another module"
+# - self.self_attention, self.bert_attention = self_attention, bert_attention
+# + self.self_attention, self.bert_attention = __import__("copy").deepcopy(self_attention), bert_attention
+
+
+# %% wrong="13.6" name="bos never comes again" says="no hypothesis has `bos` again"
+# - values, places = scores.flatten().topk(min(beams, scores.numel()))
+# + if scores.size(1) > 2:
+# +     scores[:, bos] = -math.inf
+# + values, places = scores.flatten().topk(min(beams, int(scores.isfinite().sum())))
+
+
+# %% wrong="13.5" name="no longer than its reference" says="a translation counts at most as long as its reference"
+# - c, r = sum(map(len, hypotheses)), sum(map(len, references))
+# + c, r = sum(min(len(a), len(b)) for a, b in zip(hypotheses, references)), sum(map(len, references))
+
+
+# %% wrong="13.9" name="missing seeds have a BLEU of 0" says="as if the other had a BLEU of 0. Leave it out."
+# - gains = [first[seed] - other[seed] for seed in first if seed in other and first[seed] != other[seed]]
+# + gains = [first.get(seed, 0.0) - other.get(seed, 0.0) for seed in {**first, **other}]
+# + gains = [gain for gain in gains if gain != 0]

@@ -226,7 +226,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).float()
 
 
-# %% wrong="14.2" name="angles in sixteen bits" says="the result is wrong."
+# %% wrong="14.2" name="angles in sixteen bits" says="Compute the angles in float32, whatever the dtype of x"
 # - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
 # + angles = torch.arange(start, start + T, device=x.device).to(x.dtype).unsqueeze(1) * speeds.to(x.dtype)
 
@@ -2192,7 +2192,7 @@ def convert(state, d_head=None):
 # + found += map(ord, shorter(word))
 
 
-# %% wrong="14.8" name="keeps the pieces of other merges" says="the tokens do not stand for the bytes" loses="encode"
+# %% wrong="14.8" name="keeps the pieces of other merges" says="gets the tokens of that call, although the merges" loses="encode"
 # - def encode(text, merges):
 # + def encode(text, merges, kept={}):
 
@@ -2908,3 +2908,26 @@ def decode(numbers, merges):
     for a, b in merges:
         table.append(table[a] + table[b])
     return b"".join(table[number] for number in numbers).decode("utf-8", errors="replace")
+
+
+# %% wrong="14.5" name="an empty tuple is no past" says="This fails for an empty tuple"
+# - x, one = block(x, one)
+# + x, one = block(x, None if isinstance(one, (int, tuple, str)) and not one else one)
+
+
+# %% wrong="14.4" name="zero is no past" says="This fails for the number 0"
+# - attended, past = self.attention(self.norm1(x), past)
+# + attended, past = self.attention(self.norm1(x), None if isinstance(past, int) and not past else past)
+
+
+# %% right="14.1" name="always in float32"
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        wide = x.float()
+        root = torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+        return (wide * root).to(x.dtype) * self.weight

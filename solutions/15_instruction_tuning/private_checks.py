@@ -164,6 +164,10 @@ def other_answers(pass_at_k, over_tasks):
         c, k = some.randint(0, n), some.randint(1, n)
         with tells("`pass_at_k` is wrong for other numbers of answers."):
             assert math.isclose(pass_at_k(n, c, k), seen.chance_of_one(n, c, k), abs_tol=1e-9), (n, c, k)
+    with tells("`pass_at_k` is wrong where thousands of answers are right or are drawn. Leave no factor out."):
+        for n, c, k in ((100_000, 2_500, 30), (100_000, 30, 2_500), (90_000, 50_000, 1), (5_000, 1_001, 3)):
+            missed = math.prod(1 - k / i for i in range(n - c + 1, n + 1))
+            assert math.isclose(pass_at_k(n, c, k), 1 - missed, abs_tol=1e-9), (n, c, k)
     for count in (2, some.randint(3, 30)):
         n = some.randint(2, 12)
         k = some.randint(1, n)

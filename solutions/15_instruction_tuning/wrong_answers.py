@@ -24,7 +24,7 @@
 # + self.linear, self.scale, self.merged = linear.requires_grad_(False), alpha / math.sqrt(rank), False
 
 
-# %% wrong="15.1" name="a factor in whole numbers" says="without a bias, with rank 4 and alpha 1"
+# %% wrong="15.1" name="a factor in whole numbers" says="`alpha / rank` is rounded down"
 # - self.linear, self.scale, self.merged = linear.requires_grad_(False), alpha / rank, False
 # + self.linear, self.scale, self.merged = linear.requires_grad_(False), alpha // rank, False
 
@@ -1692,3 +1692,62 @@ class LoRALinear(nn.Module):
                 change = self.scale * F.linear(F.linear(x, self.A), self.B)
             return y + change
         return y + self.scale * F.linear(F.linear(x, self.A), self.B)
+
+
+# %% wrong="15.7" name="at most a thousand factors" says="where thousands of answers are right or are drawn" private=true
+# - return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
+# + if c > 1000:
+# +     return 1.0 - (1 - k / (n - c / 2)) ** c
+# + return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
+
+
+# %% wrong="15.7" name="1 where k are wrong" says="is 1, and should be less: exactly k answers are wrong"
+# - if n - c < k:
+# + if n - c <= k:
+
+
+# %% wrong="15.1" name="no change in evaluation mode" says="in evaluation mode, the change is missing"
+# - if self.merged:
+# + if self.merged or not self.training:
+
+
+# %% wrong="15.2" name="the change is recorded" says="after `merge`, the weight is part of a graph"
+# - if not layer.merged:
+# -     with torch.no_grad():
+# -         layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
+# -     layer.merged = True
+# + if not layer.merged:
+# +     layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
+# +     layer.merged = True
+
+
+# %% wrong="15.4" name="labels of the text alone" says="`<|im_end|>` has no label"
+# - labels += some if answer else [-100] * len(some)
+# + own = encode(text) if answer else []
+# + labels += own + [-100] * (len(some) - len(own))
+
+
+# %% wrong="15.5" name="a dialogue begins where its first token is" says="for dialogues that have tokens in common"
+# - owner = torch.arange(len(examples)).repeat_interleave(torch.tensor(lengths))
+# + firsts = {some[0] for some, _ in examples}
+# + owner = torch.tensor([token in firsts for some, _ in examples for token in some]).cumsum(0)
+
+
+# %% wrong="15.7" name="put back where there are thousands" says="is 1 - (1 - c/n)^k, which is too low on average"
+# - return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
+# + if n > 1000:
+# +     return 1.0 - (1 - c / n) ** k
+# + return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
+
+
+# %% wrong="15.7" name="the product in float32" says="is only as exact as float32"
+# - return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
+# + places = torch.arange(n - c + 1, n + 1)
+# + return 1.0 - (1 - k / places).prod().item()
+
+
+# %% wrong="15.7" name="equal counts once" says="tasks with equally many right answers count once"
+# - values = [pass_at_k(n, c, k) for c in right]
+# - mean = sum(values) / len(values)
+# + values = [pass_at_k(n, c, k) for c in right]
+# + mean = sum(pass_at_k(n, c, k) for c in {*right}) / len({*right})

@@ -174,9 +174,10 @@ def moved(shift: Remote, scores: torch.Tensor) -> None:
         "the rows move by S - 1 - i, which is right only without a memory, where T = S.": shifted(
             scores, lambda i, T, S: S - 1 - i
         ),
-        "the rows roll to the right. Row i should move to the left, by T - 1 - i.": torch.stack(
-            [scores[..., i, :].roll(i + 1, -1) for i in range(T)], -2
-        ),
+        (
+            "the rows roll to the right by i + 1, or to the left by S - 1 - i. "
+            "Row i should move to the left, by T - 1 - i."
+        ): torch.stack([scores[..., i, :].roll(i + 1, -1) for i in range(T)], -2),
         "batch and heads are mixed up: the shifted scores of one head are returned for another.": wanted.flatten(0, 1)
         .reshape(H, B, T, S)
         .transpose(0, 1),
@@ -415,10 +416,14 @@ def relative_attention(RelativeAttention, lib):
         layer = RelativeAttention(d, heads)
         layer.load_state_dict(state)
         attended(layer, state, x, other, heads)
+    layer = RelativeAttention(d, heads)
+    layer.load_state_dict(state)
     told = "a memory of length 0 should give the same output as None."
     empty = expect.answers(layer, x, memory[:, :0], says=told)
     expect.close(expect.floats(empty, (2, 4, d), "the output"), relative(state, x, None, heads), told)
     attended(layer, state, x[:, :1], memory, heads)
+    told = "after a call with more keys, the output is not the same as without that call. Keep nothing between calls."
+    expect.close(expect.floats(layer(x, None), (2, 4, d), "the output"), relative(state, x, None, heads), told)
     told = "if scores are large, the future is visible: editing the last token changes earlier outputs. "
     told += "Hidden keys should get a weight of exactly 0, whatever their scores."
     large = 30 * normal(3, 8, d, seed=4)

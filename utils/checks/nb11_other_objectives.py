@@ -393,7 +393,7 @@ def steps_of(
     from_zero: bool = False,
     rooted: bool = True,
     swapped: bool = False,
-    kept: bool = False,
+    kept: tuple[bool, bool] = (False, False),
     raw: bool = False,
     hat: bool = False,
     once: bool = False,
@@ -411,7 +411,7 @@ def steps_of(
         from_zero: whether the powers count from 0.
         rooted: whether the root is taken.
         swapped: whether the betas change places.
-        kept: whether the corrected averages are kept for the next step.
+        kept: whether the corrected averages are kept for the next step, the first and the second.
         raw: whether the gradient stands in the place of the first average.
         hat: whether eps is added to the root before the second average is corrected.
         once: whether betas are not taken to the power of the step.
@@ -428,7 +428,7 @@ def steps_of(
         v = two * v + (1 - two) * (g.abs() if plain_square else (m if of_mean else g) ** 2)
         powers = [beta ** (1 if once else t) for beta in ((two, one) if crossed else (one, two))]
         mean, square = (m / (1 - powers[0]) if correct[0] else m), (v / (1 - powers[1]) if correct[1] else v)
-        m, v = (mean, square) if kept else (m, v)
+        m, v = (mean if kept[0] else m), (square if kept[1] else v)
         most = torch.maximum(most, square)
         square = most if largest else square
         below = (square + eps).sqrt() if inside else (square.sqrt() if rooted else square) + eps
@@ -499,7 +499,13 @@ def stepped(
             "there is no root over the second average.": lambda: plain(rooted=False),
             "the two betas have changed places.": lambda: plain(swapped=True),
             "the corrected averages are carried over. The next step should start from the uncorrected ones.": lambda: (
-                plain(kept=True)
+                plain(kept=(True, True))
+            ),
+            "the corrected first average is carried over. The next step should start from the uncorrected one.": (
+                lambda: plain(kept=(True, False))
+            ),
+            "the corrected second average is carried over. The next step should start from the uncorrected one.": (
+                lambda: plain(kept=(False, True))
             ),
             "the weights after each step are returned. Return what each step adds to them.": wanted.cumsum(0),
             "the gradient itself is divided. Divide the first average.": lambda: plain(raw=True),

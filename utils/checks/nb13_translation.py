@@ -302,8 +302,8 @@ def layer_of(
     own = part_of(state, names[0]), part_of(state, second)
     if d == read and expect.agree(attentions[0].state_dict(), own[1]):
         assert not expect.agree(attentions[1].state_dict(), own[0]), "the two attentions are exchanged."
-    told = "the layer has other attentions, or copies. It should keep the modules that it is given."
     for one, part in zip(attentions, names, strict=True):
+        told = f"`{part}` of the layer is a copy, or another module. Keep the module that is given."
         assert expect.agree(one.state_dict(), part_of(state, part)), told
         told = f"making the layer changes the mode of `{part}`. The caller sets its mode."
         assert remote.read(one.training) is True, told
@@ -1061,6 +1061,7 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
             recall=True
         ),
         "n-grams match in any order of their words. The order should count.": but(of=lambda gram: tuple(sorted(gram))),
+        "n-grams of different words match because their letters are equal once the words are joined.": but(of="".join),
         "hypotheses of fewer than four words are left out. Their n-grams should count.": but(shortest=4),
         "hypotheses of one or two words are left out. Their n-grams should count.": but(shortest=3),
         "hypotheses of one word are left out. Their n-grams should count.": but(shortest=2),
@@ -1095,6 +1096,9 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
     longer = sum(max(len(one), len(other)) for one, other in zip(hypotheses, references, strict=True))
     told_of_lengths = "a sentence that is too long does not make up for one that is too short. Sum the lengths first."
     guesses[told_of_lengths] = but(brevity=lambda c, r: min(1.0, math.exp(1 - longer / c)) if c else 0.0)
+    shorter = sum(min(len(one), len(other)) for one, other in zip(hypotheses, references, strict=True))
+    told_of_lengths = "a translation counts at most as long as its reference. Sum the lengths as they are."
+    guesses[told_of_lengths] = but(brevity=lambda c, r: min(1.0, math.exp(1 - r / shorter)) if shorter else 0.0)
     real = [pair for pair in zip(hypotheses, references, strict=True) if pair[0]]
     told_of_empty = "empty translations are left out. The length of their references should count."
     guesses[told_of_empty] = bleu_of([one for one, _ in real], [other for _, other in real])
@@ -1205,6 +1209,7 @@ def searched(
     bare: bool = False,
     full: bool = False,
     ranks: bool = False,
+    bos_once: bool = False,
 ) -> tuple[list[int], float] | None:
     """What 13.6 finds in a table, with lists and loops, or what a mistake finds; None if it finds nothing.
 
@@ -1217,7 +1222,7 @@ def searched(
     it stops when the best continuation is EOS; hopeless: what is open is dropped if its sum is below the best score;
     short: the last token is never given; no_bos: nor is any `bos`; more: so many more have to finish; bare: n is one
     less of what ends with EOS; full: what is open after max_len tokens is dropped where enough have finished; ranks:
-    continuations with EOS are ranked by their score.
+    continuations with EOS are ranked by their score; bos_once: no token after the first is `bos`.
     """
     step, going = toys.Continues(table), [([bos], 0.0), *[([bos], -1e9)] * ((beams - 1) * copies)]
     ended: list[tuple[list[int], float, str, float]] = []
@@ -1225,6 +1230,7 @@ def searched(
         every = []
         for (tokens, total), scores in zip(going, step([tokens for tokens, _ in going]).double().tolist(), strict=True):
             here = [([*tokens, token], total + score) for token, score in enumerate(scores)]
+            here = [one for one in here if not bos_once or one[0][-1] != bos]
             if each_step:
                 here = [(some, sum_of / penalty(n, alpha)) for some, sum_of in here]
             every += [max(here, key=lambda one: one[1])] if per_row and n > 1 else here
@@ -1373,6 +1379,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
     },
     "continuations with EOS are ranked by their score. In each step, rank all of them by their sum.": {"ranks": True},
     "the search continues for one token too many.": {"longer": 1},
+    "no hypothesis has `bos` again. It may come again, as other tokens do.": {"bos_once": True},
 }
 
 
@@ -1835,6 +1842,9 @@ def signs_of_seeds(sign_test: Remote, first: dict[int, float], other: dict[int, 
     assert found <= 1 or n == 0, f"the result is {found:.4g}. A probability is at most 1."
     told = "the result is rounded. Return it as it is."
     assert found == p or found not in [round(p, places) for places in range(1, 9)], told
+    filled = with_zeros(first, other)
+    told_of_missing = "a seed that only one of the two has counts, as if the other had a BLEU of 0. Leave it out."
+    assert n > 0 or found == 1 or found != filled, told_of_missing
     told = f"where no seed is left, the result is {found:g}. It should be 1."
     assert n > 0 or found == 1, told
     expect.number_like(
@@ -1852,6 +1862,7 @@ def signs_of_seeds(sign_test: Remote, first: dict[int, float], other: dict[int, 
             "a seed with BLEU 0 is left out. Leave out ties and the seeds that only one has.": without_zeros(
                 first, other
             ),
+            told_of_missing: filled,
             "values that nearly agree are taken as ties. Only equal ones are ties.": nearly_tied(first, other),
             "this is the p of a normal curve. Count the results themselves: `math.comb` gives their numbers.": (
                 math.erfc(max(0, m - n / 2) / math.sqrt(n / 2)) if n else 1.0
@@ -1884,6 +1895,13 @@ def without_zeros(first: dict[int, float], other: dict[int, float]) -> float:
     ahead = sum(a > b for a, b in pairs)
     n = ahead + sum(a < b for a, b in pairs)
     return min(1.0, 2 * tail_of_signs(n, max(ahead, n - ahead)))
+
+
+def with_zeros(first: dict[int, float], other: dict[int, float]) -> float:
+    """p if a seed that only one of the two has counts, with a BLEU of 0 for the other."""
+    gains = [first.get(seed, 0.0) - other.get(seed, 0.0) for seed in {**first, **other}]
+    ahead, behind = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+    return min(1.0, 2 * tail_of_signs(ahead + behind, max(ahead, behind)))
 
 
 def nearly_tied(first: dict[int, float], other: dict[int, float]) -> float:

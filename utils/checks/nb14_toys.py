@@ -126,6 +126,9 @@ def not_handed_on(make: Callable[..., Any], whole: bool) -> str:
         "a tuple": (flowing, flowing),
         "a dict": {"keys": flowing},
         "an empty list": [],
+        "an empty tuple": (),
+        "an empty text": "",
+        "the number 0": 0,
         "a tensor that needs a gradient": flowing,
         "a tensor for which None comes back": flowing,
     }

@@ -291,7 +291,19 @@ def rotary(rotary, lib):
     told = "shape (2, 3, 5, 8) is right and shape (6, 4) is wrong. There may be any number of leading dimensions."
     found = expect.answers(rotary, flat, says=told, kinds=("ValueError", "IndexError"))
     expect.close(expect.floats(found, (6, 4), "rotary of (6, 4)"), turned(flat), told)
+    angles_are_exact(rotary, normal(3, 6, seed=13).half(), 5001)
     ROTARY.hold(rotary, lib, "large", "dtypes", "layout", "gradients", "device")
+
+
+def angles_are_exact(rotary: Remote, x: torch.Tensor, start: int) -> None:
+    """Fail if the result is right for `x` in float32, and for its own sixteen bits too far away."""
+    wide, found = (expect.tensor(rotary(one, start), tuple(x.shape), "the result") for one in (x.float(), x))
+    told = (
+        f"for x in float16, the result is wrong at positions from {start} on. Compute the angles in float32, whatever "
+    )
+    wanted = turned(x.float(), start)
+    if expect.near(wide, wanted, 1e-3, 1e-3):
+        expect.close(found.double(), wanted.double(), f"{told}the dtype of x.", 2e-2)
 
 
 def same_sign(x: torch.Tensor, theta: float) -> torch.Tensor:
@@ -1641,8 +1653,11 @@ def tokens(train_bpe, encode, decode, lib):
 
     with part("encode", 1):
         merges = learned(SEEN, 25)
-        gives_tokens(encode, lib, "abcd", [(99, 100), (98, 99), (97, 257), (97, 98)])  # abc is never made
-        gives_tokens(encode, lib, "abcd", [(98, 99), (97, 98), (99, 100), (98, 258)])  # bc comes first
+        first, other = [(99, 100), (98, 99), (97, 257), (97, 98)], [(98, 99), (97, 98), (99, 100), (98, 258)]
+        gives_tokens(encode, lib, "abcd", first)  # abc is never made
+        told = "a text that was encoded before gets the tokens of that call, although the merges are others."
+        assert lib(toys).Paired(encode)("abcd", [[*pair] for pair in other]) != encoded("abcd", first), told
+        gives_tokens(encode, lib, "abcd", other)  # bc comes first
         for text in ("newest", "aaaaa", "a low low", "naïve 😀", "e\u0301 \ufeffA", UNSEEN):
             gives_tokens(encode, lib, text, merges)
         gives_tokens(encode, lib, "\x0b\x02\x01\x02", [(1, 2)])
