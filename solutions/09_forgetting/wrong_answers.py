@@ -2294,3 +2294,13 @@ class MultiTask(_Shared):
 # - return {name: part.detach().clone() for name, part in model.named_parameters()}
 # + own = dict(model.named_parameters(recurse=False))
 # + return {name: part.detach().clone() for name, part in (own or dict(model.named_parameters())).items()}
+
+
+# %% wrong="9.2" name="two digits" says="the accuracies are rounded"
+# - rows.append([evaluate(model, task) for task in tasks])
+# + rows.append([round(evaluate(model, task), 2) for task in tasks])
+
+
+# %% wrong="9.3" name="the mean of all rows but one" says="the average is over all rows but row 0"
+# - return R[-1].mean().item()
+# + return R[1:].mean().item()

@@ -704,7 +704,7 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # - hidden, left = torch.zeros(n, dtype=torch.bool), round(rate * n)
 # + hidden, left = torch.zeros(n, dtype=torch.bool), int(rate * n + 0.5)
 
-# %% wrong="11.4" name="shortened where it was given" says="lengths"
+# %% wrong="11.4" name="shortened where it was given" says="your code changes `lengths`"
 # - for length in lengths.tolist():
 # + for length in lengths.clamp_(max=left).tolist():
 
@@ -1662,3 +1662,11 @@ def pair_task(documents, task, rng):
 # - updates[step] = -lr * mean / (square.sqrt() + eps)
 # + v = square
 # + updates[step] = -lr * mean / (square.sqrt() + eps)
+
+
+# %% wrong="11.4" name="each is cut to what is left, where it was given" says="your code changes `lengths`"
+# - for length in lengths.tolist():
+# -     length = min(length, left)
+# + for place in range(len(lengths)):
+# +     lengths[place].clamp_(max=left)
+# +     length = int(lengths[place])

@@ -2316,3 +2316,8 @@ class CrossAttention(nn.Module):
 # - gains = [first[seed] - other[seed] for seed in first if seed in other and first[seed] != other[seed]]
 # + gains = [first.get(seed, 0.0) - other.get(seed, 0.0) for seed in {**first, **other}]
 # + gains = [gain for gain in gains if gain != 0]
+
+
+# %% wrong="13.1" name="the mask of the first token" says="that of the first token of x, is used for all tokens"
+# - scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
+# + scores = scores.masked_fill(~allowed[:, :1].unsqueeze(1), -torch.inf)

@@ -318,6 +318,7 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
             "all rows are row 0: copies are trained, but the given model is evaluated.": lambda: wanted[:1].expand_as(
                 wanted
             ),
+            "the accuracies are rounded. They should be as `evaluate` returns them.": wanted.mul(100).round() / 100,
             "before each row, all tasks so far are learned again. Train each task only once.": lambda: matrix_of(
                 tasks, [before + [task for k in range(1, i + 1) for task in tasks[:k]] for i in range(T + 1)]
             ),
@@ -360,6 +361,7 @@ def end_of(R: torch.Tensor) -> dict[str, float]:
     last = [entry(R, T, j) for j in range(1, T + 1)]
     return {
         "the average is over all rows. Use only the last row.": float(R.mean()),
+        "the average is over all rows but row 0. Use only the last row.": float(R[1:].mean()),
         "this is the average of row 0. Use only the last row.": float(R[0].mean()),
         "this is the average of the accuracies that had just been learned. Use only the last row.": mean_of(
             [entry(R, j, j) for j in range(1, T + 1)]

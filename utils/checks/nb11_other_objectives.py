@@ -677,6 +677,7 @@ def placed(
     counts = {tuple(sign == "1" for sign in mask): count for mask, count in tally.items()}
     if even(counts, wanted, repeats, {}) == 0:
         return
+    span_mask(*given, generator=lib(toys).seeded(seed))  # refused where it changes the lengths that it was given
     for order in (sorted(lengths), sorted(lengths, reverse=True)):
         told = "spans are not placed in the order of `lengths`."
         assert order == lengths or even(counts, ways(n, order, budget), repeats, {}) != 0, told

@@ -158,8 +158,12 @@ def attended(
             guesses["`allowed` has no axis for the heads: each head uses the mask of another sentence."] = but(
                 shared=True
             )
+        if allowed.size(1) > 1:
+            guesses["the first row of `allowed`, that of the first token of x, is used for all tokens."] = partial(
+                attend, state, x, memory, allowed[:, :1].expand_as(allowed), heads
+            )
         first = allowed[:1].expand_as(allowed)
-        guesses["the first row of `allowed` is used for the whole batch."] = partial(
+        guesses["the part of `allowed` for the first text is used for the whole batch."] = partial(
             attend, state, x, memory, first, heads
         )
     if memory.shape == x.shape:
