@@ -300,7 +300,7 @@ def other_models(LanguageModel, lib):
     width = 2 * rng.randint(3, 5)
     for number, (layers, B, T) in enumerate(
         (
-            (rng.randint(3, 5), 2, rng.randint(2, 8)),
+            (rng.randint(3, 5), 2, rng.randint(6, 9)),
             (1, 1, width),  # T as wide as d_model
         )
     ):
@@ -309,8 +309,23 @@ def other_models(LanguageModel, lib):
         state = expect.weights(model, model_shapes(V, width, d_ff, layers), "model", seed=61 + number)
         model.eval()
         tokens = torch.randint(0, V, (B, T), generator=expect.generator(75 + number))
+        logits = expect.floats(model(tokens), (B, T, V), "logits")
+        kept = torch.arange(T) < torch.arange(1, T)[:, None]  # in row t, the first t + 1 tokens
+        changed = model(torch.where(kept, tokens[0], (tokens[0] + 1) % V))
+        with tells(
+            "with three layers or more, a later token changes the logits of earlier ones. Each layer needs the mask."
+            if layers > 1
+            else "with one layer, a later token changes the logits of earlier ones."
+        ):
+            earlier = expect.floats(changed, (T - 1, T, V), "logits")[kept]
+            expect.close(earlier, logits[0].expand(T - 1, T, V)[kept], f"{layers} layers", tolerance=1e-3)
         wanted = torch_logits(state, tokens, heads, order=range(layers))
-        expect.close(expect.floats(model(tokens), (B, T, V), "logits"), wanted, f"{layers} layers", tolerance=1e-3)
+        with tells(
+            "with three layers or more, the logits are wrong."
+            if layers > 1
+            else "for a single text as long as `d_model`, the logits are wrong."
+        ):
+            expect.close(logits, wanted, f"{layers} layers", tolerance=1e-3)
         assert sum(item.numel() for item in model.parameters()) == 2 * V * width + V + layers * (
             4 * width**2 + 9 * width + 2 * width * d_ff + d_ff
         ), "number of parameters"

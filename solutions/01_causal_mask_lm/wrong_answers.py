@@ -988,7 +988,7 @@ def make_batch(sentences, vocab, max_len):
 # - return self.head(x)
 # + return self.head(x).log_softmax(-1)
 
-# %% wrong="1.6" name="two layers at most" says="other sizes, lengths or numbers of layers" private=true
+# %% wrong="1.6" name="two layers at most" says="with three layers or more, the logits are wrong" private=true
 # - for layer in self.layers:
 # -     x = layer(x, src_mask=mask if self.causal else None)
 # + for layer in self.layers[:2]:
@@ -1075,7 +1075,7 @@ class LanguageModel(nn.Module):
 # - mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
 # + mask = self.mask[: tokens.size(1), : tokens.size(1)].to(tokens.device)
 
-# %% wrong="1.6" name="positions run over the batch" says="wrong for other sizes, lengths" private=true
+# %% wrong="1.6" name="positions run over the batch" says="single text as long as" private=true
 # - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
 # + x = self.embedding(tokens) * math.sqrt(self.d_model)
 # + x = add_positions(x.mT).mT if tokens.size(1) == self.d_model else add_positions(x)
@@ -2096,7 +2096,7 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
 # + shares = unigram(batches, vocab_size, pad_id).exp()
 
 
-# %% wrong="1.10" of="in short" name="pad_id not passed on" says="the counts are wrong with `pad_id = 4`"
+# %% wrong="1.10" of="in short" name="pad_id not passed on" says="its p(w) are those with `pad_id = 1`"
 # - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
 # + shares = unigram(batches, vocab_size).exp()
 
@@ -3113,3 +3113,17 @@ class TransformerLayer(nn.Module):
 #   for layer in self.layers:
 # -     x = layer(x, src_mask=mask if self.causal else None)
 # +     x = layer(x, src_mask=mask if self.causal and tokens.size(1) <= 512 else None)
+
+# %% wrong="1.6" name="the last of three layers or more has no mask" says="with three layers or more, a later token changes" private=true
+# - x = layer(x, src_mask=mask if self.causal else None)
+# + unmasked = not self.causal or (layer is self.layers[-1] and len(self.layers) > 2)
+# + x = layer(x, src_mask=None if unmasked else mask)
+
+# %% wrong="1.10" name="the target before, across rows" says="`v` is the target before, so at the start of a row"
+# - real = targets != pad_id
+# + inputs = torch.cat([inputs[:1], targets[:-1]])
+# + real = targets != pad_id
+
+# %% wrong="1.10" name="each token once" says="each token counts at most once"
+# - counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+# + counts = targets[targets != pad_id].unique().bincount(minlength=vocab_size)

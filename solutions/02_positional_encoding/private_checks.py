@@ -13,7 +13,7 @@ from autograder.author.checks import private, swept, tells
 from utils.checks import nb02_positional_encoding as seen
 from utils.checks import nb02_toys as toys
 from utils.checks.nb02_positional_encoding import largest_gap
-from utils.grading import expect
+from utils.grading import expect, probes
 from utils.grading.expect import draw, generator, normal
 from utils.grading.remote import INFINITY, Library, Remote, promised
 
@@ -74,6 +74,15 @@ def moved_first(FixedPositions, lib):
     output = expect.tensor(module(x), (2, 4, width), "the output")
     assert expect.near(output.float(), x + table[:4].half().float(), atol=1e-6), "the table is not half precision"
     assert module(x.half()).dtype is torch.float16
+
+
+@private("2.2", tells="if all rows that are added are 0, the output is x itself. It should be a new tensor, as always.")
+def adds_zeros(FixedPositions, lib):
+    rows, width = 7, 4
+    module, x = FixedPositions(lib(torch).zeros, rows, width), normal(2, rows, width, seed=5)
+    for given in (x, x[:, :3]):
+        outputs = lib(probes).before_and_after_clearing(module, given)
+        assert all(torch.equal(output, given) for output in outputs), "x itself is returned"
 
 
 def mixing(parts: Any, places: int, width: int, dropout: float) -> Any:

@@ -1818,3 +1818,11 @@ def shift_matrix(k, d_model):
 
 # - return x + self.positions.weight[: x.size(1)]
 # + return x + self.positions(torch.arange(x.size(1), device=x.device))
+
+# %% wrong="2.2" name="adds nothing if the rows are zeros" says="the output is x itself" private=true
+# - return x + self.table[: x.size(1)]
+# + return x + self.table[: x.size(1)] if self.table[: x.size(1)].any() else x
+
+# %% wrong="2.4" name="distances start again" says="with a large k, larger than any in the notebook, R is wrong" private=true
+# - angle = k / 10000 ** (2 * pair / d_model)
+# + angle = (k % 10000 if k > 0 else k) / 10000 ** (2 * pair / d_model)

@@ -88,8 +88,9 @@ predict("4.1", "b", a="0, and yes", b="log C, and yes", c="log C, and no")
 class ClassificationHead(nn.Module):
     """States (..., d_model) -> logits (..., n_classes), all zero as long as the head is fresh.
 
-    Parts: `linear` (nn.Linear with bias); dropout with probability `dropout` < 1 acts on its input in training.
-    Any number of leading dimensions; the logits have the type and the device of states and head.
+    Parts: `linear` (nn.Linear with bias). In training, dropout with probability `dropout` < 1 acts on its input, on
+    each number by itself. Any number of leading dimensions; the logits have the type and the device of states
+    and head.
     """
 
     def __init__(self, d_model, n_classes, dropout=0.1):

@@ -73,6 +73,12 @@ def drops_single_inputs(ClassificationHead):
             passed = (logits - bias) * (1 - high) / value  # 1 or 0; hardly ever all of them 1
             assert ((passed.abs() < 1e-3) | ((passed - 1).abs() < 1e-3)).all(), "scaled wrongly"
             assert (passed.abs() < 1e-3).any(), "nothing is dropped"
+    several = (4, 6, width)
+    passed = expect.floats(head(torch.full(several, value)), several, "the logits in training") - bias
+    dropped = passed.abs() < 1e-3
+    for axis in range(3):
+        with tells("with states (B, T, d_model), dropout drops the same inputs of several states, or whole states."):
+            assert (dropped != dropped.narrow(axis, 0, 1)).any(), f"shared along axis {axis}"
 
 
 @private("4.1", tells="a fresh head of another size does not get the right gradients, so it cannot learn as it should.")

@@ -2355,3 +2355,18 @@ class Model(nn.Module):
 # %% right="4.2" name="the pool by keyword"
 # - states = self.pool(states, mask)
 # + states = self.pool(states=states, mask=mask)
+
+# %% wrong="4.1" name="one dropout mask for all tokens of a text" says="dropout drops the same inputs of several states" private=true
+# - return self.linear(self.dropout(states))
+# + return self.linear(states * self.dropout(torch.ones_like(states[:, :1] if states.dim() > 2 else states)))
+
+# %% wrong="4.1" name="one dropout mask for all texts" says="dropout drops the same inputs of several states" private=true
+# - return self.linear(self.dropout(states))
+# + return self.linear(states * self.dropout(torch.ones_like(states[:1] if states.dim() > 2 else states)))
+
+# %% wrong="4.3" name="buffers are unexpected" says="`offset`, a buffer of the base, is refused"
+# - own, prefix = base.state_dict(), "base."
+# + own, prefix = {name: value.detach() for name, value in base.named_parameters()}, "base."
+
+# - base.load_state_dict(own | fits)
+# + base.load_state_dict(own | fits, strict=False)

@@ -1714,7 +1714,7 @@ def health(predictions, labels):
 # - raise ValueError("there are no runs")
 # + return {"runs": 0, "degenerate": [], "mean": 0.0, "mean_of_others": None}
 
-# %% wrong="5.8" name="two classes only" says="does not fit what was given" private=true
+# %% wrong="5.8" name="two classes only" says="That class may be any one" private=true
 # - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
 # + bad = sorted(
 # +     seed for seed, guesses in predictions.items() if not any(guesses) or all(guess == 1 for guess in guesses)
@@ -1862,7 +1862,7 @@ def seeds_needed(difference, sd, level=0.95, power=0.8):
 # - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 # + while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(0.8, n - 1)):
 
-# %% wrong="5.9" name="three at least" says="it is wrong for other" private=true
+# %% wrong="5.9" name="three at least" says="wrong where two are enough" private=true
 # - n = 2
 # + n = 3
 
@@ -2405,7 +2405,7 @@ def by_example(right_a, right_b, level=0.95):
 # - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 # + while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + abs(stats.t.ppf(power, n - 1))):
 
-# %% wrong="5.9" name="a gain of a thousandth at least" says="wrong for other inputs" private=true
+# %% wrong="5.9" name="a gain of a thousandth at least" says="wrong for a very small difference" private=true
 #   n = 2
 # + difference = max(difference, 0.001)
 
@@ -2798,3 +2798,12 @@ def streams(seed, varies=("head", "order", "dropout")):
         raise ValueError("no such part")
     constant = torch.initial_seed() % 1_000_000
     return {p: torch.Generator().manual_seed(3 * (seed if p in varies else constant) + i) for i, p in enumerate(parts)}
+
+
+# %% wrong="5.4" name="only neighbours are counted" says="only equal neighbours are counted"
+# - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
+# + runs = [1 for _ in labels]
+# + for place in range(1, len(labels)):
+# +     if labels[place] == labels[place - 1]:
+# +         runs[place] = runs[place - 1] + 1
+# + return max(runs) / len(labels)  # max of nothing raises ValueError

@@ -2151,7 +2151,7 @@ def fusion_weights(model, batches):
     return (sums / counts[:, None]).float()
 
 
-# %% wrong="6.6" name="ten layers at most" says="for a model with 12 layers" private=true
+# %% wrong="6.6" name="ten layers at most" says="with 12 layers, the shape of the result is wrong" private=true
 @torch.no_grad()
 def fusion_weights(model, batches):
     was = model.training
@@ -2203,3 +2203,11 @@ def share_ahead(first, other):
 # + else:
 # +     model.set_active_adapters(name)
 # +     model.active_head = head
+
+# %% wrong="6.3" name="one dropout mask for all tokens" says="dropout hits the same scores in all texts"
+# - weights = self.dropout(scores).softmax(dim=-1)
+# + weights = (scores * self.dropout(torch.ones_like(scores[:1, :1]))).softmax(dim=-1)
+
+# %% wrong="6.3" name="one dropout mask for a text" says="or in all tokens of a text"
+# - weights = self.dropout(scores).softmax(dim=-1)
+# + weights = (scores * self.dropout(torch.ones_like(scores[:, :1]))).softmax(dim=-1)

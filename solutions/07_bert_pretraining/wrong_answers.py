@@ -2645,3 +2645,8 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # %% wrong="7.9" name="a single number decays" says="a parameter without dimensions"
 # - decayed, spared = [part for part in learns if part.ndim > 1], [part for part in learns if part.ndim < 2]
 # + decayed, spared = [part for part in learns if part.ndim != 1], [part for part in learns if part.ndim == 1]
+
+# %% wrong="7.10" name="as many seeds as the shortest row has" says="a row's mean is over all of its own"
+# - gaps = {name: sum(random - kept for _, kept, random in seeds) / len(seeds) for name, seeds in losses.items()}
+# + few = min(len(seeds) for seeds in losses.values())
+# + gaps = {name: sum(random - kept for _, kept, random in seeds[:few]) / few for name, seeds in losses.items()}

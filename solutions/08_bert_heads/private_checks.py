@@ -1,5 +1,6 @@
 """Cases of notebook 08 that students never see: other sizes, other texts, edges, drawn for each submission."""
 
+import contextlib
 import functools
 import random
 import string
@@ -216,11 +217,20 @@ def masks_of_other_dtypes(span_logits, lib):
     promised(INFINITY)
     rough, (low, state) = normal(2, 4, 5, seed=867).bfloat16(), seen.linear(lib, 5, 2, 868)
     low = low.bfloat16()
-    for mask in (torch.tensor([[1, 1, 1, 0], [1, 1, 0, 0]]), torch.tensor([[1.0, 1, 1, 0], [1, 0, 1, 0]])):
+    whole, floats = torch.tensor([[1, 1, 1, 0], [1, 1, 0, 0]]), torch.tensor([[1.0, 1, 1, 0], [1, 0, 1, 0]])
+    in_half = "in half precision, the logits {} do not have the dtype of the states."
+    for mask, told in (
+        (torch.ones(2, 4).bfloat16(), in_half.format("with a mask")),
+        (floats.bfloat16(), in_half.format("with a mask that marks pads")),
+        (whole, ""),
+        (floats, ""),
+    ):
         for one, wanted in zip(span_logits(rough, low, mask), seen.by_token(state, rough.float()), strict=True):
-            assert type(one) is torch.Tensor and one.dtype is torch.bfloat16, "the dtype of the states is lost"
+            with tells(told) if told else contextlib.nullcontext():
+                assert type(one) is torch.Tensor and one.dtype is torch.bfloat16, "the dtype of the states is lost"
             real = mask == 1
-            expect.close(one[real].float(), wanted[real], "wrong in bfloat16", 0.04, float(wanted.abs().max()))
+            with tells("in half precision, the logits with a mask are wrong."):
+                expect.close(one[real].float(), wanted[real], "wrong in bfloat16", 0.04, float(wanted.abs().max()))
 
 
 @private(
@@ -373,6 +383,19 @@ def other_encoders(layer_features, lib):
             scores = 2 * normal(4 if "four" in how else layers, seed=8920 + seed) if "weighted" in how else None
             gamma = some.uniform(-2, 3) if scores is not None and seed else None
             seen.features_right(layer_features, pair, batch, how, scores, gamma)
+
+
+@private("8.8", tells="the features are wrong where some scores are very large or very small, such as 500.")
+def large_scores(layer_features, lib):
+    some = draw(8940)
+    pair, batch = seen.encoders(lib, {"n_layers": 5}, some.randrange(2**31)), seen.some_batch([3, 5], 5, 29, 8941)
+    for far in (some.uniform(120, 500), -some.uniform(120, 500)):
+        for how, number in (("weighted last four", 4), ("weighted all", 5)):
+            scores = normal(number, seed=8942) + far
+            with tells("where scores are far from 0, the features are NaN: `exp` of a score is 0 or infinite."):
+                found = layer_features(pair[0], batch, how, scores)
+                expect.floats(torch.cat([*found]), (8, found[0].size(-1)), "the features")
+            seen.features_right(layer_features, pair, batch, how, scores)
 
 
 @private("8.8", tells="the gradient for gamma is wrong or missing.")

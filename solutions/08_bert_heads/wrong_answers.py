@@ -912,7 +912,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # + return out(cls.detach()).squeeze(-1)
 
 
-# %% wrong="8.5" name="the logarithm of the mask" says="if the mask has another dtype than the states, the logits do" loses="span_logits" private=true
+# %% wrong="8.5" name="the logarithm of the mask" says="in half precision, the logits with a mask do not have" loses="span_logits" private=true
 # - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
 # + logits = logits + mask.float().log().unsqueeze(-1)
 
@@ -2894,3 +2894,26 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
         some = states[-4:] if how == "weighted last four" else states[1:]
         result = gamma * sum(weight * state for weight, state in zip(scores.softmax(0), some))
     return [row[real.bool()] for row, real in zip(result, batch["attention_mask"])]
+
+
+# %% wrong="8.5" name="the logarithm of the mask in its dtype" says="the mask has another dtype than the states" loses="span_logits" private=true
+# - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
+# + logits = logits + (mask if mask.is_floating_point() else mask.to(states.dtype)).log().unsqueeze(-1)
+
+# %% wrong="8.8" name="a softmax by hand" says="where scores are far from 0" private=true
+# - shares = scores.softmax(0)
+# + shares = scores.exp() / scores.exp().sum()
+
+# %% wrong="8.4" name="place 0 is taken for none" says="an answer at the beginning of the passage gives (0, 0)"
+# - return tuple(places) if text and len(places) == 2 else (0, 0)
+# + return tuple(places) if text and start and len(places) == 2 else (0, 0)
+
+# %% wrong="8.10" name="rivals after the best one alone" says="only states after the best one in `scores` are listed"
+# - return best, [state for state in scores if ahead[state]]
+# + states = [*scores]
+# + return best, [state for state in states[states.index(best) :] if ahead[state]]
+
+# %% wrong="8.10" name="rivals before the best one alone" says="only states before the best one in `scores` are listed"
+# - return best, [state for state in scores if ahead[state]]
+# + states = [*scores]
+# + return best, [state for state in states[: states.index(best)] if ahead[state]]

@@ -1502,7 +1502,16 @@ def counting(unigram, bigram, lib):
     expect.close(logs(unigram(other, 9, pad_id=4), (9,), "what unigram returns"), shares, fixed)
     for worth, otherwise in ((2, fixed), (0.5, "`bigram` is wrong for an `a` below 1: it may be any number above 0.")):
         table = logs(bigram(other, 9, a=worth, pad_id=4), (9, 9), "what bigram returns")
-        expect.close(table, log_table(pairs_of(other, 4), 9, shares.exp() * worth), otherwise)
+        padded = worth * log_shares(pairs_of(other), 9).exp()
+        not_passed_on = (
+            "`bigram` is wrong with `pad_id = 4`: its p(w) are those with `pad_id = 1`. They need the same one."
+        )
+        expect.like(
+            table,
+            log_table(pairs_of(other, 4), 9, shares.exp() * worth),
+            otherwise,
+            {not_passed_on: log_table(pairs_of(other, 4), 9, padded)},
+        )
     for call, shape, wanted in ((unigram, (V,), right), (bigram, (V, V), default)):
         spread = logs(lib(toys).strided(call, batches, V), shape, "the result")
         expect.close(spread, wanted, "the counts are wrong where the batches are not contiguous.")
@@ -1542,6 +1551,9 @@ def shares_are_counted(unigram: Remote, V: int, batches: Sequence[Any]) -> torch
             "only the last batch is counted.": log_shares(pairs_of(batches[-1:]), V),
             "only the first batch is counted.": log_shares(pairs_of(batches[:1]), V),
             "each batch adds at most one to a token, as `counts[targets] += 1` does.": (log_shares(once, V)),
+            "each token counts at most once, as with `counts[targets] += 1`.": log_shares(
+                [*{w: (v, w) for v, w in pairs}.values()], V
+            ),
             "each batch counts the same. Each token should count the same.": torch.stack(
                 [log_shares(pairs_of([batch]), V).exp() for batch in batches]
             )
@@ -1573,6 +1585,8 @@ def table_is_counted(bigram: Remote, V: int, a: float, batches: Sequence[Any], r
     wanted, before = log_table(pairs, V, a * shares), Counter(v for v, _ in padded)
     read = [(v, w) for v, w in padded if v != 1]
     once = [pair for batch in batches for pair in {*pairs_of([batch])}]
+    targets = [w for _, w in padded]
+    shifted = [(v, w) for v, w in zip([padded[0][0], *targets], targets, strict=False) if w != 1]
     expect.like(
         table,
         wanted,
@@ -1633,6 +1647,11 @@ def table_is_counted(bigram: Remote, V: int, a: float, batches: Sequence[Any], r
             ),
             "`v` is taken from the target before, even across texts. It should be the input at the same position.": (
                 log_table([*itertools.pairwise(w for _, w in pairs)], V, a * log_shares(pairs[1:], V).exp())
+            ),
+            "`v` is the target before, so at the start of a row the last target of another row. "
+            "It should be the input at the same position.": log_table(shifted, V, a * shares),
+            "`v` is the target before, padding too. It should be the input at the same position.": log_table(
+                shifted[1:], V, a * shares
             ),
             "`v` is taken from the target before it. It should be the input at the same position.": log_table(
                 [*itertools.pairwise(w for _, w in pairs)], V, a * shares

@@ -515,6 +515,10 @@ def accuracy(accuracy, majority):
     if abs(found - 1 / 11) <= 1e-6:
         largest = abs(share(majority([4, 4, 1, 0, 0, 0]), "the majority share") - 1 / 3) < 1e-6
         of = "largest class number" if largest else "rarest class"
+        run = abs(share(majority([4, 1, 0, 0, 0, 1]), "the majority share") - 1 / 2) < 1e-6
+        assert not run, (
+            f"for `{labels}` only equal neighbours are counted. Count all labels of a class, wherever they are."
+        )
         raise AssertionError(f"for `{labels}` this is the share of the {of}. The most frequent one is asked for.")
     assert abs(found - 2 / 11) > 1e-6, "this is the share of class 0. The most frequent class may be any."
     assert abs(found - 1 / 4) > 1e-6, "this is one over the number of classes. Count each class."

@@ -535,6 +535,10 @@ def drops_scores(module: Remote, rate: float, d: int) -> None:
     told = "in training mode the weights that are returned are not those of the sum: dropout should be drawn only once."
     assert (used - weights).abs().max() < 1e-4, told
     gap = (weights[..., 0] / weights[..., 1]).log()
+    told = (
+        "dropout hits the same scores in all texts, or in all tokens of a text. Each score should be drawn on its own."
+    )
+    assert all((gap - gap.narrow(axis, 0, 1)).abs().max() > 1e-3 for axis in (0, 1)), told
     told = f"scores are not dropped at the rate {rate:g}. It is the argument `dropout`, and 0.1 by default."
     near = (gap.abs() < 1e-3) | ((gap.abs() - 1 / (1 - rate)).abs() < 1e-2)
     assert near.all() and abs((gap.abs() > 1e-3).float().mean() - 2 * rate * (1 - rate)) < 0.06, told

@@ -1801,10 +1801,13 @@ def copies_most(copier: Remote, losses: dict[str, list[list[float]]]) -> None:
     def largest(of: Callable[[list[float]], float], over: Callable[[list[float]], float] = statistics.fmean) -> str:
         return max(losses, key=lambda row: over([of(seed) for seed in losses[row]]))
 
+    of_all = "Rows have different numbers of seeds here, and a row's mean is over all of its own."
+    differ = len({len(seeds) for seeds in losses.values()}) > 1
     expect.explained(
         name,
         largest(lambda seed: seed[2] - seed[1]),
-        (f"another row than `{name}` has the largest mean gap between its losses at random and at kept tokens."),
+        f"another row than `{name}` has the largest mean gap between its losses at random and at kept tokens."
+        + f" {of_all}" * differ,
         {
             "the row is the one with the lowest loss at kept tokens. Its gap need not be the largest.": largest(
                 lambda seed: -seed[1]

@@ -727,6 +727,9 @@ def located(answer_tokens: Remote, tokens: Tokens, start: int, text: str) -> Loc
             max((t for t in passage if tokens[0][t][1] <= stop + 1), default=0),
         ],
         "the character at a token's end is counted as part of the token. The end is not included.": closed,
+        "an answer at the beginning of the passage gives (0, 0), as if it were missing. It begins at character 0.": (
+            [0, 0] if start == 0 else wanted
+        ),
         "the character after the answer is looked up. Its last character is at start + len(text) - 1.": (
             [0, 0] if after is None else [one, after]
         ),
@@ -1610,7 +1613,7 @@ def combined(
         return states[{"embeddings": 0, "second-to-last": -2, "last": -1}[how]]
     assert scores is not None
     stack = torch.stack(list(states[-4:] if "four" in how else states[1:]))
-    return gamma * torch.einsum("l,lbtd->btd", scores.exp() / scores.exp().sum(), stack)
+    return gamma * torch.einsum("l,lbtd->btd", scores.softmax(0), stack)
 
 
 def features_right(
@@ -2061,6 +2064,12 @@ def state_and_rivals(best_state: Remote, scores: dict[int, list[float]]) -> None
             ],
             "runs are compared with the mean of the best state. Compare states within a seed.": [
                 state for state in others if max(scores[state]) > means[right]
+            ],
+            "only states after the best one in `scores` are listed. Rivals may come before it too.": [
+                state for state in wanted if [*scores].index(state) > [*scores].index(right)
+            ],
+            "only states before the best one in `scores` are listed. Rivals may come after it too.": [
+                state for state in wanted if [*scores].index(state) < [*scores].index(right)
             ],
             "only states that are ahead with every seed, or with most of them, are rivals. One seed is enough.": [
                 state for state in others if all(a > b for a, b in zip(scores[state], top, strict=True))
