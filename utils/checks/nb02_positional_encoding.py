@@ -350,7 +350,7 @@ def turn(k: int, width: int) -> torch.Tensor:
 
 SHIFT = Contract(
     "shift_matrix((1 - 2 * back) * k, 2 * w)",
-    sizes={"k": (0, 60, BASE + 300), "back": (0, 1), "w": (1, 12, 40)},
+    sizes={"k": (0, 60, BASE + 321), "back": (0, 1), "w": (1, 12, 40)},
     gives="R: float32 (2 * w, 2 * w)",
     right=turn,
     far=2e-3,
