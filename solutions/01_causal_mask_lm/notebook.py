@@ -477,7 +477,7 @@ class Vocabulary:
         return len(self.words)
 
     def encode(self, sentence):
-        """The numbers of the words of `sentence`, a list; UNK for a word that has none."""
+        """The numbers of the words of `sentence`, a list; UNK for a word that is not in `words`."""
         ### BEGIN SOLUTION
         return [self.numbers.get(word, UNK) for word in sentence.split()]
         ### END SOLUTION
@@ -936,6 +936,7 @@ def unigram(batches, vocab_size, pad_id=1):
 
     Args:
         batches: a list of (inputs, targets), int64 (B, T); lengths differ from batch to batch.
+        vocab_size: here up to 100,000, for which a table of pairs is too large.
         pad_id: the target that does not count.
     """
     ### BEGIN SOLUTION

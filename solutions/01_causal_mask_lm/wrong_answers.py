@@ -2422,6 +2422,11 @@ def make_batch(sentences, vocab, max_len):
     return tuple(nn.utils.rnn.pad_sequence(part, batch_first=True, padding_value=PAD) for part in (inputs, targets))
 
 
+# %% wrong="1.5" name="the number 0 taken for none" says="does not know the special words" private=true
+# - return [self.numbers.get(word, UNK) for word in sentence.split()]
+# + return [self.numbers.get(word) or UNK for word in sentence.split()]
+
+
 # %% wrong="1.5" name="learns words while it encodes" says="`encode` changes the vocabulary"
 class Vocabulary:
     def __init__(self, sentences, max_size):
@@ -2621,6 +2626,22 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
         if numbers[-1] == eos_id:
             break
     return numbers
+
+
+# %% wrong="1.10" name="all counts in half precision" says="comes very often" private=true
+def unigram(batches, vocab_size, pad_id=1):
+    targets = torch.cat([targets.flatten() for _, targets in batches])
+    counts = targets[targets != pad_id].bincount(minlength=vocab_size).half().double()
+    return ((counts + 1) / (counts.sum() + vocab_size)).log().float()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    inputs, targets = (torch.cat([batch[part].flatten() for batch in batches]) for part in (0, 1))
+    real = targets != pad_id
+    pairs = (inputs[real] * vocab_size + targets[real]).bincount(minlength=vocab_size**2).half().double()
+    pairs = pairs.view(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).double().exp()
+    return ((pairs + a * shares) / (pairs.sum(dim=1, keepdim=True) + a)).log().float()
 
 
 # %% wrong="1.10" name="counts in half precision" says="comes very often" private=true

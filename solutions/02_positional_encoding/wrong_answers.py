@@ -1769,6 +1769,12 @@ def shift_matrix(k, d_model):
 # + return x + self.rows[: x.size(1)]
 
 
+# %% wrong="2.5" name="the last row does not learn" says="the gradient that reaches `positions.weight` from the output is wrong"
+# - return x + self.positions.weight[: x.size(1)]
+# + rows = torch.cat([self.positions.weight[:-1], self.positions.weight[-1:].detach()])
+# + return x + rows[: x.size(1)]
+
+
 # %% wrong="2.5" name="drops rows in training" says="two calls with the same x"
 # - return x + self.positions.weight[: x.size(1)]
 # + return nn.functional.dropout(x + self.positions.weight[: x.size(1)], 0.1, self.training)

@@ -127,7 +127,7 @@ def count(call: str, right: Callable[..., int], sizes: dict[str, Size], **argume
 # The large sizes are odd: a product of even ones may well be exact in float32.
 ANY, LAYERS, FLAG = (1, 60, 50_001), (0, 12, 299), (0, 1)
 BIAS = {"bias": "= _bias == 1"}
-BASE: dict[str, Size] = {"V": (1, 99, 59_999), "D": ANY, "L": LAYERS, "layer": (1, 999, 999_983)}
+BASE: dict[str, Size] = {"V": (1, 99, 59_999), "D": ANY, "L": LAYERS, "layer": (1, 999, 99_999_989)}
 HEADS: dict[str, Size] = {"_w": (1, 30, 20_001), "_group": (1, 6, 41), "_g": (1, 6, 41)}
 SHARED = {"G": "= _g", "H": "= _g * _group", "D": "= _g * _group * _w"}
 

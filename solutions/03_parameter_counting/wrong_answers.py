@@ -2568,6 +2568,11 @@ def even_length(D, F):
 # + return tables * V * D + L * layer + V + 2 * D
 
 
+# %% wrong="3.5" name="layers in 32 bits" says="with large sizes" private=true
+# - return V * D + L * layer + head
+# + return V * D + (torch.tensor([L]) * layer).int().item() + head
+
+
 # %% wrong="3.5" name="one output for two classes" says="two classes have a single output"
 # - return V * D + L * layer + head
 # + return V * D + L * layer + head - (D + 1) * (C == 2)

@@ -359,7 +359,7 @@ def smoothed_loss(logits, targets, eps, pad):  # (B, T, V), (B, T) -> ()
 
     logits (B, T, V), targets (B, T) int64, eps from 0 to 1. At least one target is not `pad`, which is itself one of
     the V numbers. Logits may be large. The result has shape () or only axes of size 1; its dtype is that of the logits,
-    to which gradients flow.
+    to which gradients flow. Many terms lose digits if they are added up in half precision.
     """
     ### BEGIN SOLUTION
     log_p = logits.log_softmax(-1)

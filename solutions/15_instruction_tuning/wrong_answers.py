@@ -245,6 +245,15 @@ class LoRALinear(nn.Module):
 # + layer.linear.weight.add_(layer.B @ layer.A)
 
 
+# %% wrong="15.2" name="gradients are recorded afterwards" says="switches on the recording of gradients"
+#   if not layer.merged:
+# -     with torch.no_grad():
+# -         layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
+# +     torch.set_grad_enabled(False)
+# +     layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
+# +     torch.set_grad_enabled(True)
+
+
 # %% wrong="15.2" name="replaces" says="the weight is replaced by the change"
 # - layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
 # + layer.linear.weight.copy_(layer.scale * (layer.B @ layer.A))

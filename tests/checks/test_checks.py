@@ -4,6 +4,7 @@ import linecache
 import re
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import sentences
@@ -134,6 +135,21 @@ def test_verdict_is_the_known_one(entry, case, traffic):
         names = proof.checks_of(entry)[case.exercise].names
         messages = [part.message for part in found.verdict.parts if part.message] or [found.verdict.message]
         assert [fault for message in messages for fault in sentences.faults(message, names)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks])
+def test_every_private_check_refuses_a_named_wrong_answer(entry):
+    """One that the public check accepts. Kinds of questions of contracts are asked together, so they are left out."""
+    accepted = []
+    for exercise, hidden in checks.private_checks(entry).items():
+        left = [one for one in hidden if one.asserts.__module__ != checks.__name__]
+        for case in WRITTEN[entry.name]:
+            if left and case.private and case.exercise == exercise:
+                namespace = answers.at_home(RELEASED[entry.name], case.source, case.name)
+                left = [one for one in left if not one.failure(partial(dispatch.answer, namespace))]
+        accepted += [f"{exercise} {one.asserts.__name__}" for one in left]
+    assert accepted == []
 
 
 @pytest.mark.parametrize(

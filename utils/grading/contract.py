@@ -73,6 +73,10 @@ class Case:
     dtype: torch.dtype = torch.float32
     without: bool = False  # what may be None is None
 
+    def with_size(self, name: str, value: int) -> "Case":
+        """The same but for one size."""
+        return replace(self, sizes={**self.sizes, name: value})
+
 
 class Said(str):
     """A sentence about a call; `public` is what a student may read of it where the call is a private check's.
@@ -920,7 +924,7 @@ class Call:
         reached = [
             (f"{argument} from {name}", slope, right)
             for argument, slope, right in zip(names, found, wanted, strict=True)
-            if argument in self.contract.learns and right is not None
+            if argument in self.contract.learns and right is not None and right.numel()
         ]
         if self.contract.method:
             parts = {part.removeprefix("module."): slope for part, slope in parts.items()}
@@ -1276,14 +1280,17 @@ def _gradients(contract: Contract, answer: Remote, lib: Library) -> None:
         told = "the result requires gradients. Here nothing is learned: return a plain tensor."
         assert needs is False, call.says(told)
         return
-    left_out = [(83, "normal", True)] if contract.has_optional else []
-    for seed, values, without in ((81, "normal", False), (82, "zero", False), *left_out):
-        call = contract.asked(answer, lib, replace(contract.ordinary(seed), values=values, without=without))
-        if contract.is_module and contract.modes and values == "zero":
+    cases = [contract.ordinary(81), replace(contract.ordinary(82), values="zero")]
+    cases += [replace(contract.ordinary(83), without=True)] if contract.has_optional else []
+    for seed, (name, size) in enumerate(contract.sizes.items(), 84):  # say, no row is left over
+        cases += [contract.ordinary(seed).with_size(name, 0)] if size[0] == 0 else []
+    for case in cases:
+        call = contract.asked(answer, lib, case)
+        if contract.is_module and contract.modes and case.values == "zero":
             call.target.eval()
             call = replace(call, then="in evaluation mode")
         for which, result in enumerate(contract.results):
-            if result.dims is not None:
+            if result.dims is not None and call.right.results[which].numel():
                 call.learns(lib, which)
 
 

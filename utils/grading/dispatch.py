@@ -63,6 +63,7 @@ INSTALLED = (sysconfig.get_path("stdlib"), *site.getsitepackages(), str(Path(tor
 LIBRARY_FOLDERS = (*COURSE_FOLDERS, *both_names(INSTALLED))
 
 kept: list[Any] = []
+first_calls: dict[str, list[Any] | None] = {}  # what was called and given, copied before the call; None: it cannot be
 
 
 @cache
@@ -131,7 +132,8 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
     what may not run meanwhile. A library that comes with its "source" is made from it. The reply is
     {"value": ...}, {"error": ...} as `describe` makes it, {"used": name} of what is forbidden, or
     {"changed": name} of an argument that the student's code changed. Beside a value "left" lists what is global in the
-    session and was changed by the call, see `Session`. With "elsewhere" the reply is what `changes_elsewhere` says.
+    session and was changed by the call, see `Session`. What is called with "first" is copied before, under that name,
+    and a request with "elsewhere" and the same name is answered by what `changes_elsewhere` says of that call.
     """
     watch_compiled()
     watch = forbidden.Watch((), is_students)
@@ -140,11 +142,14 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
         target = _find(namespace, asked)
         for name in asked["path"]:
             target = getattr(target, name)
+        if "elsewhere" in asked:
+            copied = first_calls.pop(asked["elsewhere"], None)
+            return wire.dumps({"value": changes_elsewhere(*copied) if copied else []}, keep)
         if "args" in asked:
             device = torch.get_default_device()
             args, kwargs = _to(device, asked["args"]), _to(device, asked["kwargs"])
-            if asked.get("elsewhere"):
-                return wire.dumps({"value": changes_elsewhere(target, args, kwargs)}, keep)
+            if "first" in asked:
+                first_calls[asked["first"]] = _copied([target, args, kwargs])
             watch = forbidden.Watch(asked.get("forbids", ()), is_students, theirs="name" in asked)
             session = Session(asked, target)
             try:
@@ -257,6 +262,13 @@ def changes_elsewhere(called: Any, args: list[Any], kwargs: dict[str, Any]) -> l
                 torch.set_default_dtype(dtype)
             found += [sentence] if works and mode in changed else []
     return found
+
+
+def _copied(value: list[Any]) -> list[Any] | None:
+    """A deep copy; None where there can be none."""
+    with suppress(Exception, SystemExit):
+        return copy.deepcopy(value)
+    return None
 
 
 def _note_seed(seed: bytes) -> None:

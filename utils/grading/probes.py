@@ -119,6 +119,7 @@ def each_again_after_writing(targets: list[Callable[..., Any]], asked: list[Any]
         first = call()
         came = _copied(first)
         _overwrite(call())
+        first = _copied(first)  # now: a third call that writes into the same memory would put it right
         again = call()
         given = _copied([args, options])
         with torch.no_grad():

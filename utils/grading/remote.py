@@ -258,8 +258,9 @@ class Remote:
         unusual, asked = _unusual.get(), {**target, "path": list(self._path), **call}
         what = target.get("name") or f"a {self._type_name}"
         first = unusual.first_calls if unusual else None
-        if call and not self._path and "library" not in target and first is not None:
-            first.setdefault(what, partial(self._asked, asked | {"elsewhere": True}))
+        if call and not self._path and "library" not in target and first is not None and what not in first:
+            first[what] = partial(self._asked, {**target, "path": [], "elsewhere": what})
+            asked["first"] = what  # as it is now: a layer that a call merges would be merged at the end
         request = wire.dumps(asked, self._handle)
         reply = self._ask(request)
         try:
