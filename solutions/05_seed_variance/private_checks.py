@@ -55,12 +55,16 @@ def special_numbers_in_the_text(encode_pair):
 def far_too_long(encode_pair):
     some = draw(513)
     made = seen.tokenizer()
-    for m, n in ((some.randint(460, 500), some.randint(60, 90)), (some.randint(300, 320), some.randint(240, 280))):
+    numbers = ((470, 70), (310, 260), (390, 390))  # a function that calls itself for each token that goes may do it
+    for m, n in ((m + some.randint(-10, 10), n + some.randint(-10, 10)) for m, n in numbers):
         a, b = ([some.randrange(seen.CLS) for _ in range(count)] for count in (m, n))
         max_len = some.randint(100, 150)
         for one, other in ((a, b), (b, a)):
             found = list(seen.two_lists(encode_pair(one, other, seen.CLS, seen.SEP, max_len)))
             assert found == seen.tokenized(made, one, other, max_len), "wrong"
+    with tells("a pair of many hundred tokens is cut, though `max_len` has room for it."):
+        found = list(seen.two_lists(encode_pair(a, b, seen.CLS, seen.SEP, 1000)))
+        assert found == seen.tokenized(made, a, b, 1000), "cut"
 
 
 # 5.2
@@ -196,9 +200,10 @@ def thin_or_equal(schedule, make_optimizer, lib):
 
     batches = [(normal(7, d, seed=591 + place), (torch.arange(7) + place) % 2) for place in range(3)]
     seen.learns(make_optimizer, lib, build(nn, 1), build(lib(nn), 1), set(), batches, lr, 595)
-    wide, equal = some.randint(6, 8), ("0.bias", "1.bias")
     with tells("parameters with equal numbers are taken for a single one. Each should move."):
-        seen.learns(make_optimizer, lib, build(nn, wide), build(lib(nn), wide), set(), batches, lr, 598, equal=equal)
+        for wide, equal in ((some.randint(6, 8), ("0.bias", "1.bias")), (d, ("0.weight", "1.weight"))):
+            mine, theirs = build(nn, wide), build(lib(nn), wide)
+            seen.learns(make_optimizer, lib, mine, theirs, set(), batches, lr, 598, equal=equal)
 
 
 @private("5.3", tells="a model with another kind of norm, or with a weight that two parts share, is trained wrongly.")

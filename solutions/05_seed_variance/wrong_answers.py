@@ -19,6 +19,27 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
 
+# %% wrong="5.1" name="never more than 512" says="is cut, though `max_len` has room for it" private=true
+# - while len(a) + len(b) + 3 > max_len:
+# + while len(a) + len(b) + 3 > min(max_len, 512):
+
+
+# %% wrong="5.1" name="two calls for each token" says="hundreds of tokens more than `max_len`" private=true
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("too short")
+    a_was_longer = len(a) > len(b)
+
+    def lose(m, n):
+        return cut(m - 1, n) if m > n or (m == n and not a_was_longer) else cut(m, n - 1)
+
+    def cut(m, n):
+        return lose(m, n) if m + n + 3 > max_len else (m, n)
+
+    m, n = cut(len(a), len(b))
+    return [cls_id, *a[:m], sep_id, *b[:n], sep_id], [0] * (m + 2) + [1] * (n + 1)
+
+
 # %% wrong="5.1" of="in short" name="types all zero" says="all token types are zero"
 # - return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 # + ids = [cls_id, *a, sep_id, *b, sep_id]
@@ -411,6 +432,14 @@ def streams(seed, varies=("head", "order", "dropout")):
 # - return {part: torch.Generator().manual_seed(3 * seeds[part] + place) for place, part in enumerate(parts)}
 # + places = {part: 3 * seeds[part] + place for place, part in enumerate(parts)}
 # + return {part: torch.Generator().manual_seed(places[part] + (part == "head" not in varies)) for part in parts}
+
+# %% wrong="5.3" name="equal matrices are taken for shared" says="equal numbers are taken for a single one" private=true
+# - matrices = [part for part in model.parameters() if part.ndim > 1]
+# + matrices = []
+# + for part in model.parameters():
+# +     if part.ndim > 1 and not any(part.shape == one.shape and torch.equal(part, one) for one in matrices):
+# +         matrices.append(part)
+
 
 # %% wrong="5.3" name="one optimizer for all models of these shapes" says="a new optimizer for each model"
 #   groups = [{"params": matrices, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]

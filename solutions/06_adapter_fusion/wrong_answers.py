@@ -1915,6 +1915,11 @@ def train_only(model, parts):
 # + torch.manual_seed(torch.initial_seed())
 
 
+# %% wrong="6.5" name="larger batches count more" says="SGD"
+# - loss.backward()
+# + (loss * len(batch["labels"]) / len(batches[0]["labels"])).backward()
+
+
 # %% wrong="6.5" name="adapters without tasks" says="was trained on no task is left out" private=true
 # - clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
 # + clean = [name for name, tasks in adapters.items() if tasks and target.lower() not in map(str.lower, tasks)]
@@ -2053,7 +2058,7 @@ def train_only(model, parts):
 # - counts = counts + places.sum(dim=(1, 2))
 # + counts = counts + places.sum().expand(2)
 
-# %% wrong="6.5" name="a smaller last batch is left out" says="a last batch that is smaller is left out" private=true
+# %% wrong="6.5" name="a smaller last batch is left out" says="one loss for each of 3 batches"
 #   for batch in batches:
 # +     if len(batch["labels"]) < len(batches[0]["labels"]):
 # +         continue

@@ -33,6 +33,16 @@ def exact_scores(RelativeAttention):
     expect.close(found, seen.relative(state, x, memory, heads), "imprecise", 1e-10)
 
 
+@private("10.3", tells="a memory of zeros is not used. Its tokens are there like any others: only None is no memory.")
+def memory_of_zeros(RelativeAttention):
+    some = draw(1075)
+    heads, B, T, M = some.randint(1, 3), some.randint(1, 3), some.randint(2, 6), some.randint(1, 6)
+    d = 2 * heads * some.randint(1, 3)
+    layer = RelativeAttention(d, heads)
+    state = expect.weights(layer, seen.relative_shapes(d, heads), "a layer", 1076)
+    seen.attended(layer, state, normal(B, T, d, seed=1077), torch.zeros(B, M, d), heads)
+
+
 # 10.6
 
 

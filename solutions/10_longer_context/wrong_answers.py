@@ -215,6 +215,11 @@ def shift(scores):
     return padded[:, :, 1:].contiguous().view_as(scores)
 
 
+# %% wrong="10.3" name="zeros are no memory" says="a memory of zeros is not used" private=true
+# - seen = x if memory is None else torch.cat([memory, x], dim=1)
+# + seen = x if memory is None or not memory.any() else torch.cat([memory, x], dim=1)
+
+
 # %% wrong="10.3" name="u and v exchanged" says="`u` and `v` are swapped"
 # - by_content = (q + self.u[:, None]) @ k.mT
 # - by_distance = (q + self.v[:, None]) @ r.mT

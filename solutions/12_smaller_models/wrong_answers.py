@@ -42,6 +42,13 @@ class FactorizedEmbedding(nn.Module):
 # - return hidden @ self.up.weight @ self.table.weight.T
 # + return hidden @ (self.table.weight @ self.up.weight.T).T
 
+# %% wrong="12.1" name="keeps the wide table without gradients" says="not those of the weights that it has now" private=true
+# - return hidden @ self.up.weight @ self.table.weight.T
+# + if torch.is_grad_enabled() or getattr(self, "wide", None) is None:
+# +     self.wide = self.table.weight @ self.up.weight.T
+# + return hidden @ self.wide.T
+
+
 # %% wrong="12.1" name="a map without bias" says="has no `up.bias`"
 # - self.table, self.up = nn.Embedding(vocab_size, d_embed), nn.Linear(d_embed, d_model)
 # + self.table, self.up = nn.Embedding(vocab_size, d_embed), nn.Linear(d_embed, d_model, bias=False)

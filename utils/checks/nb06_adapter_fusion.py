@@ -878,7 +878,7 @@ def traps(pair_logits, sources, train_fusion, lib):
     expect.refuses(sources, {"a": ["RTE"], "b": ["SST-2", "RTE"]}, "RTE", says=sentence)
 
     model = toy.fused(names, vars(sizes), 5)
-    batches = tiny_bert.pairs(3, [(9, 5), (12, 6), (7, 5)], sizes.vocab, 7)
+    batches = tiny_bert.pairs(3, [(9, 5), (12, 6)], sizes.vocab, 7) + tiny_bert.pairs(2, [(7, 5)], sizes.vocab, 8)
     taught(train_fusion, model, state, sizes, names, batches, 0.4)
     with world_kept(lib, "after `train_fusion`", draws=True):
         losses = train_fusion(toy.fused(names, vars(Sizes(dropout=0.5)), 5), batches[:1] * 4, 0.0)

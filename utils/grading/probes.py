@@ -193,6 +193,12 @@ def records_after(call: Callable[..., Any], args: list[Any], options: dict[str, 
         return torch.is_grad_enabled()
 
 
+def without_gradients(call: Callable[..., Any], args: list[Any], options: dict[str, Any]) -> Any:
+    """What a call gives while no gradients are recorded."""
+    with torch.no_grad():
+        return call(*args, **options)
+
+
 def before_and_after_clearing(call: Callable[..., Any], *args: Any) -> list[Any]:
     """What a first call gives, and what the next one gives after the first result was overwritten."""
     first = call(*args)
