@@ -213,7 +213,7 @@ def causal_mask(T):  # -> (T, T)
     """Return the additive mask that stops each position from reading later ones.
 
     Args:
-        T: number of tokens.
+        T: number of tokens, from 1 to 2,000.
 
     Returns:
         float tensor of shape (T, T): 0 where key j <= query i, -inf elsewhere.

@@ -2805,7 +2805,7 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(heads.transpose(1, 2).flatten(-2))
 
 
-# %% wrong="1.3" name="the last mask is used again where none is given" says="depends on earlier calls" private=true
+# %% wrong="1.3" name="the last mask is used again where none is given" says="wrong for None after a call with something else" private=true
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads):
         super().__init__()

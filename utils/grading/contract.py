@@ -1334,7 +1334,8 @@ def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
     call.must_be(came, contract.tolerance, told, earlier=calls[:1])
     if contract.has_optional:  # what was given before must not be used again
         call = contract.asked(answer, lib, replace(first, seed=94, without=True), calls[0])
-        call.must_be(call.came(), contract.tolerance, earlier=calls[:1])
+        told = "{} {be} wrong for None after a call with something else there: that is kept."
+        call.must_be(call.came(), contract.tolerance, told, earlier=calls[:1])
     if contract.everywhere:
         call = contract.asked(answer, lib, first)
         one, other = call.came(), lib(probes).in_another_process(call.target, call.args, call.options)
