@@ -241,7 +241,9 @@ def other_words(Vocabulary):
         assert vocab.encode(" ".join(asked)) == numbers, "encode"
     with tells("`encode` of an empty sentence should return an empty list."):
         assert vocab.encode("") == [], "encode nothing"
-    with tells("`encode` does not know the special words. They are in `words`, and have its numbers."):
+    with tells(
+        "`encode` does not give each special word its number in `words`. A word is unknown only if it is not there."
+    ):
         assert vocab.encode(" ".join(SPECIAL[::-1])) == [3, 2, 1, 0], "special words"
     with tells(
         "`encode` takes words that differ only in capital letters for the same word. Use words as they are written."

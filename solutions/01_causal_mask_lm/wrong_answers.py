@@ -567,6 +567,11 @@ class TransformerLayer(nn.Module):
         return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
 
 
+# %% wrong="1.4" name="one norm twice" says="are one parameter. They should be two"
+# - self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+# + self.norm1 = self.norm2 = nn.LayerNorm(d_model)
+
+
 # %% wrong="1.4" of="in short" name="pre-norm" says="pre-norm"
 # - x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
 # - return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
@@ -2422,7 +2427,7 @@ def make_batch(sentences, vocab, max_len):
     return tuple(nn.utils.rnn.pad_sequence(part, batch_first=True, padding_value=PAD) for part in (inputs, targets))
 
 
-# %% wrong="1.5" name="the number 0 taken for none" says="does not know the special words" private=true
+# %% wrong="1.5" name="the number 0 taken for none" says="does not give each special word its number" private=true
 # - return [self.numbers.get(word, UNK) for word in sentence.split()]
 # + return [self.numbers.get(word) or UNK for word in sentence.split()]
 

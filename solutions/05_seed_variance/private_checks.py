@@ -369,7 +369,7 @@ def other_numbers_of_seeds(seeds_needed):
         ("where hundreds are needed", (5, 7), (-2, -1)),
         ("for a very small difference", (5, 7), (-6, -4)),
         ("where two are enough", (0.01, 0.02), (-3, 0)),
-        ("for a difference above 1", (5, 7), (0.1, 2)),
+        ("for numbers above 1, which are in one unit like all others", (5, 7), (0.1, 2)),
         ("where thousands are needed", (13, 14), (0.1, 2)),
     ]
     for where, ratios, powers_of_ten in plans:

@@ -1926,7 +1926,12 @@ def seeds_needed(difference, sd, level=0.95, power=0.8):
 # - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 # + while n < 1000 and difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 
-# %% wrong="5.9" name="differences above one taken for points" says="for a difference above 1" private=true
+# %% wrong="5.9" name="deviations above one taken for points" says="for numbers above 1" private=true
+# + sd = sd / 100 if sd > 1 else sd
+#   n = 2
+
+
+# %% wrong="5.9" name="differences above one taken for points" says="for numbers above 1" private=true
 # + difference = difference / 100 if difference > 1 else difference
 #   n = 2
 # - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):

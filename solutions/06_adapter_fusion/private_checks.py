@@ -334,7 +334,7 @@ def other_adapters(compose, lib):
         state = model.state_dict()
         with tells("an adapter that was saved under another name does not have its name in `folders`: use `load_as`."):
             assert all(any(f".adapters.{name}." in key for key in state) for name in names), "another name"
-    with tells("of five adapters, not all are in the fusion, or they are in another order."):
+    with tells("with more adapters than in the notebook, not all are in the fusion, or they are in another order."):
         assert any(f"adapter_fusion_layer.{','.join(names)}." in key for key in state), "another fusion"
     with tells("the head has another number of classes than `n_classes`."):
         assert len(state.get(f"heads.{head}.4.bias", ())) in (0, classes), "other classes"

@@ -1794,11 +1794,11 @@ def train_only(model, parts):
 # + torch.manual_seed(0)
 #   weights = self.dropout(scores).softmax(dim=-1)
 
-# %% wrong="6.4" name="three adapters at most" says="of five adapters, not all are in the fusion" private=true
+# %% wrong="6.4" name="three adapters at most" says="with more adapters than in the notebook, not all are in the fusion" private=true
 # - fusion = Fuse(*folders)
 # + fusion = Fuse(*list(folders)[:3])
 
-# %% wrong="6.4" name="four adapters at most" says="of five adapters, not all are in the fusion" private=true
+# %% wrong="6.4" name="four adapters at most" says="with more adapters than in the notebook, not all are in the fusion" private=true
 # - fusion = Fuse(*folders)
 # + fusion = Fuse(*list(folders)[:4])
 

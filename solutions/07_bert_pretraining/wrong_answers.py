@@ -1561,6 +1561,11 @@ def fill_mask(model, tokenizer, text, k=5):
     return answers
 
 
+# %% wrong="7.9" name="those with a gradient" says="a parameter that learns is in no group"
+# - learns = [part for part in model.parameters() if part.requires_grad]
+# + learns = [part for part in model.parameters() if part.grad is not None]
+
+
 # %% wrong="7.9" name="everything decays" says="all parameters have the same decay"
 # - return [{"params": decayed, "weight_decay": weight_decay}, {"params": spared, "weight_decay": 0.0}]
 # + return [{"params": decayed + spared, "weight_decay": weight_decay}]

@@ -1766,6 +1766,12 @@ class BiLSTMTagger(nn.Module):
 # + best = max(scores, key=lambda state: max(scores[state]))
 
 
+# %% wrong="8.10" name="listed for each seed" says="A rival is listed once"
+# - ahead = {state: any(a > b for a, b in zip(some, scores[best])) for state, some in scores.items()}
+# - return best, [state for state in scores if ahead[state]]
+# + return best, [state for state in scores for a, b in zip(scores[state], scores[best]) if a > b]
+
+
 # %% wrong="8.10" name="ties are leads" says="a tie counts as a lead"
 # - ahead = {state: any(a > b for a, b in zip(some, scores[best])) for state, some in scores.items()}
 # + ahead = {s: s != best and any(a >= b for a, b in zip(some, scores[best])) for s, some in scores.items()}

@@ -148,6 +148,12 @@ class SharedEncoder(nn.Module):
         return x
 
 
+# %% wrong="12.2" name="a shallow copy" says="Keep the layer itself"
+# - self.layer, self.n_layers = layer, n_layers
+# + import copy
+# + self.layer, self.n_layers = copy.copy(layer), n_layers
+
+
 # %% wrong="12.2" name="a list of the same layer" says="the weights of one layer, once each"
 class SharedEncoder(nn.Module):
     def __init__(self, layer, n_layers):

@@ -1970,9 +1970,14 @@ def convert(state, d_head=None):
 # + a, b = max(pairs, key=pairs.get)
 
 
-# %% wrong="14.8" name="the last of equals" says="the one that is met last is taken" loses="train_bpe"
+# %% wrong="14.8" name="the last of equals" says="the wrong one is taken. Take the smaller one" loses="train_bpe"
 # - a, b = min(pairs, key=lambda pair: (-pairs[pair], pair))
 # + a, b = max(reversed(pairs), key=pairs.get)
+
+
+# %% wrong="14.8" name="ties as text" says="Take the smaller one, as Python compares pairs of numbers" loses="train_bpe"
+# - a, b = min(pairs, key=lambda pair: (-pairs[pair], pair))
+# + a, b = min(pairs, key=lambda pair: (-pairs[pair], str(tuple(map(ord, pair)))))
 
 
 # %% wrong="14.8" name="the text as one piece" says="pairs are counted across the ends of pieces" loses="train_bpe"

@@ -140,7 +140,9 @@ def decays(call: Callable[..., Any], model: nn.Module, weight_decay: float) -> d
     missing = [key for group in groups for key in ("params", "weight_decay") if key not in group]
     if missing:
         return {"keys": missing}
-    torch.optim.AdamW([dict(group) for group in groups if list(group["params"])], lr=0.1)
+    filled = [dict(group) for group in groups if list(group["params"])]
+    if filled:  # of no parameter AdamW would say so in words of its own
+        torch.optim.AdamW(filled, lr=0.1)
     names = {id(part): name for name, part in model.named_parameters()}
     found: dict[str, list[float]] = {name: [] for name in names.values()}
     for group in groups:

@@ -2039,6 +2039,9 @@ def state_and_rivals(best_state: Remote, scores: dict[int, list[float]]) -> None
     told = "these are the rivals, but not in the order of `scores`."
     reordered = len(rivals) == len(wanted) and all(state in rivals for state in wanted)
     assert rivals == wanted or not reordered, told
+    twice = next((state for state in wanted if rivals.count(state) > 1), None)
+    told = f"with `scores = {scores}`, state {twice} is listed {rivals.count(twice)} times. A rival is listed once."
+    assert twice is None or [*dict.fromkeys(rivals)] != wanted, told
     expect.explained(
         rivals,
         wanted,

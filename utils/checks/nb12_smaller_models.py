@@ -242,8 +242,9 @@ def shared_encoder(SharedEncoder, lib):
     told = "in training mode, dropout is not drawn again in each pass. Call the layer as it is, n_layers times."
     assert abs(kept - 0.125) < 0.08, told
     encoder.eval()
-    told = "evaluation mode does not reach the layer, in which dropout should then do nothing."
-    assert read(layer.training) is False and torch.equal(encoder(x), x), told
+    told = "after `encoder.eval()`, the layer that was given is in training mode. Keep the layer itself, as `layer`."
+    assert read(layer.training) is False, told
+    assert torch.equal(encoder(x), x), "in evaluation mode, the output is not that of the layer in evaluation mode."
 
 
 # 12.3

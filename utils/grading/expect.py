@@ -409,8 +409,8 @@ def weights(
 ) -> dict[str, torch.Tensor]:
     """Fill a student's module with random weights, which are returned; its parts must be those of `shapes`.
 
-    The names and shapes of its `state_dict()` must be exactly these; `what` names the module. A name in `tied` gets
-    the weights of the other name.
+    The names and shapes of its `state_dict()` must be exactly these, and each a parameter of its own; `what` names the
+    module. A name in `tied` gets the weights of the other name.
     """
     state = module.state_dict()
     assert type(state) is dict, f"{what} has no state_dict: it should be an nn.Module."
@@ -425,6 +425,12 @@ def weights(
         tensor(state[name], shape, f"`{name}` of {what}")
     filled = drawn_weights(shapes, seed, tied)
     module.load_state_dict(filled)
+    now = module.state_dict()
+    for name in (one for one in shapes if one not in tied):  # what two names share has the numbers of one of them
+        values = tensor(now.get(name), shapes[name], f"`{name}` of {what}").float()
+        others = (one for one, other in filled.items() if one not in (name, *tied) and other.shape == values.shape)
+        other = next((one for one in others if near(values, filled[one]) and not near(values, filled[name])), None)
+        assert other is None, f"`{name}` and `{other}` of {what} are one parameter. They should be two."
     return filled
 
 
