@@ -827,7 +827,7 @@ class Block(nn.Module):
 # + if False:
 
 
-# %% wrong="14.5" name="always tied" says="although `tied` is false"
+# %% wrong="14.5" name="always tied" says="are one parameter. They should be two"
 # - if tied:
 # + if True:
 

@@ -29,6 +29,7 @@ MOST = {"requests": 300, "kilobytes": 3000}
 COSTLY = {  # exercises that may ask for more
     "1.4": {"kilobytes": 6000},  # shares of what dropout drops, near 0 and 1 too, and what is dropped together
     "3.14": {"requests": 600},  # gaps of single numbers of four dtypes
+    "4.2": {"requests": 310},  # models of two kinds of bases and heads, one by one
     "5.2": {"requests": 1500, "kilobytes": 17_000},  # generators one by one, and the states of a thousand seeds
     "6.1": {"kilobytes": 7000},  # thousands of rows, in bfloat16 too
     "6.3": {"kilobytes": 8000},  # shares of what dropout drops, and thousands of rows
