@@ -44,7 +44,7 @@ from utils.checks.nb01_causal_mask_lm import (
 )
 from utils.grading import expect
 from utils.grading.expect import draw, normal
-from utils.grading.remote import INFINITY, promised, size
+from utils.grading.remote import size
 
 # Left out is what the public check asks for.
 attentions = swept("1.1", seen.ATTENTION, without=("layout", "device"))
@@ -55,21 +55,9 @@ models = swept("1.6", seen.MODEL, without=("device", "gradients"))
 losses = swept("1.7", seen.LOSS, without=("layout", "device", "gradients"))
 
 
-@private("1.1", tells="`attention` is wrong for other shapes, such as no leading dimension, or several.")
-def other_shapes(attention):
+@private("1.1", tells="`attention` is wrong for a mask that has to be broadcast to the shape of the scores.")
+def broadcast_masks(attention):
     rng = draw(21)
-    for number, lead in enumerate(
-        ((), (1,), (rng.randint(2, 4),), (rng.randint(2, 3), 1, rng.randint(2, 4)), (1, 2, 2))
-    ):
-        T, S, d_v = rng.randint(1, 8), rng.randint(1, 8), rng.randint(1, 8)
-        d = rng.choice([3, 5, 6, 7, 9])
-        q, k, v = (
-            normal(*lead, *shape, seed=30 + 3 * number + place)
-            for place, shape in enumerate(((T, d), (S, d), (S, d_v)))
-        )
-        output, weights = attended(attention, q, k, v)
-        expect.close(weights, weights_of(q, k), f"weights {lead}, {T}, {S}, {d}")
-        expect.close(output, weights_of(q, k) @ v, f"output {lead}, {T}, {S}, {d}")
     B, H, T, S, d = rng.randint(2, 4), rng.randint(2, 4), rng.randint(2, 5), rng.randint(2, 6), rng.randint(5, 7)
     q, k, v, mask = (
         normal(B, H, T, d),
@@ -77,38 +65,14 @@ def other_shapes(attention):
         normal(B, H, S, d, seed=2),
         normal(B, 1, 1, S, seed=3),
     )
-    with tells("`attention` is wrong for a mask that has to be broadcast to the shape of the scores."):
-        output, weights = attended(attention, q, k, v, mask)
-        wanted = weights_of(q, k, mask.expand(B, H, T, S))
-        expect.close(output, wanted @ v, "broadcast mask")
-        expect.close(weights, wanted, "weights under a broadcast mask")
-    named = attention(q=q, k=k, v=v, mask=mask)
-    with tells("`attention` gives another output if its arguments are passed by name."):
+    output, weights = attended(attention, q, k, v, mask)
+    wanted = weights_of(q, k, mask.expand(B, H, T, S))
+    expect.close(output, wanted @ v, "broadcast mask")
+    expect.close(weights, wanted, "weights under a broadcast mask")
+    told = "`attention` fails if its arguments are passed by name. Keep the names that they have."
+    with tells(told):
+        named = expect.answers(attention, q=q, k=k, v=v, mask=mask, says=told)
         expect.close(named[0], output, "named arguments")
-
-
-@private(
-    "1.1", tells="`attention` is wrong for scores of several hundreds. Torch's own softmax does not overflow there."
-)
-def large_scores(attention):
-    T, S = draw(4).sample(range(2, 9), 2)
-    q, k, v = 100 * normal(2, T, 3, seed=5), normal(2, S, 3, seed=6), normal(2, S, 3, seed=7)
-    q[:, 0] = 200 * k[:, 0]  # scores of hundreds, whatever is drawn
-    k[:, 0] *= 3 / k[:, 0].norm(dim=-1, keepdim=True)
-    q[:, 0] *= 100 / q[:, 0].norm(dim=-1, keepdim=True)
-    output, _ = attended(attention, q, k, v)
-    expect.close(output, F.scaled_dot_product_attention(q, k, v), "large scores", tolerance=1e-3)
-
-
-@private("1.2", tells="the mask is right for the lengths that the public check asks for, but wrong for another length.")
-def other_lengths(causal_mask):
-    promised(INFINITY)
-    for T in (2, 3, *draw(3).sample(range(6, 90), 3)):
-        assert torch.equal(expect.floats(causal_mask(T), (T, T), "mask"), hidden(T)), f"length {T}"
-    x = normal(8, 6, seed=4)
-    edited = torch.cat([x[:6], x[6:] + 50])
-    before, after = (F.scaled_dot_product_attention(y, y, y, attn_mask=causal_mask(8).float())[:6] for y in (x, edited))
-    expect.close(before, after, "the model can see the future")
 
 
 @private("1.4", tells="in training mode, the layer is wrong with the default dropout, or with a dropout of 0 or 1.")
@@ -198,7 +162,6 @@ def draws_apart(TransformerLayer):
         for axis in (axis for axis in range(3) if kept.size(axis) > 1):
             one, next_one = kept.narrow(axis, 1, kept.size(axis) - 1), kept.narrow(axis, 0, kept.size(axis) - 1)
             assert not correlated(one, next_one), f"{what}: neighbours along axis {axis} are dropped together"
-    assert not correlated(first, second), "both sums drop the same numbers"
     by_query = (trained((100, 8), 1, **weights) == 0).all(-1)  # a right layer drops all 8 weights in 1 of 256
     assert by_query.double().mean() < 0.1, "all weights of a query are dropped together"
 
@@ -333,9 +296,6 @@ def other_models(LanguageModel, lib):
             else "for a single text as long as `d_model`, the logits are wrong."
         ):
             expect.close(logits, wanted, f"{layers} layers", tolerance=1e-3)
-        assert sum(item.numel() for item in model.parameters()) == 2 * V * width + V + layers * (
-            4 * width**2 + 9 * width + 2 * width * d_ff + d_ff
-        ), "number of parameters"
 
 
 @private(
@@ -388,10 +348,6 @@ def other_losses(lm_loss, perplexity):
     with tells("the loss is wrong with `pad_id = 0`. Zero is a token like any other, though it counts as false."):
         found = expect.number(lm_loss(logits, targets, 0), "loss")
         expect.close(found, F.cross_entropy(logits[0, 1:], targets[0, 1:]), "padding of 0")
-    no_pad = torch.tensor([rng.sample(range(6), 2)])
-    logits = normal(1, 2, 6, seed=90)
-    wanted = F.cross_entropy(logits[0], no_pad[0])
-    expect.close(expect.number(lm_loss(logits, no_pad, pad_id=-100), "loss"), wanted, "no pad")
     with tells("the perplexity is wrong for other losses."):
         for loss in (0.0, rng.uniform(0.2, 0.8), rng.uniform(2.2, 2.4), rng.uniform(5, 9), rng.uniform(30, 40)):
             expect.close(expect.number(perplexity(loss), "perplexity"), math.exp(loss), f"`perplexity({loss})`")
@@ -401,54 +357,15 @@ def other_losses(lm_loss, perplexity):
         expect.close(expect.number(perplexity(given), "perplexity"), math.exp(loss), "of a tensor")
 
 
-@private("1.7", tells="the loss is wrong, or not finite, where the model is very sure.")
-def sure_and_learning(lm_loss, lib):
-    rng = draw(92)
-    B, T, V = rng.randint(2, 4), rng.randint(3, 6), rng.randint(6, 9)
-    logits = 400 * normal(B, T, V, seed=70)
-    targets = torch.randint(0, V, (B, T), generator=expect.generator(72))
-    targets[0, 0] = logits[0, 0].argmin()
-    pad = (int(targets[0, 0]) + 1) % V
-
-    def wanted(logits, targets, pad):
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=pad)
-
-    expect.close(expect.number(lm_loss(logits, targets, pad), "loss"), wanted(logits, targets, pad), "sure")
-    logits = normal(B, T, V, seed=71)
-    (slope,) = lib(toys).gradients(lm_loss, [logits], targets, pad)
-    with tells("the gradient that reaches the logits from the loss is wrong."):
-        expect.close(slope, toys.gradients(wanted, [logits], targets, pad)[0], "gradient")
-
-
-@private(
-    "1.8", tells="`train_epoch` is wrong for other batches, learning rates, momenta, values of `clip` or of `pad_id`."
-)
+@private("1.8", tells="`train_epoch` is wrong for other batches, such as ten or more, or where `pad_id` is 0.")
 def other_epochs(train_epoch, lib):
     rng = draw(95)
-    for number, (clip, momentum, once) in enumerate(
-        ((rng.uniform(0.2, 0.3), rng.uniform(0.6, 0.9), True), (100.0, 0.0, False), (rng.uniform(0.3, 1.0), 0.5, True))
-    ):
-        V = rng.randint(5, 8)
-        shapes = [(rng.randint(1, 5), rng.randint(3, 7)) for _ in range(rng.randint(2, 5))]
-        epoch_agrees(
-            train_epoch,
-            lib,
-            f"{number}",
-            V,
-            shapes,
-            seed=96 + number,
-            lr=rng.uniform(0.2, 0.5),
-            pad=(1, 1, rng.randrange(V))[number],
-            clip=clip,
-            momentum=momentum,
-            once=once,
-        )
-
-
-@private("1.8", tells="`train_epoch` is wrong where a batch has a single target that is not padding.")
-def single_targets(train_epoch, lib):
-    V, shapes = draw(93).randint(5, 8), [(1, 2), (2, 5), (1, 2)]  # of a row of two, one target is padding
-    epoch_agrees(train_epoch, lib, "a batch of one", V, shapes, seed=94, clip=100.0)
+    V, shapes = rng.randint(5, 8), [(1, 2), (2, 5), (1, 2)]  # of a row of two, one target is padding
+    with tells("`train_epoch` is wrong where a batch has a single target that is not padding."):
+        epoch_agrees(train_epoch, lib, "a batch of one", V, shapes, seed=94, clip=100.0)
+    shapes = [(rng.randint(1, 5), rng.randint(3, 7)) for _ in range(rng.randint(10, 13))]
+    clip, momentum = rng.uniform(0.2, 0.6), rng.uniform(0.6, 0.9)
+    epoch_agrees(train_epoch, lib, "many", V, shapes, seed=96, lr=0.1, pad=0, clip=clip, momentum=momentum, once=True)
 
 
 @private(
@@ -498,8 +415,7 @@ def overfits(train_epoch, lib):
     table, bias, batches = torch.zeros(V, V), torch.zeros(V), [[tokens[:, :-1], tokens[:, 1:]]]
     model = lib(toys).Bigram(table, bias)
     optimizer = lib(torch.optim).Adam(model.parameters(), lr=0.3)
-    losses = [expect.number(train_epoch(model, batches, optimizer, 1.0), "loss") for _ in range(30)]
-    assert abs(losses[0] - math.log(V)) < 1e-4 and losses[-1] < 0.07, f"from {losses[0]} to {losses[-1]}"
+    losses = [expect.number(train_epoch(model, batches, optimizer, 1.0), "loss") for _ in range(15)]
     right = toys.Bigram(table, bias)
     rule = torch.optim.Adam(right.parameters(), lr=0.3)
     for step, loss in enumerate(losses):
@@ -631,7 +547,7 @@ def other_seeds(generate, lib):
     temperature = round(rng.uniform(0.5, 3), 2)
     logits = [temperature * rng.uniform(0, 0.6) for _ in range(kinds)] + [-1000.0]
     rng.shuffle(logits)
-    options = {"temperature": temperature, "top_k": rng.choice([None, kinds, kinds + 7])}
+    options = {"temperature": temperature, "top_k": rng.choice([kinds, kinds + 7])}
     first, second, third = rng.sample(range(10**6), 3)
     seeded(generate, lib, logits, (first, second), **options)
     model = lib(toys).TableModel([logits])

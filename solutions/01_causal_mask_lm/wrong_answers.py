@@ -3153,3 +3153,51 @@ class TransformerLayer(nn.Module):
 # %% wrong="1.10" name="each token once" says="each token counts at most once"
 # - counts = targets[targets != pad_id].bincount(minlength=vocab_size)
 # + counts = targets[targets != pad_id].unique().bincount(minlength=vocab_size)
+
+
+# %% wrong="1.1" name="one mask for all texts" says="a mask that has to be broadcast" private=true
+# - scores = scores + mask
+# + scores = scores + mask.reshape(-1, *mask.shape[-2:])[0]
+
+
+# %% wrong="1.1" name="a mask of the shape of the scores alone" says="a mask that has to be broadcast" private=true
+# - scores = scores + mask
+# + scores = scores + mask.reshape(q.size(-2), k.size(-2))
+
+
+# %% wrong="1.1" name="other names for the arguments" says="passed by name" private=true
+def attention(query, key, value, mask=None):
+    scores = query @ key.mT / math.sqrt(query.size(-1))
+    weights = (scores if mask is None else scores + mask).softmax(-1)
+    return weights @ value, weights
+
+
+# %% wrong="1.8" name="eight batches at most" says="wrong for other batches" private=true
+# - for inputs, targets in batches:
+# + for inputs, targets in [*batches][:8]:
+
+
+# %% wrong="1.8" name="padding of 0 is no padding" says="where `pad_id` is 0" private=true
+# - model.train()
+# + model.train()
+# + pad_id = pad_id or 1
+
+
+# %% wrong="1.8" name="the learning rate falls after each epoch" says="over many epochs on one batch" private=true
+# - return total / count
+# + for group in optimizer.param_groups:
+# +     group["lr"] *= 0.9
+# + return total / count
+
+
+# %% wrong="1.9" name="the mode of the model alone" says="wrong for another model" private=true
+# - model.eval()
+# + model.training = False
+
+
+# %% wrong="1.9" name="a new generator where top_k is given" says="not drawn by torch's generator alone" private=true
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + own = torch.Generator() if top_k else None
+# + if own:
+# +     own.seed()
+# + drawn = torch.multinomial((best / temperature).softmax(-1), 1, generator=own) if temperature else 0

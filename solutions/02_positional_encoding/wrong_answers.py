@@ -519,7 +519,7 @@ def equivariance_gap(module, x, permutation):
 # + gap = (module(x[:, order]) - module(x)[:, order]).abs().max().item()
 
 
-# %% wrong="2.3" of="in short" name="rounds small gaps away" says="where the difference is small" private=true
+# %% wrong="2.3" of="in short" name="rounds small gaps away" says="a very small gap is wrong" private=true
 # - return gap
 # + return gap if gap > 0.05 else 0.0
 
@@ -1383,7 +1383,7 @@ def equivariance_gap(module, x, permutation):
     return gap
 
 
-# %% wrong="2.3" name="rounded" says="where the difference is small" private=true
+# %% wrong="2.3" name="rounded" says="a very small gap is wrong" private=true
 def equivariance_gap(module, x, permutation):
     mode = module.training
     module.eval()
@@ -1710,12 +1710,12 @@ def shift_matrix(k, d_model):
 # + gap = gap.max().item() if gap.numel() else 0.0
 
 
-# %% wrong="2.3" name="rounded to six digits" says="a very small gap of a float64 module" private=true
+# %% wrong="2.3" name="rounded to six digits" says="a very small gap is wrong" private=true
 # - return gap
 # + return round(gap, 6)
 
 
-# %% wrong="2.3" name="compares in single precision" says="a very small gap of a float64 module" private=true
+# %% wrong="2.3" name="compares in single precision" says="a very small gap is wrong" private=true
 # - gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
 # + gap = (module(x[:, permutation]).float() - module(x)[:, permutation].float()).abs().max().item()
 
@@ -1832,3 +1832,23 @@ def shift_matrix(k, d_model):
 # %% wrong="2.4" name="distances start again" says="with a large k, larger than any in the notebook, R is wrong" private=true
 # - angle = k / 10000 ** (2 * pair / d_model)
 # + angle = (k % 10000 if k > 0 else k) / 10000 ** (2 * pair / d_model)
+
+
+# %% wrong="2.2" name="made at the first call, as x is" says="if the module moves before its first use" private=true
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.make, self.rows = lambda: make_table(max_len, d_model), max_len
+        self.register_buffer("table", None, persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > self.rows:
+            raise ValueError("longer than the table")
+        if self.table is None:
+            self.table = self.make().to(x)
+        return x + self.table[: x.size(1)]
+
+
+# %% wrong="2.5" name="one over the width" says="a fresh table of another size" private=true
+# - nn.init.normal_(self.positions.weight, std=0.02)
+# + nn.init.normal_(self.positions.weight, std=1 / d_model)

@@ -2674,3 +2674,9 @@ def even_length(D, F):
 # + for row in updates.float():
 # +     total = total + row
 # + return total.to(dtype)
+
+
+# %% wrong="3.14" name="towards plus infinity" says="negative powers of two" loses="gap" private=true
+# - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
+# + here = torch.tensor(x, dtype=dtype)
+# + return torch.nextafter(here, torch.tensor(math.inf, dtype=dtype)).item() - here.item()

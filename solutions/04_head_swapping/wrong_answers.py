@@ -2385,3 +2385,41 @@ class Model(nn.Module):
 
 # - base.load_state_dict(own | fits)
 # + base.load_state_dict(own | fits, strict=False)
+
+
+# %% wrong="4.2" name="eval of base and pool alone" says="for a head with dropout" private=true
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+
+    def train(self, mode=True):
+        self.training = mode
+        for part in (self.base, self.pool):
+            if isinstance(part, nn.Module):
+                part.train(mode)
+        return self
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens, mask)
+        return self.head(states if self.pool is None else self.pool(states, mask))
+
+
+# %% wrong="4.3" name="names what is missing, else what is unexpected" says="where several weights do not fit" private=true
+# - raise ValueError(f"missing: {missing}, unexpected: {unexpected}")
+# + raise ValueError(f"missing: {missing}" if missing else f"unexpected: {unexpected}")
+
+
+# %% wrong="4.3" name="unexpected names are not sorted" says="where several weights do not fit" private=true
+# - missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+# + missing, unexpected = sorted(own.keys() - fits.keys()), [name for name in offered if name not in fits]
+
+
+# %% wrong="4.4" name="an empty first row is let through" says="with_an_empty_row)` must raise ValueError" private=true
+# - if not mask.any(dim=1).all():
+# + if not mask.any() or not mask[1:].any(dim=1).all():
+
+
+# %% wrong="4.4" name="an empty last row is let through" says="with_an_empty_row)` must raise ValueError" private=true
+# - if not mask.any(dim=1).all():
+# + if not mask.any() or not mask[:-1].any(dim=1).all():

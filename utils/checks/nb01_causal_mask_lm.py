@@ -859,28 +859,6 @@ def language_model(LanguageModel, lib):
     starts_small(LanguageModel, 60, 24)
 
 
-class Reference(nn.Module):
-    """A language model of torch's own layers, without dropout; its weights have the names of 1.6."""
-
-    def __init__(self, state: dict[str, torch.Tensor], heads: int):
-        super().__init__()
-        V, width = state["embedding.weight"].shape
-        count = 1 + max(int(name.split(".")[1]) for name in state if name.startswith("layers."))
-        d_ff = len(state["layers.0.linear1.bias"])
-        self.embedding, self.head = nn.Embedding(V, width), nn.Linear(width, V)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(width, heads, d_ff, 0.0, batch_first=True) for _ in range(count)
-        )
-        self.load_state_dict(state)
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """From token numbers (B, T) to logits."""
-        x = add_positions(self.embedding(tokens) * self.embedding.embedding_dim**0.5)
-        for layer in self.layers:
-            x = layer(x, hidden(tokens.size(1)).to(x.dtype))
-        return self.head(x)
-
-
 def late_scale(state: dict[str, torch.Tensor], tokens: torch.Tensor, heads: int) -> torch.Tensor:
     """The logits of a model that multiplies embeddings and positions alike."""
     width = state["embedding.weight"].size(1)

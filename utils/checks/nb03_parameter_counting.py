@@ -1364,8 +1364,8 @@ def numbers_of(seed: int, name: str) -> list[float]:
     return [1.0, 1.5, *rounded(torch.tensor(drawn, dtype=torch.float64), DTYPES[name]).tolist(), *powers, *below]
 
 
-def is_the_gap(gap: Remote, lib: Library, seed: int) -> None:
-    """Fail unless `gap` is right for numbers of each dtype."""
+def is_the_gap(gap: Remote, lib: Library, seed: int, sign: int = 1) -> None:
+    """Fail unless `gap` is right for numbers of each dtype, those of `numbers_of` times `sign`."""
     guesses: dict[str, Callable[[float, str], float]] = {
         "Your gap is the same for all x. The gap should grow with |x|.": lambda x, name: distance(1.0, name),
         "Your gap is epsilon times |x|. It should be the same for all x between two powers of two.": lambda x, name: (
@@ -1377,7 +1377,7 @@ def is_the_gap(gap: Remote, lib: Library, seed: int) -> None:
         "The dtype is not used: the gap is always that of float32.": lambda x, name: distance(x, "float32"),
         "The dtype is not used: the gap is always that of float64.": lambda x, name: distance(x, "float64"),
     }
-    cases = [(x, name) for name in DTYPES for x in numbers_of(seed, name)]
+    cases = [(sign * x, name) for name in DTYPES for x in numbers_of(seed, name)]
     dtypes = {name: read(getattr(lib(torch), name)) for name in DTYPES}
     came = [gap(x, dtypes[name]) for x, name in cases]
     assert not any(type(one) is torch.Tensor for one in came), "`gap` returns a tensor. It should be a float."

@@ -72,18 +72,6 @@ class WitnessPool(Witness):
         return 0
 
 
-class Plain(nn.Module):
-    """Layers of torch's own as a base: (B, T) -> `layers(tokens)`, whatever the mask."""
-
-    def __init__(self, layers: nn.Module):
-        super().__init__()
-        self.layers = layers
-
-    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """What the layers give; the mask is not used."""
-        return self.layers(tokens)
-
-
 class Voter(Table):
     """Logits from a table: the sum of the real tokens, modulo its rows, picks the row.
 
