@@ -1984,7 +1984,7 @@ def own_cache():
     return counts(**own._asdict())[1]
 
 
-# %% wrong="3.6" name="layers in float32" says="with large sizes, larger than any in the notebook, the count is wrong" private=true
+# %% wrong="3.6" name="layers in float32" says="with a large layer, larger than any in the notebook, the count is wrong" private=true
 # - total = (V + P + S) * D + 2 * D + L * layer
 # + total = (V + P + S) * D + 2 * D + int(torch.tensor(L * layer, dtype=torch.float32))
 
