@@ -28,17 +28,6 @@ bests = swept("5.10", seen.BEST)
 # 5.1
 
 
-@private("5.1", tells="a pair is wrong for other ids of the special tokens.")
-def other_special_tokens(encode_pair):
-    some = draw(511)
-    for cls_id, sep_id in (some.sample(range(5), 2), some.sample(range(60, 98), 2), (some.randrange(60, 98), 0)):
-        made = seen.tokenizer(cls_id, sep_id)
-        a, b = ([some.randrange(5, 50) for _ in range(count)] for count in (some.randint(3, 6), some.randint(1, 4)))
-        for max_len in (20, 6):
-            found = list(seen.two_lists(encode_pair(a, b, cls_id, sep_id, max_len)))
-            assert found == seen.tokenized(made, a, b, max_len), "wrong"
-
-
 @private("5.1", tells="a pair is wrong where a token of the text has the number of a special token.")
 def special_numbers_in_the_text(encode_pair):
     some = draw(512)
@@ -149,7 +138,7 @@ def two_vary(streams, lib):
 @private("5.2", tells="a name in `varies` that is none of the three should raise ValueError, alone or beside others.")
 def unknown_parts(streams):
     some = draw(525)
-    for wrong in (["head", "weights"], [some.choice(["Order", "heads", "drop", "seed"])], ["dropout", ""]):
+    for wrong in ([some.choice(["drop", "ord", "hea"])], ["dropout", ""]):
         seen.refuses(streams, some.randrange(10**6), wrong, says="no error")
 
 
@@ -206,19 +195,6 @@ def thin_or_equal(schedule, make_optimizer, lib):
             seen.learns(make_optimizer, lib, mine, theirs, set(), batches, lr, 598, equal=equal)
 
 
-@private("5.3", tells="a model with another kind of norm, or with a weight that two parts share, is trained wrongly.")
-def other_norms(schedule, make_optimizer, lib):
-    some = draw(540)
-    d, e, lr = some.randint(3, 5), some.randint(6, 8), some.uniform(0.04, 0.1)
-    batches = [(normal(7, d, seed=541 + place), (torch.arange(7) + place) % 2) for place in range(3)]
-    norms = {"RMSNorm": (e,), "GroupNorm": (1, e), "BatchNorm1d": (e,)}
-    for place, name in enumerate(some.sample([*norms], 3)):
-        mine, theirs = (seen.normed(module, name, norms[name], d) for module in (nn, lib(nn)))
-        seen.learns(make_optimizer, lib, mine, theirs, {"1.weight"}, batches, lr, 545 + 10 * place)
-    theirs = lib(tiny_bert).tied(d, 2)
-    seen.learns(make_optimizer, lib, tiny_bert.tied(d, 2), theirs, set(), batches, lr, 580)
-
-
 # 5.4
 
 
@@ -240,38 +216,7 @@ def not_fractions(mean_and_sd, in_points):
     seen.refuses(mean_and_sd, [some.random()], says="no error")
 
 
-@private("5.5", tells="`in_points` does not write other numbers as the docstring shows, rounded to one digit.")
-def other_texts(mean_and_sd, in_points):
-    some = draw(552)
-    for off in (-0.04, 0.04, 0.0):  # of a tenth: one is rounded up, one down
-        mean, sd = some.randint(10, 999) / 10, some.randint(1, 200) / 10
-        wanted = f"{mean:.1f} ± {sd:.1f} points"
-        assert in_points((mean + off) / 100, (sd - off) / 100) == wanted, "another text"
-    for mean, sd, wanted in ((1.0, 0.0, "100.0 ± 0.0 points"), (0.0512, 0.1239, "5.1 ± 12.4 points")):
-        assert in_points(mean, sd) == wanted, "another text"
-
-
 # 5.6
-
-
-@private(
-    "5.6",
-    tells="the bootstrap interval is wrong for other values, levels or numbers of resamples.",
-    part="bootstrap_interval",
-)
-def other_bootstraps(t_interval, bootstrap_interval, binomial_error):
-    some = draw(561)
-    values = [some.uniform(0.1, 0.9) for _ in range(4)]
-    means = sorted(sum(ways) / 4 for ways in itertools.product(values, repeat=4))
-    for level, low, high in ((0.95, 5, 250), (0.5, 63, 192)):
-        found = seen.two_numbers(bootstrap_interval(values, level, 20_000, some.randrange(99)), "bootstrap_interval")
-        for end, place in zip(found, (low, high), strict=True):
-            assert means[max(place - 6, 0)] - 1e-6 <= end <= means[min(place + 6, 255)] + 1e-6, "wrong"
-    one = seen.two_numbers(bootstrap_interval(values[:3], 0.95, 1, some.randrange(99)), "bootstrap_interval")
-    assert one[0] == one[1], "more than one resample"
-    two = seen.two_numbers(bootstrap_interval(values[:2]), "bootstrap_interval")
-    expect.close(torch.tensor(two), torch.tensor(sorted(values[:2])), "wrong for two values", 1e-6)
-    seen.refuses(bootstrap_interval, [], says="no error")
 
 
 @private(
@@ -288,11 +233,10 @@ def bootstrap_defaults(t_interval, bootstrap_interval, binomial_error):
     by_default = seen.two_numbers(bootstrap_interval(values), "bootstrap_interval")
     assert seen.two_numbers(bootstrap_interval(values, 0.95, 10_000, 0), "bootstrap_interval") == by_default, "defaults"
     ends = [seen.two_numbers(bootstrap_interval(values, seed=seed), "bootstrap_interval") for seed in range(16)]
-    lows = [low for low, _ in ends]
     # In units of the error, 0.018 to 0.030 for ten thousand resamples, 0.064 to 0.110 for a thousand (120 keys each).
     spread = statistics.fmean(map(statistics.variance, zip(*ends, strict=True))) ** 0.5
-    assert spread < 0.046 * error, "too few resamples"
-    assert abs(statistics.mean(lows) - (statistics.mean(values) - 1.96 * error)) < 0.08 * error, "another level"
+    with tells("with `resamples = 10_000`, the bootstrap should take as many."):
+        assert spread < 0.046 * error, "too few resamples"
 
 
 @private(
@@ -314,7 +258,7 @@ def bootstrap_of_many(t_interval, bootstrap_interval, binomial_error):
 # 5.8
 
 
-@private("5.8", tells="the report is wrong for other runs, seeds or numbers of classes.")
+@private("5.8", tells="a run that predicts several classes is called degenerate.")
 def other_runs(health):
     some = draw(580)
     count, classes = some.randint(7, 15), some.randint(4, 9)
@@ -323,37 +267,22 @@ def other_runs(health):
     bad = seeds[:3]
     votes = {seed: [label] * count for seed, label in zip(bad, (2, 3, classes + some.randrange(5)), strict=True)}
     nearly = [some.randrange(2, classes)] * count
-    nearly[some.randrange(count)] = 1
+    nearly[some.randrange(count)] = classes  # which no label has
     votes |= {seeds[3]: nearly, seeds[4]: [0, 1] * (count // 2) + [0] * (count % 2), seeds[5]: gold}
     votes |= {seed: [0, 1, *some.choices(range(classes), k=count - 2)] for seed in seeds[6:]}
     votes = {seed: votes[seed] for seed in some.sample(seeds, 8)}
     report = seen.health_of(health(votes, gold))
-    shares = {seed: sum(map(int.__eq__, found, gold)) / count for seed, found in votes.items()}
     with tells("a run that predicts one class only is not called degenerate. That class may be any one, also above 1."):
         assert {*bad} <= {*report["degenerate"]}, "wrong"
-    with tells("a run that predicts several classes is called degenerate."):
-        assert {*report["degenerate"]} <= {*bad}, "wrong"
-    assert report["runs"] == 8 and report["degenerate"] == sorted(bad), "wrong"
-    expect.close(report["mean"], statistics.mean(shares.values()), "wrong", 1e-6)
-    expect.close(report["mean_of_others"], statistics.mean(shares[seed] for seed in seeds[3:]), "wrong", 1e-6)
+    assert {*report["degenerate"]} <= {*bad}, "wrong"
 
 
-@private("5.8", tells="the report is wrong for one run, for runs that are equal, or where all labels are one class.")
-def few_runs(health):
+@private("5.8", tells="where all labels are one class, a run that predicts this class alone is degenerate too.")
+def right_everywhere(health):
     some = draw(581)
-    seed, count, label = some.randrange(99), some.randint(3, 9), some.randrange(5)
-    gold = [label, label + 1, *some.choices(range(5), k=count)]
-    report = seen.health_of(health({seed: [label] * len(gold)}, gold))
-    assert report["runs"] == 1 and report["degenerate"] == [seed] and report["mean_of_others"] is None, "wrong"
-    expect.close(report["mean"], gold.count(label) / len(gold), "wrong", 1e-6)
-    votes = [0, 1, *some.choices(range(2), k=count)]
-    same = {one: votes for one in some.sample(range(99), some.randint(2, 5))}
-    report = seen.health_of(health(same, [1 - vote for vote in votes]))
-    assert report["runs"] == len(same) and report["degenerate"] == [], "wrong"
-    expect.close(report["mean_of_others"], 0, "a mean of 0 is a mean", 1e-6)
-    gold = [label] * count  # a run that is right everywhere predicts one class as well
-    report = seen.health_of(health({seed: list(gold), seed + 1: [label + 1, *gold[1:]]}, gold))
-    assert report["degenerate"] == [seed], "all labels are one class"
+    gold = [some.randrange(5)] * some.randint(3, 9)
+    report = seen.health_of(health({7: list(gold), 8: [gold[0] + 1, *gold[1:]]}, gold))
+    assert report["degenerate"] == [7], "all labels are one class"
 
 
 reports = swept("5.8", seen.HEALTH)  # after the checks above, which say more
@@ -377,11 +306,6 @@ def other_numbers_of_seeds(seeds_needed):
         found = expect.number(seeds_needed(difference, ratio * difference, 0.95, 0.8), "seeds_needed")
         with tells(f"the number of seeds is wrong {where}."):
             assert found == seen.seeds_wanted(difference, ratio * difference, 0.95, 0.8), "wrong"
-
-
-@private("5.9", tells="the number of seeds is wrong where there is no spread.")
-def no_spread(seeds_needed):
-    assert seeds_needed(draw(591).uniform(0.01, 1), 0.0) == 2, "no spread"
 
 
 numbers_of_seeds = swept("5.9", seen.SEEDS)  # after the checks above, which say more

@@ -2586,7 +2586,7 @@ def streams(seed, varies=("head", "order", "dropout")):
     }
 
 
-# %% wrong="5.8" name="one class is healthy where it is right everywhere" says="the report is wrong for one run" private=true
+# %% wrong="5.8" name="one class is healthy where it is right everywhere" says="a run that predicts this class alone is degenerate too" private=true
 def health(predictions, labels):
     if not predictions:
         raise ValueError("no runs")
@@ -2841,3 +2841,46 @@ def streams(seed, varies=("head", "order", "dropout")):
 # +     if labels[place] == labels[place - 1]:
 # +         runs[place] = runs[place - 1] + 1
 # + return max(runs) / len(labels)  # max of nothing raises ValueError
+
+
+# %% wrong="5.1" of="in short" name="a separator of number 0 is none" says="with `sep_id = 0" private=true
+#   a, b, tie = list(a), list(b), len(a) > len(b)
+# + sep_id = sep_id or 102
+
+
+# %% wrong="5.1" of="in short" name="a hundred tokens of each at most" says="is cut, though `max_len` has room for it" private=true
+# - a, b, tie = list(a), list(b), len(a) > len(b)
+# + a, b, tie = list(a[:100]), list(b[:100]), len(a) > len(b)
+
+
+# %% wrong="5.2" of="in short" name="where two vary, all do" says="where two parts vary" private=true
+# - return {
+# + if len(varies) > 1:
+# +     varies = parts
+# + return {
+
+
+# %% wrong="5.2" of="in short" name="a part of a name is enough" says="a name in `varies` that is none of the three" private=true
+# - if set(varies) - set(parts):
+# + if any(all(name not in part for part in parts) for name in varies):
+
+
+# %% wrong="5.6" of="in short" name="ten resamples at least" says="with `resamples = 1`, the result does not fit" loses="bootstrap_interval" private=true
+# - def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+# + def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+# +     resamples = max(resamples, 10)
+
+
+# %% wrong="5.8" of="in short" name="classes that no label has do not count" says="a run that predicts several classes" private=true
+# - bad = sorted(s for s, p in predictions.items() if len(set(p)) == 1)
+# + bad = sorted(s for s, p in predictions.items() if len(set(p) & set(labels)) < 2)
+
+
+# %% wrong="5.9" name="no spread is refused" says="with no spread, it raises ValueError" private=true
+# - if difference <= 0:
+# + if difference <= 0 or sd <= 0:
+
+
+# %% wrong="5.6" of="in short" name="a thousand resamples at most" says="the bootstrap should take as many" loses="bootstrap_interval" private=true
+# - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+# + means = np.random.default_rng(seed).choice(values, (min(resamples, 1000), len(values))).mean(axis=1)

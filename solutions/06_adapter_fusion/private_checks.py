@@ -49,34 +49,11 @@ def seed_of(some: random.Random) -> int:
 adapters = swept("6.1", seen.ADAPTER, without={"layout", "device"})
 
 
-@private(
-    "6.1",
-    tells=(
-        "the bottleneck is not d over `reduction` wide, rounded down and at least 1. Without "
-        "`reduction` it should be d over 16."
-    ),
-)
-def other_widths(BottleneckAdapter):
-    some = draw(100)
-    small, large = some.randint(2, 15), some.randint(33, 200)
-    seen.narrow(BottleneckAdapter(small), small, 1, 16, "an adapter")
-    seen.narrow(BottleneckAdapter(d=large), large, large // 16, 16, "an adapter")
-
-
-@private(
-    "6.1",
-    tells=(
-        "at other widths a fresh adapter does not start as the docstring says, or two fresh "
-        "adapters have the same weights."
-    ),
-)
-def starts_small_anywhere(BottleneckAdapter):
-    some = draw(130)
-    d, reduction = some.randint(250, 350), some.randint(2, 4)
-    first, second = (BottleneckAdapter(d, reduction).state_dict() for _ in range(2))
-    seen.small_start(first, ["down", "up"], "an adapter")
-    assert not torch.equal(first["down.weight"], second["down.weight"]), "always the same"
-    assert not torch.equal(first["up.weight"], second["up.weight"]), "always the same"
+@private("6.1", tells="two fresh adapters have the same weights. Each should be drawn anew.")
+def adapters_start_anew(BottleneckAdapter):
+    first, second = (BottleneckAdapter(20, 2).state_dict() for _ in range(2))
+    for name in ("down.weight", "up.weight"):
+        assert not torch.equal(first[name], second[name]), "always the same"
 
 
 @private("6.1", tells="the result is wrong if the residual is the same tensor as the states.")
@@ -138,17 +115,6 @@ def deep(train_only, lib):
     toys.descend(ours, ours.inner[1][1].parameters(), x, labels, lr, seen.DECAY)
     seen.chosen(theirs.state_dict(), ours, start, ["inner.1.1"], ["own", "inner.0", "inner.1.0", "head"])
     seen.returned(sizes, sorted(part.numel() for part in ours.inner[1][1].parameters()), -1)
-    parts = lib(nn)
-    inner = parts.Sequential(parts.Linear(d, d), parts.Sequential(parts.Linear(d, d), parts.Tanh()))
-    model = parts.Sequential(parts.Linear(d, d), inner, parts.Linear(d, 3))
-    before = model.state_dict()
-    model.load_state_dict({name: normal(*value.shape, seed=220 + i) for i, (name, value) in enumerate(before.items())})
-    before = model.state_dict()
-    sizes = toy.trained(train_only, model, [inner], x, labels, lr)
-    after = model.state_dict()
-    for name in before:
-        assert torch.equal(before[name], after[name]) != name.startswith("1."), f"{name} is wrong"
-    seen.returned(sizes, [d, d, d * d, d * d], -1)
 
 
 @private("6.2", tells="a weight of a chosen part that another part shares does not learn.")
@@ -213,12 +179,6 @@ def frozen_before(train_only, lib):
     others = "".join(str(index) for index in (0, 1, 3, 4) if index not in (first, second))
     seen.chosen(theirs.state_dict(), ours, start, f"{first}{second}", others)
     seen.returned(sizes, sorted(part.numel() for index in (first, second) for part in ours[index].parameters()), -1)
-    third = next(index for index in (0, 1, 3, 4) if index not in (first, second))
-    lib(tiny_bert).trained(train_only, theirs, [theirs[third]], x, labels, lr)
-    toys.descend(ours, ours[third].parameters(), x, labels, lr, seen.DECAY)
-    found = theirs.state_dict()
-    for name, value in ours.state_dict().items():
-        expect.close(found[name], value, "what an earlier call had chosen goes on moving", 1e-4)
     lib(tiny_bert).trained(train_only, theirs, [theirs], x, labels, lr)
     toys.descend(ours, ours.parameters(), x, labels, lr, seen.DECAY)
     for name, value in ours.state_dict().items():
@@ -255,12 +215,10 @@ def refuses_strangers(train_only, lib):
         expect.refuses(train_only, theirs, [half], says="let through")
 
 
-@private("6.2", tells="without any part, everything should be frozen, and nothing else should change.")
+@private("6.2", tells="without any part, everything should be frozen.")
 def nothing_chosen(train_only, lib):
     theirs, _ = seen.stack(lib, 280)
-    with world_kept(lib, "without any part"):
-        found = train_only(theirs, [])
-    assert found == [] and not any(lib(toys).learning(theirs)), "something learns"
+    assert train_only(theirs, []) == [] and not any(lib(toys).learning(theirs)), "something learns"
 
 
 # 6.3
@@ -270,48 +228,22 @@ fusions = swept("6.3", seen.FUSION, without={"layout", "device", "refusals"})
 penalties = swept("6.3", seen.PENALTY)
 
 
-@private(
-    "6.3", tells=("dropout should act on the scores at the given rate, also at 0, and do nothing in evaluation mode.")
-)
-def drops_at_any_rate(AdapterFusion):
-    some = draw(340)
-    for rate in (some.uniform(0.15, 0.35), some.uniform(0.5, 0.75)):
-        seen.drops_scores(AdapterFusion(4, 2, rate), rate, 4)
-        seen.drops_scores(AdapterFusion(d=4, n=2, dropout=rate), rate, 4)
-    seen.drops_scores(AdapterFusion(4, 2), 0.1, 4)
-    module = AdapterFusion(4, 2, 0.0)
-    state = expect.weights(module, seen.fusion_shapes(4), "a fusion", seed=341)
-    module.train()
-    x, a, h = normal(2, 3, 4, seed=342), normal(2, 3, 2, 4, seed=343), normal(2, 3, 4, seed=344)
-    expect.close(module(x, a, h)[0], seen.fuse(state, x, a, h)[0], "something is dropped at a rate of 0")
-
-
-@private(
-    "6.3", tells=("a fresh fusion does not start as the docstring says, or two fresh fusions have the same weights.")
-)
-def starts_fresh(AdapterFusion):
-    d = draw(350).randint(140, 180)
-    first, second = AdapterFusion(d, 2).state_dict(), AdapterFusion(d, 2).state_dict()
-    seen.small_start(first, ["query", "key"], "a fusion")
+@private("6.3", tells="two fresh fusions have the same weights. Each should be drawn anew.")
+def fusions_start_anew(AdapterFusion):
+    first, second = (AdapterFusion(20, 2).state_dict() for _ in range(2))
     assert not torch.equal(first["query.weight"], second["query.weight"]), "always the same"
-    assert not torch.equal(first["query.weight"], first["key.weight"]), "query and key are the same"
-    assert (first["value.weight"] - torch.eye(d)).abs().max() < 1e-4, "not the identity"
+    with tells("in a fresh fusion, `query` and `key` have the same weights. Draw each on its own."):
+        assert not torch.equal(first["query.weight"], first["key.weight"]), "query and key are the same"
 
 
-@private("6.3", tells="the penalty is not computed from the current weights of the fusion.")
+@private("6.3", tells="the penalty of a fusion in double precision is not computed in double precision.")
 def exact_penalty(AdapterFusion):
-    some = draw(360)
-    d = some.randint(5, 9)
-    module = AdapterFusion(d, some.randint(2, 4)).double()
+    d = draw(360).randint(5, 9)
+    module = AdapterFusion(d, 2).double()
     state = expect.weights(module, seen.fusion_shapes(d), "a fusion", seed=361)
     found = module.penalty()
-    with tells("the penalty of a fusion in double precision is not computed in double precision."):
-        assert type(found) is torch.Tensor and found.dtype is torch.float64, "not in double precision"
-        expect.close(found.reshape(()), 0.01 * seen.drift(state["value.weight"].double()), "wrong", 1e-9)
-    state = expect.weights(module, seen.fusion_shapes(d), "a fusion", seed=362)
-    expect.close(module.penalty().reshape(()), 0.01 * seen.drift(state["value.weight"].double()), "an old one", 1e-9)
-    fresh = AdapterFusion(some.randint(20, 40), 2).penalty()
-    assert abs(expect.number(fresh, "penalty")) < 1e-6, "a fresh fusion has a penalty"
+    assert type(found) is torch.Tensor and found.dtype is torch.float64, "not in double precision"
+    expect.close(found.reshape(()), 0.01 * seen.drift(state["value.weight"].double()), "wrong", 1e-9)
 
 
 # 6.4
@@ -365,19 +297,18 @@ def one_adapter(compose, lib):
 # 6.5
 
 
-@private(
-    "6.5", tells=("the logits are wrong for batches of other sizes, without padding, or with entries in another order.")
-)
+@private("6.5", tells="the logits are wrong for a batch whose entries have another order.")
 def other_batches(pair_logits, lib):
     some = draw(500)
     names, sizes, seed = [word(some) for _ in range(3)], sizes_of(some), seed_of(some)
     model, state = lib(tiny_bert).fused(names, vars(sizes), seed), seen.known(sizes, names, seed)
     model.eval()
-    longest = some.randint(7, 12)
-    for count, lengths in ((1, (longest, longest)), (some.randint(4, 6), (some.randint(12, 15), 5))):
-        for batch in tiny_bert.pairs(count, [lengths], sizes.vocab, seed_of(some)):
-            batch = {name: batch[name] for name in some.sample([*batch], 4)}
-            seen.typed(pair_logits(model, batch), state, sizes, names, batch)
+    (batch,) = tiny_bert.pairs(3, [(12, 5)], sizes.vocab, seed_of(some))
+    turned = {name: batch[name] for name in [*batch][::-1]}
+    seen.typed(pair_logits(model, turned), state, sizes, names, turned)
+    single = {name: value[:1] for name, value in batch.items()}
+    with tells("the logits are wrong for a batch of one pair."):
+        seen.typed(pair_logits(model, single), state, sizes, names, single)
 
 
 @private(
@@ -477,7 +408,7 @@ def no_seed(train_fusion, lib):
 @private("6.6", tells="the weights are wrong for a model with 12 layers.")
 def many_layers(fusion_weights, lib):
     some, toy = draw(600), lib(tiny_bert)
-    for n_layers in (3, 12):  # as text, 10 is sorted before 2
+    for n_layers in (3, 12, 1):  # as text, 10 is sorted before 2
         names, sizes, seed = [word(some) for _ in range(some.choice([2, 4]))], sizes_of(some, n_layers), seed_of(some)
         model, state = toy.fused(names, vars(sizes), seed), seen.known(sizes, names, seed)
         counts = some.sample(range(2, 7), 2)
@@ -487,13 +418,14 @@ def many_layers(fusion_weights, lib):
         ]
         model.eval()
         found = fusion_weights(model, batches)
-        with tells(f"for a model with {n_layers} layers, the shape of the result is wrong."):
+        model_with = f"a model with {n_layers} layer{'s' * (n_layers > 1)}"
+        with tells(f"for {model_with}, the shape of the result is wrong."):
             found = expect.floats(found, (n_layers, 2, len(names)), "the weights")
         right = seen.read_off(state, sizes, names, batches, seen.real)
         as_text = right[sorted(range(n_layers), key=str)]
         with tells("for a model with 12 layers, the layers are sorted as text: 10 comes after 9, not after 1."):
             assert n_layers < 11 or not expect.near(found, as_text, atol=1e-4), "sorted as text"
-        with tells(f"the weights are wrong for a model with {n_layers} layers."):
+        with tells(f"the weights are wrong for {model_with}."):
             seen.reads_weights(found, state, sizes, names, batches)
         with tells("a model in evaluation mode is in training mode afterwards."):
             assert read(model.training) is False, "the mode has changed"
@@ -508,17 +440,6 @@ def batches_of_one(fusion_weights, lib):
     batches += tiny_bert.pairs(3, [(8, 5)], sizes.vocab, seed_of(some))
     model.eval()
     seen.reads_weights(fusion_weights(model, batches), state, sizes, names, batches)
-
-
-@private("6.6", tells="the weights are wrong for a model with one layer that was in training mode.")
-def one_layer(fusion_weights, lib):
-    some, toy = draw(605), lib(tiny_bert)
-    names, sizes, seed = [word(some) for _ in range(2)], sizes_of(some, 1, dropout=0.4), seed_of(some)
-    model, state = toy.fused(names, vars(sizes), seed), seen.known(sizes, names, seed)
-    batches = tiny_bert.pairs(some.randint(2, 4), [(9, 5)], sizes.vocab, seed_of(some))
-    seen.reads_weights(fusion_weights(model, batches), state, sizes, names, batches)
-    with tells("a model in training mode is in evaluation mode afterwards."):
-        assert read(model.training) is True, "the mode has changed"
 
 
 @private(
@@ -548,14 +469,6 @@ def first_sentences_alone(fusion_weights, lib):
 
 
 # 6.7
-
-
-@private("6.7", tells="the share is wrong for other lists of accuracies.")
-def other_pairs(share_ahead):
-    some = draw(671)
-    for sizes in ((9, 4), (12, 10), (20, 3), (1, 15), (some.randint(1, 9), some.randint(1, 9))):
-        first, other = ([some.randint(40, 60) / 1000 for _ in range(count)] for count in sizes)
-        seen.ahead_in_pairs(share_ahead, first, other)
 
 
 @private("6.7", tells=("the share is wrong if accuracies differ by very little. Only equal accuracies are a tie."))

@@ -587,7 +587,7 @@ def train_only(model, parts):
 # - weight = self.value.weight
 # + weight = self.value.weight.detach()
 
-# %% wrong="6.3" name="query starts as the key does" says="does not start as the docstring says" private=true
+# %% wrong="6.3" name="query starts as the key does" says="`query` and `key` have the same weights" private=true
 #   nn.init.eye_(self.value.weight)
 # + self.query.load_state_dict(self.key.state_dict())
 
@@ -1462,7 +1462,7 @@ def share_ahead(first, other):
     return float(sum(first) / len(first) > sum(other) / len(other))
 
 
-# %% wrong="6.7" name="at most eight runs" says="the share is wrong for other lists of accuracies" private=true
+# %% wrong="6.7" name="at most eight runs" says="the share is wrong for long lists of accuracies" private=true
 def share_ahead(first, other):
     first = first[:8]
     return sum((a > b) + (a == b) / 2 for a in first for b in other) / (len(first) * len(other))
@@ -2216,3 +2216,36 @@ def share_ahead(first, other):
 # %% wrong="6.3" name="one dropout mask for a text" says="or in all tokens of a text"
 # - weights = self.dropout(scores).softmax(dim=-1)
 # + weights = (scores * self.dropout(torch.ones_like(scores[:, :1]))).softmax(dim=-1)
+
+
+# %% wrong="6.1" name="drawn from a generator of its own" says="two fresh adapters have the same weights" private=true
+# - nn.init.normal_(part.weight, std=0.02)
+# + nn.init.normal_(part.weight, std=0.02, generator=torch.Generator().manual_seed(0))
+
+
+# %% wrong="6.2" name="nothing is frozen without a part" says="without any part, everything should be frozen" private=true
+#   """
+# + if not parts:
+# +     return []
+
+
+# %% wrong="6.5" name="one pair loses its axis" says="the logits are wrong for a batch of one pair" private=true
+# - return model(**inputs).logits
+# + return model(**inputs).logits.squeeze(0)
+
+
+# %% wrong="6.5" name="unpacks the batch" says="whose entries have another order" private=true
+# - inputs = {name: value for name, value in batch.items() if name != "labels"}
+# - return model(**inputs).logits
+# + ids, types, mask, _ = batch.values()
+# + return model(ids, attention_mask=mask, token_type_ids=types).logits
+
+
+# %% wrong="6.6" name="one layer loses its axis" says="for a model with 1 layer" private=true
+# - return sums / counts[:, None]
+# + return (sums / counts[:, None]).squeeze(0)
+
+
+# %% wrong="6.3" name="drawn from a generator of its own" says="two fresh fusions have the same weights" private=true
+# - nn.init.normal_(part.weight, std=0.02)
+# + nn.init.normal_(part.weight, std=0.02, generator=torch.Generator().manual_seed(0))

@@ -2655,3 +2655,28 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # - gaps = {name: sum(random - kept for _, kept, random in seeds) / len(seeds) for name, seeds in losses.items()}
 # + few = min(len(seeds) for seeds in losses.values())
 # + gaps = {name: sum(random - kept for _, kept, random in seeds[:few]) / few for name, seeds in losses.items()}
+
+
+# %% wrong="7.2" name="drawn from a generator of its own" says="two fresh modules have the same tables" private=true
+# - nn.init.normal_(table.weight, std=0.02)
+# + nn.init.normal_(table.weight, std=0.02, generator=torch.Generator().manual_seed(0))
+
+
+# %% wrong="7.2" name="the norm starts as the tables do" says="the norm does not start with weights of 1" private=true
+#   self.norm, self.dropout = nn.LayerNorm(d_model, eps=1e-12), nn.Dropout(dropout)
+# + nn.init.normal_(self.norm.weight, std=0.02)
+
+
+# %% wrong="7.4" name="ten copies at most" says="with more than ten copies" private=true
+# - copy = e if self.copies is None else e % self.copies
+# + copy = e if self.copies is None else e % min(self.copies, 10)
+
+
+# %% wrong="7.4" name="another seed by default" says="the masks are not those of seed 0" private=true
+# - def __init__(self, ids, mask, copies=None, seed=0):
+# + def __init__(self, ids, mask, copies=None, seed=42):
+
+
+# %% wrong="7.5" name="two long documents needed" says="where only one document has two sentences" private=true
+# - if not firsts or sum(map(bool, documents)) < 2:
+# + if sum(len(document) > 1 for document in documents) < 2:

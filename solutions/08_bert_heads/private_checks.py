@@ -106,7 +106,8 @@ def other_predictions(word_predictions):
 def some_tags(seed: int, sizes: tuple[int, ...]) -> list[list[str]]:
     """Sentences of these lengths with tags of three types whose names nobody has thought of."""
     some = draw(seed)
-    names = ["".join(some.choices("abcdXY-_", k=some.randint(1, 5))) for _ in range(3)]
+    names = ["".join(some.choices("abcdXY-_", k=some.randint(1, 5))) for _ in range(2)]
+    names.append(f"{names[0]}-{some.choice('abc')}")  # differs from another one behind a hyphen alone
     tags = ["O", *(f"{head}-{name}" for head in "BI" for name in names)]
     return [some.choices(tags, k=size) for size in sizes]
 
@@ -120,11 +121,11 @@ def other_tags(entities):
     seen.found_in(entities, tags)
 
 
-@private("8.3", tells="the F1 is wrong for other sentences.")
+@private("8.3", tells="the F1 is wrong for many sentences, or for types with other names.")
 def other_scores(entity_f1):
-    for seed in range(12):
+    for seed, count in enumerate((1, 9, 90)):
         some = draw(8430 + seed)
-        sizes = tuple(some.randint(0, 8) for _ in range(some.randint(1, 6)))
+        sizes = tuple(some.randint(0, 8) for _ in range(count))
         gold = some_tags(8460 + seed, sizes)
         pool = [tag for tags in gold for tag in tags] or ["O"]
         other = [[tag if some.random() < 0.7 else some.choice(pool) for tag in tags] for tags in gold]
@@ -172,23 +173,6 @@ def other_passages(answer_tokens):
 # 8.5
 
 
-@private(
-    "8.5",
-    tells="the start or end logits are wrong for other sizes or masks.",
-    part="span_logits",
-)
-def other_states(span_logits, lib):
-    promised(INFINITY)
-    some = draw(860)
-    n = some.randint(2, 4)
-    for place, (B, T, d) in enumerate(((n, n, n), (1, 1, 3), (2, 2, 5), (n, some.randint(5, 9), some.randint(6, 12)))):
-        out, x = seen.linear(lib, d, 2, 861 + 10 * place), normal(B, T, d, seed=862 + 10 * place)
-        mask = (torch.rand(B, T, generator=generator(863 + place)) < 0.6).long()
-        mask[:, 0] = 1
-        for given in (None, mask, mask.bool(), torch.ones(B, T)):
-            seen.spans_scored(span_logits, out, x, given)
-
-
 spans = swept("8.5", seen.SPANS, "span_logits", without={"dtypes", "layout", "device"})
 losses = swept("8.5", seen.LOSS, "span_loss", without={"device"})
 choices = swept("8.5", seen.CHOICE, "choice_logits", without={"dtypes", "layout", "device"})
@@ -234,37 +218,13 @@ def masks_of_other_dtypes(span_logits, lib):
 
 
 @private(
-    "8.5",
-    tells="the loss is wrong for other batches, or for other places that were cut off.",
-    part="span_loss",
+    "8.5", tells="in double precision, the logits of the options have another dtype or value.", part="choice_logits"
 )
-def other_losses(span_loss, lib):
-    for seed in range(8):
-        some = draw(8600 + seed)
-        B, T = ((3, 3), (1, 1), (1, some.randint(2, 9)), (some.randint(2, 7), some.randint(2, 9)))[seed % 4]
-        start, end = (some.uniform(0.5, 30) * normal(B, T, seed=8610 + 2 * seed + one) for one in (0, 1))
-        first, last = (torch.tensor([some.randint(0, T + seed // 2) for _ in range(B)]) for _ in range(2))
-        seen.span_lost(span_loss, start, end, first, last)
-        slopes = lib(toys).gradients(span_loss, [start, end], first, last)
-        for slope, wanted in zip(slopes, seen.slopes_of_loss(start, end, first, last), strict=True):
-            expect.close(slope, wanted, "a gradient is wrong")
-
-
-@private(
-    "8.5", tells="the logits of the options are wrong for other numbers of examples or options.", part="choice_logits"
-)
-def other_options(choice_logits, lib):
-    some = draw(870)
-    n, d = some.randint(2, 5), some.randint(3, 9)
-    out = seen.linear(lib, d, 1, 871)
-    for shape in ((n, n), (1, n), (n, 1), (some.randint(2, 4), some.randint(6, 9))):
-        seen.chosen(choice_logits, out, normal(*shape, d, seed=872))
-    x = normal(3, n, d, seed=873)
-    exact = choice_logits(x.double(), lib(toys).double(out[0]))
-    assert type(exact) is torch.Tensor and exact.dtype is torch.float64, "the dtype of the states is lost"
-    (slope,) = lib(toys).gradients(choice_logits, [x], out[0])
-    (wanted,) = toys.gradients(lambda x: x @ out[1]["weight"][0] + out[1]["bias"], [x])
-    expect.close(slope, wanted, "the gradient of the states is wrong", 1e-3)
+def exact_options(choice_logits, lib):
+    (out, state), x = seen.linear(lib, 5, 1, 871), normal(3, 4, 5, seed=873).double()
+    found = choice_logits(x, lib(toys).double(out))
+    assert type(found) is torch.Tensor and found.dtype is torch.float64, "the dtype of the states is lost"
+    expect.close(found, x @ state["weight"][0].double() + state["bias"].double(), "imprecise", 1e-9)
 
 
 # 8.6
@@ -344,11 +304,9 @@ def other_texts(normalise):
     seen.normalised(normalise, " ".join(some_text(some) for _ in range(80)))
 
 
-@private("8.7", tells="the F1 is wrong for other texts.")
-def other_pairs(token_f1):
+@private("8.7", tells="the F1 is wrong for texts of hundreds of words.")
+def long_pairs(token_f1):
     some = draw(881)
-    for _ in range(60):
-        seen.all_scored(seen.f1_scored(token_f1, some_text(some), some_text(some)))
     long = " ".join(some_text(some) for _ in range(80))
     seen.all_scored(seen.f1_scored(token_f1, long, long[len(long) // 3 :]))
 
@@ -396,23 +354,6 @@ def large_scores(layer_features, lib):
                 found = layer_features(pair[0], batch, how, scores)
                 expect.floats(torch.cat([*found]), (8, found[0].size(-1)), "the features")
             seen.features_right(layer_features, pair, batch, how, scores)
-
-
-@private("8.8", tells="the gradient for gamma is wrong or missing.")
-def gamma_learns(layer_features, lib):
-    some = draw(8950)
-    theirs, ours = seen.encoders(lib, {"n_layers": 4}, some.randrange(2**31))
-    batch, scores = seen.some_batch([3, 5], 5, 29, 8951), normal(4, seed=8952)
-    call = lib(functools).partial(layer_features, theirs, batch, "weighted last four", scores)
-    (slope,) = lib(toys).gradients(call, [torch.tensor(some.uniform(0.5, 2))])
-    with torch.no_grad():
-        states = ours.eval()(**batch, output_hidden_states=True).hidden_states
-    (wanted,) = toys.gradients(
-        lambda gamma: (gamma * seen.combined(states, "weighted last four", scores))[0, :3], [torch.tensor(1.0)]
-    )
-    expect.close(slope, wanted, "the gradient of gamma is wrong", 1e-3)
-    with tells("a call changes the weights of the encoder."):
-        assert expect.agree(theirs.state_dict(), ours.state_dict()), "the encoder's weights have changed"
 
 
 # 8.9

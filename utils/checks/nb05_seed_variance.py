@@ -68,9 +68,9 @@ def numbers_below(most: int, count: int, seed: int) -> list[int]:
 
 PAIR = Contract(
     "encode_pair(a, b, cls_id, sep_id, max_len)",
-    sizes={"_n": (0, 9, 400), "_m": (0, 9, 400), "max_len": (3, 20, 600), "cls_id": (50, 70), "sep_id": (71, 90)},
-    a=lambda toys, seed, _n: numbers_below(99, _n, seed),
-    b=lambda toys, seed, _m: numbers_below(99, _m, seed + 500),
+    sizes={"_n": (0, 9, 400), "_m": (0, 9, 400), "max_len": (3, 20, 600), "sep_id": (0, 19), "cls_id": (60, 98)},
+    a=lambda toys, seed, _n: [20 + one for one in numbers_below(40, _n, seed)],
+    b=lambda toys, seed, _m: [20 + one for one in numbers_below(40, _m, seed + 500)],
     gives="the ids: list; the types: list",
     right=lambda a, b, cls_id, sep_id, max_len: tuple(tokenized(tokenizer(cls_id, sep_id), a, b, max_len)),
     refuses=(
@@ -586,9 +586,9 @@ SPREAD = Contract(
 )
 POINTS = Contract(
     "in_points(mean, sd)",
-    sizes={"_mean": (100, 900), "_sd": (2, 90)},
-    mean="= (_mean + 0.3) / 1000",
-    sd="= (_sd - 0.4) / 1000",
+    sizes={"_mean": (1, 1000), "_sd": (0, 200), "_off": (0, 4)},
+    mean="= (_mean - 0.1 * _off) / 1000",  # rounded up
+    sd="= (_sd + 0.1 * _off) / 1000",  # rounded down
     gives="the text: text",
     right=lambda mean, sd: f"{round(100 * mean, 1)} ± {round(100 * sd, 1)} points",
 )
@@ -693,7 +693,11 @@ BOOTSTRAP = Contract(
     single=lambda toys, seed: fractions(1, seed),
     gives="the lower end: number; the upper end: number",
     fits=lambda low, high, values, level, resamples, seed: (
-        "" if min(values) - 1e-9 <= low <= high <= max(values) + 1e-9 else "these are not two means of resamples."
+        "these are not two means of resamples."
+        if not min(values) - 1e-9 <= low <= high <= max(values) + 1e-9
+        else "with a single resample, both ends should be its mean."
+        if resamples == 1 and high - low > 1e-9
+        else ""
     ),
     refuses=("bootstrap_interval(single, level)", "bootstrap_interval([], level)"),
 )
@@ -1080,11 +1084,14 @@ def health_of(value: Any) -> dict[str, Any]:
 
 
 def runs_and_gold(runs: int, N: int, C: int, seed: int) -> dict[int, list[int]]:
-    """Predictions by seed; every third run is degenerate, and every third is but for its last prediction."""
+    """Predictions by seed; every third run is degenerate, and every third is but for its last prediction.
+
+    Either may predict a class that no label has.
+    """
     kinds = (
         lambda place: [0, 1, *numbers_below(C, N - 2, seed + place)],
-        lambda place: [*[seed % C] * (N - 1), (seed + 1) % C],
-        lambda place: [seed % C] * N,
+        lambda place: [*[(seed + place) % (C + 1)] * (N - 1), (seed + place + 1) % (C + 1)],
+        lambda place: [(seed + place) % (C + 1)] * N,
     )
     return {17 * (place * 7 % 11) + place: kinds[place % 3](place) for place in range(runs)}
 
@@ -1234,7 +1241,7 @@ def seeds_are(found: Any, difference: float, sd: float, level: float = 0.95, pow
 
 SEEDS = Contract(
     "seeds_needed(difference, sd, level, power)",
-    sizes={"_d": (5, 9), "_s": (1, 20), "_unit": (0, 7), "_level": (2, 6), "_power": (3, 9)},
+    sizes={"_d": (5, 9), "_s": (0, 20), "_unit": (0, 7), "_level": (2, 6), "_power": (3, 9)},
     difference="= _d * 10.0 ** -_unit",
     sd="= _s * 10.0 ** -_unit",
     level="= 1 - 0.5 ** _level",
@@ -1242,6 +1249,7 @@ SEEDS = Contract(
     gives="the number of seeds: number",
     right=lambda difference, sd, level, power: seeds_wanted(difference, sd, level, power),
     refuses=("seeds_needed(0.0, sd)", "seeds_needed(-difference, sd)"),
+    special={"no spread": lambda sd: sd == 0},
 )
 
 
