@@ -2415,11 +2415,11 @@ class Model(nn.Module):
 # + missing, unexpected = sorted(own.keys() - fits.keys()), [name for name in offered if name not in fits]
 
 
-# %% wrong="4.4" name="an empty first row is let through" says="with_an_empty_row)` must raise ValueError" private=true
+# %% wrong="4.4" name="an empty first row is let through" says="first_row_empty)` must raise ValueError" private=true
 # - if not mask.any(dim=1).all():
 # + if not mask.any() or not mask[1:].any(dim=1).all():
 
 
-# %% wrong="4.4" name="an empty last row is let through" says="with_an_empty_row)` must raise ValueError" private=true
+# %% wrong="4.4" name="an empty last row is let through" says="last_row_empty)` must raise ValueError" private=true
 # - if not mask.any(dim=1).all():
 # + if not mask.any() or not mask[:-1].any(dim=1).all():

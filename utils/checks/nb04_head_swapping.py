@@ -557,10 +557,11 @@ LAST = Contract(
     sizes={"B": (1, 6), "T": (1, 9, 2100), "d": (1, 7)},
     states="floats (B, T, d)",
     mask="bools (B, T)",
-    with_an_empty_row=lambda toys, seed, B, T: (torch.arange(B) != seed % B)[:, None].expand(B, T),
+    first_row_empty=lambda toys, seed, B, T: (torch.arange(B) > 0)[:, None].expand(B, T),
+    last_row_empty=lambda toys, seed, B, T: (torch.arange(B) < B - 1)[:, None].expand(B, T),
     gives="the result: as states (B, d)",
     right=last_of_each,
-    refuses=("last_real(states, with_an_empty_row)",),
+    refuses=("last_real(states, first_row_empty)", "last_real(states, last_row_empty)"),
     learns="states",
 )
 
