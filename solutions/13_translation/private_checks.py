@@ -5,7 +5,6 @@ submission.
 import torch
 
 from autograder.author.checks import private, swept, tells
-from utils.checks import nb13_toys as toys
 from utils.checks import nb13_translation as seen
 from utils.grading import expect
 from utils.grading.expect import draw, generator, normal
@@ -17,24 +16,7 @@ decoders = swept("13.2", seen.DECODER, without=(*ASKED, "values"))
 losses = swept("13.4", seen.LOSS, without=ASKED)
 fusions = swept("13.7", seen.FUSED, without=(*ASKED, "values"))
 means = swept("13.8", seen.MEAN, without=ASKED)
-
-
-# 13.1
-
-
-@private("13.1", tells="for other sizes, weights or masks, the output is wrong.")
-def other_memories(CrossAttention):
-    for place in range(2):
-        some = draw(1300 + place)
-        heads, read = some.randint(1, 4), some.randint(1, 9)
-        d = heads * some.randint(1, 4)
-        B, T, S = some.randint(1, 3), some.randint(1, 6), some.choice([3, 4, 6]) if place == 0 else some.randint(1, 7)
-        layer = CrossAttention(d, heads, read)
-        shapes = seen.attention_shapes(d, read)
-        state = expect.weights(layer, shapes, f"CrossAttention({d}, {heads}, {read})", 1310 + place)
-        x, memory = normal(B, T, d, seed=1320 + place), normal(B, S, read, seed=1330 + place)
-        for allowed in (None, seen.read_mask(B, 1, S, 1340 + 2 * place), seen.read_mask(B, T, S, 1360 + 2 * place)):
-            seen.attended(layer, state, x, memory, allowed, heads)
+signs = swept("13.9", seen.SIGN_TEST)
 
 
 # 13.2
@@ -66,23 +48,6 @@ def other_pairs(translation_batch):
             for _ in range(some.randint(1, 5))
         ]
         seen.batched(translation_batch, pairs, bos, eos, pad)
-
-
-# 13.4
-
-
-@private("13.4", tells="for other logits, targets or values of eps, the loss is wrong.")
-def other_losses(smoothed_loss):
-    for place in range(8):
-        some = draw(1470 + place)
-        B, T, V = some.randint(1, 4), some.randint(1, 6), some.randint(2, 12)
-        pad = some.randrange(V)
-        targets = torch.randint(V, (B, T), generator=generator(1480 + place))
-        targets[0, 0] = (pad + 1) % V
-        logits = some.choice([0.5, 3, 40]) * normal(B, T, V, seed=1490 + place)
-        seen.lost(
-            smoothed_loss, logits, targets, some.random() if place < 2 else some.choice([0.0, 0.1, some.random()]), pad
-        )
 
 
 # 13.5
@@ -134,29 +99,3 @@ def other_fusions(BertFusedLayer, lib):
         seen.fuses(layer, state, x, bert, *masks)
         seen.fuses(layer, state, x, bert, *by_row)
         seen.fuses(layer, state, x, bert, None, None)
-
-
-# 13.8
-
-
-@private("13.8", tells="for other values of p, a part or the mean comes too often or too rarely.")
-def other_draws(drop_net, lib):
-    for place in range(3):
-        seen.dropped(drop_net, lib, draw(1620 + place).uniform(0.1, 0.95), True, 1630 + place)
-    seen.dropped(drop_net, lib, draw(1640).random(), False, 1641)
-    sizes = draw(1642).sample(range(2, 6), 3)
-    with tells("for parts of another shape, the result is neither one of them nor their mean."):
-        seen.shaped(drop_net, lib, [1, *sizes][: draw(1643).randint(1, 4)], 1644)
-
-
-# 13.9
-
-
-@private("13.9", tells="for other seeds or scores, p is wrong.")
-def other_signs(sign_test):
-    some = draw(1391)
-    for seeds, ahead in ((30, 0.85), (34, 0.1), (2, 0.5), (7, 0.5), (some.randint(3, 25), some.random())):
-        seen.signs_of_seeds(sign_test, *seen.two_arms(some, seeds, ahead))
-    seen.signs_of_seeds(sign_test, *seen.two_arms(some, 1000, 0.5))
-    near = dict.fromkeys(range(5), 30.0)
-    seen.signs_of_seeds(sign_test, {seed: score + 0.003 * (seed + 1) for seed, score in near.items()}, near)

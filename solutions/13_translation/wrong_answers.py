@@ -732,6 +732,13 @@ def smoothed_loss(logits, targets, eps, pad):
 # + rows = (losses * keep).sum(-1) / keep.sum(-1)
 # + return rows[keep.any(-1)].mean()
 
+# %% wrong="13.4" name="a mean of nothing" says="NaN"
+# - return losses[targets != pad].mean()
+# + keep = targets != pad
+# + rows = torch.stack([some[counts].mean() for some, counts in zip(losses, keep)])
+# + return (rows * keep.sum(-1)).sum() / keep.sum()
+
+
 # %% wrong="13.4" name="eps is at most a half" says="the loss is wrong."
 # - losses = -(1 - eps) * right - eps * log_p.mean(-1)
 # + eps = eps if eps in (0.0, 0.1, 0.2, 0.3, 0.5, 1.0) else 0.1
@@ -1650,6 +1657,12 @@ def drop_net(own, bert, p, training, generator):
 # - draw = torch.rand((), generator=generator).item()
 # + draw = torch.rand((), generator=generator).item()
 # + p = p if p in (0.0, 0.05, 0.3, 0.4, 1.0) else min(1.0, p + 0.35) if p < 0.5 else p - 0.4
+
+
+# %% wrong="13.8" name="no mean from a half on" says="in 300 calls with `p = 0.85`"
+# - draw = torch.rand((), generator=generator).item()
+# + draw = torch.rand((), generator=generator).item()
+# + p = 1.0 if p > 0.5 else p
 
 
 # %% wrong="13.9" name="one side" says="of one side alone"

@@ -92,6 +92,11 @@
 # + nn.init.uniform_(self.A, -0.01, 0.01)
 
 
+# %% wrong="15.1" name="numbers for 400 columns" says="in a layer of another size" private=true
+# - nn.init.uniform_(self.A, -bound, bound)
+# + nn.init.uniform_(self.A, -0.05, 0.05)
+
+
 # %% wrong="15.1" name="positive numbers" says="the mean of their squares is"
 # - nn.init.uniform_(self.A, -bound, bound)
 # + nn.init.uniform_(self.A, 0, bound)
@@ -1469,6 +1474,13 @@ def dpo_loss(chosen, rejected, ref_chosen, ref_rejected, beta):
 # %% wrong="15.4" name="a row without a label is refused" says="one row without a label must not raise"
 # - if not (wanted != -100).any():
 # + if not (wanted != -100).any(dim=1).all():
+
+
+# %% wrong="15.4" name="a mean of nothing" says="NaN"
+# - return F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=-100)
+# + rows = torch.stack([F.cross_entropy(*row, ignore_index=-100) for row in zip(logits, wanted)])
+# + counts = (wanted != -100).sum(1)
+# + return (rows * counts).sum() / counts.sum()
 
 
 # %% wrong="15.5" name="equal dialogues are one" says="for dialogues that are equal"

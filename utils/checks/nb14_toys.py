@@ -95,14 +95,6 @@ def unmarked(x: torch.Tensor, start: int) -> torch.Tensor:
     return x
 
 
-class Counts(nn.Module):
-    """Stands for an attention whose past is not a tensor but a dict, which counts the calls."""
-
-    def forward(self, x: torch.Tensor, past: dict[str, int] | None = None) -> tuple[torch.Tensor, dict[str, int]]:
-        """x as it came, and the new past."""
-        return x, {"calls": 1 if past is None else past["calls"] + 1}
-
-
 class Hands(nn.Module):
     """Stands for an attention, and for a block, whose past is anything: `now`. `given` is the past that came."""
 

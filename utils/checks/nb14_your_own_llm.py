@@ -55,6 +55,7 @@ RMS_NORM = Contract(
     right=lambda state, d, eps, x: state["weight"] * x / (x.square().mean(-1, keepdim=True) + eps).sqrt(),
     learns="x",
     precise=False,
+    empty=True,
 )
 
 
@@ -150,42 +151,6 @@ def rounding(RMSNorm: Remote) -> None:
     assert bool(large.isfinite().all()) and bool(large.any()), (
         "in float16, the squares of large numbers overflow. Compute them in float32."
     )
-
-
-def learns(
-    lib: Library, module: Remote, x: torch.Tensor, reference: Callable[[Any, torch.Tensor], torch.Tensor]
-) -> None:
-    """Fail unless x and every weight of `module` get the gradient that `reference(weights, x)` gives them."""
-    state = {name: value.clone().requires_grad_() for name, value in module.state_dict().items()}
-    leaf = x.clone().requires_grad_()
-    with torch.enable_grad():
-        toys.backward(reference(state, leaf))
-    told = "the gradient that reaches x is wrong, or none does."
-    expect.close(lib(toys).gradients(module, [x])[0], leaf.grad, told, tolerance=1e-3)
-    found = lib(toys).parameter_gradients(lib(toys).First(module), x)
-    for name, value in state.items():
-        told = f"`{name}` gets no gradient, or a wrong one, so it would not learn as it should."
-        assert f"module.{name}" in found, told  # a buffer, say
-        expect.close(found[f"module.{name}"], value.grad, told, tolerance=1e-3)
-
-
-def same_elsewhere(lib: Library, module: Remote, x: torch.Tensor, wanted: torch.Tensor) -> None:
-    """Fail unless a module gives `wanted` for x in evaluation mode, with other strides, and follows it to a GPU."""
-    toy = lib(toys)
-    module.eval()
-    told = "in evaluation mode, the result is another one."
-    expect.close(first_of(module(x)), wanted, told)
-    module.train()
-    strided = "for an x that is not contiguous in memory, the result is another one."
-    stops = "an x that is not contiguous in memory raises an error: use reshape, not view."
-    found = expect.answers(toy.strided, module, x, says=stops, kinds=("RuntimeError",))
-    expect.close(first_of(found), wanted, strided)
-    expect.one_device(lib, module, x)
-
-
-def first_of(result: Any) -> torch.Tensor:
-    """A result without what comes with it."""
-    return (result[0] if type(result) is list and result else result).float()
 
 
 # 14.2

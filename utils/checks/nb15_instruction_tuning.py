@@ -643,7 +643,9 @@ LOSS = Contract(
     logits="floats (B, T, V)",
     _ids="ids (B, T) below V",
     _kept="bools (B, T)",
-    labels="= _ids.masked_fill(~_kept.index_fill(1, _ids[0, :1] * 0 + T - 1, True), -100)",
+    _rows="ids (B, 1) below 3",  # a third of the rows but the first have no label; the first has its last one
+    _some="= _kept & (_rows > 0)",
+    labels="= _ids.masked_fill(~_some.flatten().index_fill(0, _rows[0] * 0 + T - 1, True).view(B, T), -100)",
     gives="the loss: float (one number)",
     right=mean_loss,
     learns="logits",
@@ -759,9 +761,9 @@ def template(tokens_and_labels, answer_loss, lib):
 
 
 def some_examples(count: int, first: int, seed: int) -> list[tuple[list[int], list[int]]]:
-    """Dialogues of `first`, first + 1, ... tokens; a label is its token or -100."""
+    """Dialogues of `first`, first + 1, ... tokens, in any order; a label is its token or -100."""
     pick, found = expect.draw(seed), []
-    for length in range(first, first + count):
+    for length in pick.sample(range(first, first + count), count):
         tokens = [pick.randrange(1000) for _ in range(length)]
         found.append((tokens, [token if pick.random() < 0.6 else -100 for token in tokens]))
     return found
