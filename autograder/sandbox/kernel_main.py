@@ -52,9 +52,16 @@ class Outputs:
         self.items: list[dict[str, Any]] = []
         self.characters, self.outputs, self.kinds = characters, outputs, kinds
         self.cleared = False  # by what is put out next
+        self.running = True
+
+    def end(self) -> None:
+        """The cell has ended. What an answer prints while a check calls it is shown nowhere and is never too much."""
+        self.running = False
 
     def stream(self, name: str, text: str) -> None:
         """Add to what the cell has printed; raises KeyboardInterrupt when it is too much."""
+        if not self.running:
+            return
         text = self._fit(text)
         items = self._items()
         if items and items[-1].get("name") == name:
@@ -69,6 +76,8 @@ class Outputs:
         Of what is a picture too, no HTML is kept: without its script, a figure with sliders would be a heap of text.
         `kind` is "result" for the value of its last line.
         """
+        if not self.running:
+            return
         data, items = self.prepared(data), self._items()
         shown, still = {}, "image/png" in data
         for mime in self.kinds:
@@ -330,6 +339,7 @@ def serve(shell: HandInShell, line: protocol.Pipes) -> None:
                 asked = begin_cell(shell, request)
                 shell.execute(asked["source"], asked["resume"])
                 protocol.send(line, shell.outputs.packed())
+                shell.outputs.end()
             else:
                 protocol.send(line, dispatch.answer(shell.user_ns, request))
 

@@ -423,11 +423,13 @@ def test_another_process_gives_the_same():
     def lasting(text, n):
         return torch.rand(n, generator=torch.Generator().manual_seed(sum(text.encode())))
 
-    def hashed(text, n):
-        return torch.rand(n, generator=torch.Generator().manual_seed(hash(text) % 2**32))
+    def hashed(what):
+        return lambda text, n: torch.rand(n, generator=torch.Generator().manual_seed(hash(what(text)) % 2**32))
 
     assert failing(drawn, lasting) == {}
-    assert "another process gives something else: `hash` and `id` differ there." in failing(drawn, hashed)["memory"]
+    for what in (lambda text: text, lambda text: (1, ("mask", 2)), lambda text: frozenset([text])):
+        told = failing(drawn, hashed(what))["memory"]
+        assert "another process gives something else: `hash` and `id` differ there." in told
 
 
 def test_expanded_tensors_and_empty_batches():

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import random
 import threading
+import types
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,7 @@ from autograder import course
 from autograder.author import answers, build, checks
 from utils.grading import dispatch, forbidden, probes, protocol
 from utils.grading.check import Outcome, check
+from utils.grading.parts import part
 from utils.grading.results_check import ResultsCheck
 
 COURSE = course.load()
@@ -222,6 +224,43 @@ def test_a_call_made_in_other_sessions_leaves_nothing_behind(capsys):
     before, numbers = states(), []
     assert dispatch.changes_elsewhere(draws, [numbers], {}) == [*protocol.ELSEWHERE]
     assert states() == before and numbers == [] and capsys.readouterr().out == ""
+
+
+def turning(layer):
+    """Turn a layer on, once, and the recording of gradients with it."""
+    if not layer.on:
+        torch.set_grad_enabled(True)
+        layer.on = True
+    return 4
+
+
+def test_a_first_call_is_made_in_other_sessions_with_what_it_was_given_as_it_was():
+    @check("1.1", points=1)
+    def asks(answer, lib):
+        assert answer(lib(types).SimpleNamespace(on=False)) == 4, "the number is wrong."
+
+    verdict = asks.verdict(lambda request: dispatch.answer({"answer": turning}, request), [forbidden.read_cell("")])
+    assert verdict.message.startswith("A call of your code switches on the recording of gradients")
+
+
+def test_a_part_that_changes_what_is_global_costs_its_own_points():
+    @check("1.1", points=3)
+    def asks(answer, other):
+        with part("other", 1):
+            assert other(3) == 4, "the number is wrong."
+        with part("answer", 2):
+            assert answer(3) == 4, "the number is wrong."
+
+    answers = {"answer": changing(lambda: torch.set_grad_enabled(True)), "other": changing(lambda: None)}
+    verdict = asks.verdict(lambda request: dispatch.answer(answers, request), [forbidden.read_cell("")])
+    assert [one.outcome is Outcome.PASSED for one in verdict.parts] == [True, False] and verdict.score == 1
+
+
+def test_a_function_may_draw_the_weights_of_the_module_that_it_returns():
+    request = dispatch.wire.dumps({"name": "make", "path": [], "args": [3], "kwargs": {}}, dispatch.keep)
+    for make, left in ((lambda n: nn.Linear(n, n), []), (torch.rand, [protocol.TORCH_STATE])):
+        reply = dispatch.wire.loads(dispatch.answer({"make": make}, request), lambda *_: None)
+        assert reply.get("left", []) == left
 
 
 def test_what_fails_or_cannot_be_copied_in_other_sessions_is_no_mistake():

@@ -317,6 +317,14 @@ def test_output_is_bounded(shared):
     assert said(shared.run("print('still here')")) == "still here\n"
 
 
+def test_what_an_answer_prints_while_it_is_asked_costs_nothing(shared):
+    """A student's own prints: at home nothing is wrong with them either."""
+    shared.run("def f(n):\n    for _ in range(999): display(n); print('x' * 1000)\n    return n")
+    request = wire.dumps({"name": "f", "path": [], "args": [3], "kwargs": {}}, lambda value: 0)
+    assert wire.loads(shared.ask(request), lambda *_: None) == {"value": 3}
+    assert said(shared.run("print('still here')")) == "still here\n"
+
+
 def test_lines_of_a_traceback_are_bounded_however_short_they_are(small):
     lying = "from utils.grading import wire\n"
     lying += "line = {'kind': 'error', 'name': 'E', 'message': 'told', 'lines': [''] * 400}\n"

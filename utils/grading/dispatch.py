@@ -63,7 +63,7 @@ INSTALLED = (sysconfig.get_path("stdlib"), *site.getsitepackages(), str(Path(tor
 LIBRARY_FOLDERS = (*COURSE_FOLDERS, *both_names(INSTALLED))
 
 kept: list[Any] = []
-first_calls: dict[str, list[Any] | None] = {}  # what was called and given, copied before the call; None: it cannot be
+first_calls: dict[int, list[Any] | None] = {}  # what was called and given, copied before the call; None: it cannot be
 
 
 @cache
@@ -132,8 +132,8 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
     what may not run meanwhile. A library that comes with its "source" is made from it. The reply is
     {"value": ...}, {"error": ...} as `describe` makes it, {"used": name} of what is forbidden, or
     {"changed": name} of an argument that the student's code changed. Beside a value "left" lists what is global in the
-    session and was changed by the call, see `Session`. What is called with "first" is copied before, under that name,
-    and a request with "elsewhere" and the same name is answered by what `changes_elsewhere` says of that call.
+    session and was changed by the call, see `Session`. What is called with "first" is copied before, under that
+    number. A request with "elsewhere" and the same number is answered by what `changes_elsewhere` says of that call.
     """
     watch_compiled()
     watch = forbidden.Watch((), is_students)
@@ -159,6 +159,8 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
                 left = session.put_back()
             if watch.found:
                 return wire.dumps({"used": watch.found}, keep)
+            if isinstance(target, nn.Module):  # a function may stand in the place of a module's class
+                left = [what for what in left if what != TORCH_STATE]
             if "library" not in asked and any(map(_may_change, (*args, *kwargs.values()))):
                 given = wire.loads(request, lambda handle, _: kept[handle])
                 changed = _changed(called, (args, kwargs), _to(device, [given["args"], given["kwargs"]]))

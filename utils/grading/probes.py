@@ -334,9 +334,13 @@ def in_another_process(call: Callable[..., Any], args: list[Any], options: dict[
     """What `call` gives where `hash` and `id` give other numbers, as in another process."""
     numbers = builtins.hash, builtins.id
 
+    def holds_text(value: Any) -> bool:
+        inside = isinstance(value, (tuple, frozenset)) and any(map(holds_text, value))
+        return inside or isinstance(value, (str, bytes))
+
     def other_hash(value: Any) -> int:
         number = numbers[0](value)
-        return number ^ 0x5BD1E995 if isinstance(value, (str, bytes)) else number
+        return number ^ 0x5BD1E995 if holds_text(value) else number
 
     with (
         mock.patch.object(builtins, "hash", other_hash),

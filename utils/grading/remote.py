@@ -7,6 +7,7 @@ the two apart.
 
 import ast
 import importlib.util
+import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,7 @@ from utils.grading.protocol import DEVICE, DTYPE, ELSEWHERE, GRADIENTS, SESSION,
 Ask = Callable[[bytes], bytes]
 NAN, INFINITY, COMPLEX, EMPTY = "NaN", "infinity", "complex numbers", "an empty tensor"
 DRAWS = TORCH_STATE  # of an exercise that says that it draws from torch's global generator
+_numbers = itertools.count()  # of first calls
 _unusual: ContextVar["Unusual | None"] = ContextVar("unusual", default=None)
 _calls: ContextVar["Calls | None"] = ContextVar("calls", default=None)
 # How many calls are remembered, of at most how many bytes; characters of a call that is shown; entries of a tensor
@@ -106,16 +108,16 @@ def unusual_refused(elsewhere: bool = False) -> Iterator[Unusual]:
 
     That is NaN, an infinite or a complex number, or an empty tensor for arguments of which none is empty; and SESSION.
     elsewhere: at the end the first call of everything is made in other sessions too, see `Unusual.refuse_elsewhere`.
+    So it is at the end of each part within.
     """
     outer, found = _unusual.get(), Unusual()
     found.promised = outer.promised if outer else set()
-    found.first_calls = outer.first_calls if outer else {} if elsewhere else None
+    found.first_calls = {} if elsewhere or (outer and outer.first_calls is not None) else None
     before = _unusual.set(found)
     try:
         yield found
         found.refuse()
-        if elsewhere:
-            found.refuse_elsewhere()
+        found.refuse_elsewhere()
     finally:
         _unusual.reset(before)
 
@@ -259,8 +261,8 @@ class Remote:
         what = target.get("name") or f"a {self._type_name}"
         first = unusual.first_calls if unusual else None
         if call and not self._path and "library" not in target and first is not None and what not in first:
-            first[what] = partial(self._asked, {**target, "path": [], "elsewhere": what})
-            asked["first"] = what  # as it is now: a layer that a call merges would be merged at the end
+            asked["first"] = next(_numbers)  # as it is now: a layer that a call merges would be merged at the end
+            first[what] = partial(self._asked, {**target, "path": [], "elsewhere": asked["first"]})
         request = wire.dumps(asked, self._handle)
         reply = self._ask(request)
         try:

@@ -18,6 +18,7 @@ import torch
 MAX_BYTES = 32 * 2**20
 MAX_DEPTH = 20
 MAX_ITEMS = 2**20  # of all lists and dicts together: a byte of the message may become 64 in memory
+MAX_KEYS = 2**12  # of a dict: whoever chooses its keys can make them meet each other, and time grows with the square
 MAX_DIMENSIONS = 16
 TENSOR, ARRAY, HANDLE = 1, 2, 3  # msgpack extension types
 DTYPES = {
@@ -113,7 +114,7 @@ def _unpack(data: bytes, counter: _Counter, extension: Callable[[int, bytes], An
         list_hook=counter,
         object_hook=counter,
         max_array_len=MAX_ITEMS,
-        max_map_len=MAX_ITEMS,
+        max_map_len=MAX_KEYS,
     )
 
 
