@@ -693,7 +693,7 @@ def forward_transfer(R):
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
 # + counts = [min(size, 10**6) if cap is None else min(size, cap) for size in sizes]
 
-# %% wrong="9.4" name="four tasks" says="with `c = 1`, the probabilities are wrong" private=true
+# %% wrong="9.4" name="four tasks" says="it is wrong for other inputs" private=true
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
 # + counts = [size if cap is None else min(size, cap) for size in sizes[:4]] + [1] * len(sizes[4:])
 
@@ -2303,3 +2303,14 @@ class MultiTask(_Shared):
 # %% wrong="9.3" name="the mean of all rows but one" says="the average is over all rows but row 0"
 # - return R[-1].mean().item()
 # + return R[1:].mean().item()
+
+
+# %% wrong="9.8" name="gradients that hardly agree conflict" says="with gradients that do not conflict, the first tensor is wrong" private=true
+#   product = sum((a * b).sum() for a, b in zip(g_a, g_b))
+# - if product >= 0:
+# + if product >= 0.5 * (sum((a * a).sum() for a in g_a) * sum((b * b).sum() for b in g_b)) ** 0.5:
+
+
+# %% wrong="9.1" name="logits in single precision" says="in double precision are not in double precision" private=true
+# - return self.heads[task](self.encoder(tokens)[:, 0])
+# + return self.heads[task](self.encoder(tokens)[:, 0]).float()

@@ -10,7 +10,7 @@ from autograder.author.checks import private, swept, tells
 from utils.checks import nb11_other_objectives as seen
 from utils.checks import nb11_toys as toys
 from utils.grading import expect
-from utils.grading.expect import draw, generator, likely, normal
+from utils.grading.expect import draw, likely, normal
 
 masks = swept("11.1", seen.MASKED, without=("memory",))
 updates = swept("11.3", seen.ADAM, without=("sizes", "large", "device", "layout", "dtypes"))
@@ -123,31 +123,22 @@ def other_spans(span_mask, lib):
         lengths = [some.randint(1, 5) for _ in range(some.randint(1, 4))]
         rate = some.choice([k / 100 for k in range(10, 101) if abs(k * n % 100 - 50) > 3])
         seen.placed(span_mask, lib, n, lengths, rate, some.randrange(2**31), 300)
-    some = draw(1160)
-    n = some.randint(30, 140)
-    lengths = torch.tensor([some.randint(1, 10) for _ in range(40)])
-    mask = span_mask(n, lengths, generator=lib(toys).seeded(some.randrange(2**31)))
-    expect.tensor(mask, (n,), "the mask")
-    with tells("in a longer text, not round(rate * n) tokens are hidden, though the spans have room."):
-        assert abs(int(mask.sum()) - 0.15 * n) <= 0.5 + 1e-9, "not round(rate * n) tokens"
     few = torch.tensor([480, *20 * [1]])  # one place is free in the end, which a limited number of tries misses
     with tells("where one last place is free, a span of one token does not find it."):
-        assert span_mask(500, few, 1.0, lib(toys).seeded(n)).all(), "free places stay free"
+        assert span_mask(500, few, 1.0, lib(toys).seeded(draw(1160).randrange(2**31))).all(), "free places stay free"
 
 
 # 11.5
 
 
 @private("11.5", tells="the logits are wrong for other sizes, longer spans or other weights.")
-def other_sizes(boundaries, BoundaryObjective, lib):
+def other_sizes(BoundaryObjective, lib):
     for place in range(3):
         some = draw(1180 + place)
         B, T = ((4, 4), (1, some.randint(24, 40)), (some.randint(2, 4), some.randint(5, 9)))[place]
         mask = seen.some_mask(B, T, (0.5, 0.93, 0.4)[place], some.randrange(2**31))
         if place == 1:
             mask[0, 2:21] = True
-        with tells("the results of `boundaries` are wrong for other sizes or longer spans."):
-            seen.ends_right(boundaries, mask)
         V, d, longest = some.randint(4, 9), (4, 5, some.randint(6, 9))[place], (1, 30, some.randint(2, 5))[place]
         module, _, state = seen.new_objective(BoundaryObjective, lib, V, d, longest, some.randrange(2**31))
         states = normal(B, T, d, seed=some.randrange(2**31))
@@ -173,7 +164,6 @@ def double_and_trained(BoundaryObjective, lib):
         expect.close(slope, own.grad, "the gradient of the embedding is wrong", 1e-3)
     exact = lib(toys).double(lib(toys).Beside(module, embedding))(fine, mask)
     with tells("in double precision, the logits are not float64, or only as exact as float32."):
-        assert exact.dtype is torch.float64, "double precision is lost"
         doubled = {name: value.double() for name, value in state.items()}
         right = seen.answered(doubled, fine, mask)
         expect.close(exact, right, "double precision is lost on the way", 1e-12)
@@ -203,20 +193,23 @@ def other_pairs(tlm_batch):
 TURNS = 600  # so many tell a text that is there three times of five from one that is drawn once of three
 
 
-@private("11.7", tells="the examples of other documents are wrong, such as those of only two, or of many short ones.")
+@private("11.7", tells="the examples are wrong for other documents, such as longer ones, or more of them.")
 def other_documents(pair_task, lib):
-    make, some = lib(random).Random, draw(1230)
-    for sizes in ([2, 2], [1, 3, 1, 1], [some.randint(0, 6) for _ in range(5)] + [2, 3]):
-        documents = seen.named_documents(sizes)
-        count = len(seen.neighbours(documents))
-        for task in ("nsp", "sop"):
-            going = make(some.randrange(10**6))
-            turns = [[documents, task, going]] * 200
-            found = [seen.pairs_of(one, count) for one in lib(toys).each(pair_task, turns)]
-            for one in found:
-                seen.examples_right(one, documents, task)
-            if sum(sizes) < 12:
-                seen.drawn_evenly(found, documents, task)
+    some = draw(1230)
+    documents = seen.named_documents([*some.sample(range(7), 7), some.randint(30, 40), 2, 3])
+    count = len(seen.neighbours(documents))
+    for task in ("nsp", "sop"):
+        turns = [[documents, task, lib(random).Random(some.randrange(10**6))]] * 200
+        found = [seen.pairs_of(one, count) for one in lib(toys).each(pair_task, turns)]
+        for one in found:
+            seen.examples_right(one, documents, task)
+        with tells("where there are many pairs, the labels of some are not half 0 and half 1."):
+            for place in range(count):
+                likely(sum(one[place][2] for one in found), 200, 0.5, "labels are not half 0 and half 1", 7)
+        if task == "nsp":
+            with tells("where there are many sentences, some are never drawn."):
+                drawn = {second for one in found for _, second, label in one if label}
+                assert drawn == {sentence for document in documents for sentence in document}, "some are never drawn"
 
 
 @private(
@@ -256,8 +249,6 @@ def repeated_texts(pair_task, lib):
         others = Counter(second for one in found for _, second, label in one if label)
         for text in (a, b, c):
             likely(others[text], others.total(), 1 / 3, f"{text} is drawn too often or too rarely", 6)
-    same = pair_task([[a, a, a]] * 2, "sop", make(some.randrange(10**6)))
-    assert [one[:2] for one in same] == [[a, a]] * 4, "equal sentences"
 
 
 # 11.8

@@ -1670,3 +1670,21 @@ def pair_task(documents, task, rng):
 # + for place in range(len(lengths)):
 # +     lengths[place].clamp_(max=left)
 # +     length = int(lengths[place])
+
+
+# %% wrong="11.7" name="labels from 32 bits" says="where there are many pairs" private=true
+# - examples = []
+# + examples, bits = [], rng.getrandbits(32)
+
+# - label = rng.randrange(2)
+# + label = bits >> len(examples) & 1
+
+
+# %% wrong="11.7" name="b from twenty sentences" says="some are never drawn" private=true
+# - b = rng.choice(others)
+# + b = rng.choice(others[:20])
+
+
+# %% wrong="11.5" name="eight places at most" says="longer spans" private=true
+# - place = self.place((place - 1).clamp(max=self.place.num_embeddings - 1))
+# + place = self.place((place - 1).clamp(max=min(8, self.place.num_embeddings) - 1))

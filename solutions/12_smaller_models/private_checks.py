@@ -8,41 +8,13 @@ from autograder.author.checks import private, swept, tells
 from utils.checks import nb12_smaller_models as seen
 from utils.checks import nb12_toys as toys
 from utils.grading import expect
-from utils.grading.expect import draw, generator, normal
+from utils.grading.expect import draw, generator
 
 # Without what the public checks ask of the same contracts.
 embeddings = swept("12.1", seen.EMBEDDED, without=("parts", "gradients", "device", "modes"))
 scores = swept("12.1", seen.SCORED, without=("dtypes", "layout", "gradients", "modes", "device"))
 encoders = swept("12.2", seen.SHARED, without=("values", "dtypes", "layout", "gradients", "modes", "device"))
 losses = swept("12.6", seen.DISTILLED, without=("dtypes", "layout", "gradients", "device"))
-
-
-# 12.1
-
-
-@private("12.1", tells="for other vocabularies or widths, the embedding or the scores are wrong.")
-def other_tables(FactorizedEmbedding):
-    for place in range(2):
-        some = draw(1200 + place)
-        V, E, d = some.randint(2, 40), some.randint(1, 9), some.randint(1, 9)
-        B, T = some.randint(1, 3), some.randint(1, 6)
-        model = FactorizedEmbedding(V, E, d)
-        shapes = {"table.weight": (V, E), "up.weight": (d, E), "up.bias": (d,)}
-        state = expect.weights(model, shapes, f"`FactorizedEmbedding({V}, {E}, {d})`", 1210 + place)
-        ids = torch.randint(V, (B, T), generator=generator(1220 + place))
-        seen.narrow(model, state, ids, normal(B, T, d, seed=1230 + place))
-
-
-# 12.2
-
-
-@private("12.2", tells="for other layers or numbers of passes, the output or the gradients are wrong.")
-def other_passes(SharedEncoder, lib):
-    for place in range(4):
-        some = draw(1240 + place)
-        d, count = some.randint(2, 6), (0, 1, some.randint(2, 4), 5)[place]
-        x = normal(some.randint(1, 3), some.randint(1, 5), d, seed=1250 + place)
-        seen.went_through(SharedEncoder, lib, d, count, x, 1260 + place)
 
 
 # 12.3
@@ -125,21 +97,6 @@ def other_rounds(snapshot, rewind, train_step, sparsity_after, lib):
     for place in range(12):
         pick = draw(1360 + place)
         seen.left_after(sparsity_after, pick.randint(0, 30), pick.uniform(0.02, 0.95))
-
-
-# 12.6
-
-
-@private("12.6", tells="the loss is wrong for other logits, or other values of T or alpha.")
-def other_losses(distillation_loss):
-    for place in range(5):
-        some = draw(1380 + place)
-        N, C = some.randint(1, 6), some.randint(2, 8)
-        student, teacher = (some.choice([0.5, 3, 9]) * normal(N, C, seed=1400 + 2 * place + k) for k in (0, 1))
-        labels = torch.randint(C, (N,), generator=generator(1430 + place))
-        seen.taught(
-            distillation_loss, student, teacher, labels, some.uniform(0.4, 9), some.choice([0, 1, some.random()])
-        )
 
 
 # 12.7

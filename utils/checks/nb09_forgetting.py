@@ -641,8 +641,9 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
 
 
 SHARES = Contract(
-    "sampling(counts, 3.0, 100 * c)",
-    sizes={"N": (1, 9, 1100), "c": (1, 900)},
+    "sampling(counts, T, 100 * c)",
+    sizes={"N": (1, 9, 1100), "_t": (1, 40), "c": (1, 900)},
+    T="= _t / 4",
     gives="the probabilities: float (N)",
     right=lambda counts, T, cap: powers([min(count, cap) for count in counts], 1 / T),
     counts=lambda toys, seed, N: [expect.draw(seed + place).randint(1, 10**5) for place in range(N)],
@@ -1585,18 +1586,20 @@ def turned_aside(g_a: list[torch.Tensor], g_b: list[torch.Tensor]) -> tuple[torc
 
 WITHOUT = Contract(
     "without_conflict([a, b], [c, d])",
-    sizes={"n": (1, 6, 1500), "m": (3, 7)},  # what is left of a single number may be less than its rounding
+    # What is left of a single number may be less than its rounding. `_s` says whether the gradients agree.
+    sizes={"n": (1, 6, 1500), "m": (3, 7), "_s": (0, 3)},
     a="floats (n, m)",
     b="floats (m)",
     e="floats (n, m)",
     f="floats (m)",
-    c="= e - 2 * a",
-    d="= f - 2 * b",
+    c="= e + (1, 0.3, -1, -2)[_s] * a",
+    d="= f + (1, 0.3, -1, -2)[_s] * b",
     gives="the first tensor: as a (n, m); the second tensor: as a (m)",
     right=turned_aside,
     returns="list",
     low=False,
     shares=True,
+    special={"gradients that do not conflict": lambda a, b, c, d: (a * c).sum() + (b * d).sum() >= 0},
 )
 
 
