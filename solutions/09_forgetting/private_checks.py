@@ -53,18 +53,14 @@ def other_tasks(MultiTask, lib):
         seen.asked(model, state, tasks, tokens)
 
 
-@private("9.1", tells="the logits are wrong in evaluation mode.")
-def edges_of_heads(MultiTask, lib):
+@private("9.1", tells="the logits of a model in double precision are not in double precision.")
+def exact_logits(MultiTask, lib):
     some = draw(9150)
     V, d, name = some.randint(6, 20), some.randint(2, 9), some_names(some, 1)[0]
     theirs, _ = seen.encoders(lib, V, d, 9151)
-    model, state = seen.with_heads(MultiTask, theirs, V, d, {name: 4}, 9152)
-    model.eval()
-    tokens = torch.randint(V, (3, 2), generator=generator(9153))
-    seen.asked(model, state, {name: 4}, tokens)
-    exact = model.double()(tokens, name)
-    with tells("the logits of a model in double precision are not in double precision."):
-        assert exact.dtype is torch.float64, "double precision is lost"
+    model, _ = seen.with_heads(MultiTask, theirs, V, d, {name: 4}, 9152)
+    logits = model.double()(torch.randint(V, (3, 2), generator=generator(9153)), name)
+    assert logits.dtype is torch.float64, "double precision is lost"
 
 
 @private("9.1", tells="adding a task changes the dtype of weights that the model has already.")

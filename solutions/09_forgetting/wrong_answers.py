@@ -2314,3 +2314,9 @@ class MultiTask(_Shared):
 # %% wrong="9.1" name="logits in single precision" says="in double precision are not in double precision" private=true
 # - return self.heads[task](self.encoder(tokens)[:, 0])
 # + return self.heads[task](self.encoder(tokens)[:, 0]).float()
+
+
+# %% wrong="9.1" name="probabilities in evaluation mode" says="these are probabilities"
+# - return self.heads[task](self.encoder(tokens)[:, 0])
+# + logits = self.heads[task](self.encoder(tokens)[:, 0])
+# + return logits if self.training else logits.softmax(-1)

@@ -164,6 +164,9 @@ def multi_task(MultiTask, lib):
     tokens = torch.tensor([[1, 4, 9, 2], [7, 0, 3, 3], [10, 5, 5, 8]])
     with world_kept(lib, "after the model was called"):
         asked(model, state, tasks, tokens)
+    model.eval()
+    asked(model, state, tasks, tokens[:1, :1])
+    model.train()
     asked(model, state, tasks, tokens[:1, :1])
     for given in (tokens, tokens[:1, :1]):
         is_new(lib, "the tensor of logits", model, given, "A")
