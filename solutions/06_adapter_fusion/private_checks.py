@@ -49,7 +49,7 @@ def seed_of(some: random.Random) -> int:
 adapters = swept("6.1", seen.ADAPTER, without={"layout", "device"})
 
 
-@private("6.1", tells="two fresh adapters have the same weights. Each should be drawn anew.")
+@private("6.1", tells="two fresh adapters have the same weights. Each should draw its own numbers.")
 def adapters_start_anew(BottleneckAdapter):
     first, second = (BottleneckAdapter(20, 2).state_dict() for _ in range(2))
     for name in ("down.weight", "up.weight"):
@@ -228,7 +228,7 @@ fusions = swept("6.3", seen.FUSION, without={"layout", "device", "refusals"})
 penalties = swept("6.3", seen.PENALTY)
 
 
-@private("6.3", tells="two fresh fusions have the same weights. Each should be drawn anew.")
+@private("6.3", tells="two fresh fusions have the same weights. Each should draw its own numbers.")
 def fusions_start_anew(AdapterFusion):
     first, second = (AdapterFusion(20, 2).state_dict() for _ in range(2))
     assert not torch.equal(first["query.weight"], second["query.weight"]), "always the same"

@@ -54,7 +54,7 @@ def other_limits(wordpiece):
 embedded = swept("7.2", seen.EMBEDDINGS, without={"parts", "layout", "device"})
 
 
-@private("7.2", tells="two fresh modules have the same tables. Each should be drawn anew.")
+@private("7.2", tells="two fresh modules have the same tables. Each should draw its own numbers.")
 def starts_anew(BertEmbeddings):
     first, second = (BertEmbeddings(20, 8, 6).state_dict() for _ in range(2))
     for name in ("word.weight", "position.weight", "token_type.weight"):

@@ -18,7 +18,7 @@ import torch
 MAX_BYTES = 32 * 2**20
 MAX_DEPTH = 20
 MAX_ITEMS = 2**20  # of all lists and dicts together: a byte of the message may become 64 in memory
-MAX_KEYS = 2**12  # of a dict: whoever chooses its keys can make them meet each other, and time grows with the square
+MAX_KEYS = 2**12  # of a dict: chosen keys can meet each other, and then the time grows with the square
 MAX_DIMENSIONS = 16
 TENSOR, ARRAY, HANDLE = 1, 2, 3  # msgpack extension types
 DTYPES = {
