@@ -39,6 +39,14 @@ def batch(B: int, T: int, vocab: int, classes: int, seed: int) -> list[torch.Ten
 # 4.1
 
 
+@private("4.1", tells="a fresh head of another size does not start at zero.")
+def fresh_at_any_size(ClassificationHead):
+    some = draw(401)
+    for d, classes in ((some.randint(1, 3), 1), (some.randint(600, 900), some.randint(300, 500))):
+        for value in expect.state(ClassificationHead(d, classes, 0.1), "a head").values():
+            assert not value.any(), "not zero"
+
+
 @private(
     "4.1",
     tells="in training mode, dropout does not act on single inputs at the rate that is given, or at 0.1 by default.",

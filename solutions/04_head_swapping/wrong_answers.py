@@ -22,6 +22,12 @@ class ClassificationHead(nn.Module):
         return self.linear(F.dropout(states, self.rate, self.training))
 
 
+# %% wrong="4.1" name="a large head starts at random" says="does not start at zero" private=true
+# - nn.init.zeros_(self.linear.weight)
+# + if d_model < 512:
+# +     nn.init.zeros_(self.linear.weight)
+
+
 # %% wrong="4.1" name="default initialisation" says="already has an opinion"
 # - nn.init.zeros_(self.linear.weight)
 # - nn.init.zeros_(self.linear.bias)

@@ -42,7 +42,7 @@ class FactorizedEmbedding(nn.Module):
 # - return hidden @ self.up.weight @ self.table.weight.T
 # + return hidden @ (self.table.weight @ self.up.weight.T).T
 
-# %% wrong="12.1" name="keeps the wide table without gradients" says="not those of the weights that it has now" private=true
+# %% wrong="12.1" name="keeps the wide table without gradients" says="wrong while no gradients are recorded" private=true
 # - return hidden @ self.up.weight @ self.table.weight.T
 # + if torch.is_grad_enabled() or getattr(self, "wide", None) is None:
 # +     self.wide = self.table.weight @ self.up.weight.T

@@ -31,6 +31,19 @@ def test_plain_data_arrives_as_it_was(value):
     assert repr(there_and_back(value)) == repr(value)
 
 
+@pytest.mark.parametrize(
+    "value, told",
+    [
+        (torch.zeros(wire.MAX_ROWS + 1, dtype=torch.uint8), "rows"),
+        ({number: 0 for number in range(wire.MAX_KEYS + 1)}, "not plain data"),
+    ],
+    ids=["rows", "keys"],
+)
+def test_what_takes_a_check_long_to_go_through_is_refused(value, told):
+    with pytest.raises(wire.WireError, match=told):
+        there_and_back(value)
+
+
 @pytest.mark.parametrize("dtype", wire.DTYPES.values(), ids=wire.DTYPES)
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 4), (2, 3, 5)], ids=str)
 def test_tensors_arrive_bit_for_bit(dtype, shape):

@@ -750,7 +750,8 @@ def template(tokens_and_labels, answer_loss, lib):
     found = expect.items(
         tokens_and_labels([("user", "x")], lib(toys).pieces), 2, "`tokens_and_labels` should return two lists"
     )
-    assert {*found[1]} == {-100}, "a dialogue without an answer has a label."
+    labels = expect.of_type(found[1], list, "the labels should be a list")
+    assert {*labels} == {-100}, "a dialogue without an answer has a label."
     for role in ("tool", "Assistant", ""):
         says = f"the role {role!r} must raise ValueError."
         expect.refuses(tokens_and_labels, [("user", "x"), (role, "y")], lib(toys).pieces, says=says)

@@ -19,6 +19,7 @@ MAX_BYTES = 32 * 2**20
 MAX_DEPTH = 20
 MAX_ITEMS = 2**20  # of all lists and dicts together: a byte of the message may become 64 in memory
 MAX_KEYS = 2**12  # of a dict: chosen keys can meet each other, and then the time grows with the square
+MAX_ROWS = 2**18  # of a tensor: a check that loops over them makes an object of each
 MAX_DIMENSIONS = 16
 TENSOR, ARRAY, HANDLE = 1, 2, 3  # msgpack extension types
 DTYPES = {
@@ -161,6 +162,8 @@ def _tensor(raw: bytes, dtype: torch.dtype, shape: list) -> torch.Tensor:
     sizes_ok = all(type(size) is int and 0 <= size <= MAX_BYTES for size in shape)
     if not sizes_ok or len(shape) > MAX_DIMENSIONS or len(raw) != math.prod(shape) * dtype.itemsize:
         raise WireError("a tensor whose size and shape disagree")
+    if shape and shape[0] > MAX_ROWS:
+        raise WireError(f"a tensor of more than {MAX_ROWS} rows")
     if not raw:
         if math.prod(filter(None, shape)) > MAX_ITEMS:  # as lists, an empty tensor has its other sizes all the same
             raise WireError("an empty tensor of too many rows")
