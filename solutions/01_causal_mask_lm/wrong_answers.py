@@ -966,11 +966,11 @@ def make_batch(sentences, vocab, max_len):
 # - self.head = nn.Linear(d_model, vocab_size)
 # + self.head = nn.Linear(d_model, vocab_size, bias=False)
 
-# %% wrong="1.6" name="tied head" says="share their weights"
+# %% wrong="1.6" name="tied head" says="are one parameter. They should be two"
 #   self.head = nn.Linear(d_model, vocab_size)
 # + self.head.weight = self.embedding.weight
 
-# %% wrong="1.6" name="one layer, repeated" says="share their weights"
+# %% wrong="1.6" name="one layer, repeated" says="are one parameter. They should be two"
 # - nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
 # + [nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True)] * n_layers
 

@@ -836,7 +836,7 @@ class LearnedPositions(nn.Module):
 # - self.positions = nn.Embedding(max_len, d_model)
 # + self.positions = nn.Embedding(max_len if max_len in (9, 200) else max_len + 50, d_model)
 
-# %% wrong="2.5" name="starts the same every time" says="two fresh tables are equal" private=true
+# %% wrong="2.5" name="starts the same every time" says="two new ones have the same weights" private=true
 # - nn.init.normal_(self.positions.weight, std=0.02)
 # + nn.init.normal_(self.positions.weight, std=0.02, generator=torch.Generator().manual_seed(0))
 

@@ -1263,11 +1263,11 @@ def collate(examples, pad_id, max_len=None):
 # - def collate(examples, pad_id, max_len=None):
 # + def collate(examples, pad_id, max_len=8):
 
-# %% wrong="4.5" name="an even number of places" says="nothing should be cut" private=true
+# %% wrong="4.5" name="an even number of places" says="with `max_len = None`, the tokens have the wrong shape" private=true
 #   tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
 # + tokens = F.pad(tokens, (0, tokens.size(1) % 2 * (tokens.size(1) > 5)), value=pad_id)
 
-# %% wrong="4.5" name="equal rows confuse it" says="max_len = None`, the mask is wrong" private=true
+# %% wrong="4.5" name="equal rows confuse it" says="len(examples) = 1`, the mask is wrong" private=true
 # - lengths = torch.tensor([len(row) for row in rows])
 # + lengths = torch.tensor([len(row.tolist()) - (len(examples) == 1) for row in rows])
 

@@ -2218,7 +2218,7 @@ def share_ahead(first, other):
 # + weights = (scores * self.dropout(torch.ones_like(scores[:, :1]))).softmax(dim=-1)
 
 
-# %% wrong="6.1" name="drawn from a generator of its own" says="two fresh adapters have the same weights" private=true
+# %% wrong="6.1" name="drawn from a generator of its own" says="two new ones have the same weights" private=true
 # - nn.init.normal_(part.weight, std=0.02)
 # + nn.init.normal_(part.weight, std=0.02, generator=torch.Generator().manual_seed(0))
 
@@ -2246,6 +2246,6 @@ def share_ahead(first, other):
 # + return (sums / counts[:, None]).squeeze(0)
 
 
-# %% wrong="6.3" name="drawn from a generator of its own" says="two fresh fusions have the same weights" private=true
+# %% wrong="6.3" name="drawn from a generator of its own" says="two new ones have the same weights" private=true
 # - nn.init.normal_(part.weight, std=0.02)
 # + nn.init.normal_(part.weight, std=0.02, generator=torch.Generator().manual_seed(0))

@@ -2175,7 +2175,7 @@ def sign_test(first, other):
 # - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm3(x + self.linear2(self.linear1(x).relu()) * self.dropout(torch.ones_like(x[..., :1])))
 
-# %% wrong="13.2" name="one norm under three names" says="one norm is used in all places, the last one"
+# %% wrong="13.2" name="one norm under three names" says="are one parameter. They should be two"
 #   self.dropout = nn.Dropout(dropout)
 # + self.norm1 = self.norm2 = self.norm3
 

@@ -790,7 +790,7 @@ def language_model(LanguageModel, lib):
     state = expect.weights(model, model_shapes(V, width, d_ff, 2), "`LanguageModel(23, 12, 3, 7, 2, 0.5)`")
     tensors = list(model.parameters())
     assert len(tensors) == len(state), (
-        "some parts share their weights, or hold them as buffers. Every part should have parameters of its own."
+        "some parts hold their weights as buffers. Every part should have parameters of its own."
     )
     assert all(lib(toys).learning(model)), "some parameters of the model do not learn: their `requires_grad` is False."
     model.eval()

@@ -250,8 +250,9 @@ def changes_elsewhere(called: Any, args: list[Any], kwargs: dict[str, Any]) -> l
     everything can be copied.
     """
     found, dtype, nothing = list[str](), torch.get_default_dtype(), io.StringIO()
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
     for sentence, mode, other in ((SWITCHES_ON, GRADIENTS, dtype), (SETS_DTYPE, DTYPE, torch.float64)):
-        with torch.no_grad(), torch.random.fork_rng(), redirect_stdout(nothing), redirect_stderr(nothing):
+        with torch.no_grad(), torch.random.fork_rng(devices), redirect_stdout(nothing), redirect_stderr(nothing):
             torch.set_default_dtype(other)
             session, works = Session({"name": ""}, called), False
             try:

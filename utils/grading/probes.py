@@ -295,8 +295,10 @@ def parts(
 ) -> dict[str, Any]:
     """What a module is made of: these options of its parts, which parameters learn, and which names share one.
 
-    Under "records" is whether gradients are recorded after `make` made another one while they were not.
+    Under "records" is whether gradients are recorded after `make` made another one while they were not, under "alike"
+    which parameters have the same numbers in two new modules, more than two: neither zeros nor an identity are drawn.
     """
+    first, second = (dict(make(*args, **named).named_parameters()) for _ in range(2))
     known = dict(module.named_parameters(remove_duplicate=False))
     names = [*known]
     return {
@@ -307,6 +309,11 @@ def parts(
             for option in options
             if isinstance(vars(part).get(option, ()), (int, float, str, type(None)))
         },
+        "alike": [
+            name
+            for name, part in first.items()
+            if part is not second[name] and part.unique().numel() > 2 and torch.equal(part, second[name])
+        ],
         "learns": {name: part.requires_grad for name, part in known.items()},
         "shared": [
             [one, other] for i, one in enumerate(names) for other in names[i + 1 :] if known[one] is known[other]

@@ -27,7 +27,6 @@ from utils.grading.protocol import DEVICE, DTYPE, ELSEWHERE, GRADIENTS, SESSION,
 Ask = Callable[[bytes], bytes]
 NAN, INFINITY, COMPLEX, EMPTY = "NaN", "infinity", "complex numbers", "an empty tensor"
 DRAWS = TORCH_STATE  # of an exercise that says that it draws from torch's global generator
-_numbers = itertools.count()  # of first calls
 _unusual: ContextVar["Unusual | None"] = ContextVar("unusual", default=None)
 _calls: ContextVar["Calls | None"] = ContextVar("calls", default=None)
 # How many calls are remembered, of at most how many bytes; characters of a call that is shown; entries of a tensor
@@ -48,8 +47,9 @@ class Unusual:
         self.kinds: set[str] = set()
         self.changed: set[str] = set()
         self.promised: set[str] = set()
-        # By the name or type of what is called, to make the first call of it again; None where that is not asked.
-        self.first_calls: dict[str, Callable[[], bytes]] | None = None
+        # By what is called, and what with, to make the first call of it again; None where that is not asked.
+        self.first_calls: dict[Any, Callable[[], bytes]] | None = None
+        self.numbers = itertools.count()  # of first calls: the same in each run, whose requests may be remembered
 
     def refuse(self) -> None:
         """Fail if there was any. NaN is neither larger nor smaller than anything, and all of no entries are right."""
@@ -62,12 +62,14 @@ class Unusual:
         for again in (self.first_calls or {}).values():
             match wire.loads(again(), lambda *_: None):
                 case {"value": list(found)}:
+                    told = [one for one in found if type(one) is str]
                     for sentence in ELSEWHERE:
-                        assert sentence not in found, sentence
+                        assert sentence not in told, sentence
 
     def note_changed(self, changed: Any) -> None:
         """Note what of SESSION a reply lists as changed. Fail at once if a mode of torch's is among it."""
-        self.changed.update(one for one in SESSION if type(changed) is list and one in changed)
+        known = [one for one in changed if type(one) is str] if type(changed) is list else []
+        self.changed.update(one for one in SESSION if one in known)
         self._refuse_changed((GRADIENTS, DTYPE, DEVICE))
 
     def _refuse_changed(self, kinds: Sequence[str]) -> None:
@@ -112,6 +114,7 @@ def unusual_refused(elsewhere: bool = False) -> Iterator[Unusual]:
     """
     outer, found = _unusual.get(), Unusual()
     found.promised = outer.promised if outer else set()
+    found.numbers = outer.numbers if outer else found.numbers
     found.first_calls = {} if elsewhere or (outer and outer.first_calls is not None) else None
     before = _unusual.set(found)
     try:
@@ -258,11 +261,8 @@ class Remote:
         if "source" in target and self._path:
             target = target | {"source": _part(target["library"], self._path[0])}
         unusual, asked = _unusual.get(), {**target, "path": list(self._path), **call}
-        what = target.get("name") or f"a {self._type_name}"
-        first = unusual.first_calls if unusual else None
-        if call and not self._path and "library" not in target and first is not None and what not in first:
-            asked["first"] = next(_numbers)  # as it is now: a layer that a call merges would be merged at the end
-            first[what] = partial(self._asked, {**target, "path": [], "elsewhere": asked["first"]})
+        if unusual and unusual.first_calls is not None and call and "library" not in target:
+            self._note_first(asked, unusual.first_calls, unusual.numbers)
         request = wire.dumps(asked, self._handle)
         reply = self._ask(request)
         try:
@@ -299,6 +299,21 @@ class Remote:
                 shown = shown if len(shown) <= SHOWN else ""
                 raise StudentError(text[:1000], name[:100], line[:200], line_number, blank is True, kinds, shown)
         raise StudentError("what your code returned is not plain data")
+
+    def _note_first(
+        self, asked: dict[str, Any], first_calls: dict[Any, Callable[[], bytes]], numbers: Iterator[int]
+    ) -> None:
+        """Have what is called copied, if it is the first call with None, True and False in these places.
+
+        It is copied now: a layer that the call merges would be merged at the end. Methods that every module has are
+        torch's own.
+        """
+        given = [*enumerate(asked["args"]), *asked["kwargs"].items()]
+        which = tuple((place, one if one is None or type(one) is bool else "") for place, one in given)
+        what = (asked.get("name") or self._type_name, self._path, which)
+        if what not in first_calls and not any(hasattr(torch.nn.Module, name) for name in self._path):
+            asked["first"] = next(numbers)
+            first_calls[what] = partial(self._asked, {**self._target, "path": [], "elsewhere": asked["first"]})
 
     def _asked(self, asked: dict[str, Any]) -> bytes:
         """The reply to a request."""
