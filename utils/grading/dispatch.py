@@ -63,7 +63,7 @@ INSTALLED = (sysconfig.get_path("stdlib"), *site.getsitepackages(), str(Path(tor
 LIBRARY_FOLDERS = (*COURSE_FOLDERS, *both_names(INSTALLED))
 
 kept: list[Any] = []
-first_calls: dict[int, list[Any] | None] = {}  # what was called and given, copied before the call; None: it cannot be
+first_calls: dict[int, list[Any]] = {}  # what was called and given, copied before the call if that can be
 
 
 @cache
@@ -267,11 +267,11 @@ def changes_elsewhere(called: Any, args: list[Any], kwargs: dict[str, Any]) -> l
     return found
 
 
-def _copied(value: list[Any]) -> list[Any] | None:
-    """A deep copy; None where there can be none."""
+def _copied(value: list[Any]) -> list[Any]:
+    """A deep copy; the value itself where it cannot be copied now."""
     with suppress(Exception, SystemExit):
         return copy.deepcopy(value)
-    return None
+    return value
 
 
 def _note_seed(seed: bytes) -> None:

@@ -310,7 +310,7 @@ class Remote:
         """
         given = [*enumerate(asked["args"]), *asked["kwargs"].items()]
         which = tuple((place, one if one is None or type(one) is bool else "") for place, one in given)
-        what = (asked.get("name") or self._type_name, self._path, which)
+        what = (asked.get("name"), self._type_name, self._path, which)
         if what not in first_calls and not any(hasattr(torch.nn.Module, name) for name in self._path):
             asked["first"] = next(numbers)
             first_calls[what] = partial(self._asked, {**self._target, "path": [], "elsewhere": asked["first"]})
