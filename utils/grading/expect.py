@@ -428,9 +428,9 @@ def weights(
     now = module.state_dict()
     for name in (one for one in shapes if one not in tied):  # what two names share has the numbers of one of them
         values = tensor(now.get(name), shapes[name], f"`{name}` of {what}").float()
-        others = (one for one, other in filled.items() if one not in (name, *tied) and other.shape == values.shape)
-        other = next((one for one in others if near(values, filled[one]) and not near(values, filled[name])), None)
-        assert other is None, f"`{name}` and `{other}` of {what} are one parameter. They should be two."
+        if not near(values, filled[name]):
+            other = next((one for one in shapes if one not in tied and near(values, filled[one])), None)
+            assert other is None, f"`{name}` and `{other}` of {what} are one parameter. They should be two."
     return filled
 
 
