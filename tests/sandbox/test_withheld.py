@@ -6,6 +6,8 @@ import functools
 import importlib
 import inspect
 import os
+import resource
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -186,6 +188,17 @@ def attempts(value, given):
                 yield way, taken
 
 
+@pytest.fixture
+def memory_is_bounded():
+    """As in a kernel: what takes sizes for an answer's argument may ask for any number of bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 4 * 2**30, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@pytest.mark.usefixtures("memory_is_bounded")
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_nothing_that_a_kernel_may_read_is_an_answer(entry, readable, monkeypatch, tmp_path):
     """Neither as it is nor adapted in one line."""
