@@ -12,6 +12,11 @@ def sinusoidal_table(max_len, d_model):
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
+# %% wrong="2.1" name="a parameter that does not learn" says="something else than a Tensor" private=true
+# - return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# + return nn.Parameter(torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1), requires_grad=False)
+
+
 # %% wrong="2.1" name="the table of a library of models" says="does all the work"
 from transformers.models.distilbert.modeling_distilbert import _create_sinusoidal_embeddings as fill_table
 

@@ -252,6 +252,26 @@ def bootstrap_of_many(t_interval, bootstrap_interval, binomial_error):
     assert 0.75 < lengths < 1.3, "another length"  # 400 resamples move it by 5% or so
 
 
+@private("5.6", tells="the t interval is wrong for some thirty to sixty values.", part="t_interval")
+def dozens_of_values(t_interval):
+    some = draw(565)
+    for count in (some.randint(31, 45), some.randint(46, 60)):
+        values = [some.uniform(0.4, 0.9) for _ in range(count)]
+        for found, wanted in zip(
+            seen.two_numbers(t_interval(values), "t_interval"), seen.paired(values)[1:], strict=True
+        ):
+            expect.close(found, wanted, "wrong", 1e-5)
+
+
+@private("5.6", tells="seeds that differ by a round number give the same resamples.", part="bootstrap_interval")
+def distant_seeds(bootstrap_interval):
+    some = draw(566)
+    values, first = [some.uniform(0.4, 0.9) for _ in range(9)], some.randrange(100)
+    seeds = [first + gap for gap in (0, 100, 256, 1000, 10_000, 2**16)]
+    found = {tuple(seen.two_numbers(bootstrap_interval(values, 0.9, 50, seed), "the interval")) for seed in seeds}
+    assert len(found) == len(seeds), "the same"
+
+
 # 5.7
 
 

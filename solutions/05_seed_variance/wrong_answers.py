@@ -1136,6 +1136,18 @@ def binomial_error(p, examples):
     return (p * (1 - p) / examples) ** 0.5
 
 
+# %% wrong="5.6" name="the normal from thirty values on" says="some thirty to sixty values" private=true loses="t_interval"
+# - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+# + share = (1 + level) / 2
+# + factor = stats.t.ppf(share, len(values) - 1) if len(values) <= 30 else stats.norm.ppf(share)
+# + half = factor * statistics.stdev(values) / len(values) ** 0.5
+
+
+# %% wrong="5.6" name="a thousand seeds" says="differ by a round number" private=true loses="bootstrap_interval"
+# - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+# + means = np.random.default_rng(seed % 1000).choice(values, (resamples, len(values))).mean(axis=1)
+
+
 # %% wrong="5.6" name="normal quantile" says="the quantile is the normal one" loses="t_interval"
 # - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
 # - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
@@ -1446,6 +1458,15 @@ def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
 
 def binomial_error(p, examples):
     return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.7" name="as many seeds are enough" says="`by_seed(a, with_one_other_seed, level)` must raise ValueError" private=true
+# - if set(a) != set(b):
+# -     raise ValueError(f"only one of them has the seeds {sorted(set(a) ^ set(b))}")
+# - differences = [b[seed] - a[seed] for seed in a]
+# + if len(a) != len(b):
+# +     raise ValueError("other numbers of seeds")
+# + differences = [b[seed] - a[seed] for seed in a if seed in b]
 
 
 # %% wrong="5.7" name="votes" says="only the majority of the runs counts"

@@ -194,6 +194,9 @@ def many_copies(Masking, lib):
 def a_single_sentence(nsp_pairs, lib):
     documents, rng = seen.named_documents([2, 1]), lib(random).Random(draw(780).randrange(10**6))
     seen.paired(seen.pairs_of(nsp_pairs(documents, 400, rng), 400), documents)
+    with tells("if no other document has a sentence, ValueError must be raised also where one pair is asked for."):
+        for _ in range(20):
+            expect.refuses(nsp_pairs, [documents[0], []], 1, rng, says="let through")
 
 
 @private("7.5", tells=("the pairs are wrong if texts or whole documents repeat. Places in the list count, not texts."))

@@ -808,6 +808,16 @@ class Masking:
             return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(torch.initial_seed()))
 
 
+# %% wrong="7.5" name="a lone document is noticed late" says="also where one pair is asked for" private=true
+# - if not firsts or sum(map(bool, documents)) < 2:
+# + if not firsts:
+#       raise ValueError("there is no pair of both kinds")
+
+#   label = rng.randrange(2)
+# + if label and sum(map(bool, documents)) < 2:
+# +     raise ValueError("there is no other document")
+
+
 # %% wrong="7.5" name="1 means next" says="the wrong way round"
 # - pairs.append((documents[d][i], documents[other][j], label))
 # + pairs.append((documents[d][i], documents[other][j], 1 - label))

@@ -64,6 +64,7 @@ TABLE = Contract(
     "sinusoidal_table(T, 2 * w)",
     sizes={"T": (1, 9, 10_100), "w": (1, 9, 150)},
     gives="the table: float32 (T, 2 * w)",
+    returns="Tensor",
     right=long_waves,
     refuses=("sinusoidal_table(T, 2 * w - 1)",),
     far=2e-3,
