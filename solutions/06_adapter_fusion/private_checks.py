@@ -485,6 +485,6 @@ def extreme_runs(share_ahead):
 @private("6.7", tells="the share is wrong for long lists of accuracies.")
 def many_runs(share_ahead):
     some = draw(672)
-    first = [some.randint(500, 999) / 1000 for _ in range(some.randint(200, 210))]
+    first = [some.randint(500 * half, 500 * half + 499) / 1000 for half in (0, 1) for _ in range(some.randint(95, 105))]
     other = [some.randint(1, 510) / 1000 for _ in range(some.randint(180, 190))]
     seen.ahead_in_pairs(share_ahead, first, other)
