@@ -429,7 +429,7 @@ def equivariance_gap(module, x, permutation):
     return (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
 
 
-# %% wrong="2.3" of="in short" name="records gradients" says="gradients are recorded"
+# %% wrong="2.3" of="in short" name="records gradients" says="gradients are switched on"
 # - @torch.no_grad()
 
 

@@ -414,6 +414,11 @@ class BertEmbeddings(nn.Module):
         return self.drop(self.norm(total))
 
 
+# %% wrong="7.3" name="a random token for each column" says="the same random tokens at the same places"
+# - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
+# + fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape[-1:], **where).expand(ids.shape)
+
+
 # %% wrong="7.3" name="10% of the rest" says="too few chosen tokens become random"
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # - replaced = torch.where(fate < split[0], mask_id, others)

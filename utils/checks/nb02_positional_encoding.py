@@ -270,7 +270,7 @@ def equivariance_gap(equivariance_gap, lib):
         "the gap of a module that adds a known table is wrong.",
         {
             "the module is measured in training mode. Dropout would make a gap of its own: use eval().": 2 * wanted,
-            "gradients are recorded while you measure.": 3 * wanted,
+            "the gap is measured while gradients are switched on. Measure within `torch.no_grad()`.": 3 * wanted,
             "the module is measured in training mode, and gradients are recorded.": 4 * wanted,
             "the result for permuted x is compared with the result for x as it is. Permute that result too.": (
                 (x[:, order] - x).abs().max()

@@ -30,7 +30,9 @@ def whole(value: Any, what: str) -> int:
     """`value`, which must be a whole number: an int, or a tensor that holds one."""
     if type(value) is torch.Tensor and value.numel() == 1 and value.dtype is not torch.bool:
         value = value.item()
-    assert type(value) is not float, f"{what} is a float. A count is a whole number: use // and whole factors."
+    assert type(value) is not float, (
+        f"{what} is a float. A count is a whole number: compute it from whole numbers alone."
+    )
     assert type(value) is not list, f"{what} is a list or a tuple, not one whole number. An extra comma makes a tuple."
     expect.of_type(value, int, f"{what} should be a whole number")
     return value

@@ -1022,18 +1022,16 @@ def judged(
         tokens = torch.randint(V, (n,), generator=expect.generator(seed + place + n))
         training = place % 2 == 0
         model.train(training)
+        facts = FACTS | {"the modes of the module and its parts": [training] * 2}
         if sliding is not None:
             for some, case in zip(cases[:2], slid(sliding, model, table, tokens, context, training), strict=True):
                 some.append(case)
+            expect.unchanged(lib(probes).facts(model), facts, "after `evaluate_sliding` evaluated the model,")
         if cached is not None:
             read = went_through(cached, model, table, tokens, T, mem_len, first, training)
             for some, case in zip(cases[2:], read, strict=True):
                 some.append(case)
-        asked = [f"`evaluate_{name}`" for name, call in (("sliding", sliding), ("cached", cached)) if call is not None]
-        when = f"after {' and '.join(asked)} evaluated the model,"
-        expect.unchanged(
-            lib(probes).facts(model), FACTS | {"the modes of the module and its parts": [training] * 2}, when
-        )
+            expect.unchanged(lib(probes).facts(model), facts, "after `evaluate_cached` evaluated the model,")
 
     def otherwise(what: str, which: int, place: int, came: float) -> str:
         n, context, T, mem_len, first = sizes[place]
