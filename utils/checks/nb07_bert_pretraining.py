@@ -519,7 +519,7 @@ def evenly_random(mask_tokens: Remote, lib: Library, V: int, seed: int) -> None:
     one = (inputs == inputs[:, :1]).all(1)
     assert not one.any(), "all random tokens of a row are the same. Draw one for each place."
     told = "two rows have the same random tokens at the same places. Draw one for each place of each row."
-    assert not (inputs[1:] == inputs[:-1]).all(1).any(), told
+    assert not any(map(torch.equal, inputs[1:], inputs[:-1])), told
     told = "the last id of the vocabulary, vocab_size - 1, is never drawn: `torch.randint` leaves out its upper end."
     assert counts[V - 1] > 0 or not counts[: V - 1].all(), told
     assert not (inputs != ids).all(), "a random token is never the old one. It should be drawn from all vocab_size ids."
