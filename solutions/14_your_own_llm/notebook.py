@@ -92,8 +92,8 @@ predict("14.1", "b", a="what it gave before", b="something else", c="zeros")
 class RMSNorm(nn.Module):
     """Divide each vector by its root mean square, and multiply by a weight.
 
-    One part: `weight` (d_model), ones at first. The fraction is computed in float32 or better,
-    also if x is float64, and rounded to the dtype of x before the weight comes. Not by `rms_norm` or `nn.RMSNorm`.
+    One part: `weight` (d_model), ones at first. The fraction is computed in float32, which is enough for float64 too,
+    or better, and rounded to the dtype of x before the weight comes. Not by `rms_norm` or `nn.RMSNorm`.
     """
 
     def __init__(self, d_model, eps=1e-5):

@@ -2923,16 +2923,3 @@ def decode(numbers, merges):
 # %% wrong="14.4" name="zero is no past" says="This fails for the number 0"
 # - attended, past = self.attention(self.norm1(x), past)
 # + attended, past = self.attention(self.norm1(x), None if isinstance(past, int) and not past else past)
-
-
-# %% right="14.1" name="always in float32"
-class RMSNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-
-    def forward(self, x):
-        wide = x.float()
-        root = torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
-        return (wide * root).to(x.dtype) * self.weight

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from autograder import course
+from autograder.author import checks
 from autograder.author.checks import Told, swept
 from utils.checks import nb10_longer_context, nb10_toys
-from utils.grading import dispatch
+from utils.grading import dispatch, expect
 from utils.grading.contract import EXTRA_SECONDS, KINDS, Contract, has_form, is_new, model_kept
 from utils.grading.remote import StudentError, libraries, named
 
@@ -408,6 +409,34 @@ def test_joint_frequencies_are_asked_for(second, words):
 
     found = failing(PLACES, places)
     assert words in found["draws"] if words else found == {}
+
+
+def test_each_size_of_a_contract_is_asked_at_its_smallest():
+    """Those with many sizes have two of them at their smallest at a time."""
+    for entry in COURSE.notebooks:
+        for contract in vars(checks.checks_module(entry)).values():
+            if isinstance(contract, Contract):
+                asked = {pair for case in contract.corners() for pair in case.sizes.items()}
+                assert asked >= {(name, size[0]) for name, size in contract.sizes.items()}, (entry.name, contract.call)
+
+
+def test_a_kernel_that_is_gone_is_not_told_as_a_mistake():
+    class Gone(StudentError):
+        @property
+        def ends_check(self):
+            return True
+
+    def ask(request):
+        if b"scaled" in request:
+            raise Gone("the kernel died")
+        return dispatch.answer({}, request)
+
+    for kind in SCALED.kinds():
+        with pytest.raises(Gone):
+            SCALED.hold(named(ask, "scaled"), libraries(ask), kind)
+    for call in (expect.answers, expect.refuses):
+        with pytest.raises(Gone):
+            call(named(ask, "scaled"), 3, says="it is wrong.")
 
 
 def test_another_process_gives_the_same():

@@ -243,6 +243,43 @@ def test_a_first_call_is_made_in_other_sessions_with_what_it_was_given_as_it_was
     assert verdict.message.startswith("A call of your code switches on the recording of gradients")
 
 
+def on_with(x=None):
+    """Switch the recording of gradients on where x is given."""
+    torch.set_grad_enabled(torch.is_grad_enabled() or x is not None)
+    return 4
+
+
+class Switching(nn.Module):
+    def forward(self, x):
+        torch.set_grad_enabled(torch.is_grad_enabled() or x == 7)
+        return 4
+
+    def scores(self, x):
+        torch.set_grad_enabled(torch.is_grad_enabled() or x == 8)
+        return 4
+
+
+@pytest.mark.parametrize(
+    "asks, refused",
+    [
+        (lambda answer, module: answer(), False),
+        (lambda answer, module: [answer(), answer(3)], True),
+        (lambda answer, module: module()(6), False),
+        (lambda answer, module: module()(7), True),
+        (lambda answer, module: module().scores(8), True),
+    ],
+    ids=["without", "with", "a module that does not", "a module", "a method"],
+)
+def test_each_kind_of_first_call_is_made_in_other_sessions(asks, refused):
+    @check("1.1", points=1)
+    def asked(answer, module):
+        asks(answer, module)
+
+    namespace = {"answer": on_with, "module": Switching}
+    verdict = asked.verdict(lambda request: dispatch.answer(namespace, request), [forbidden.read_cell("")])
+    assert ("switches on the recording of gradients" in verdict.message) == refused
+
+
 def test_a_part_that_changes_what_is_global_costs_its_own_points():
     @check("1.1", points=3)
     def asks(answer, other):

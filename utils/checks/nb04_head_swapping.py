@@ -386,7 +386,7 @@ def refusal(load_base: Remote, base: Remote, state: dict[str, torch.Tensor], nam
     try:
         load_base(base, state)
     except StudentError as error:
-        if error.blank or error.ends_check:
+        if error.is_no_answer:
             raise
         assert "ValueError" in error.kinds, (
             f"{what} should raise ValueError. Your code raised {error.type_name or 'nothing usable'}."

@@ -618,7 +618,7 @@ def no_spread(mean_and_sd: Remote, values: list[float]) -> None:
     try:
         mean, sd = two_numbers(mean_and_sd(values), "mean_and_sd")
     except StudentError as error:
-        if error.blank or error.ends_check:
+        if error.is_no_answer:
             raise
         of_a_root = any(words in str(error) for words in ("math domain", "nonnegative", "negative number"))
         told = sentence if of_a_root else zero

@@ -906,7 +906,7 @@ class Call:
         try:
             return called(*self.args, **self.options)
         except StudentError as error:
-            if error.blank or error.ends_check:
+            if error.is_no_answer:
                 raise
             raise AssertionError(self.is_error(error)) from None
 
@@ -1251,7 +1251,7 @@ def _layout(contract: Contract, answer: Remote, lib: Library) -> None:
         try:
             came = lib(probes).in_layouts(call.target, ["as it is", *layouts], call.args, call.options)
         except StudentError as error:
-            if error.ends_check:
+            if error.is_no_answer:
                 raise
             call.must_be(call.came(), contract.tolerance)
             came = expect.answers(
@@ -1384,7 +1384,7 @@ def results_are_new(lib: Library, contract: Contract, calls: Sequence[Call]) -> 
     try:
         found = lib(probes).each_again_after_writing(*_together(calls), contract.shares)
     except StudentError as error:
-        if error.blank or error.ends_check:
+        if error.is_no_answer:
             raise
         for call in calls:  # which one
             call.must_be(call.came(), contract.tolerance)

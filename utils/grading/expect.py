@@ -161,7 +161,7 @@ def refuses(
     try:
         call(*args, **options)
     except StudentError as error:
-        if error.blank or error.ends_check:
+        if error.is_no_answer:
             raise
         assert not error.kinds.isdisjoint(kinds), f"{says} It raised {error.type_name or 'nothing usable'}."
         return
@@ -176,7 +176,7 @@ def answers(call: Callable[..., Any], *args: Any, says: Sentence, kinds: Sequenc
     try:
         return call(*args, **options)
     except StudentError as error:
-        if error.blank or error.ends_check or (kinds and error.kinds.isdisjoint(kinds)):
+        if error.is_no_answer or (kinds and error.kinds.isdisjoint(kinds)):
             raise
         raise AssertionError(f"{text_of(says)} It raised {error.type_name or 'nothing usable'}: {error}") from None
 

@@ -208,6 +208,11 @@ class StudentError(Exception):
         """Whether the check cannot go on with another part: nobody is there to ask."""
         return False
 
+    @property
+    def is_no_answer(self) -> bool:
+        """Whether it says nothing of what the code does: there is none yet, or nobody is there to ask."""
+        return self.blank or self.ends_check
+
     def sentence(self) -> str:
         """What went wrong for the student, with their own line and the call where they are known."""
         text = f"your code raised {self.type_name}: {self}" if self.type_name else str(self)
