@@ -2905,3 +2905,15 @@ def streams(seed, varies=("head", "order", "dropout")):
 # %% wrong="5.6" of="in short" name="a thousand resamples at most" says="the bootstrap should take as many" loses="bootstrap_interval" private=true
 # - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
 # + means = np.random.default_rng(seed).choice(values, (min(resamples, 1000), len(values))).mean(axis=1)
+
+
+# %% wrong="5.3" name="what was seen is kept" says="the second optimizer of a model does not move all" private=true
+# - def make_optimizer(model, peak):
+# + def make_optimizer(model, peak, seen=[]):
+
+# - matrices = [part for part in model.parameters() if part.ndim > 1]
+# - others = [part for part in model.parameters() if part.ndim < 2]
+# + new = [part for part in model.parameters() if not any(part is one for one in seen)]
+# + seen.extend(new)
+# + matrices = [part for part in new if part.ndim > 1]
+# + others = [part for part in new if part.ndim < 2]

@@ -132,6 +132,9 @@ def other_draws(mask_tokens, lib):
     inputs, _ = seen.hidden_pair(mask_tokens(ids, [0], 3, V, 1.0, (0.0, 1.0, 0.0), going), ids)
     with tells("most tokens of a large vocabulary are never drawn: the random numbers have too few different values."):
         assert len(inputs.unique()) > 4000, "too few"  # about 5,400 are expected; half precision has 2,048 numbers
+    inputs, _ = seen.hidden_pair(mask_tokens(ids, [0], 5, V, 1.0, (0.0, 1.0, 0.0), going), ids)
+    with tells("a mask in the text, once chosen, is never replaced by a random token. It is a token like any other."):
+        assert (inputs != 5).any(), "none"
 
 
 # 7.4

@@ -2695,3 +2695,8 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # %% wrong="7.5" name="two long documents needed" says="where only one document has two sentences" private=true
 # - if not firsts or sum(map(bool, documents)) < 2:
 # + if sum(len(document) > 1 for document in documents) < 2:
+
+
+# %% wrong="7.3" name="masks of the text are never replaced" says="a mask in the text, once chosen, is never replaced" private=true
+# - kept = ~chosen | (fate >= split[0] + split[1])
+# + kept = ~chosen | (fate >= split[0] + split[1]) | (ids == mask_id)

@@ -2334,3 +2334,9 @@ class CrossAttention(nn.Module):
 # %% wrong="13.1" name="the mask of the first token" says="that of the first token of x, is used for all tokens"
 # - scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
 # + scores = scores.masked_fill(~allowed[:, :1].unsqueeze(1), -torch.inf)
+
+
+# %% wrong="13.6" name="sums in the dtype of step" says="the score is only as exact as float32"
+# - scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
+# + scores = step([tokens for tokens, _ in opened]).cpu()
+# + scores = scores + sums.to(scores.dtype)
