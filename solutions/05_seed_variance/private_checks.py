@@ -155,7 +155,7 @@ def own_parameters(schedule, make_optimizer, lib):
     rule.step()
     after = expect.state(first, "the first model")
     assert all(torch.equal(after[name], value) for name, value in before.items()), "it moves"
-    with tells("the second optimizer of a model does not move all of its parameters: something is kept from the first."):
+    with tells("the second optimizer of a model does not move all of its parameters."):
         make_optimizer(first, 0.1).step()
         after = expect.state(first, "the first model")
         assert not any(torch.equal(after[name], value) for name, value in before.items()), "it does not move"
@@ -314,12 +314,15 @@ reports = swept("5.8", seen.HEALTH)  # after the checks above, which say more
 
 # 5.9
 
+# Of these 215, 240, 276, 314 and 344 seeds are needed: no steps of more than one lead to all.
+HUNDREDS = (5.2, 5.5, 5.9, 6.3, 6.6)
+
 
 @private("5.9", tells="the number of seeds is wrong where hundreds or thousands are needed.")
 def other_numbers_of_seeds(seeds_needed):
     some = draw(590)
     plans = [  # standard deviations over differences, powers of ten of differences
-        ("where hundreds are needed", [some.uniform(5, 7), 5.2, 5.5, 5.9, 6.3, 6.6], (-2, -1)),  # 215, 240, 276, 314, 344
+        ("where hundreds are needed", [some.uniform(5, 7), *HUNDREDS], (-2, -1)),
         ("for a very small difference", [some.uniform(5, 7)], (-6, -4)),
         ("where two are enough", [some.uniform(0.01, 0.02)], (-3, 0)),
         ("for numbers above 1, which are in one unit like all others", [some.uniform(5, 7)], (0.1, 2)),

@@ -1420,7 +1420,8 @@ def _modes(contract: Contract, answer: Remote, lib: Library) -> None:
 
 
 def _parts(contract: Contract, answer: Remote, lib: Library) -> None:
-    call = contract.asked(answer, lib, contract.ordinary(97))
+    widest = {name: size[1] for name, size in contract.sizes.items()}  # a weight of one or two numbers may be constant
+    call = contract.asked(answer, lib, Case(widest, 97, lead=LEADS[1]))
     names = [*dict.fromkeys(name.rpartition(".")[2] for name in contract.options)]
     own, options = _arguments(contract._inner, call.there) if contract._inner else ([], {})
     found = lib(probes).parts(call.module, names, answer, own, options)
