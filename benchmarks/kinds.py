@@ -1,12 +1,14 @@
 """Which kinds of mistake pass the checks? Wrong answers made from every solution, one for each kind and name.
 
-    python benchmarks/kinds.py [--notebook NAME ...] [--exercise 2.6 ...] [--kind KIND ...] [--workers 2]
+    python benchmarks/kinds.py [--notebook NAME ...] [--exercise 2.6 ...] [--kind KIND ...] [--keys 1]
+                               [--workers 2]
 
 A wrong answer is the author's solution with a wrapper around one of its functions or the `forward` of one of its
 classes: it caches by shape, is wrong beyond a size, computes in float32, detaches, changes something global, and so
 on. Mistakes of this sort are the same in every exercise, and a contract (`utils.grading.contract`) asks for them. A
 wrapper notes when it changed a result. What never did is "not met": no check asked where it matters, or it can not
-matter there. What did and still passes is "accepted", and is printed. The last line is a JSON object.
+matter there. What did and still passes is "accepted", and is printed. What public checks pass is asked at
+`--keys` keys, from which private checks draw: what passes at one of them counts. The last line is a JSON object.
 """
 
 import argparse
@@ -245,7 +247,9 @@ def wrapped(source: str, name: str, kind: str, is_class: bool) -> str:
     )
 
 
-def judged(entry: course.NotebookEntry, exercise: str, kinds: list[str]) -> tuple[Counter[tuple[str, str]], list[str]]:
+def judged(
+    entry: course.NotebookEntry, exercise: str, kinds: list[str], keys: int = 1
+) -> tuple[Counter[tuple[str, str]], list[str]]:
     """How many wrong answers of each kind were refused, accepted or not met; and a line for each accepted one."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -271,17 +275,17 @@ def judged(entry: course.NotebookEntry, exercise: str, kinds: list[str]) -> tupl
                 def ask(request: bytes, namespace: dict = namespace) -> bytes:
                     return dispatch.answer(namespace, request)
 
-                def failure(private: PrivateCheck, ask: Ask = ask) -> str | None:
-                    return private.failure(ask, b"kinds")
+                verdict, count = check.verdict(ask, [forbidden.read_cell(case.source)]), 0
+                for number in range(keys if verdict.outcome is Outcome.PASSED else 0):
 
-                verdict = check.verdict(ask, [forbidden.read_cell(case.source)])
-                if verdict.outcome is Outcome.PASSED:
-                    verdict, _ = whole_verdict(verdict, hidden, failure)
-                passed = verdict.outcome is Outcome.PASSED
-                outcome = "refused" if not passed else "accepted" if namespace["met_"] else "not met"
+                    def failure(private: PrivateCheck, ask: Ask = ask, number: int = number) -> str | None:
+                        return private.failure(ask, b"kinds %d" % number)
+
+                    count += whole_verdict(verdict, hidden, failure)[0].outcome is Outcome.PASSED
+                outcome = "refused" if not count else "accepted" if namespace["met_"] else "not met"
                 tally[kind, outcome] += 1
                 if outcome == "accepted":
-                    accepted.append(f"{exercise} {name}: {kind}")
+                    accepted.append(f"{exercise} {name}: {kind}" + f" (at {count} of {keys} keys)" * (count < keys))
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
     return tally, accepted
@@ -292,6 +296,7 @@ def main() -> None:
     options.add_argument("--notebook", action="append")
     options.add_argument("--exercise", action="append")
     options.add_argument("--kind", action="append", choices=[*BODIES])
+    options.add_argument("--keys", type=int, default=1)
     options.add_argument("--workers", type=int, default=2)
     chosen = options.parse_args()
     wanted = [
@@ -304,7 +309,7 @@ def main() -> None:
     kinds = chosen.kind or [*BODIES]
     total: Counter[tuple[str, str]] = Counter()
     with concurrent.futures.ProcessPoolExecutor(chosen.workers) as pool:
-        futures = [pool.submit(judged, *one, kinds) for one in wanted]
+        futures = [pool.submit(judged, *one, kinds, chosen.keys) for one in wanted]
         for future in tqdm(concurrent.futures.as_completed(futures), total=len(futures)):
             tally, accepted = future.result()
             total += tally
