@@ -36,19 +36,18 @@ def other_rows(task_input):
         seen.is_read(task_input, "choice", [context, *options], len(context) + 5)
 
 
-@private(
-    "8.1",
-    tells=("a question that leaves no room for the passage should raise ValueError, and one that fits should not."),
-)
+@private("8.1", tells="a question that fits with a token of the passage or more gives a wrong row, or an error.")
 def tight_questions(task_input):
     some = draw(811)
     for size in (some.randint(1, 4), some.randint(5, 9), some.randint(10, 40)):
         parts = [[some.randint(10, 90) for _ in range(count)] for count in (size, some.randint(2, 6))]
         seen.is_read(task_input, "qa", parts, size + 4)
         seen.is_read(task_input, "qa", parts, size + 200)
-        for most in (size + 3, size + 2, size):
-            expect.refuses(lambda parts=parts, most=most: task_input("qa", parts, most), says="no error")
-    expect.refuses(lambda: task_input("qapair", parts, 90), says="another kind")
+        with tells("a question that leaves no room for a token of the passage should raise ValueError."):
+            for most in (size + 3, size + 2, size):
+                expect.refuses(lambda parts=parts, most=most: task_input("qa", parts, most), says="no error")
+    with tells("an unknown kind should raise ValueError, also where its name begins like that of a known one."):
+        expect.refuses(lambda: task_input("qapair", parts, 90), says="another kind")
 
 
 @private("8.1", tells="the rows are wrong for texts of several hundred tokens.")
@@ -161,7 +160,7 @@ def other_passages(answer_tokens):
                 seen.all_located(answer_tokens, (tokens, begin, some.choice("xé") * max(1, end - begin)))
         seen.all_located(answer_tokens, (tokens, some.choice(passage)[0], ""))
     marked = ([(0, 3), (0, 4), (4, 9), (4, 9)], [0, None, 1, None])
-    with tells("a token that belongs to neither text, whose sequence id is None, is returned."):
+    with tells("the tokens are wrong where one that belongs to neither text (sequence id None) has the same offsets."):
         seen.all_located(answer_tokens, (marked, 4, "xxxxx"), (marked, 0, "xx"))
     long = some_spans(some, 900)
     tokens = seen.laid_tokens(some_spans(some, 700), long)
@@ -244,9 +243,15 @@ def other_logits(best_spans):
         tau = some.choice([None, some.uniform(-4, 4), 0.0])
         seen.ranked(best_spans, start, end, allowed, some.randint(1, 40), some.randint(1, 40), tau)
         seen.ranked(best_spans, start, end, allowed, tau=tau)
+
+
+@private(
+    "8.6", tells="where all logits are far below 0, the best spans are wrong. Each allowed span counts at any score."
+)
+def low_logits(best_spans):
+    some = draw(8754)
     low, allowed = normal(30, seed=8755).double() - 10.0 ** some.randint(4, 7), torch.arange(30) > some.randint(1, 6)
-    with tells("where all logits are far below 0, the best spans are wrong. Each allowed span counts at any score."):
-        seen.ranked(best_spans, low, low.flip(0), allowed, 5, 10)
+    seen.ranked(best_spans, low, low.flip(0), allowed, 5, 10)
 
 
 @private("8.6", tells="spans late in a long passage are missed.")
@@ -378,7 +383,7 @@ logits = swept("8.9", seen.LOGITS, without={"layout", "device", "sizes", "parts"
 vectors = swept("8.9", seen.VECTORS, without={"device", "dtypes"})
 
 
-@private("8.9", tells="the gradient of the logits for the features is wrong or missing.")
+@private("8.9", tells="the logits are wrong for other sentences, between other calls.")
 def learns(BiLSTMTagger, lib):
     some = draw(9050)
     d, h, n, T = 3, 2, some.randint(2, 4), some.randint(3, 6)
@@ -389,10 +394,11 @@ def learns(BiLSTMTagger, lib):
     seen.tagged(tagger, state, normal(3, T, d, seed=9053), torch.tensor([1, T, 2]))
     with tells("the logits depend on earlier calls of the tagger."):
         assert torch.equal(tagger(x, lengths), first), "a second call gives something else"
-    (slope,) = lib(toys).gradients(tagger, [x[:1]], lengths[:1])
     W, b = state["out.weight"], state["out.bias"]
     (wanted,) = toys.gradients(lambda x: (seen.read_alone(state, x[0]) @ W.T + b)[None], [x[:1]])
-    expect.close(slope, wanted, "the gradient of the features is wrong", 1e-3)
+    with tells("the gradient of the logits for the features is wrong or missing."):
+        slopes = expect.answers(lib(toys).gradients, tagger, [x[:1]], lengths[:1], says="no gradient")
+        expect.close(slopes[0], wanted, "the gradient of the features is wrong", 1e-3)
 
 
 # 8.10

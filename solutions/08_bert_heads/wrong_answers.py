@@ -255,7 +255,7 @@ def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
 # - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
 # + return [word not in (None, last) and labels[word] or ignore for last, word in zip(before, word_ids)]
 
-# %% wrong="8.2" name="always -100" says="`ignore` is not used"
+# %% wrong="8.2" name="always -100" says="a piece still gets -100"
 # - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
 # + return [-100 if word in (None, last) else labels[word] for last, word in zip(before, word_ids)]
 
@@ -741,7 +741,7 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
 # + logits = logits - 5 * (mask == 0).unsqueeze(-1)
 
-# %% wrong="8.5" name="mask the wrong way round" says="take part in the softmax" loses="span_logits"
+# %% wrong="8.5" name="mask the wrong way round" says="the mask is used the wrong way round" loses="span_logits"
 # - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
 # + logits = logits.masked_fill((mask != 0).unsqueeze(-1), -torch.inf)
 
@@ -1010,11 +1010,11 @@ def choice_logits(cls, out):
 # - if good[i] and good[j]:
 # + if good[i] and good[j] and i in top[0] and j in top[1]:
 
-# %% wrong="8.6" name="question tokens win" says="a span begins or ends at a token of the question or at a"
+# %% wrong="8.6" name="question tokens win" says="a span begins or ends where `allowed` is not true"
 # - if good[i] and good[j]:
 # + if i:
 
-# %% wrong="8.6" name="only the beginning is asked" says="a span begins or ends at a token of the question or at a"
+# %% wrong="8.6" name="only the beginning is asked" says="a span begins or ends where `allowed` is not true"
 # - if good[i] and good[j]:
 # + if good[i]:
 
@@ -1354,7 +1354,7 @@ def squad_scores(predictions, answers):
     return {"f1": torch.tensor(f1).double().sum() / n, "exact_match": torch.tensor(exact).sum() / n}
 
 
-# %% wrong="8.8" name="embeddings counted as layer 1" says="the embeddings are counted as layer 1, so all states are off"
+# %% wrong="8.8" name="embeddings counted as layer 1" says="each state is the one before the right one"
 # - states = encoder(**batch, output_hidden_states=True).hidden_states
 # + states = encoder(**batch, output_hidden_states=True).hidden_states[:-1]
 
@@ -1370,7 +1370,7 @@ def squad_scores(predictions, answers):
 # - weighted = {"weighted last four": states[-4:], "weighted all": states[1:]}
 # + weighted = {"weighted last four": states[-4:], "weighted all": states}
 
-# %% wrong="8.8" name="all but the last weighted" says="the embeddings are counted as layer 1, so all states are off"
+# %% wrong="8.8" name="all but the last weighted" says="each state is the one before the right one"
 # - weighted = {"weighted last four": states[-4:], "weighted all": states[1:]}
 # + weighted = {"weighted last four": states[-4:], "weighted all": states[:-1]}
 
@@ -1384,7 +1384,7 @@ def squad_scores(predictions, answers):
 # + if how == "embeddings":
 # +     features = encoder.embeddings.word_embeddings(batch["input_ids"]).detach()
 
-# %% wrong="8.8" name="features in train mode" says="two calls with the same batch differ, so dropout is on"
+# %% wrong="8.8" name="features in train mode" says="two calls with the same batch differ, as when dropout is on"
 # - encoder.eval()
 
 # %% wrong="8.8" name="left in evaluation mode" says="left in another mode"
@@ -1411,11 +1411,11 @@ def squad_scores(predictions, answers):
 # - return [row[real == 1] for row, real in zip(features, batch["attention_mask"])]
 # + return list(features)
 
-# %% wrong="8.8" name="one tensor" says="one tensor with pads"
+# %% wrong="8.8" name="one tensor" says="one tensor is returned for all rows"
 # - return [row[real == 1] for row, real in zip(features, batch["attention_mask"])]
 # + return features
 
-# %% wrong="8.8" name="all tokens in one tensor" says="one tensor"
+# %% wrong="8.8" name="all tokens in one tensor" says="one tensor is returned for all rows"
 # - return [row[real == 1] for row, real in zip(features, batch["attention_mask"])]
 # + return features[batch["attention_mask"] == 1]
 
@@ -1957,7 +1957,7 @@ def best_tau(spans, nulls, f1):
 # + torch.set_grad_enabled(False)
 
 
-# %% wrong="8.2" name="words seen in earlier calls" says="something is kept from the first call"
+# %% wrong="8.2" name="words seen in earlier calls" says="a second call with the same words gives other labels"
 def align_labels(word_ids, labels, ignore=-100, ever_met={None}):
     aligned = []
     for word in word_ids:
@@ -2183,7 +2183,7 @@ def choice_logits(cls, out):
 # + begins, ends, good = start.tolist(), end.tolist(), allowed.tolist()
 
 
-# %% wrong="8.6" name="forbidden spans have score zero" says="begins or ends at a token of the question"
+# %% wrong="8.6" name="forbidden spans have score zero" says="a span begins or ends where `allowed` is not true"
 def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
     T = len(start)
     ok = (allowed[:, None] & allowed).float().triu().tril(max_len - 1)
@@ -2948,3 +2948,65 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
 # %% wrong="8.7" name="the F1 of a hundred words" says="the F1 is wrong for texts of hundreds of words" private=true
 # - said, wanted = normalise(prediction).split(), normalise(answer).split()
 # + said, wanted = normalise(prediction).split()[:100], normalise(answer).split()[:100]
+
+
+# %% wrong="8.1" name="options along a third axis" says="the ids have shape (1, 3, 21)"
+# - return torch.tensor(ids), torch.tensor(types), torch.tensor(mask)
+# + read = torch.tensor(ids), torch.tensor(types), torch.tensor(mask)
+# + return tuple(one.unsqueeze(0) for one in read) if kind == "choice" else read
+
+# %% wrong="8.1" name="the passage before the question" says="[CLS] and then the whole question should come first"
+# - pairs = [(first, parts[1][: room - len(first)])]
+# + pairs = [(parts[1][: room - len(first)], first)]
+
+# %% wrong="8.1" name="padded to 512" says="the rows are padded to more than max_len"
+# - T = max(map(len, rows))
+# + T = 512
+
+# %% wrong="8.1" name="a kind by its first letters" says="an unknown kind should raise ValueError" private=true
+# - elif kind == "qa":
+# + elif kind.startswith("qa"):
+
+
+# %% wrong="8.2" name="a generator of labels" says="should return a list, not an object of type generator"
+# - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
+# + return (ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False))
+
+# %% wrong="8.2" name="nothing where no piece has a word" says="if no piece belongs to a word, each label should be `ignore`"
+#   before = [None, *word_ids]
+# + if all(word is None for word in word_ids):
+# +     return []
+
+# %% wrong="8.2" name="predictions by the number of the word" says="these are the first `count` predictions"
+# - found = [missing] * count
+# + return [predicted[word] if word in word_ids else missing for word in range(count)]
+# + found = [missing] * count
+
+
+# %% wrong="8.3" name="entities with the number of their sentence" says="not a list or a tuple of 4"
+# - return found
+# + return [(0, *one) for one in found]
+
+
+# %% wrong="8.5" name="no place inside, and pads times zero" says="and logits of pads are minus infinity" loses="span_loss"
+# - total = total + losses / inside.sum().clamp(min=1)
+# + total = total + (losses / inside.sum() if inside.any() else 0 * logits.sum())
+
+
+# %% wrong="8.6" name="one span fewer than n" says="one span too few is listed"
+# - return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
+# + return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[: n - 1]
+
+# %% wrong="8.6" name="tau at both ends of [CLS]" says="is not start plus end logit plus tau"
+# - candidates.append((begins[0] + ends[0] + tau, 0, 0))
+# + candidates.append((begins[0] + tau + ends[0] + tau, 0, 0))
+
+
+# %% wrong="8.9" name="both last states as they come" says="the sentence vectors have shape (2, 4, 3)"
+# - return torch.cat([last[0], last[1]], dim=-1)
+# + return last
+
+
+# %% wrong="8.10" name="the best state with its mean" says="should be one of the states in `scores`"
+# - return best, [state for state in scores if ahead[state]]
+# + return (best, sum(scores[best]) / len(scores[best])), [state for state in scores if ahead[state]]

@@ -70,7 +70,7 @@ def other_weights(magnitude_masks, lib):
 # 12.5
 
 
-@private("12.5", tells="the sparsity is wrong for other rounds or rates.")
+@private("12.5", tells="a snapshot, rewinding, a step or a sparsity is wrong for another model or other numbers.")
 def other_rounds(snapshot, rewind, train_step, sparsity_after, lib):
     some = draw(1340)
     sizes = (some.randint(2, 6), some.randint(3, 7), some.randint(2, 5))
@@ -96,13 +96,14 @@ def other_rounds(snapshot, rewind, train_step, sparsity_after, lib):
         expect.answers(seen.went_back, rewind, lib, theirs, saved, masks, says="two names")
     for place in range(12):
         pick = draw(1360 + place)
-        seen.left_after(sparsity_after, pick.randint(0, 30), pick.uniform(0.02, 0.95))
+        with tells("the sparsity is wrong for other rounds or rates."):
+            seen.left_after(sparsity_after, pick.randint(0, 30), pick.uniform(0.02, 0.95))
 
 
 # 12.7
 
 
-@private("12.7", tells="the undominated rows of other tables are wrong.")
+@private("12.7", tells="the time of an example or the undominated rows are wrong for other times or tables.")
 def other_rows(time_per_example, undominated, lib):
     for place in range(6):
         some = draw(1440 + place)
@@ -114,7 +115,8 @@ def other_rows(time_per_example, undominated, lib):
         some = draw(1450 + place)
         span = some.choice([2, 4, 9])
         rows = [tuple(some.randint(0, span) for _ in range(3)) for _ in range(some.randint(0, 9))]
-        seen.chosen(undominated, rows)
+        with tells("the undominated rows of other tables are wrong."):
+            seen.chosen(undominated, rows)
     near = [(92.0, 5, 1.0004), (91.0, 5, 1.0), (90.0, 4, 1.0), (90.0, 4, 1.0 + 1e-12)]
     with tells(seen.NEAR):
         seen.chosen(undominated, near, seen.NEAR)

@@ -1,6 +1,7 @@
 """Checks of notebook 08: inputs of four kinds, labels of words, entities, answers, heads, spans, features, taggers."""
 
 import functools
+import itertools
 import random
 import re
 import statistics
@@ -72,16 +73,23 @@ def is_read(task_input: Remote, kind: str, parts: list[list[int]], most: int, *s
     whole: list[Any] = [(parts[0], None)] if kind == "single" else [(parts[0], other) for other in parts[1:]]
     for item, name in zip(found, names, strict=True):
         assert type(item) is torch.Tensor, f"{name} should be a tensor, not {kind_of(item)}."
-    if n > 1:
+    if n > 1 and found[0].shape[:-1] != (n,):
         told = "the options are in one long row. Each needs its own row, with the whole context before it."
-        assert found[0].ndim == 2 and found[0].size(0) == n, told
+        whole_row = found[0].shape[:-1] in ((), (1,)) and {*itertools.chain(*parts)} <= {*found[0].flatten().tolist()}
+        assert not whole_row, told
+        told = f"with {n} options, the ids have shape {tuple(found[0].shape)}. They should have a row for each option."
+        raise AssertionError(told)
     assert found[0].ndim == 2, "the ids should be a tensor (N, T), also with N = 1."
     rows, T = found[0].tolist(), len(wanted[0][0])
     longest = len(rows[0])
     if kind == "qa":
         size = len(parts[0])
         told = "the question is cut. Only the passage may lose its end."
+        assert {*parts[0]} <= {*rows[0]} or rows[0][1:2] != parts[0][:1], told
+        told = "in a row of a question and its passage, [CLS] and then the whole question should come first."
         assert rows[0][1 : size + 1] == parts[0], told
+    told = "the rows are padded to more than max_len. Pad them to the longest row."
+    assert longest <= most or rows != [row + [pad] * (longest - T) for row in wanted[0]], told
     assert longest <= most, "a row is longer than max_len. Special tokens count too."
     guesses: dict[str, Any] = {
         "the last [SEP] is cut off. Cut the texts first, then add the special tokens.": [
@@ -252,7 +260,7 @@ def aligned(align_labels: Remote, word_ids: list[int | None], labels: list[Any],
     places = {word: place for place, word in enumerate(first)}
     last = {word: t for t, word in enumerate(word_ids) if word is not None}
     assert len(found) == len(word_ids), "there should be one label for each piece."
-    told = "`ignore` is not used: other pieces get -100, whatever its value."
+    told = "with another value of `ignore`, a piece still gets -100. It should get `ignore`."
     assert ignore in (None, -100) or -100 not in found, told
     everywhere = [none if word is None else labels[word] for word in word_ids]
     expect.explained(
@@ -327,7 +335,7 @@ def foretold(
                 "words are counted, not looked up by their number. After a word without pieces, all "
                 "predictions are off by one."
             ): (inner + [none] * count)[:count],
-            "special tokens are treated as words: their predictions are returned.": predicted[:count],
+            "these are the first `count` predictions. Take for each word that of its first piece.": predicted[:count],
             "word 0 is treated as no word. It is the first word.": [none, *wanted[1:]],
             "a word without pieces gets the prediction of another word. It should get `missing`.": [
                 wanted[max((w for w in first if w <= word), default=0)] for word in range(count)
@@ -351,9 +359,9 @@ def labels(align_labels, word_predictions, lib):
     plain: list[int | None] = [None, 0, 1, 1, 1, 2, 3, 3, None, None]
     gone: list[int | None] = [None, 0, 0, 2, 4, 4, None]
     cut: list[int | None] = [None, 0, 1, 1, None]
-    told = "a second call with the same words gives other labels: something is kept from the first call."
+    told = "a second call with the same words gives other labels. They should depend on the arguments alone."
     once, twice = (align_labels(plain, ["B-ORG", "O", "I-ORG", "O"]) for _ in range(2))
-    assert once == twice, told
+    assert type(once) is not list or expect.same(once, twice), told
     for word_ids, count in ((plain, 4), (gone, 6), (cut, 5)):
         numbers = [place % 3 for place in range(count)]
         texts = ["B-PER", "I-PER", "O", "B-LOC", "I-LOC", "B-ORG"][:count]
@@ -383,9 +391,8 @@ def labels(align_labels, word_predictions, lib):
     foretold(word_predictions, many, ["B-PER", "O", "B-LOC", "I-LOC", "I-LOC", "O", "I-PER", "B-ORG", "O"], 3)
     told = "without pieces, `align_labels` should return an empty list."
     assert align_labels([], []) == [], told
-    assert align_labels([None, None], ["O"]) == [-100, -100], (
-        "special tokens are labelled. They belong to no word, so they should get `ignore`."
-    )
+    told = "if no piece belongs to a word, each label should be `ignore`."
+    assert align_labels([None, None], ["O"]) == [-100, -100], told
     told = "if no word has a piece, each prediction should be `missing`."
     assert word_predictions([None, None], ["B-PER", "B-PER"], 2, "?") == ["?", "?"], told
     assert word_predictions([], [], 0) == [], "without words, `word_predictions` should return an empty list."
@@ -462,8 +469,8 @@ def found_in(entities: Remote, tags: list[str]) -> None:
         kinds = sorted(type(item).__name__ for item in one) if type(one) is list else []
         told = "first, last and type of an entity are in the wrong order. An entity is (first, last, type)."
         assert kinds != ["int", "int", "str"] or type(one[2]) is str, told
-        good = type(one) is list and len(one) == 3 and type(one[0]) is int and type(one[1]) is int
-        assert good and type(one[2]) is str, f"an entity should be (first, last, type), not {kind(one)}."
+        types = [type(item) for item in expect.items(one, 3, "an entity should be (first, last, type)")]
+        assert types == [int, int, str], "first and last of an entity should be integers, and its type a text."
     found, wanted = [(one[0], one[1], one[2]) for one in value], chunks(tags)
     assert found == wanted or sorted(found) != sorted(wanted), (
         "the entities are right, but should be in the order of the sentence."
@@ -837,6 +844,8 @@ def spans_scored(
             told = "rows and tokens of the mask are swapped, which shows if B = T."
             assert B != T or torch.equal(pads, pads.T) or not torch.equal(hidden, pads.T), told
             told = f"the logits of pads are not masked: they take part in the softmax of {ends}."
+            other = "the mask is used the wrong way round: real tokens are masked, and pads are not."
+            assert not pads.any() or not torch.equal(hidden, ~pads), other
             assert not pads.any() or not expect.near(one[pads], right[pads], 1e-3, 1e-3), told
             assert not pads.any() or (one[pads] != 0).all(), (
                 "pads have logit 0, which gets a share of the softmax. It should be minus infinity."
@@ -891,9 +900,9 @@ def span_lost(
     )
     T = start.size(1)
     one, other = loss_by_loops(start, first), loss_by_loops(end, last)
-    assert (one and other) or not value.isnan().any(), (
-        "the loss is NaN if every place was cut off: the mean of nothing should be 0."
-    )
+    told = "the loss is NaN if all places in `first` or in `last` were cut off{}. The mean of nothing should be 0."
+    pads = "" if start.isfinite().all() else ", and logits of pads are minus infinity"
+    assert (one and other) or not value.isnan().any(), told.format(pads)
     assert not value.isnan().any() and not value.isinf().any(), (
         "the loss is NaN or infinite, although the logits at the places are finite."
     )
@@ -1054,7 +1063,7 @@ def heads(span_logits, span_loss, choice_logits, lib):
             slopes = lib(toys).gradients(span_loss, [start, end], *places)
             told = "the gradient of the loss is wrong or missing. Return a tensor that is computed from the logits."
             for slope, wanted in zip(slopes, slopes_of_loss(start, end, *places), strict=True):
-                assert not slope.isnan().any(), "if every place was cut off, the gradient is NaN. It should be zeros."
+                assert not slope.isnan().any(), f"with `first = {first}, last = {last}` a gradient of the loss is NaN."
                 expect.close(slope, wanted, told)
         pads = start.masked_fill(torch.arange(T + 1) > 3, -torch.inf)
         span_lost(span_loss, pads, pads.flip(0), torch.tensor([2, 0, 3, 8]), torch.tensor([3, 1, 3, 8]))
@@ -1092,7 +1101,7 @@ def weight_learns(
     layer = torch.nn.Linear(x.size(-1), len(out[1]["bias"]))
     layer.load_state_dict({**out[1]})
     wanted = toys.slope_of_weight(lambda x, layer: layer(x)[..., which], x, layer)
-    told = f"the gradient of {what} for the weight of `out` is wrong or missing: it would not learn."
+    told = f"the gradient of {what} for the weight of `out` is wrong or missing."
     slope = expect.answers(lib(toys).slope_of_weight, call, x, out[0], which, says=told)
     expect.close(slope, wanted, told, 1e-3)
 
@@ -1157,9 +1166,8 @@ def ranked(
     outside = [(i, j) for i, j in places if not (0 <= i < len(good) and 0 <= j < len(good) and good[i] and good[j])]
     told = "without a tau, the span (0, 0) is listed. It is a candidate only if tau is given."
     assert tau is not None or {*outside} != {(0, 0)}, told
-    assert all(place == (0, 0) for place in outside), (
-        "a span begins or ends at a token of the question or at a special token, which is not allowed."
-    )
+    told = "a span begins or ends where `allowed` is not true."
+    assert all(place == (0, 0) for place in outside), told
     assert all(last - first < most for _, first, last in found), "a span has more than max_len tokens."
     assert len({*places}) == len(places), "a span is listed twice."
     S, E = start.double().tolist(), end.double().tolist()
@@ -1172,7 +1180,7 @@ def ranked(
             "tau is not added to the score of (0, 0). It should be.": wanted_score - null,
             "tau is subtracted from the score of [CLS]. It should be added.": wanted_score - 2 * null,
             "tau is added to the score of a span of the passage. Add it only to that of (0, 0).": wanted_score
-            + (tau or 0.0),
+            + ((tau or 0.0) if (i, j) != (0, 0) else 0.0),
             "the score is the mean of both logits. It should be their sum.": wanted_score / 2,
             "the score is the product of two probabilities. It should be the sum of two logits.": float(
                 start.softmax(0)[i] * end.softmax(0)[j]
@@ -1182,7 +1190,7 @@ def ranked(
             ),
             "the score is the start logit alone. Add the end logit.": S[i],
         }
-        told = f"the score of the span {(i, j)} is not start plus end logit."
+        told = f"the score of the span {(i, j)} is not start plus end logit{' plus tau' if null else ''}."
         expect.number_like(score, wanted_score, "a score", told, guesses, 1e-6, 1000.0)
     if tau is not None and (0, 0) in [one[1:] for one in wanted]:
         told = f"with `tau = {tau}`, (0, 0) is a candidate. Here it is among the best, and missing."
@@ -1218,17 +1226,22 @@ def ranked(
             ],
             missed.format(""): of_best(every, S, E, n),
             missed.format(" of the passage"): of_best(every, *of_passage, n=n),
+            "one span too few is listed. Where there are n candidates or more, list n.": (
+                wanted[:-1] if len(every) >= n else every
+            ),
         }
-        for sentence, guess in reasons.items():
-            assert len(guess) >= len(every) or places != [one[1:] for one in guess][:n], sentence
-        told = (
-            f"only {len(found)} of {min(n, len(every))} spans are listed, with `n = {n}` and {len(every)} candidates."
-        )
-        raise AssertionError(f"{told} If there are fewer than n candidates, list all of them.")
+        sets = {
+            sentence: {one[1:] for one in (guess[:n] if len(guess) < len(every) else wanted)}
+            for sentence, guess in reasons.items()
+        }
+        told = f"only {len(found)} of {len(wanted)} spans are listed, with `n = {n}` and {len(every)} candidates."
+        more = " If there are fewer than n candidates, list all of them." if len(every) < n else ""
+        expect.explained({*places}, {one[1:] for one in wanted}, told + more, sets)
+        return
     scores = [score for score, *_ in found]
     told = "the spans are not in falling order of their scores: the best should come first."
     expect.close(torch.tensor(scores), torch.tensor(sorted(scores, reverse=True)), told, 1e-5)
-    told = "the scores are rounded. Return the sum of start and end logit as it is."
+    told = "the scores are rounded, or not exact enough. Return the sum of start and end logit as it is."
     if places == [one[1:] for one in wanted]:
         expect.close(torch.tensor(scores), torch.tensor([score for score, *_ in wanted]), told, 1e-5)
     if not torch.allclose(torch.tensor(scores), torch.tensor([score for score, *_ in wanted]), 1e-5, 1e-5):
@@ -1634,7 +1647,7 @@ def features_right(
     )
     assert read(theirs.training) is mode, told
     assert type(value) is not torch.Tensor, (
-        "one tensor with pads is returned. Return a list, with a tensor of the real tokens for each row."
+        "one tensor is returned for all rows. Return a list, with a tensor of the real tokens for each row."
     )
     found = expect.of_type(value, list, "layer_features should return a list of tensors, one for each row")
     real = batch["attention_mask"] == 1
@@ -1647,7 +1660,7 @@ def features_right(
     if how == "second-to-last":
         guesses["the third state from the end is used. The second-to-last one is `states[-2]`."] = states[-3]
     guesses |= {
-        "the embeddings are counted as layer 1, so all states are off by one.": lambda: combined(
+        "each state is the one before the right one, as if the embeddings were layer 1.": lambda: combined(
             [*states[:1], *states[:-1]], how, scores, factor
         ),
         "the states count from the wrong end.": lambda: combined(states[::-1], how, scores, factor),
@@ -1750,7 +1763,7 @@ def layer_features(layer_features, lib):
     lib(toys).forget_gradients(theirs)
     with world_kept(lib, "after layer_features"):
         again = layer_features(theirs, batch, "last")
-        told = "two calls with the same batch differ, so dropout is on. Use the encoder in evaluation mode."
+        told = "two calls with the same batch differ, as when dropout is on. Use the encoder in evaluation mode."
         assert type(first) is not list or type(first[0]) is not torch.Tensor or torch.equal(first[0], again[0]), told
     for how in HOWS:
         features_right(layer_features, pair, batch, how, scores.get(how))
@@ -1758,7 +1771,7 @@ def layer_features(layer_features, lib):
     told = "for another encoder with the same batch, the features of the first one are returned again."
     value = layer_features(other, batch, "last")
     assert type(value) is not list or not value or not expect.same(value[0], first[0]), told
-    told = "after the weights of the encoder have changed, its old features are returned again."
+    told = "after the weights of the encoder have changed, the features are not those of its new weights."
     value = lib(toys).with_new_weights(layer_features, other, batch, ours.state_dict())
     assert type(value) is not list or not value or expect.near(value[0], first[0], 1e-3, 1e-4), told
     for how, values in scores.items():
@@ -1878,7 +1891,7 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
     expect.like(found[real], flat(alone), "the logits are not those of each sentence alone.", guesses)
     vectors = tagger.sentence_vector(x, lengths)
     told = "`sentence_vector` returns a state for each token. It should return one vector for each sentence."
-    assert type(vectors) is not torch.Tensor or vectors.ndim != 3, told
+    assert type(vectors) is not torch.Tensor or vectors.shape != (B, T, 2 * h), told
     vectors = expect.floats(vectors, (B, 2 * h), "the sentence vectors")
 
     def ends(rows: Sequence[torch.Tensor], left: Sequence[int], right: Sequence[int]) -> torch.Tensor:
@@ -2020,7 +2033,9 @@ def state_and_rivals(best_state: Remote, scores: dict[int, list[float]]) -> None
     expect.explained(
         best,
         right,
-        "this is not the state with the highest mean.",
+        "this is not the state with the highest mean."
+        if type(best) is int and best in scores
+        else "the first of the two results should be one of the states in `scores`.",
         {
             "this state has the highest single run, not the highest mean.": max(
                 scores, key=lambda one: max(scores[one])
@@ -2183,7 +2198,7 @@ def best_tau(best_tau):
         found = expect.items(best_tau(*questions), 2, told)
         tau, score = (expect.number(one, what) for one, what in zip(found, ("tau", "the score"), strict=True))
         assert abs(tau) < 1e9, (
-            "tau is infinite. Return a finite tau beyond all differences, which gives the same score."
+            "tau is infinite or far from all differences. Return a finite tau near them, which gives the same score."
         )
         tried.append((questions, tau, score))
     if not explains(tried):
