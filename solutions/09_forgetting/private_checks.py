@@ -31,7 +31,7 @@ projections = swept("9.8", seen.WITHOUT, without=("gradients", "device", "layout
 # 9.1
 
 
-@private("9.1", tells="the logits or a training step are wrong for other tasks, sizes or numbers of tokens.")
+@private("9.1", tells="heads, logits or a training step are wrong for other tasks, sizes or numbers of tokens.")
 def other_tasks(MultiTask, lib):
     for place in range(4):
         some = draw(9100 + place)
@@ -53,7 +53,7 @@ def other_tasks(MultiTask, lib):
         seen.asked(model, state, tasks, tokens)
 
 
-@private("9.1", tells="the logits of a model in double precision are not in double precision.")
+@private("9.1", tells="with a model in double precision, the logits are not, or there is an error.")
 def exact_logits(MultiTask, lib):
     some = draw(9150)
     V, d, name = some.randint(6, 20), some.randint(2, 9), some_names(some, 1)[0]
@@ -85,7 +85,9 @@ def names_in_capitals(MultiTask, lib):
 # 9.2
 
 
-@private("9.2", tells="the matrix is wrong for other numbers of tasks, or for a model in another mode.")
+@private(
+    "9.2", tells="the matrix, or the model after the call, is wrong for other numbers of tasks or for another mode."
+)
 def other_sequences(accuracy_matrix, lib):
     for place in range(6):
         some = draw(9200 + place)
@@ -94,7 +96,7 @@ def other_sequences(accuracy_matrix, lib):
         )
 
 
-@private("9.2", tells="the matrix is wrong for a model that has learned something before.")
+@private("9.2", tells="the matrix, or the model after the call, is wrong if the model has learned something before.")
 def not_new(accuracy_matrix, lib):
     some = draw(9250)
     tasks = some_names(some, some.randint(3, 5))
@@ -305,7 +307,7 @@ def other_gradients(gradient_cosine, lib):
         seen.aligned(gradient_cosine, lib, pair, x, labels, 0.0)
 
 
-@private("9.8", tells="other gradients that conflict are projected wrongly.")
+@private("9.8", tells="other gradients that conflict are not projected as they should be.")
 def other_conflicts(without_conflict):
     for place in range(8):
         some = draw(9850 + place)
@@ -321,7 +323,10 @@ def other_conflicts(without_conflict):
 # 9.9
 
 
-@private("9.9", tells=("with other tasks, sizes or orders, the wrong weights move, or the logits of a task change."))
+@private(
+    "9.9",
+    tells="with other tasks, sizes or orders, weights do not move as they should, or the logits of a task are wrong.",
+)
 def other_adapters(learn, answer, lib):
     some = draw(9900)
     sizes, seed = Sizes(vocab=23, d_model=8, n_layers=3, n_heads=2, d_ff=18, places=14), some.randrange(2**31)
@@ -359,7 +364,7 @@ def other_gains(share_kept):
     some = draw(9101)
     for seeds in (7, 7, 7, *(some.randint(1, 7) for _ in range(5))):
         seen.kept_of_gain(share_kept, *seen.three_times(some, seeds))
-    with tells("the share is wrong where the gain is small. It is taken for none, or lost in rounding."):
+    with tells("the share is wrong where the gain is small. Any gain counts: round nothing, and add nothing to it."):
         seen.kept_of_gain(share_kept, [0.5, 0.5], [0.503, 0.505], [0.501, 0.502])
     with tells("the share is wrong for hundreds of seeds."):
         seen.kept_of_gain(share_kept, *seen.three_times(some, 400))
