@@ -363,7 +363,7 @@ def shift(scores):
 # - angles = columns.flip(0)[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
 # + angles = columns.flip(0).clamp(max=511)[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
 
-# %% wrong="10.3" name="half of the attention weights dropped" says="there is no dropout in 10.3"
+# %% wrong="10.3" name="half of the attention weights dropped" says="two calls with the same input give different outputs"
 # - weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1)
 # + weights = F.dropout(scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1), 0.5, self.training)
 
@@ -566,7 +566,7 @@ def next_memory(memory, hidden, mem_len):
 # - self.embedding, self.layers, self.head = embedding, nn.ModuleList(layers), head
 # + self.embedding, self.layers, self.head = embedding, list(layers), head
 
-# %% wrong="10.5" name="copies of the layers" says="the parts are copies"
+# %% wrong="10.5" name="copies of the layers" says="`layers.0` is a copy, or another of the given modules"
 # - self.embedding, self.layers, self.head = embedding, nn.ModuleList(layers), head
 # + import copy
 # + self.embedding, self.layers, self.head = embedding, nn.ModuleList(map(copy.deepcopy, layers)), head
@@ -599,7 +599,7 @@ def next_memory(memory, hidden, mem_len):
 # - return self.head(x), kept
 # + return self.head(x), [*kept, x.detach()]
 
-# %% wrong="10.5" name="memories that the model keeps itself" says="with a smaller mem_len, the given memories are not read"
+# %% wrong="10.5" name="memories that the model keeps itself" says="Read the memories that are given"
 # - for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
 # + old = self.old if memories else [None] * len(self.layers)
 # + for layer, memory in zip(self.layers, old):
@@ -788,7 +788,7 @@ def reach(n_layers, mem_len, T, i):
 # + losses = F.cross_entropy(model(some)[0].mT, pairs, reduction="none")
 # + total += losses.mean(1).sum().item()
 
-# %% wrong="10.7" name="memory emptied" says="the memories are thrown away"
+# %% wrong="10.7" name="memory emptied" says="nothing is remembered from one segment to the next"
 # - logits, memories = model(some[None], memories, mem_len)
 # + logits, _ = model(some[None], None, mem_len)
 
@@ -982,7 +982,7 @@ def evaluate_cached(model, tokens, T, mem_len, first):
 # - rank = torch.tensor(order).argsort()
 # + rank = torch.tensor(order)
 
-# %% wrong="10.8" name="transposed" says="rows and columns are exchanged"
+# %% wrong="10.8" name="transposed" says="a token sees those that come later in the order"
 # - query = rank[:, None] > rank
 # + query = rank[:, None] < rank
 
@@ -1084,7 +1084,7 @@ def permutation_masks(order):
 # - return self.stream(h, h, content), self.stream(g, h, query)
 # + return self.stream(h, h, content), self.stream(g, h.detach(), query)
 
-# %% wrong="10.9" name="a small penalty" says="Hidden tokens should get a weight of exactly 0"
+# %% wrong="10.9" name="a small penalty" says="A hidden token should not count in the softmax"
 # - scores = (q @ k.mT / self.d_head**0.5).masked_fill(~mask, torch.finfo(q.dtype).min)
 # - weights = scores.softmax(-1) * mask
 # + scores = q @ k.mT / self.d_head**0.5 - 100.0 * (~mask)
@@ -1493,3 +1493,77 @@ def reach(n_layers, mem_len, T, i):
 # - return self.head(x), kept
 # + self.own = kept
 # + return self.head(x), kept
+
+# %% wrong="10.1" name="the even numbers are doubled" says="the exponent is -4k/d"
+# - angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+# + angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-2 * torch.arange(0, d, 2) / d)
+
+# %% wrong="10.3" name="softmax over the queries" says="the softmax should run over the keys"
+# - weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1)
+# + weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-2)
+
+# %% wrong="10.3" name="the memory is hidden" says="every query should see all of it"
+# - weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1)
+# + weights = scores.masked_fill((columns + rows >= S) | (columns < S - T), -torch.inf).softmax(-1)
+
+# %% wrong="10.3" name="the last input is remembered" says="keep nothing for later"
+# - seen = x if memory is None else torch.cat([memory, x], dim=1)
+# + old, self.old = getattr(self, "old", x[:, :0]), x.detach()
+# + seen = torch.cat([old, x] if memory is None else [memory, old, x], dim=1)
+
+# %% wrong="10.3" name="exp without the maximum" says="if scores are large, the output: there is NaN"
+# - weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1)
+# + weights = scores.masked_fill(columns + rows >= S, -torch.inf).exp()
+# + weights = weights / weights.sum(-1, keepdim=True)
+
+# %% wrong="10.4" name="at least one state" says="with mem_len = 0, states are kept. The memory should be empty."
+# - return both[:, max(0, both.size(1) - mem_len) :].detach()
+# + return both[:, max(0, both.size(1) - max(1, mem_len)) :].detach()
+
+# %% wrong="10.4" name="up to minus zero" says="the memory has shape (2, 0, 3), not (2, 6, 3)"
+# - return both[:, max(0, both.size(1) - mem_len) :].detach()
+# + return both[:, -mem_len:-0].detach()
+
+# %% wrong="10.5" name="layers under another name" says="`SegmentModel` has no `layers.0"
+# - self.embedding, self.layers, self.head = embedding, nn.ModuleList(layers), head
+# + self.embedding, self.blocks, self.head = embedding, nn.ModuleList(layers), head
+
+# - for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
+# + for layer, memory in zip(self.blocks, memories or [None] * len(self.blocks)):
+
+# %% wrong="10.5" name="the last layer comes first" says="`layers.0` is a copy, or another of the given modules"
+# - self.embedding, self.layers, self.head = embedding, nn.ModuleList(layers), head
+# + self.embedding, self.layers, self.head = embedding, nn.ModuleList(layers[::-1]), head
+
+# %% wrong="10.5" name="everything is remembered" says="with mem_len = 3, a memory has shape (2, 4, 6), not (2, 3, 6)"
+# - kept.append(both[:, max(0, both.size(1) - mem_len) :].detach())
+# + kept.append(both.detach())
+
+# %% wrong="10.5" name="memories are filled up with zeros" says="a memory has more states than the segment has tokens"
+# - kept.append(both[:, max(0, both.size(1) - mem_len) :].detach())
+# + both = torch.cat([both.new_zeros(both.size(0), max(0, mem_len - both.size(1)), both.size(2)), both], 1)
+# + kept.append(both[:, max(0, both.size(1) - mem_len) :].detach())
+
+# %% wrong="10.5" name="a first pass for the memories" says="Call each layer once for a segment"
+# - x, kept = self.embedding(tokens), []
+# + x, kept = self.embedding(tokens), []
+# + for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
+# +     layer(x, memory)
+
+# %% wrong="10.7" name="mem_len is not passed on" says="pass the memories on, and `mem_len` in each call"
+# - logits, memories = model(some[None], memories, mem_len)
+# + logits, memories = model(some[None], memories)
+
+# %% wrong="10.8" name="the order backwards" says="it should see the earlier ones"
+# - rank = torch.tensor(order).argsort()
+# + rank = torch.tensor(order[::-1]).argsort()
+
+# %% wrong="10.9" name="True is hidden, with minus infinity" says="holds NaN in rows [4], which may look at all tokens"
+# - scores = (q @ k.mT / self.d_head**0.5).masked_fill(~mask, torch.finfo(q.dtype).min)
+# - weights = scores.softmax(-1) * mask
+# + weights = (q @ k.mT / self.d_head**0.5).masked_fill(mask, -torch.inf).softmax(-1)
+
+# %% wrong="10.9" name="a counter" says="`h'` differs between two calls with the same input"
+# - return self.stream(h, h, content), self.stream(g, h, query)
+# + self.calls = getattr(self, "calls", 0) + 1
+# + return self.stream(h + self.calls, h, content), self.stream(g, h, query)
