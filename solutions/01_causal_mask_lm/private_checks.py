@@ -306,7 +306,7 @@ def fresh_model(LanguageModel):
     rng = draw(70)
     state = LanguageModel(rng.randint(40, 60), 16, 2, rng.randint(6, 9), 3).state_dict()
     first, second, third = (state[f"layers.{index}.linear1.weight"] for index in range(3))
-    with tells("the layers of a fresh model are equal. Each should draw weights of its own, so copy none."):
+    with tells("two layers of a fresh model are equal. Each should draw weights of its own, so copy none."):
         assert not (torch.equal(first, second) or torch.equal(second, third) or torch.equal(first, third)), (
             "one layer, copied"
         )

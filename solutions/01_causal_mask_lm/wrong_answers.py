@@ -455,7 +455,7 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(heads.transpose(1, 2).flatten(-2))
 
 
-# %% wrong="1.3" name="every mask is causal" says="treated as the causal mask"
+# %% wrong="1.3" name="every mask is causal" says="in place of the mask that is given"
 # -     proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
 # -     for proj in (self.q_proj, self.k_proj, self.v_proj)
 # +     p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
@@ -602,7 +602,7 @@ class TransformerLayer(nn.Module):
 # + return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(h).relu()))))
 
 
-# %% wrong="1.4" of="in short" name="not batch first" says="The attention must be batch first"
+# %% wrong="1.4" of="in short" name="not batch first" says="is the attention `batch_first`?"
 # - self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
 # + self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout)
 
@@ -612,7 +612,7 @@ class TransformerLayer(nn.Module):
 # + x = self.norm1(x + self.dropout(self.self_attn(x, x, x)[0]))
 
 
-# %% wrong="1.4" of="in short" name="dropout argument unused" says="of the attention weights that is dropped is not 50%"
+# %% wrong="1.4" of="in short" name="dropout argument unused" says="attention weights that seems dropped in training"
 # - self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
 # + self.self_attn = nn.MultiheadAttention(d_model, n_heads, 0.1, batch_first=True)
 
@@ -950,7 +950,7 @@ def make_batch(sentences, vocab, max_len):
 # - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
 # + x = add_positions(self.embedding(tokens)) * math.sqrt(self.d_model)
 
-# %% wrong="1.6" name="layers in a list" says="no optimizer would train them"
+# %% wrong="1.6" name="layers in a list" says="It must be an nn.ModuleList: a Python list hides its layers"
 # - self.layers = nn.ModuleList(
 # + self.layers = [
 #       nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
@@ -1156,7 +1156,7 @@ def perplexity(loss):
 # + return 2**loss
 
 
-# %% wrong="1.7" name="logits taken for log-probabilities" says="not positive"
+# %% wrong="1.7" name="logits taken for log-probabilities" says="is there a log-softmax"
 # - of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
 # + of_targets = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
@@ -1479,12 +1479,12 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # + drawn = torch.multinomial(best.softmax(-1), 1) if temperature else 0
 
 
-# %% wrong="1.9" of="in short" name="zero is a low temperature" says="the best"
+# %% wrong="1.9" of="in short" name="zero is a low temperature" says="not 12 times the best one"
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # + drawn = torch.multinomial((best / (temperature or 0.01)).softmax(-1), 1)
 
 
-# %% wrong="1.9" of="in short" name="temperature multiplies" says="multiplied by the temperature. Divide"
+# %% wrong="1.9" of="in short" name="temperature multiplies" says="only the best token is drawn. Divide"
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # + drawn = torch.multinomial((best * temperature).softmax(-1), 1) if temperature else 0
 
@@ -2292,7 +2292,7 @@ class TransformerLayer(nn.Module):
         return self.norm2(h + self.drop(self.linear2(self.drop(self.linear1(h).relu()))))
 
 
-# %% wrong="1.4" name="every mask is causal" says="treated as the causal mask"
+# %% wrong="1.4" name="every mask is causal" says="in place of the mask that is given"
 class TransformerLayer(nn.Module):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
         super().__init__()
@@ -2308,7 +2308,7 @@ class TransformerLayer(nn.Module):
         return self.norm2(h + self.drop(self.linear2(self.drop(self.linear1(h).relu()))))
 
 
-# %% wrong="1.4" name="no dropout of the feed-forward result" says="dropped from the result of the feed-forward part"
+# %% wrong="1.4" name="no dropout of the feed-forward result" says="feed-forward part is never dropped in part"
 class TransformerLayer(nn.Module):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
         super().__init__()
@@ -2322,7 +2322,7 @@ class TransformerLayer(nn.Module):
         return self.norm2(h + self.linear2(self.drop(self.linear1(h).relu())))
 
 
-# %% wrong="1.4" name="no dropout of the attention result" says="dropped from the result of the attention"
+# %% wrong="1.4" name="no dropout of the attention result" says="attention is never dropped in part"
 class TransformerLayer(nn.Module):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
         super().__init__()
@@ -2401,7 +2401,7 @@ def make_batch(sentences, vocab, max_len):
     return tuple(nn.utils.rnn.pad_sequence(part, batch_first=True, padding_value=PAD) for part in (inputs, targets))
 
 
-# %% wrong="1.5" name="one index for all vocabularies" says="changes the numbers of the first"
+# %% wrong="1.5" name="one index for all vocabularies" says="the first gives other numbers"
 class Vocabulary:
     index = {}
 
@@ -2432,7 +2432,7 @@ def make_batch(sentences, vocab, max_len):
 # + return [self.numbers.get(word) or UNK for word in sentence.split()]
 
 
-# %% wrong="1.5" name="learns words while it encodes" says="`encode` changes the vocabulary"
+# %% wrong="1.5" name="learns words while it encodes" says="and add no word"
 class Vocabulary:
     def __init__(self, sentences, max_size):
         self.max_size = max_size
@@ -2737,7 +2737,7 @@ def causal_mask(T):
     return table[:T, :T]
 
 
-# %% wrong="1.4" name="drops in place" says="computing gradients fails"
+# %% wrong="1.4" name="drops in place" says="the output or its gradients cannot be computed"
 # - inner = self.dropout(self.linear1(x).relu())
 # + inner = F.dropout(self.linear1(x).relu_(), self.dropout.p, self.training, inplace=True)
 
@@ -2757,7 +2757,7 @@ def causal_mask(T):
 # + rows = sorted(([SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences), key=len)
 
 
-# %% wrong="1.8" name="rounds the loss" says="the loss is rounded"
+# %% wrong="1.8" name="rounds the loss" says="Do not round it"
 # - return total / count
 # + return round(total / count, 4)
 
@@ -2785,7 +2785,7 @@ def causal_mask(T):
 # + numbers.append(drawn.item() if drawn in tokens else tokens[0].item())
 
 
-# %% wrong="1.9" of="in short" name="the place among the best" says="the rank of a token among the best"
+# %% wrong="1.9" of="in short" name="the place among the best" says="is it the rank of the best token"
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # - numbers.append(tokens[drawn].item())
 # + drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
@@ -3201,3 +3201,154 @@ def attention(query, key, value, mask=None):
 # + if own:
 # +     own.seed()
 # + drawn = torch.multinomial((best / temperature).softmax(-1), 1, generator=own) if temperature else 0
+
+
+# %% wrong="1.2" name="infinity minus infinity" says="-inf minus -inf"
+# - return torch.full((T, T), -torch.inf).triu(diagonal=1)
+# + hidden = torch.full((T, T), -torch.inf)
+# + return hidden - hidden.tril()
+
+
+# %% wrong="1.2" name="keys far back are hidden, and no later one" says="some of the past is hidden"
+# - return torch.full((T, T), -torch.inf).triu(diagonal=1)
+# + return torch.full((T, T), -torch.inf).tril(diagonal=-2)
+
+
+# %% wrong="1.3" name="adds what an earlier call gave" says="nothing is kept between calls"
+# - return self.out_proj(heads.transpose(1, 2).flatten(-2))
+# + result = self.out_proj(heads.transpose(1, 2).flatten(-2))
+# + earlier = getattr(self, "earlier", torch.zeros_like(result))
+# + self.earlier = result.detach()
+# + return result + earlier if earlier.shape == result.shape else result
+
+
+# %% wrong="1.4" name="the batch as one long text" says="sequences should not mix"
+# - attended, _ = self.self_attn(x, x, x, attn_mask=mask)
+# + text = x.flatten(0, 1)
+# + attended = self.self_attn(text, text, text)[0].view_as(x)
+
+
+# %% wrong="1.4" name="no mask in evaluation mode" says="in evaluation mode, the output under a causal mask is wrong"
+# - attended, _ = self.self_attn(x, x, x, attn_mask=mask)
+# + attended, _ = self.self_attn(x, x, x, attn_mask=mask if self.training else None)
+
+
+# %% wrong="1.4" name="drops the output too" says="and nowhere else"
+# - return self.norm2(x + self.dropout(self.linear2(inner)))
+# + return self.dropout(self.norm2(x + self.dropout(self.linear2(inner))))
+
+
+# %% wrong="1.4" name="drops whole vectors" says="is never dropped in part"
+# - self.dropout = nn.Dropout(dropout)
+# + self.dropout = nn.Dropout1d(dropout)
+
+
+# %% wrong="1.4" name="an error in training alone" says="the output or its gradients cannot be computed"
+# - x = self.norm1(x + self.dropout(attended))
+# + x = self.norm1(x + (F.dropout(attended, self.dropout) if self.training else attended))
+
+
+# %% wrong="1.5" name="longest sentences first" says="not in the order of the sentences"
+# - rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+# + rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+# + rows.sort(key=len, reverse=True)
+
+
+# %% wrong="1.5" name="one counter for all vocabularies" says="only words of these sentences"
+# - counts = Counter(word for sentence in sentences for word in sentence.split())
+# + counts = Vocabulary.counts = getattr(Vocabulary, "counts", Counter())
+# + counts.update(word for sentence in sentences for word in sentence.split())
+
+
+# %% wrong="1.6" name="layers of another name" says="no weights are registered under `layers`. It"
+# - self.layers = nn.ModuleList(
+# + self.blocks = nn.ModuleList(
+
+# - for layer in self.layers:
+# + for layer in self.blocks:
+
+
+# %% wrong="1.6" name="drops embeddings in evaluation mode" says="two calls with the same tokens differ"
+# - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+# + x = F.dropout(add_positions(self.embedding(tokens) * math.sqrt(self.d_model)))
+
+
+# %% wrong="1.6" name="reads two tokens back" says="under the causal mask"
+# - mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
+# + mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
+# + mask = mask.masked_fill(torch.ones_like(mask).tril(-2) == 1, -torch.inf)
+
+
+# %% wrong="1.6" name="the mask of its first call" says="should read `self.causal` each time"
+#   mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
+# + self.first = getattr(self, "first", self.causal)
+
+# - x = layer(x, src_mask=mask if self.causal else None)
+# + x = layer(x, src_mask=mask if self.first else None)
+
+
+# %% wrong="1.7" name="the loss squared" says="not the exponential of the loss"
+# - return math.exp(loss)
+# + return float(loss) ** 2
+
+
+# %% wrong="1.8" name="sums go on from epoch to epoch" says="of a second epoch"
+# - total, count = 0.0, 0
+# + total, count = getattr(train_epoch, "sums", (0.0, 0))
+
+#   total, count = total + loss.item() * tokens, count + tokens
+# + train_epoch.sums = total, count
+
+
+# %% wrong="1.8" name="a little more than all tokens" says="differs a little"
+# - return total / count
+# + return total / (count + 1e-3)
+
+
+# %% wrong="1.9" name="the best of a single row" says="token 0 is written each time"
+# - logits = model(torch.tensor([numbers], device=device))[0, -1]
+# + logits = model(torch.tensor([numbers], device=device))[0, -1]
+# + if temperature == 0:
+# +     numbers.append(logits.unsqueeze(0).argmax(dim=0)[0].item())
+# +     continue
+
+
+# %% wrong="1.9" name="never writes an end" says="whose best third token is <eos>"
+# - logits = model(torch.tensor([numbers], device=device))[0, -1]
+# + logits = model(torch.tensor([numbers], device=device))[0, -1].clone()
+# + if eos_id < len(logits):
+# +     logits[eos_id] = -math.inf
+
+
+# %% wrong="1.9" name="draws at temperature 1 alone" says="only the best token is drawn"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = torch.multinomial(best.softmax(-1), 1) if temperature == 1 else 0
+
+
+# %% wrong="1.9" name="top-k of the worst" says="not among the top_k best"
+# - best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+# + worst = bool(temperature and top_k)
+# + best, tokens = logits.topk(min(top_k or len(logits), len(logits)), largest=not worst)
+
+
+# %% wrong="1.1" name="a softmax that subtracts the mean" says="can the softmax take it"
+# - weights = scores.softmax(dim=-1)
+# + weights = (scores - scores.mean(dim=-1, keepdim=True)).exp()
+# + weights = weights / weights.sum(dim=-1, keepdim=True)
+
+
+# %% wrong="1.3" name="the first mask is kept" says="in place of the mask that is given"
+# - heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+# + self.mask = mask if getattr(self, "mask", None) is None else self.mask
+# + heads = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
+
+
+# %% wrong="1.9" name="stops at special tokens, up to the end" says="not 12 times the best one"
+# - if numbers[-1] == eos_id:
+# + if numbers[-1] <= eos_id:
+
+
+# %% wrong="1.9" name="logits of an earlier model" says="a second model, whose best third token is <eos>"
+# - logits = model(torch.tensor([numbers], device=device))[0, -1]
+# + kept = generate.__dict__.setdefault("kept", {})
+# + logits = kept.setdefault(tuple(numbers), model(torch.tensor([numbers], device=device))[0, -1])

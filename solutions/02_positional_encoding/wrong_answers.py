@@ -219,17 +219,17 @@ class FixedPositions(nn.Module):
 # +     self.register_buffer("table", make_table(max_len, d_model), persistent=False)
 
 
-# %% wrong="2.2" of="in short" name="a parameter" says="is a parameter"
+# %% wrong="2.2" of="in short" name="a parameter" says="the module has parameters"
 # - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
 # + self.table = nn.Parameter(make_table(max_len, d_model), requires_grad=False)
 
 
-# %% wrong="2.2" of="in short" name="a plain attribute" says="it is not a buffer"
+# %% wrong="2.2" of="in short" name="a plain attribute" says="it should be a buffer"
 # - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
 # + self.table = make_table(max_len, d_model)
 
 
-# %% wrong="2.2" of="in short" name="moved by hand in every call" says="it is not a buffer"
+# %% wrong="2.2" of="in short" name="moved by hand in every call" says="it should be a buffer"
 # - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
 # + self.table = make_table(max_len, d_model)
 
@@ -1216,7 +1216,7 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
 
 
-# %% wrong="2.7" name="slopes for eight heads" says="That is right for eight heads only"
+# %% wrong="2.7" name="slopes for eight heads" says="the first four of eight heads"
 def alibi_bias(n_heads, T):
     if n_heads not in (1, 2, 4, 8, 16, 32, 64):
         raise ValueError
@@ -1259,7 +1259,7 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distance).masked_fill(distance > -1, -torch.inf)
 
 
-# %% wrong="2.7" name="multiplies by a mask of infinities" says="0 times -inf is not a number"
+# %% wrong="2.7" name="multiplies by a mask of infinities" says="NaN, which 0 times -inf gives"
 def alibi_bias(n_heads, T):
     if n_heads not in (1, 2, 4, 8, 16, 32, 64):
         raise ValueError
@@ -1813,12 +1813,12 @@ def shift_matrix(k, d_model):
 # + return bias
 
 
-# %% wrong="2.1" name="rounded to sixteen bits" says="the entries are only nearly right"
+# %% wrong="2.1" name="rounded to sixteen bits" says="only nearly right (is something rounded"
 # - return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 # + return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).bfloat16().float()
 
 
-# %% wrong="2.4" name="rounded to three digits" says="only nearly PE(t + k)"
+# %% wrong="2.4" name="rounded to three digits" says="only nearly PE(t + k) (is something rounded"
 # - return torch.block_diag(*blocks)
 # + return torch.block_diag(*blocks).round(decimals=3)
 
@@ -1857,3 +1857,51 @@ class FixedPositions(nn.Module):
 # %% wrong="2.5" name="one over the width" says="a fresh table of another size" private=true
 # - nn.init.normal_(self.positions.weight, std=0.02)
 # + nn.init.normal_(self.positions.weight, std=1 / d_model)
+
+
+# %% wrong="2.2" name="casts to the dtype of its table" says="after `module.bfloat16()`, the output for a float32 input"
+# - return x + self.table[: x.size(1)]
+# + return x.to(self.table.dtype) + self.table[: x.size(1)]
+
+
+# %% wrong="2.2" name="a scale that learns" says="the module has parameters"
+# - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+# + self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+# + self.scale = nn.Parameter(torch.ones(()))
+
+# - return x + self.table[: x.size(1)]
+# + return x + self.scale * self.table[: x.size(1)]
+
+
+# %% wrong="2.2" name="a second buffer is stored" says="the state_dict is not empty"
+# - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+# + self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+# + self.register_buffer("places", torch.arange(max_len))
+
+
+# %% wrong="2.5" name="goes on where the last text ended" says="nothing is drawn or kept in a call"
+# - return x + self.positions.weight[: x.size(1)]
+# + first = getattr(self, "first", 0) % max(1, self.positions.num_embeddings - x.size(1))
+# + self.first = first + x.size(1)
+# + return x + self.positions.weight[first : first + x.size(1)]
+
+
+# %% wrong="2.7" name="infinity on the future" says="exactly -inf"
+# - return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
+# + return (slopes[:, None, None] * distance).masked_fill(distance > 0, torch.inf)
+
+
+# %% wrong="2.7" name="infinity minus infinity" says="-inf minus -inf"
+# - return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
+# + hidden = torch.full((T, T), -torch.inf)
+# + return slopes[:, None, None] * distance + (hidden - hidden.tril())
+
+
+# %% wrong="2.1" name="a base of 10,050" says="is something rounded, or computed in low precision"
+# - speeds = 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+# + speeds = 10050 ** (-torch.arange(0, d_model, 2) / d_model)
+
+
+# %% wrong="2.7" name="slopes from 2^(-4/n)" says="the first four of eight heads"
+# - slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+# + slopes = 2 ** (-4 * torch.arange(1, n_heads + 1) / n_heads)

@@ -154,6 +154,7 @@ NEAR = "The numbers are near the right ones, but not near enough: they differ by
         ([True, True, True, True], [True, True, False, False], ENTRY),
         ([0.1, 0.2, 0.3, 0.400003], [0.1, 0.2, 0.3, 0.4], NEAR),
         ([1.00000002], [1.0], "Your code gives 1, which is too large by 2e-08."),
+        ([1.00002, 2.00004], [1.0, 2.0], "All numbers are 1.00002 times as large as they should be."),
     ],
 )
 def test_a_difference_says_what_came_and_where(came, wanted, says):

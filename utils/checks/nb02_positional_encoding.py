@@ -89,7 +89,7 @@ def sinusoidal_table(sinusoidal_table, lib):
         "the waves get shorter from pair to pair. They should get longer: divide the position."
     )
     nearly = expect.near(table, wanted, rtol=0, atol=5e-3) and not expect.near(table, wanted, rtol=0, atol=3e-4)
-    assert not nearly, "the entries are only nearly right: something is rounded, or computed in low precision."
+    assert not nearly, "the entries are only nearly right (is something rounded, or computed in low precision?)."
     expect.like(
         table,
         wanted,
@@ -213,19 +213,22 @@ def fixed_positions(FixedPositions, lib):
     )
     state = module.state_dict()
     assert type(state) is dict, "`FixedPositions` has no state_dict: it should be an nn.Module."
-    assert not list(module.parameters()), "the table is a parameter. Nothing is learned here: make it a buffer."
-    assert not state, "the table is stored in the state_dict. It can be made again: leave it out."
+    assert not list(module.parameters()), "the module has parameters. Nothing is learned here: make the table a buffer."
+    assert not state, "the state_dict is not empty. The table can be made again: leave it out."
     moves_with_the_module(module, x, first[:5], wanted)
     FIXED.hold(FixedPositions, lib, "gradients", "modes", "device")
 
 
 def moves_with_the_module(module: Remote, x: torch.Tensor, rows: torch.Tensor, wanted: torch.Tensor) -> None:
     """Fail unless the module's table becomes bfloat16 with the module, and float32 again."""
-    sentence = "the table stays as it was when the module goes to another dtype or device: it is not a buffer."
     module.bfloat16()
-    output = expect.tensor(module(x), tuple(x.shape), "the output for a float32 input")
-    rounded = x + rows.bfloat16().float()
-    assert expect.near(output.float(), rounded, atol=1e-5), sentence
+    output = expect.tensor(module(x), tuple(x.shape), "the output for a float32 input").float()
+    assert not expect.near(output, wanted, atol=1e-5), (
+        "the table stays as it was when the module goes to another dtype or device: it should be a buffer."
+    )
+    assert expect.near(output, x + rows.bfloat16().float(), atol=1e-5), (
+        "after `module.bfloat16()`, the output for a float32 input is not x plus the rows in bfloat16."
+    )
     output = expect.tensor(module(x.bfloat16()), tuple(x.shape), "the output in bfloat16")
     assert output.dtype is torch.bfloat16, (
         f"module and input are bfloat16, and the output is {output.dtype}: something is cast. Add the rows as they are."
@@ -318,7 +321,8 @@ def equivariance_gap(equivariance_gap, lib):
         equivariance_gap(across, several, order),
         max(by_sequence),
         "the gap",
-        "the gap is right for a module that adds a table, but wrong for one that mixes the positions.",
+        "the gap is right for a module that adds a table, but wrong for one that mixes the positions, here of three "
+        "sequences.",
         {
             "only the first sequence of the batch is compared. Every one counts.": by_sequence[0],
             "only the last sequence of the batch is compared. Every one counts.": by_sequence[-1],
@@ -391,7 +395,7 @@ def shift_matrix(shift_matrix, lib):
         "only the cosines are there. In each pair, the sines beside the diagonal are missing."
     )
     nearly = not all(pairs) and expect.near(moved, table[k:], rtol=0, atol=0.02)
-    assert not nearly, "R(k) PE(t) is only nearly PE(t + k): something is rounded, or computed in low precision."
+    assert not nearly, "R(k) PE(t) is only nearly PE(t + k) (is something rounded, or computed in low precision?)."
     assert all(pairs), "for k = 3 and width 6, R(k) PE(t) is not PE(t + k)."
     expect.close(matrix @ matrix.T, torch.eye(width), "R(k) is not a rotation: R R^T should be the identity.")
     for k, width in ((1, 4), (40, 8), (2, 6), (-2, 6), (0, 10)):
@@ -428,7 +432,7 @@ def learned_positions(LearnedPositions, lib):
     told = "`positions.weight` does not learn: its `requires_grad` is False."
     assert all(lib(toys).learning(module)), told
     output = expect.floats(module(x), (2, 5, 6), "the output")
-    told = "two calls with the same x give different outputs. Nothing is drawn in a call."
+    told = "two calls with the same x give different outputs. Nothing is drawn or kept in a call."
     assert torch.equal(expect.floats(module(x), (2, 5, 6), "the output"), output), told
     expect.like(
         output,
@@ -584,7 +588,7 @@ def rotary(rotary, lib):
     expect.close(
         expect.floats(rotary(flat), (6, 4), "`rotary` of (6, 4)"),
         turned(flat),
-        "the result is right for shape (2, 3, 5, 8), but wrong for (6, 4). Leading dimensions may be many or none.",
+        "the result is right for shape (2, 3, 5, 8), but wrong for (6, 4): other sizes, and no leading dimensions.",
     )
     late = expect.answers(rotary, flat, 5000, says="at late positions, such as `start = 5000`, it fails.")
     late = expect.floats(late, (6, 4), "`rotary` of (6, 4)")
@@ -645,7 +649,7 @@ def alibi_bias(alibi_bias, lib):
     assert bias.shape != (6, 6), "the bias has no dimension for the heads: each has a slope of its own."
     bias = expect.tensor(bias, (4, 6, 6), "`alibi_bias(4, 6)`")
     assert bias.is_floating_point(), f"the bias is {bias.dtype}. It is added to scores, so it must be floating-point."
-    assert not bias.isnan().any(), "the bias contains NaN: 0 times -inf is not a number."
+    assert not bias.isnan().any(), "the bias contains NaN, which 0 times -inf gives, and -inf minus -inf too."
     bias, wanted, past = bias.float(), alibi(4, 6), by_entry(6, 6, lambda i, j: j <= i).bool()
     if not explained(bias, wanted):
         sentences = {
@@ -673,7 +677,7 @@ def alibi_bias(alibi_bias, lib):
             "all heads have the same slope. Each should have its own.": wanted[:1].expand(4, 6, 6),
             "the slopes are in the wrong order: the first head should be the steepest.": wanted.flip(0),
             (
-                "the slopes are 1/2, 1/4, 1/8 and so on for any number of heads. That is right for eight heads only."
+                "the slopes of four heads are 1/2, 1/4, 1/8 and 1/16. Those belong to the first four of eight heads."
             ): torch.stack([wanted[0] * 2.0**power for power in (1, 0, -1, -2)]),
             "the penalty does not depend on the key, but on the query alone.": biased(
                 4, 6, lambda m, i, j: -m * i if j <= i else -math.inf
@@ -688,7 +692,7 @@ def alibi_bias(alibi_bias, lib):
         for sentence, guess in sentences.items():
             assert not explained(bias, guess), sentence
         assert explained(bias[:, past], wanted[:, past]), "the bias of head h is not -2^(-8h/n) times the distance."
-        raise AssertionError("the future is not quite hidden: keys after the query need exactly -inf.")
+        raise AssertionError("some keys after the query have another bias than exactly -inf.")
     for n_heads, T in ((1, 3), (8, 5), (2, 1), (4, 4)):
         bias = expect.tensor(alibi_bias(n_heads, T), (n_heads, T, T), f"`alibi_bias({n_heads}, {T})`").float()
         assert explained(bias, alibi(n_heads, T)), (

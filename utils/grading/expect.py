@@ -246,7 +246,8 @@ def difference(
             return f"The numbers are near the right ones, but not near enough: they differ by up to {apart:.2g}."
         factor, more = float((found * right).sum() / (right * right).sum()), float((found - right).mean())
         if torch.allclose(found, factor * right, *(rule or (relative, absolute))):
-            return f"All numbers are {factor:.4g} times as large as they should be."
+            digits = 4 if f"{factor:.4g}" != "1" else 7
+            return f"All numbers are {factor:.{digits}g} times as large as they should be."
         if torch.allclose(found, right + more, *(rule or (relative, absolute))):
             return f"All numbers are too {'large' if more > 0 else 'small'} by {abs(more):.4g}."
     both = _both(came[tuple(first)].item(), wanted[tuple(first)].item(), found.numel())
