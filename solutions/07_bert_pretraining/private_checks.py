@@ -88,7 +88,7 @@ def rows_without(mask_tokens, lib):
     assert int((labels != -100).sum()) < 120, "too many"  # 40 are expected, with a deviation of 6.3
 
 
-@private("7.3", tells="small probabilities are wrong: the random numbers have too few different values.")
+@private("7.3", tells="small probabilities are wrong, as if the random numbers had too few different values.")
 def small_shares(mask_tokens, lib):
     """Half precision has 256 or 2,048 numbers from 0 to 1, and float32 has 16 million."""
     seeds, count, small = draw(755), 200_000, 0.0006

@@ -9,20 +9,20 @@
 # %% [markdown]
 # Answers to notebook 07 whose verdict is known. See autograder/author/answers.py for the markers.
 
-# %% wrong="7.1" name="pieces before the gap kept" says="the pieces before the gap are kept"
+# %% wrong="7.1" name="pieces before the gap kept" says="some pieces of a word with a gap are kept"
 # - if not ends:
 # -     return [unk]
 # + if not ends:
 # +     return [*pieces, unk]
 
-# %% wrong="7.1" name="goes on after the gap" says="the pieces before the gap are kept"
+# %% wrong="7.1" name="goes on after the gap" says="some pieces of a word with a gap are kept"
 # - if not ends:
 # -     return [unk]
 # + if not ends:
 # +     start += 1
 # +     continue
 
-# %% wrong="7.1" name="stops at the gap" says="the pieces before the gap are kept"
+# %% wrong="7.1" name="stops at the gap" says="some pieces of a word with a gap are kept"
 # - if not ends:
 # -     return [unk]
 # + if not ends:
@@ -34,7 +34,7 @@
 # + if not ends:
 # +     return []
 
-# %% wrong="7.1" name="continuation without ##" says="looked up with `##`"
+# %% wrong="7.1" name="continuation without ##" says="a piece without `##` is used"
 # - before = "##" if start else ""
 # + before = ""
 
@@ -650,13 +650,13 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # - copy = e if self.copies is None else e % self.copies
 # + copy = 0 if self.copies is None else e % self.copies
 
-# %% wrong="7.4" name="masks what the last epoch gave" says="an epoch masks the result of an earlier one"
+# %% wrong="7.4" name="masks what the last epoch gave" says="what an earlier call of it gave"
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + generator = torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy)
 # + self.ids, labels = self.mask(self.ids, generator=generator)
 # + return self.ids.clone(), labels
 
-# %% wrong="7.4" name="global generator" says="the mask of an epoch depends on which epochs were asked for"
+# %% wrong="7.4" name="global generator" says="does not have the same mask each time it is asked for"
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + if self.copies is None:
 # +     return self.mask(self.ids, generator=None)
@@ -699,7 +699,7 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(copy))
 
-# %% wrong="7.4" name="one generator that goes on" says="the mask of an epoch depends on which epochs were asked for"
+# %% wrong="7.4" name="one generator that goes on" says="does not have the same mask each time it is asked for"
 # - self.ids, self.mask, self.copies, self.seed = ids, mask, copies, seed
 # + self.ids, self.mask, self.copies, self.seed = ids, mask, copies, seed
 # + self.generator = torch.Generator(ids.device).manual_seed(seed)
@@ -931,7 +931,7 @@ class Masking:
 # + rng.shuffle(documents)
 # + every = [(d, i) for d, document in enumerate(documents) for i in range(len(document))]
 
-# %% wrong="7.5" name="each text once" says="for a random b, each text counts once"
+# %% wrong="7.5" name="each text once" says="as a random b, a text that occurs three times is not"
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + places = {documents[o][k]: (o, k) for o, k in every if o != d}
 # + other, j = rng.choice(list(places.values())) if label else (d, i + 1)
@@ -940,7 +940,7 @@ class Masking:
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + other, j = (rng.choice([place for place in every if place[0] != d])[0], 0) if label else (d, i + 1)
 
-# %% wrong="7.5" name="looks for the text of a" says="the sentence after a is looked up by the text of a"
+# %% wrong="7.5" name="looks for the text of a" says="the pair of x and z never comes with label 0"
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + i = documents[d].index(documents[d][i])
 # + other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
@@ -2328,7 +2328,7 @@ def pretraining_loss(logits, labels, next_logits, next_labels):
 # - model.train(mode)
 # + model.training = mode
 
-# %% wrong="7.8" name="draws its pieces" says="they are drawn"
+# %% wrong="7.8" name="draws its pieces" says="the pieces are drawn"
 # - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 # + shares = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1)
 # + picked = torch.stack([torch.multinomial(row, k) for row in shares]) if len(shares) else torch.empty(0, k).long()
@@ -2700,3 +2700,95 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # %% wrong="7.3" name="masks of the text are never replaced" says="a mask in the text, once chosen, is never replaced" private=true
 # - kept = ~chosen | (fate >= split[0] + split[1])
 # + kept = ~chosen | (fate >= split[0] + split[1]) | (ids == mask_id)
+
+# %% wrong="7.1" name="the rest of the word or nothing" says="`playing` is not cut into the longest pieces that fit"
+#   before = "##" if start else ""
+# - ends = [end for end in range(start + 1, len(word) + 1) if before + word[start:end] in vocab]
+# + ends = [end for end in (len(word),) if before + word[start:end] in vocab]
+
+
+# %% wrong="7.1" name="no piece twice" says="`playinging` is not cut into"
+# - return pieces
+# + return list(dict.fromkeys(pieces))
+
+
+# %% wrong="7.1" name="accents are taken apart" says="letters such as ü and € should stay as they are"
+#   if len(word) > max_chars:
+# +     return [unk]
+# + import unicodedata
+# +
+# + word = unicodedata.normalize("NFD", word)
+# + if len(word) > max_chars:
+
+
+# %% wrong="7.3" name="chosen above p" says="the share of chosen tokens is wrong"
+# - chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
+# + chosen = (torch.rand(ids.shape, **where) > p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
+
+
+# %% wrong="7.3" name="random where no mask is" says="all that do not become the mask become random"
+# - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
+# + others, fate = torch.randint(vocab_size, ids.shape, **where), torch.rand(ids.shape, **where)
+
+# - kept = ~chosen | (fate >= split[0] + split[1])
+# + kept = ~chosen
+
+
+# %% wrong="7.3" name="random tokens get no label" says="Only chosen tokens are changed, and each of them has a label"
+# - return torch.where(kept, ids, replaced), torch.where(chosen, ids, -100)
+# + return torch.where(kept, ids, replaced), torch.where(chosen & ((fate < split[0]) | kept), ids, -100)
+
+
+# %% wrong="7.3" name="p from 0 to below 1" says="with p = 1, no token is chosen"
+# - chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
+# + chosen = (torch.rand(ids.shape, **where) < p % 1) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
+
+
+# %% wrong="7.4" name="one copy too many" says="forty epochs have 11 different masks"
+# - copy = e if self.copies is None else e % self.copies
+# + copy = e if self.copies is None else e % (self.copies + 1)
+
+
+# %% wrong="7.4" name="masks what is masked" says="what an earlier call of it gave"
+# - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
+# + generator = torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy)
+# + return self.mask(self.mask(self.ids, generator=generator)[0], generator=generator)
+
+
+# %% wrong="7.4" name="epoch 0 has one mask for all seeds" says="epoch 0 of seed 1 has the same mask as epoch 0 of seed 0"
+# - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
+# + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed((self.seed + 1) * copy))
+
+
+# %% wrong="7.5" name="no text twice in a document" says="the pair of x and z never comes with label 0"
+#   every = [(d, i) for d, document in enumerate(documents) for i in range(len(document))]
+# + documents = [list(dict.fromkeys(document)) for document in documents]
+# + every = [(d, i) for d, document in enumerate(documents) for i in range(len(document))]
+
+
+# %% wrong="7.7" name="dense without a bias" says="its `dense` is made without a bias"
+# - self.embedding, self.dense, self.norm = embedding, nn.Linear(d, d), nn.LayerNorm(d, eps=1e-12)
+# + self.embedding, self.norm = embedding, nn.LayerNorm(d, eps=1e-12)
+# + self.dense = nn.Linear(d, d, bias=False)
+
+
+# %% wrong="7.8" name="in training mode, always" says="your code switches dropout on"
+# - model.eval()
+# + model.train()
+
+
+# %% wrong="7.8" name="one empty list where no mask is" says="a text with 0 masks gives 1 lists"
+# - return [list(zip(row, chances.tolist())) for row, chances in zip(pieces, best.values)]
+# + return [list(zip(row, chances.tolist())) for row, chances in zip(pieces, best.values)] or [[]]
+
+
+# %% wrong="7.9" name="the groups overlap" says="a parameter is in more than one group"
+# - decayed, spared = [part for part in learns if part.ndim > 1], [part for part in learns if part.ndim < 2]
+# + decayed, spared = learns, [part for part in learns if part.ndim < 2]
+
+
+# %% wrong="7.9" name="names in place of parameters" says="the groups cannot be given to torch.optim.AdamW"
+# - learns = [part for part in model.parameters() if part.requires_grad]
+# - decayed, spared = [part for part in learns if part.ndim > 1], [part for part in learns if part.ndim < 2]
+# + decayed = [name for name, part in model.named_parameters() if part.ndim > 1]
+# + spared = [name for name, part in model.named_parameters() if part.ndim < 2]

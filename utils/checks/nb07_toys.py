@@ -1,7 +1,7 @@
 """Small models and helpers of notebook 07's checks, and the shared ones. Checks build them in the student's process."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -133,16 +133,21 @@ def layers(count: int, width: int) -> nn.Module:
 def decays(call: Callable[..., Any], model: nn.Module, weight_decay: float) -> dict[str, list[Any]]:
     """For each parameter of `model`, by name, the decay of every group of `call(model, weight_decay)` it stands in.
 
-    Under "strangers" those of parameters that the model does not have, under "keys" what a group lacks. The groups
-    must please torch's AdamW.
+    Under "strangers" those of parameters that the model does not have. Where the groups cannot be read: under "keys"
+    what a group lacks, under "once" that it can be read once, or under "refused" the error of torch's AdamW.
     """
     groups = list(call(model, weight_decay))
     missing = [key for group in groups for key in ("params", "weight_decay") if key not in group]
     if missing:
         return {"keys": missing}
+    if any(isinstance(group["params"], Iterator) for group in groups):
+        return {"once": []}
     filled = [dict(group) for group in groups if list(group["params"])]
-    if filled:  # of no parameter AdamW would say so in words of its own
-        torch.optim.AdamW(filled, lr=0.1)
+    try:
+        if filled:  # of no parameter AdamW would say so in words of its own
+            torch.optim.AdamW(filled, lr=0.1)
+    except Exception as error:  # it is not the student's code that raised it
+        return {"refused": [f"{type(error).__name__}: {error}"]}
     names = {id(part): name for name, part in model.named_parameters()}
     found: dict[str, list[float]] = {name: [] for name in names.values()}
     for group in groups:

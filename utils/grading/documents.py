@@ -18,8 +18,11 @@ def labelled_pairs(name: str, value: Any, count: int) -> list[Pair]:
     assert type(value) is list, f"`{name}` should return a list of tuples, not {kind(value)}."
     assert len(value) == count, f"there are {len(value)} pairs. There should be {count}."
     for item in value:
-        assert type(item) is list and len(item) == 3, f"a pair should be (a, b, label), not {kind(item)}."
+        assert type(item) is list, f"a pair should be (a, b, label), not {kind(item)}."
+        assert len(item) == 3, f"a pair should be (a, b, label), and one has {len(item)} items."
         a, b, label = item
         assert type(a) is str and type(b) is str, f"a and b should be sentences, not {kind(a)} and {kind(b)}."
-        assert type(label) in (int, bool) and label in (0, 1), f"the label should be 0 or 1, not {kind(label)}."
+        assert type(label) in (int, bool) and label in (0, 1), (
+            f"the label should be 0 or 1, not {label if type(label) is int else kind(label)}."
+        )
     return [(a, b, int(label)) for a, b, label in value]
