@@ -17,7 +17,7 @@ orders = swept("10.8", seen.MASKS)
 streams = swept("10.9", seen.STREAMS, without=("values", "device", "gradients"))
 
 
-@private("10.3", tells="in float64, scores and weights are not computed in float64.")
+@private("10.3", tells="in float64, the output is too inexact. Only the table of 10.1 may be float32.")
 def exact_scores(RelativeAttention):
     """The rows of 10.1 are float32, so they count for nothing here."""
     some = draw(1070)

@@ -1090,7 +1090,7 @@ def permutation_masks(order):
 # + scores = q @ k.mT / self.d_head**0.5 - 100.0 * (~mask)
 # + weights = scores.softmax(-1) * mask.any(-1, keepdim=True)
 
-# %% wrong="10.9" name="masks exchanged" says="the two masks are exchanged"
+# %% wrong="10.9" name="masks exchanged" says="`h'`: this is what the query mask gives"
 # - return self.stream(h, h, content), self.stream(g, h, query)
 # + return self.stream(h, h, query), self.stream(g, h, content)
 
@@ -1567,3 +1567,7 @@ def reach(n_layers, mem_len, T, i):
 # - return self.stream(h, h, content), self.stream(g, h, query)
 # + self.calls = getattr(self, "calls", 0) + 1
 # + return self.stream(h + self.calls, h, content), self.stream(g, h, query)
+
+# %% wrong="10.9" name="the content mask twice" says="`g'`: this is what the content mask gives"
+# - return self.stream(h, h, content), self.stream(g, h, query)
+# + return self.stream(h, h, content), self.stream(g, h, content)

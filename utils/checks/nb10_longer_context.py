@@ -1212,7 +1212,7 @@ def stream(
 def with_nan(name: str, rows: torch.Tensor, mask: torch.Tensor) -> str:
     """A sentence about a stream with NaN in these rows."""
     if not rows[mask.any(-1)].any():
-        return f"{name} holds NaN, from a softmax over a row with nothing to see. Use zeros as its weighted sum."
+        return f"{name} holds NaN where a token may look at nothing. Use zeros as the weighted sum of such a token."
     told = f"{name} holds NaN in rows {rows.nonzero().flatten().tolist()}"
     if torch.equal(rows, mask.all(-1)):
         return f"{told}, which may look at all tokens. True means: may look."
@@ -1281,9 +1281,10 @@ def streamed(
                 stream, state, asking, h, mask | ~mask.any(-1, keepdim=True), heads
             ),
             "the residual connection around the feed-forward part is missing.": but(adds=False),
-            "the two masks are exchanged. The content mask belongs to h', and the query mask to g'.": partial(
-                stream, state, asking, h, other, heads
-            ),
+            (
+                f"this is what the {'query' if asking is h else 'content'} mask gives. The content mask belongs to h', "
+                "and the query mask to g'."
+            ): partial(stream, state, asking, h, other, heads),
             "True is treated as hidden. It means: may look.": partial(stream, state, asking, h, ~mask, heads),
             "the mask is ignored: every token looks at all others.": partial(
                 stream, state, asking, h, torch.ones_like(mask), heads

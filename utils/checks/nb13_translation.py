@@ -804,7 +804,7 @@ def batched(translation_batch: Remote, pairs: Sequence[tuple[list[int], list[int
 def first_wrong_row(name: str, found: torch.Tensor, right: torch.Tensor, pairs: Sequence[Any]) -> str:
     """A sentence about the first row of a table that is wrong: its pair, and what came."""
     row, place = (found != right).nonzero()[0].tolist()
-    told = f"for {len(pairs)} pairs, {name} is wrong in row {row}, from place {place} on."
+    told = f"for {len(pairs)} pairs, {name} is wrong in row {row}, first at place {place}."
     if len(found[row]) > 12:
         return told
     return f"{told} There your code has `{found[row].tolist()}`, for the pair `{pairs[row]}`."
