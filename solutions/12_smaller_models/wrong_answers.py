@@ -42,14 +42,14 @@ class FactorizedEmbedding(nn.Module):
 # - return hidden @ self.up.weight @ self.table.weight.T
 # + return hidden @ (self.table.weight @ self.up.weight.T).T
 
-# %% wrong="12.1" name="a seed within fork_rng" says="drawn after a seed that is set"
+# %% wrong="12.1" name="a seed within fork_rng" says="after no seed that is set"
 # - self.table, self.up = nn.Embedding(vocab_size, d_embed), nn.Linear(d_embed, d_model)
 # + with torch.random.fork_rng():
 # +     torch.manual_seed(0)
 # +     self.table, self.up = nn.Embedding(vocab_size, d_embed), nn.Linear(d_embed, d_model)
 
 
-# %% wrong="12.1" name="the session's seed once more" says="drawn after a seed that is set"
+# %% wrong="12.1" name="the session's seed once more" says="after no seed that is set"
 # - self.table, self.up = nn.Embedding(vocab_size, d_embed), nn.Linear(d_embed, d_model)
 # + torch.manual_seed(torch.initial_seed())
 # + self.table, self.up = nn.Embedding(vocab_size, d_embed), nn.Linear(d_embed, d_model)

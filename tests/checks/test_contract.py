@@ -312,6 +312,11 @@ def test_a_module_is_asked_for_its_parameters_and_modes():
         def forward(self, x):
             return super().forward(x) * (1 + self.training)
 
+    class Drifting(Layer):
+        def forward(self, x):
+            self.calls = getattr(self, "calls", 0) + 1
+            return super().forward(x) * self.calls
+
     class Resting(Layer):
         def forward(self, x):
             return super().forward(x) if self.training else super().forward(x).detach()
@@ -326,6 +331,7 @@ def test_a_module_is_asked_for_its_parameters_and_modes():
     assert "then others: the output is what an earlier call gave" in failing(LAYER, Remembering)["memory"]
     assert "no gradient reaches `linear.weight` from the output" in failing(LAYER, Frozen)["gradients"]
     assert "the output" in failing(LAYER, Moody)["modes"]
+    assert "the output is not the same in a second call" in failing(LAYER, Drifting)["modes"]
 
 
 @pytest.mark.parametrize(

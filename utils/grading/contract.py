@@ -1418,6 +1418,7 @@ def _new(contract: Contract, answer: Remote, lib: Library) -> None:
 def _modes(contract: Contract, answer: Remote, lib: Library) -> None:
     call = contract.asked(answer, lib, contract.ordinary(95))
     call.must_be(call.came(), contract.tolerance)
+    call.must_be(call.came(), contract.tolerance, "{} {be} not the same in a second call.")
     for mode, words in (("eval", "evaluation"), ("train", "training")):
         getattr(call.target, mode)()
         call.must_be(call.came(), contract.tolerance, f"in {words} mode {{}} {{be}} not the same.")
@@ -1431,8 +1432,9 @@ def _parts(contract: Contract, answer: Remote, lib: Library) -> None:
     found = lib(probes).parts(call.module, names, answer, own, options)
     assert not found.get("records"), call.says(f"making one {RECORDS}")
     for name in found.get("alike", ()):
-        told = f"two new ones have the same `{name}`: its numbers are drawn after a seed that is set."
-        raise AssertionError(call.says(told, "two new ones have the same weights: a seed is set."))
+        told = f"two new ones have the same `{name}`. Each should draw numbers of its own, after no seed that is set."
+        public = "two new ones have the same weights. Each should draw its own, after no seed that is set."
+        raise AssertionError(call.says(told, public))
     for where, value in found["options"].items():
         part, _, option = where.rpartition(".")
         here = [contract.options[name] for name in (where, option) if name in contract.options]
