@@ -317,6 +317,8 @@ def other_conflicts(without_conflict):
         g_a = [some.uniform(0.1, 30) * one for one in seen.bundle(some.randrange(2**31), shapes)]
         for sign in (-1.0, some.uniform(-0.5, -0.05)):
             seen.projected(without_conflict, seen.set_apart(g_a, g_b, sign), g_b)
+        with tells("gradients that hardly agree do not conflict, and should stay as they are."):
+            seen.projected(without_conflict, seen.set_apart(g_a, g_b, some.uniform(0.05, 0.4)), g_b)
     seen.projected(without_conflict, [-one for one in g_b], g_b)
 
 

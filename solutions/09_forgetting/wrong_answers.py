@@ -2305,7 +2305,7 @@ class MultiTask(_Shared):
 # + return R[1:].mean().item()
 
 
-# %% wrong="9.8" name="gradients that hardly agree conflict" says="with gradients that do not conflict, the first tensor is wrong" private=true
+# %% wrong="9.8" name="gradients that hardly agree conflict" says="do not conflict" private=true
 #   product = sum((a * b).sum() for a, b in zip(g_a, g_b))
 # - if product >= 0:
 # + if product >= 0.5 * (sum((a * a).sum() for a in g_a) * sum((b * b).sum() for b in g_b)) ** 0.5:

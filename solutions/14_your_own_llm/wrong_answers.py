@@ -1727,7 +1727,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + self.blocks, self.norm = nn.ModuleList(blocks), norm
 
 
-# %% wrong="14.5" name="the last token is padding" says="`embedding` has padding_idx = 4. It should be None."
+# %% wrong="14.5" name="the last token is padding" says="`embedding` has padding_idx = 8. It should be None."
 # - self.embedding, self.blocks, self.norm = nn.Embedding(vocab_size, d_model), nn.ModuleList(blocks), norm
 # + self.embedding = nn.Embedding(vocab_size, d_model, padding_idx=-1)
 # + self.blocks, self.norm = nn.ModuleList(blocks), norm
