@@ -22,7 +22,7 @@ looks = swept("11.6", seen.ALLOWED, without=("memory",))
 # 11.1
 
 
-@private("11.1", tells="seeds, sentences or epochs that are far apart share a mask.")
+@private("11.1", tells="among many seeds, sentences and epochs, two share a mask.")
 def far_apart(mask_number, masked_places, lib):
     some = draw(1100)
     with tells("with other numbers of copies, the masks do not take turns."):

@@ -316,7 +316,7 @@ def packed(full_rows: Remote, documents: Documents, max_len: int, sep: int) -> N
     assert all(row[0] != sep for row in found), (
         "a row begins with a separator: a document that begins a row needs none."
     )
-    told = "a row has two separators side by side. A document without tokens should add nothing."
+    told = "a row has two separators side by side. One belongs there. A document without tokens should add nothing."
     assert all(one != sep or other != sep for row in found for one, other in itertools.pairwise(row)), told
     tokens = [token for row in found for token in row if token != sep]
     assert sorted(tokens) != sorted(stream) or tokens == stream, "the order of the tokens is not kept."
@@ -685,10 +685,16 @@ def placed(
     assert even(turned, wanted, repeats, {}) != 0, "True means visible here. It should mean hidden."
     sizes = {sum(mask) for mask in counts}
     told = (
-        f"{call} hides {max(sizes)} tokens, more than `round(rate * n)` = {budget}. The last span should be shortened."
+        f"{call} hides {max(sizes)} token{'s' * (max(sizes) != 1)}, more than `round(rate * n)` = {budget}. "
+        "Spans should be shortened to what is left of it."
     )
+    assert max(sizes) <= budget, told
+    told = f"{call} hides {max(sizes)} tokens, more than these spans have. Place each once, and no longer than it is."
     assert max(sizes) <= max(map(sum, wanted)), told
-    told = f"{call} sometimes hides only {min(sizes)} token{'s' * (min(sizes) != 1)}. Any correct placing hides more. "
+    told = (
+        f"{call} sometimes hides only {min(sizes)} token{'s' * (min(sizes) != 1)}. Any correct placing hides more, as "
+    )
+    told += f"`round(rate * n)` = {budget}. "
     told += "A hidden token counts once, a span that is too long is shortened, and after a span without room the next "
     told += "ones are still placed."
     assert min(sizes) >= min(map(sum, wanted)), told
@@ -703,7 +709,8 @@ def placed(
     count, signs = counts.get(worst, 0), "".join("01"[hidden] for hidden in worst)
     often = "often" if count > repeats * wanted[worst] else "rarely"
     told = f"{call} gave the mask `{signs}` {count} times in {repeats}, which is too {often}. "
-    raise AssertionError(f"{told}Each start where a span covers no hidden token should be equally likely.")
+    told += "Each start where a span covers no hidden token should be equally likely. A span without one is left out."
+    raise AssertionError(told)
 
 
 LENGTHS = Contract(
@@ -1003,11 +1010,15 @@ def boundary(boundaries, BoundaryObjective, lib):
     module, embedding, state = new_objective(BoundaryObjective, lib, V, d, longest, 51)
     states = normal(*mask.shape, d, seed=70)
     changed = torch.where(mask[..., None], normal(*states.shape, seed=71), states)
-    told = "the logits depend on states of hidden tokens. Only the states next to the span and the place should count."
-    first, second = module(states, mask), module(changed, mask)
+    told = (
+        "the logits depend on states of hidden tokens. Only the place and the row's own states next to the span count."
+    )
+    first, again, second = module(states, mask), module(states, mask), module(changed, mask)
     if type(first) is type(second) is torch.Tensor and first.shape == second.shape == (int(mask.sum()), V):
         neighbours = answered(state, states, mask, neighbours=True)
         assert not expect.near(first.float(), neighbours, 1e-3, 1e-3), NEXT_TO_EACH
+        drawn = "two calls with the same states and mask give different logits. The parts of the table draw nothing."
+        assert expect.near(first, again, 1e-4, 1e-4), drawn
         assert expect.near(first, second, 1e-4, 1e-4), told
     with world_kept(lib, "after logits were asked for,"):
         objective_right(module, state, states, mask)
@@ -1078,6 +1089,8 @@ def batched(tlm_batch: Remote, pairs: list[tuple[list[int], list[int]]], cls: in
     if tuple(value[0].shape) != tuple(wanted[0].shape):
         guess = tlm_rows(pairs, cls, sep, pad, one_cls=True)[0]
         told = "the rows are one token too short. The second sentence needs a cls of its own."
+        assert not expect.same(value[0], guess), told
+        told = "the rows are one token too short. They should be cls, first, sep, cls, second, sep."
         assert value[0].shape != guess.shape, told
     found = [expect.tensor(one, tuple(right.shape), what) for one, right, what in zip(value, wanted, TLM, strict=True)]
     for one, what in zip(found, TLM, strict=True):
@@ -1153,7 +1166,8 @@ def looks_right(allowed: Remote, languages: torch.Tensor, tlm: bool) -> None:
     assert not torch.equal(found, ~wanted), told
     own = torch.eye(T, dtype=torch.bool)
     told = "`tlm=True` and `tlm=False` are the wrong way round: with tlm, tokens may look at the other language."
-    assert not torch.equal(found, looks(languages, not tlm)), told
+    if torch.equal(found, looks(languages, not tlm)):
+        assert not expect.same(allowed(languages, not tlm), wanted), told
     told = "a pad is seen by real tokens. Only the pad itself may look at it."
     assert not (found & real[:, :, None] & ~real[:, None, :]).any(), told
     told = "a pad looks at another pad or at a real token. Each pad should look only at itself."
@@ -1206,10 +1220,7 @@ def two_languages(tlm_batch, allowed, lib):
 
 pairs_of = functools.partial(labelled_pairs, "pair_task")
 TURNED = "the labels are the wrong way round: 0 means that the text goes on like this."
-RIGHT_ONE = (
-    "a pair with label 1 is right as it is in the text. Either the labels are the wrong way round, or b is not from "
-    "another document."
-)
+RIGHT_ONE = "a pair with label 1 is right as it is in the text. "
 
 
 def neighbours(documents: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
@@ -1223,12 +1234,16 @@ def examples_right(found: list[Pair], documents: list[list[str]], task: str) -> 
     assert all(a in place and b in place for a, b, _ in found), (
         "a pair has a text that is not a sentence of the documents."
     )
-    for (a, b, label), (d, i) in zip(found, neighbours(documents), strict=True):
+    at = neighbours(documents)
+    in_text = [(place[a], place[b]) == ((d, i), (d, i + 1)) for (a, b, _), (d, i) in zip(found, at, strict=True)]
+    assert len({*in_text}) < 2 or in_text != [label == 1 for *_, label in found], TURNED
+    for (a, b, label), (d, i), follows in zip(found, at, in_text, strict=True):
         one, other = place[a], place[b]
-        follows, turned = (one, other) == ((d, i), (d, i + 1)), (one, other) == ((d, i + 1), (d, i))
-        assert not (label and follows), TURNED if task == "sop" else RIGHT_ONE
+        turned = (one, other) == ((d, i + 1), (d, i))
+        told = "Swap the two there." if task == "sop" else "There, b should come from another document."
+        assert not (label and follows), RIGHT_ONE + told
         if task == "sop":
-            assert label or not turned, TURNED
+            assert label or not turned, "with label 0, a pair is swapped. Swap the two with label 1 alone."
             assert follows or turned or one[0] == other[0], (
                 "a wrong pair has sentences of two documents: that is NSP. For SOP, swap the two neighbours."
             )
@@ -1236,12 +1251,14 @@ def examples_right(found: list[Pair], documents: list[list[str]], task: str) -> 
                 "for SOP, a pair is not the two neighbours at its place in the text, in either order."
             )
             continue
-        assert not turned, "in a wrong pair of NSP the neighbours are swapped: that is SOP."
+        assert not turned, "in a pair of NSP the neighbours are swapped: that is SOP."
         told = "with label 0, the pair is not the two neighbours, in the order of the text."
         assert label or one == (d, i), told
-        assert label or other[0] == d, TURNED
+        assert label or other[0] == d, "with label 0, b comes from another document. Draw b with label 1 alone."
         assert follows or label, told
-        assert one == (d, i) or not label, "with label 1, a is not the sentence at that place. Only b should be drawn."
+        assert one == (d, i) or not label, (
+            "with label 1, a is not the sentence at that place. Keep the order of the text, and draw only b."
+        )
         told = "with label 1, b comes from the same document as a. It should come from another one."
         assert not label or other[0] != d, told
 
@@ -1349,10 +1366,15 @@ def lowest_and_rise(overfitted: Remote, losses: list[list[float]]) -> None:
     rises = [place for place in range(count - 1) if mean[place + 1] > mean[place]]
     lowest = [min(range(count), key=lambda place, one=one: one[place]) for one in losses]
     best = min(losses, key=min)
+    told = f"there is no point {point}: {count} of them count from 0."
+    if 0 <= point < count:
+        told = "this is not the point at which the mean test loss is lowest. "
+        other = "a later" if wanted > point else "an earlier"
+        told += f"At point {point} it is {mean[point]:.4g}, and lower at {other} one."
     expect.explained(
         point,
         wanted,
-        "this is not the point at which the mean test loss is lowest.",
+        told,
         {
             "points are counted from 1. The first is 0.": wanted + 1,
             "the loss rises there for the first time, and falls again later.": rises[0] if rises else count - 1,
@@ -1363,6 +1385,9 @@ def lowest_and_rise(overfitted: Remote, losses: list[list[float]]) -> None:
             "this is the point with the highest loss.": max(range(count), key=lambda place: mean[place]),
             "the first point is never chosen. It may be the lowest.": min(
                 range(min(1, count - 1), count), key=lambda place: mean[place]
+            ),
+            "the last point is never chosen. It may be the lowest.": min(
+                range(max(1, count - 1)), key=lambda place: mean[place]
             ),
             "this is the last point.": count - 1,
         },
@@ -1414,6 +1439,7 @@ def overfitted(overfitted):
     lowest_and_rise(overfitted, [one, other])
     lowest_and_rise(overfitted, [[2.0, 3.0, 2.9]])
     lowest_and_rise(overfitted, [[3.0, 2.0, 1.0]] * 2)
+    lowest_and_rise(overfitted, [[3.0, 2.5, 2.75, 2.0]] * 2)
     lowest_and_rise(overfitted, [[1.0]])
     lowest_and_rise(overfitted, [[0.5, 3.0, 2.8, 3.1], [5.0, 2.0, 1.9, 2.5], [5.0, 2.0, 1.9, 2.6]])
     for points, seeds in ((8, 5), (12, 2), (5, 1), (20, 4)):
@@ -1455,7 +1481,7 @@ def detection(replace, detection_loss, lib):
         "the second result should be True exactly where a token is not the old one."
     )
     counts = Counter(drawn[blanks].tolist())
-    assert len(counts) > 1, "the most likely token is taken. It should be drawn."
+    assert len(counts) > 1, "all blanks get the same token, though their logits leave a choice. It should be drawn."
     total, shares = int(blanks.sum()), logits[0, 0].softmax(-1).tolist()
     told = "tokens are not drawn with the probabilities softmax(logits)."
     for token, share in enumerate(shares):
