@@ -974,7 +974,7 @@ def make_batch(sentences, vocab, max_len):
 # - nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
 # + [nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True)] * n_layers
 
-# %% wrong="1.6" name="dropout not passed on" says="The layers alone should get `dropout`"
+# %% wrong="1.6" name="dropout not passed on" says="with a dropout of 0, the logits should be the same"
 # - nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
 # + nn.TransformerEncoderLayer(d_model, n_heads, d_ff, batch_first=True) for _ in range(n_layers)
 
@@ -3352,3 +3352,21 @@ def attention(query, key, value, mask=None):
 # - logits = model(torch.tensor([numbers], device=device))[0, -1]
 # + kept = generate.__dict__.setdefault("kept", {})
 # + logits = kept.setdefault(tuple(numbers), model(torch.tensor([numbers], device=device))[0, -1])
+
+
+# %% wrong="1.5" name="unknown words get a number when they are read" says="a sentence that it has read before"
+# - return [self.numbers.get(word, UNK) for word in sentence.split()]
+# + found = [self.numbers.get(word, UNK) for word in sentence.split()]
+# + for word in sentence.split():
+# +     self.numbers.setdefault(word, UNK + 1)
+# + return found
+
+
+# %% wrong="1.6" name="embeddings not multiplied in training" says="in training mode with a dropout of 0, the logits"
+# - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+# + x = add_positions(self.embedding(tokens) * (1 if self.training else math.sqrt(self.d_model)))
+
+
+# %% wrong="1.9" name="the token after the best one" says="does not take the best token"
+# - numbers.append(tokens[drawn].item())
+# + numbers.append((tokens[drawn].item() + 1) % len(logits))
