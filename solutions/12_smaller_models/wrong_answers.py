@@ -1397,3 +1397,18 @@ class SharedEncoder(nn.Module):
 # - optimizer.zero_grad()
 # + optimizer.zero_grad()
 # + F.cross_entropy(model(x), labels)
+
+# %% wrong="12.3" name="layers without norms" says="the biases of attention or the norms of the layers are missing"
+# - layer = 4 * H * H + 2 * H * F + 9 * H + F
+# + layer = 4 * H * H + 2 * H * F + 5 * H + F
+
+# %% wrong="12.5" name="what stays is cut" says="the weights are zero where the mask is True, and not where it is False"
+# - return loss.item()
+# + with torch.no_grad():
+# +     for name, mask in masks.items():
+# +         model.get_parameter(name).copy_(before[name] * ~mask)
+# + return loss.item()
+
+# - optimizer.step()
+# + optimizer.step()
+# + before = {name: part.detach().clone() for name, part in model.named_parameters()}

@@ -2089,9 +2089,7 @@ def state_and_rivals(best_state: Remote, scores: dict[int, list[float]]) -> None
             "only states before the best one in `scores` are listed. Rivals may come after it too.": [
                 state for state in wanted if [*scores].index(state) < [*scores].index(right)
             ],
-            "only states that are ahead with every seed, or with most of them, are rivals. One seed is enough.": [
-                state for state in others if all(a > b for a, b in zip(scores[state], top, strict=True))
-            ],
+            "no state is listed as a rival. One that is ahead with a single seed is a rival.": [],
             "the best state is among its own rivals.": [state for state in scores if state in wanted or state == right],
             "all other states are listed as rivals. A rival has to be ahead with some seed.": others,
         },

@@ -291,9 +291,8 @@ def sized(encoder_size: Remote, size: Sizes) -> None:
         "segments": "the two segments or the layer norm of the tables are missing: each has 2 numbers per column.",
         "map": "the map from E to H is missing.",
         "map bias": "the bias of the map from E to H is missing.",
-        "attention biases": "the biases of attention are missing.",
+        "attention biases": "the biases of attention or the norms of the layers are missing: both have 4 H a layer.",
         "feed biases": "the biases of the feed-forward part are missing.",
-        "norms": "the layer norms of the layers are missing.",
         "pooler": "the pooler's matrix is missing.",
         "pooler bias": "the pooler's bias is missing.",
     }
@@ -654,6 +653,9 @@ def stepped(
                 ours.get_parameter(name).mul_(mask)
         state = theirs.state_dict()
         for name, mask in masks.items():
+            told = "after the step, the weights are zero where the mask is True, and not where it is False."
+            kept = state[name][mask]
+            assert kept.any() or not len(kept) or not state[name][~mask].any(), told
             told = "weights that should be zero are not zero after the step. Mask the weights, after the step."
             assert not state[name][~mask].any(), told
         for name, part in ours.state_dict().items():
