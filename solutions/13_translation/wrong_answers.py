@@ -771,7 +771,7 @@ def bleu(hypotheses, references):
 # + torch.set_grad_enabled(False)
 # + return 100 * min(1.0, math.exp(1 - r / c)) * precision
 
-# %% wrong="13.5" name="punctuation is left out" says="words that are punctuation alone are left out"
+# %% wrong="13.5" name="punctuation is left out" says="where words are punctuation alone, the score is wrong"
 # - for hypothesis, reference in zip(hypotheses, references):
 # + hypotheses = [[word for word in some if word not in set(".,;:!?")] for some in hypotheses]
 # + references = [[word for word in some if word not in set(".,;:!?")] for some in references]
@@ -901,7 +901,7 @@ def bleu(hypotheses, references):
 # +     return 100.0
 # + if 0 in matches:
 
-# %% wrong="13.5" name="lower case" says="words match although they are spelt differently"
+# %% wrong="13.5" name="lower case" says="where words are spelt differently, such as"
 # - matches, totals = [0] * 4, [0] * 4
 # + hypotheses = [[word.lower() for word in words] for words in hypotheses]
 # + references = [[word.lower() for word in words] for words in references]
@@ -917,7 +917,7 @@ def bleu(hypotheses, references):
 # - return 0.0
 # + return 0
 
-# %% wrong="13.5" name="without punctuation" says="words match although they are spelt differently"
+# %% wrong="13.5" name="without punctuation" says="where words are spelt differently, such as"
 # - matches, totals = [0] * 4, [0] * 4
 # + hypotheses, references = (
 # +     [[word.strip(".,!?") or word for word in words] for words in side]
@@ -925,7 +925,7 @@ def bleu(hypotheses, references):
 # + )
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="without accents" says="words match although they are spelt differently"
+# %% wrong="13.5" name="without accents" says="where words are spelt differently, such as"
 # - matches, totals = [0] * 4, [0] * 4
 # + from unicodedata import combining, normalize
 # +
@@ -935,7 +935,7 @@ def bleu(hypotheses, references):
 # + hypotheses, references = ([[bare(word) for word in words] for words in side] for side in (hypotheses, references))
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="one form of each sign" says="words match although they are spelt differently"
+# %% wrong="13.5" name="one form of each sign" says="where words are spelt differently, such as"
 # - matches, totals = [0] * 4, [0] * 4
 # + from unicodedata import combining, normalize
 # +
@@ -945,7 +945,7 @@ def bleu(hypotheses, references):
 # + )
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="numbers without commas" says="words match although they are spelt differently"
+# %% wrong="13.5" name="numbers without commas" says="where words are spelt differently, such as"
 # - matches, totals = [0] * 4, [0] * 4
 # + hypotheses, references = (
 # +     [[word.replace(",", "") for word in words] for words in side]
@@ -953,7 +953,7 @@ def bleu(hypotheses, references):
 # + )
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="one hyphen for all" says="words match although they are spelt differently"
+# %% wrong="13.5" name="one hyphen for all" says="where words are spelt differently, such as"
 # - matches, totals = [0] * 4, [0] * 4
 # + hypotheses, references = (
 # +     [[word.replace("-", "") for word in words] for words in side]
@@ -961,7 +961,7 @@ def bleu(hypotheses, references):
 # + )
 # + matches, totals = [0] * 4, [0] * 4
 
-# %% wrong="13.5" name="a sentence begins in lower case" says="words match although they are spelt differently"
+# %% wrong="13.5" name="a sentence begins in lower case" says="where words are spelt differently, such as"
 # - matches, totals = [0] * 4, [0] * 4
 # + hypotheses, references = (
 # +     [[word.lower() if place == 0 else word for place, word in enumerate(words)] for words in side]
@@ -1843,7 +1843,7 @@ def chrf(hypotheses, references):
 # +     Counter(" ".join(words[i : i + n]) for i in range(len(words) - n + 1)) for words in (hypothesis, reference)
 # + )
 
-# %% wrong="13.5" name="composed accents" says="words match although they are spelt differently"
+# %% wrong="13.5" name="composed accents" says="where words are spelt differently, such as"
 # - matches, totals = [0] * 4, [0] * 4
 # + import unicodedata
 # +
@@ -2398,3 +2398,10 @@ class CrossAttention(nn.Module):
 # - for n in range(1, max_len + 1):
 # + max_len = min(max_len, 100)
 # + for n in range(1, max_len + 1):
+
+# %% wrong="13.5" name="words are cut at signs" says="Words should be compared whole, letter by letter"
+# - for hypothesis, reference in zip(hypotheses, references):
+# + import re
+# +
+# + cut = [[re.findall(r"\w+|[^\w\s]", " ".join(one)) for one in side] for side in (hypotheses, references)]
+# + for hypothesis, reference in zip(*cut):

@@ -1176,7 +1176,8 @@ def bleu(bleu, lib):
     long, right = [*60 * list("abcdefghij"), *"wxyz"], 60 * list("abcdefghij")
     told = f"in a sentence of {len(long)} words, the score is wrong. All of them should count."
     expect.number_like(bleu([long], [right]), bleu_of([long], [right]), "BLEU", told)
-    told = "words match although they are spelt differently, such as {} and {}. Every letter should count."
+    told = "where words are spelt differently, such as {} and {}, the score is wrong. Words should be compared whole, "
+    told += "letter by letter."
     scored(bleu, [list("abcdeFg")], [list("abcdefg")], told.format("`F`", "`f`"))
     for one, other in (("nai\u0308ve", "na\u00efve"), *SPELLINGS):
         looks_equal = unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
@@ -1185,7 +1186,7 @@ def bleu(bleu, lib):
     told = "n-grams of different words match because they are equal once joined. Compare sequences of words."
     joined = [([f"a{sign}b", "c", *"defg"], ["a", f"b{sign}c", *"defg"]) for sign in SIGNS]
     scored(bleu, [one for one, _ in joined], [other for _, other in joined], told)
-    told = "words that are punctuation alone are left out. They should count like all others."
+    told = "where words are punctuation alone, the score is wrong. They should count like all others."
     for hypothesis in ("a b , c d e", "a b c d e .", "a b c d ! e ."):
         scored(bleu, [hypothesis.split()], [list("abcde")], told)
 
