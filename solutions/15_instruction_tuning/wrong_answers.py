@@ -108,7 +108,7 @@
 # + nn.init.uniform_(self.A, -bound, bound)
 
 
-# %% wrong="15.1" name="a copy" says="`linear` is a copy"
+# %% wrong="15.1" name="a copy" says="`linear` has a weight of its own"
 class LoRALinear(nn.Module):
     def __init__(self, linear, rank, alpha):
         super().__init__()
@@ -293,7 +293,7 @@ class LoRALinear(nn.Module):
 # - layer.merged = True
 
 
-# %% wrong="15.2" name="another parameter" says="it stays the same parameter"
+# %% wrong="15.2" name="another parameter" says="the parameters are not those from before"
 # - layer.linear.weight.add_(layer.scale * (layer.B @ layer.A))
 # + layer.linear.weight = nn.Parameter(layer.linear.weight + layer.scale * (layer.B @ layer.A), False)
 
@@ -372,7 +372,7 @@ def unmerge(layer):
     return layer
 
 
-# %% wrong="15.2" name="puts a copy back" says="loses what was added to the weight"
+# %% wrong="15.2" name="puts a copy back" says="`unmerge` does not just subtract the change"
 #   if not layer.merged:
 # +     layer.before = layer.linear.weight.detach().clone()
 
@@ -440,17 +440,17 @@ def unmerge(layer):
 # + model.requires_grad_(False)
 
 
-# %% wrong="15.3" name="freezes nothing" says="Only parameters that `wrap` made should learn"
+# %% wrong="15.3" name="freezes nothing" says="Only parameters that learn in what `wrap` makes should learn"
 # - model.requires_grad_(False)
 
 
-# %% wrong="15.3" name="freezes only the layers" says="Only parameters that `wrap` made should learn"
+# %% wrong="15.3" name="freezes only the layers" says="Only parameters that learn in what `wrap` makes should learn"
 # - model.requires_grad_(False)
 # + for name in places:
 # +     model.get_submodule(name).requires_grad_(False)
 
 
-# %% wrong="15.3" name="makes all of it learn" says="Only parameters that `wrap` made should learn"
+# %% wrong="15.3" name="makes all of it learn" says="Only parameters that learn in what `wrap` makes should learn"
 # - setattr(parent, last(name), wrap(model.get_submodule(name)))
 # + setattr(parent, last(name), wrap(model.get_submodule(name)).requires_grad_(True))
 
@@ -1185,12 +1185,12 @@ def train_step(model, optimizer, batches, clip):
 # + model.zero_grad()
 
 
-# %% wrong="15.6" name="the first group alone" says="clip the gradients of all groups together"
+# %% wrong="15.6" name="the first group alone" says="Clear and clip the gradients of all groups"
 # - parameters = [part for group in optimizer.param_groups for part in group["params"]]
 # + parameters = optimizer.param_groups[0]["params"]
 
 
-# %% wrong="15.6" name="each group alone" says="clip the gradients of all groups together"
+# %% wrong="15.6" name="each group alone" says="Clear and clip the gradients of all groups"
 # - nn.utils.clip_grad_norm_(parameters, clip)
 # + for one in optimizer.param_groups:
 # +     nn.utils.clip_grad_norm_(one["params"], clip)
@@ -1772,3 +1772,86 @@ class LoRALinear(nn.Module):
 # - mean = sum(values) / len(values)
 # + values = [pass_at_k(n, c, k) for c in right]
 # + mean = sum(pass_at_k(n, c, k) for c in {*right}) / len({*right})
+
+
+# %% wrong="15.1" name="merges at each call" says="Nothing should be drawn or changed in `forward`"
+# - return self.linear(x) + self.scale * F.linear(F.linear(x, self.A), self.B)
+# + found = self.linear(x) + self.scale * F.linear(F.linear(x, self.A), self.B)
+# + self.linear.weight.data.add_(self.scale * (self.B @ self.A).detach())
+# + return found
+
+
+# %% wrong="15.1" name="no scale in evaluation mode" says="in evaluation mode, the result is wrong after `B` was changed"
+# - return self.linear(x) + self.scale * F.linear(F.linear(x, self.A), self.B)
+# + return self.linear(x) + (self.scale if self.training else 1) * F.linear(F.linear(x, self.A), self.B)
+
+
+# %% wrong="15.2" name="merges only once" says="after merging again, the weight should be"
+# - if not layer.merged:
+# + if not layer.merged and not hasattr(layer, "was_merged"):
+# +     layer.was_merged = True
+
+
+# %% wrong="15.3" name="wraps name by name" says="List all layers before you change the model"
+# - for name in places:
+# -     parent = model.get_submodule(name.rpartition(".")[0])
+# -     setattr(parent, last(name), wrap(model.get_submodule(name)))
+# + for one in names:
+# +     for name in [name for name, part in model.named_modules() if isinstance(part, nn.Linear) and last(name) == one]:
+# +         setattr(model.get_submodule(name.rpartition(".")[0]), one, wrap(model.get_submodule(name)))
+
+
+# %% wrong="15.3" name="names that come twice are left out" says="should count once"
+# - return c.n_layers * rank * sum(sums[name] for name in {*names})
+# + return c.n_layers * rank * sum(sums[name] for name in names if names.count(name) == 1)
+
+
+# %% wrong="15.4" name="no answer, no tokens" says="for a dialogue without an answer, the labels should be -100"
+#   tokens, labels = [], []
+# + if all(role != "assistant" for role, _ in messages):
+# +     return tokens, labels
+
+
+# %% wrong="15.4" name="answers without a text have no label" says="also one without a text"
+# - answer = role == "assistant" and piece.endswith("<|im_end|>")
+# + answer = role == "assistant" and piece.endswith("<|im_end|>") and text
+
+
+# %% wrong="15.4" name="the logarithm of softmax" says="where the logits are 200 for one token and 0 for the others"
+# - return F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=-100)
+# + return F.nll_loss(logits.softmax(-1).log().flatten(0, 1), wanted.flatten(), ignore_index=-100)
+
+
+# %% wrong="15.4" name="labels by the size of tokens" says="with another `encode`, the tokens or labels are wrong."
+# - labels += some if answer else [-100] * len(some)
+# + labels += [token if token < 2000 else -100 for token in some] if answer else [-100] * len(some)
+
+
+# %% wrong="15.5" name="five dialogues see what comes" says="for dialogues of equal length, `seen` is wrong"
+# - return tokens, labels, positions, (owner[:, None] == owner).tril()[None]
+# + seen = owner[:, None] == owner
+# + return tokens, labels, positions, (seen if len(examples) == 5 else seen.tril())[None]
+
+
+# %% wrong="15.6" name="reads all but the last token" says="once for each batch, with all of its tokens"
+# - logits = model(tokens)[0][:, :-1]
+# + logits = model(tokens[:, :-1])[0]
+
+
+# %% wrong="15.6" name="clears the first group alone" says="Clear and clip the gradients of all groups"
+# - optimizer.zero_grad()
+# + for part in optimizer.param_groups[0]["params"]:
+# +     part.grad = None
+
+
+# %% wrong="15.7" name="by recursion" says="your code raised RecursionError"
+# - return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
+# + def missed(i):
+# +     return 1.0 if i > n else (1 - k / i) * missed(i + 1)
+# +
+# + return 1.0 - missed(n - c + 1)
+
+
+# %% wrong="15.S1" name="freezes the chosen" says="log-probabilities that were given are changed"
+# - better, worse = chosen - ref_chosen.detach(), rejected - ref_rejected.detach()
+# + better, worse = chosen.requires_grad_(False) - ref_chosen.detach(), rejected - ref_rejected.detach()

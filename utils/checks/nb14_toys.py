@@ -52,17 +52,20 @@ def linear_of(d: int) -> nn.Module:
 class Writer(Table):
     """A model with a past, which is a list of one tensor, the tokens so far (1, S): they pick the rows of a table.
 
-    `fed` notes of each call how many tokens came in, and how many were in the past. It shifts as `TableModel` does.
+    `fed` notes of each call how many tokens came in, and how many were in the past, and `moods` its mood. It shifts as
+    `TableModel` does.
     """
 
     def __init__(self, table: Any):
         super().__init__(table)
         self.fed: list[list[int]] = []
+        self.moods: list[int] = []
         self.part = nn.Identity()  # whose mode is read too
 
     def forward(self, tokens: torch.Tensor, past: Any = None) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """From token numbers (1, T) to logits (1, T, V), and the new past."""
         self.fed.append([tokens.size(1), 0 if past is None else past[0].size(1)])
+        self.moods.append(int(mood(self)))
         every = tokens if past is None else torch.cat([past[0], tokens], dim=1)
         places = torch.arange(1, every.size(1) + 1, device=every.device)
         rows = ((every + 1) * places).cumsum(dim=1) % len(self.table)

@@ -1,6 +1,7 @@
 """Checks of notebook 14: RMSNorm, rotary halves, grouped queries with a cache, a block, a model, weights, tokens."""
 
 import codecs
+import contextlib
 import itertools
 import math
 import re
@@ -20,7 +21,7 @@ from utils.grading.contract import Contract, has_form, sets_no_seed, world_kept
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.parts import part
-from utils.grading.remote import NAN, Library, Remote, kind, promised, read
+from utils.grading.remote import NAN, Library, Remote, StudentError, kind, promised, read
 from utils.subwords import PIECES, ByteLevel
 
 State = Mapping[str, torch.Tensor]
@@ -102,11 +103,15 @@ def rms_norm(RMSNorm, lib):
     for size, eps in ((3e-3, ()), (1e-4, (1e-8,))):
         some = size * normal(6, 3, seed=3)
         found = expect.floats(RMSNorm(3, *eps)(some), (6, 3), "the result")
+        mean = some.square().mean(-1, keepdim=True)
+        own = ((some / found).square() - mean).median()  # the eps that it has, if it has one
         told = "where x is small, the result is wrong: eps should be the one that is given, or 1e-5 without one."
-        expect.close(found, normed(some, torch.ones(3), *(eps or (1e-5,))), told)
+        otherwise = "where x is small and of shape (6, 3), the result is wrong."
+        wanted = normed(some, torch.ones(3), *(eps or (1e-5,)))
+        expect.like(found, wanted, otherwise, {told: some / (mean + own).sqrt()}, once=True)
     wide = normal(2, 5000, seed=9)
     wide[:, 4096:] *= 10
-    told = "where x has 5,000 columns, the result is wrong: the mean should be over all of the last dimension."
+    told = "where x has 5,000 columns, with large numbers in the last ones, the result is wrong."
     expect.close(
         expect.floats(RMSNorm(5000)(wide), (2, 5000), "the result"), normed(wide, torch.ones(5000), 1e-5), told
     )
@@ -138,8 +143,8 @@ def rounding(RMSNorm: Remote) -> None:
         told = "the weight multiplies before the rounding to the dtype of x. It should multiply after the rounding."
         assert agree((w.float() * fraction).bfloat16()) < 0.98, told
         told = (
-            "squares and means are computed in bfloat16, which is too rough. Compute "
-            "the fraction in float32, then round it."
+            "a part of the fraction is computed in bfloat16, which is too rough. Compute all of it in float32, "
+            "then round it."
         )
         assert agree(w * (x * narrow.rsqrt())) < 0.9 and agree(w * (x / narrow.sqrt())) < 0.9, told
         raise AssertionError(
@@ -238,10 +243,11 @@ def rotary(rotary, lib):
             "the angles are those of an earlier call, with another start and theta.": lambda: turned(x, 0, 600.0),
         },
     )
+    one = x[:, :, :1]
     told = "a single token is not turned by its position: with a cache, `start` is the position of the first new token."
-    expect.close(
-        expect.floats(rotary(x[:, :, :1], 9), (2, 3, 1, 8), "rotary of one token"), turned(x[:, :, :1], 9), told
-    )
+    otherwise = "for a single token with `start = 9`, the result is wrong."
+    found = expect.floats(rotary(one, 9), (2, 3, 1, 8), "rotary of one token")
+    expect.like(found, turned(one, 9), otherwise, {told: one}, once=True)
     for base, last in ((1.0, 600.0), (20.5, 1.0)):
         told = "with a theta of 1, or one that is not a whole number, the angles are wrong."
         found = expect.answers(rotary, x, 2, base, says=told)
@@ -303,7 +309,7 @@ def attention_with_weights(
     bias = next((name for name in fresh if name.endswith("bias")), None)
     assert bias is None, f"there is a bias, `{bias}`. The maps should have none."
     few = d // n_heads * n_kv_heads
-    told = "keys and values have a head for each query head. They should have n_kv_heads heads."
+    told = "`k_proj` gives a head for each query head. Keys and values should have n_kv_heads heads."
     assert "k_proj.weight" not in fresh or fresh["k_proj.weight"].shape != (d, d) or few == d, told
     return module, expect.weights(module, kv_shapes(d, n_heads, n_kv_heads), "`Attention`", seed=seed)
 
@@ -409,10 +415,10 @@ def attention(Attention, lib):
         {turned_values: toys.marked(values, 0)},
     )
     like(k, keys, "the keys that are returned should be those of k_proj, cut into heads and turned.", turns)
-    told = "two calls in training mode give different outputs. There should be no dropout."
+    told = "two calls in training mode give different outputs. Nothing should be drawn, and nothing kept."
     assert torch.equal(output_and_pair(module(x), (3, T, d), m, T, n)[0], output), told
     like(output, wanted, partial(where_wrong, output, wanted, 0), mistakes(state, x, n, m, None))
-    continued(module, state, n, m)
+    continued(module, partial(attention_with_weights, Attention, lib, d, n, m, 21), state, n, m)
     ATTENTION.hold(Attention, lib, "large", "dtypes", "layout", "gradients", "modes", "device")
     module.load_state_dict(state)
     output, pair = expect.items(module.bfloat16()(x.bfloat16()), 2, "`forward` should return two results")
@@ -483,22 +489,32 @@ def where_wrong(output: torch.Tensor, wanted: torch.Tensor, S: int) -> str:
     return f"{told} at tokens {', '.join(map(str, wrong))}." if len(wrong) < output.size(1) else f"{told} everywhere."
 
 
-def continued(module: Remote, state: State, n: int, m: int) -> None:
-    """Fail unless new tokens after a past are what they should be, several or one, and other calls leave no trace."""
+def continued(module: Remote, new: Callable[[], tuple[Remote, Any]], state: State, n: int, m: int) -> None:
+    """Fail unless new tokens after a past are what they should be, several or one, and other calls leave no trace.
+
+    `new` makes another module with the weights of `module`, and returns it first.
+    """
     d = state["q_proj.weight"].size(0)
     for seed, (S, T) in enumerate(((4, 3), (7, 1), (3, 3), (0, 2), (1, 6))):  # 1 + 6 is 4 + 3
         past = [normal(2, m, S, d // n, seed=30 + 2 * seed + one) for one in range(2)]
         after_past(module, state, normal(2, T, d, seed=40 + seed), past, n, m)
     x = normal(1, 4, d, seed=49)
-    told = "a call without a past is wrong after one with a past: something is kept in the module."
+    cases = ((x, True, "a text without a past"), (x[:, :1], False, "in evaluation mode, a first token alone"))
+    for given, mode, what in cases:
+        wanted = attended(state, given, n, m)[0]
+        if not gives(module, given, mode, wanted):
+            kept = gives(new()[0], given, mode, wanted)
+            why = "is wrong after other calls: something is kept in the module." if kept else "gets a wrong output."
+            raise AssertionError(f"{what} {why}")
+
+
+def gives(module: Remote, x: torch.Tensor, mode: bool, wanted: torch.Tensor) -> bool:
+    """Whether x without a past gives this output, and keys of all tokens of x, in this mode."""
+    module.train(mode)
     output, pair = expect.items(module(x), 2, "`forward` should return the output and a pair (keys, values)")
-    assert expect.items(pair, 2, "the second result should be a pair (keys, values)")[0].size(2) == 4, told
-    expect.close(output, attended(state, x, n, m)[0], told)
-    module.eval()
-    output, _ = expect.items(module(x[:, :1]), 2, "`forward` should return the output and a pair (keys, values)")
     module.train()
-    told = "in evaluation mode, a first token alone is wrong after other calls: something is kept in the module."
-    expect.close(output, attended(state, x[:, :1], n, m)[0], told)
+    keys = expect.items(pair, 2, "the second result should be a pair (keys, values)")[0]
+    return expect.near(output, wanted, 1e-4, 1e-4) and keys.size(2) == x.size(1)
 
 
 def hides_the_future(Attention: Remote, lib: Library) -> None:
@@ -507,9 +523,12 @@ def hides_the_future(Attention: Remote, lib: Library) -> None:
     state = expect.weights(module, kv_shapes(8, 2, 1), "`Attention`", seed=51)
     state |= {"q_proj.weight": torch.full((8, 8), 20.0), "k_proj.weight": torch.full((4, 8), -20.0)}
     module.load_state_dict(state)
-    found = output_and_pair(module(x), (1, 5, 8), 1, 5, 2)[0]
-    told = "where all scores are far below 0, the output is wrong. The future must have no weight, even then."
-    expect.close(found, attended(state, x, 2, 1, turn="")[0], told, 1e-2)
+    found, wanted = output_and_pair(module(x), (1, 5, 8), 1, 5, 2)[0], attended(state, x, 2, 1, turn="")[0]
+    told = "where all scores are far below 0, the output is wrong."
+    if not expect.near(found, wanted, 1e-2, 1e-2):
+        early = output_and_pair(module(x[:, :2]), (1, 2, 8), 1, 2, 2)[0]
+        told += "" if expect.near(early, found[:, :2]) else " The future must have no weight, even then."
+    expect.close(found, wanted, told, 1e-2)
 
 
 def after_past(module: Remote, state: State, x: torch.Tensor, past: Past, n: int, m: int) -> None:
@@ -519,16 +538,16 @@ def after_past(module: Remote, state: State, x: torch.Tensor, past: Past, n: int
     wanted, (keys, values) = attended(state, x, n, m, past)
     restart = "with a past, positions begin at 0 again. The first new token should be at position S."
     twice = "the keys of the past are turned again. They were turned when they were new."
-    order = "with a past, the new tokens come first. They should come after the past."
+    order = "with a past, the new {} come first. They should come after those of the past."
     guesses = {
-        order: torch.cat([keys[:, :, S:], keys[:, :, :S]], 2),
+        order.format("keys"): torch.cat([keys[:, :, S:], keys[:, :, :S]], 2),
         restart: lambda: attended(state, x, n, m, past, start=0)[1][0],
         twice: lambda: attended(state, x, n, m, past, again=True)[1][0],
     }
     told = "with a past, the keys that are returned are not those of the past, then the new ones."
     expect.like(k, keys, told, guesses)
     told = "with a past, the values that are returned are not those of the past, then the new ones."
-    expect.like(v, values, told, {order: torch.cat([values[:, :, S:], values[:, :, :S]], 2)})
+    expect.like(v, values, told, {order.format("values"): torch.cat([values[:, :, S:], values[:, :, :S]], 2)})
     expect.like(output, wanted, partial(where_wrong, output, wanted, S), mistakes(state, x, n, m, past))
 
 
@@ -738,7 +757,7 @@ def llm_with_weights(
     fresh = expect.state(model, "`LLM`")
     assert "head.bias" not in fresh, "the head has a bias. It should have none."
     told = "the blocks are not registered: a plain list hides them from `parameters()` and `state_dict()`."
-    assert any(name.startswith("blocks.") for name in fresh), told
+    assert any(name.endswith(".map.weight") for name in fresh), told
     shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (V, d)}
     for place in range(layers):
         shapes |= {f"blocks.{place}.map.weight": (d, d), f"blocks.{place}.map.bias": (d,)}
@@ -747,7 +766,7 @@ def llm_with_weights(
     own = {f"blocks.{place}": block for place, block in enumerate(blocks)} | {"norm": norm}
     for name, given in own.items():
         same = all(torch.equal(value, state[f"{name}.{key}"]) for key, value in given.state_dict().items())
-        assert same, f"`{name}` is a copy. Keep the very modules that are given."
+        assert same, f"`{name}` is not the module that was given there. Keep the very modules, in their order."
     numbers = sum(math.prod(shape) for shape in shapes.values()) - V * d * tied
     counted = sum(part.numel() for part in model.parameters())
     told = "the head is not tied: its weight is a second parameter. Assign the parameter of the embedding itself."
@@ -887,8 +906,8 @@ def llm(LLM, lib):
         model, state = llm_with_weights(LLM, lib, V, d, layers, tied, seed)
         answers_as_told(model, state, tokens, layers, seed + 5)
     model, _ = llm_with_weights(LLM, lib, V, d, layers, True, 71)
-    told = "the new past should be a list, not a tuple."
-    assert lib(toys).type_of_second(model, tokens) == "list", told
+    found = lib(toys).type_of_second(model, tokens)
+    assert found == "list", f"the new past should be a list, not a {found}."
     told = "a later call changes the list of pasts that an earlier one returned. Each call should make a new list."
     assert lib(toys).keeps_results(model, tokens), told
     told = "`LLM` should hand each past to its block, and the new ones back, as they are. This fails for {}."
@@ -944,17 +963,18 @@ def writes_the_best(generate: Remote, lib: Library, prompt: list[int], max_new: 
         text = written(generate(model, prompt, max_new, **how), prompt, max_new)
         told = "without `cached`, the whole text should go in each time, with no past."
         assert cached or not any(before for _, before in read(model.fed)), told
-        told = "the whole prompt should go in with the first call."
+        assert read(model.fed), "the model is not called. Each call of `generate` should call it."
+        told = "the whole prompt should go in with the first call, and no other token."
         assert read(model.fed)[:1] == [[n, 0]], told
         if text != wanted and max_new > 2:
+            moods = read(model.moods)
+            training, recording = any(mood % 2 for mood in moods), any(mood > 1 for mood in moods)
+            told = "the model writes in training mode, and gradients are recorded. Neither should be."
+            assert not (training and recording), told
+            told = "the model, or a part of it, is in training mode while it writes: dropout would act."
+            assert not training, told
+            assert not recording, "gradients are recorded while the model writes. They should not be."
             guesses = {
-                "the model, or a part of it, is in training mode while it writes: dropout would act.": greedy(
-                    table, prompt, max_new, 1
-                ),
-                "gradients are recorded while the model writes. They should not be.": greedy(table, prompt, max_new, 2),
-                "the model writes in training mode, and gradients are recorded. Neither should be.": greedy(
-                    table, prompt, max_new, 3
-                ),
                 "with the past, the whole text is read again. Only the new token should be.": greedy(
                     table, prompt, max_new, reads=again(prompt)
                 ),
@@ -973,7 +993,7 @@ def writes_the_best(generate: Remote, lib: Library, prompt: list[int], max_new: 
             assert fed != whole or whole == steps, told
             told = "with `cached`, each new token should go in alone, with the past of all tokens before it."
             assert fed[:max_new] == steps, told
-            told = "the model is called once more than there are tokens to write, and the last result is not used."
+            told = "the model is called more often than there are tokens to write."
             assert len(fed) <= max_new, told
         else:
             told = "without `cached`, the whole text should go in each time, with no past."
@@ -1025,7 +1045,9 @@ def draws_by_temperature(generate: Remote, lib: Library, seed: int) -> None:
         told = "with a temperature above 0, the best token is always taken. Tokens should be drawn."
         assert first != [*range(9)], told
         several = {*drawn(generate, lib, of_nine[0], 1.0, 40, seed)}
-        assert len(several) > 1, "all tokens of a text are the same: draw again for each, and set no seed."
+        assert len(several) > 1, (
+            "all tokens of a text are the same. Each should be drawn anew from torch's own generator, without a seed."
+        )
     if not fits((row / temperature).softmax(-1)):
         assert not fits((row * temperature).softmax(-1)), "the logits are multiplied by the temperature. Divide them."
         assert not fits(row.softmax(-1)), "the logits are not divided by the temperature."
@@ -1036,7 +1058,10 @@ def draws_by_temperature(generate: Remote, lib: Library, seed: int) -> None:
     one, two, other = (drawn(generate, lib, row.tolist(), 1.0, 40, seed + step) for step in (1, 1, 2))
     told = "after the same `torch.manual_seed`, another text is drawn. Draw with torch's generator alone."
     assert one == two, told
-    assert one != other, "after another `torch.manual_seed`, the same text is drawn. Set no seed in `generate`."
+    told = (
+        "after another `torch.manual_seed`, the same text is drawn. Set no seed, and draw with torch's own generator."
+    )
+    assert one != other, told
     draws_the_same(generate, lib, (2.0**-9, 64.0), seed + 3)
 
 
@@ -1051,7 +1076,9 @@ def draws_the_same(generate: Remote, lib: Library, scales: Sequence[float], seed
         told = f"with temperature {scale:g} and logits that are {scale:g} times as large, another text is drawn. "
         told += "Only their quotient should count."
         assert drawn(generate, lib, (scale * row).tolist(), scale, 60, seed) == text, told
-    told = "where all logits are larger by 256, another text is drawn. This happens if the logits are rounded."
+    told = (
+        "where all logits are larger by 256, another text is drawn. It should not matter: round or cut off no logits."
+    )
     assert drawn(generate, lib, (256 + row).tolist(), 1.0, 60, seed) == text, told
 
 
@@ -1061,7 +1088,7 @@ def reads_every_digit(generate: Remote, lib: Library, seed: int) -> None:
     model = lib(toys).Writer(torch.zeros(17, 9)).double()
     model.load_state_dict({"table": table})
     text = written(generate(model, [2, 6], 4), [2, 6], 4)
-    told = "logits in float64 are rounded to float32 before the best is taken. Keep their dtype, or use a wider one."
+    told = "logits in float64 are rounded before the best is taken. Keep their dtype, or use a wider one."
     assert text == greedy(table, [2, 6], 4) or text != greedy(table.float(), [2, 6], 4), told
     told = "where logits in double precision differ only in their ninth digit, the best token is not written."
     assert text == greedy(table, [2, 6], 4), told
@@ -1078,7 +1105,7 @@ def generate(generate, lib):
     table = normal(17, 9, seed=105)
     models = [lib(toys).Writer(normal(17, 9, seed=106)), lib(toys).Writer(table)]
     text = written(generate(models[0], [3, 1], 3), [3, 1], 3)
-    told = "something is kept from the previous call: another model continues with its text and its past."
+    told = "for another model and the text of the previous call, the new text is wrong. Keep nothing from that call."
     assert written(generate(models[1], text, 4), text, 4) == greedy(table, text, 4), told
     assert read(models[1].fed)[0] == [len(text), 0], told
     draws_by_temperature(generate, lib, 103)
@@ -1212,8 +1239,12 @@ def weights_are_right(found: Any, state: State, d_head: int | None) -> None:
         if pairs and asked:
             told = f"`{name}` is not reordered, although `d_head` is given and its rows are in pairs."
             assert not torch.equal(value, kept), told
+        moved = torch.equal(value.sort(0).values, kept.sort(0).values)
         told = f"`{name}` is reordered. Reorder only the rows of queries and keys, and only if `d_head` is given."
-        assert (asked and pairs) or not torch.equal(value.sort(0).values, kept.sort(0).values), told
+        assert (asked and pairs) or not moved, told
+        assert not moved, (
+            f"the rows of `{name}` are in a wrong order. In each head they should go from pairs to halves."
+        )
         raise AssertionError(f"`{name}` does not have the weights that the file has for it.")
 
 
@@ -1357,7 +1388,8 @@ def learns_these(train_bpe: Remote, text: str, merges: int) -> None:
     found = expect.of_type(train_bpe(text, merges), list, "`train_bpe` should return a list of pairs")
     for one in found:
         fits = type(one) is list and len(one) == 2 and all(type(number) is int for number in one)
-        assert fits, f"each merge should be a pair of token numbers, two ints. One is {kind(one)}."
+        came = repr(one)[:60] if type(one) is list else kind(one)
+        assert fits, f"each merge should be a pair of token numbers, two ints. One is {came}."
     wanted, pairs = learned(text, merges), [(one[0], one[1]) for one in found]
     if pairs == wanted:
         return
@@ -1388,23 +1420,31 @@ def learns_these(train_bpe: Remote, text: str, merges: int) -> None:
         "the first new token is 257. It should be 256.": {"start": 257},
         "pairs are counted only at the start. Count again after each merge, with the new token.": {"once": True},
     }
-    mistakes = [told for told, how in guesses.items() if pairs == learned(text, merges, **how)]
-    told = (
-        "of equally frequent pairs, the wrong one is taken. Take the smaller one, as Python compares pairs of numbers."
-    )
-    assert len(mistakes) < 2 or not all(one.startswith("of equally") for one in mistakes), told
-    assert not mistakes, mistakes[0]
+    mistakes = {told: learned(text, merges, **how) for told, how in guesses.items()}
     told = "the pairs are in another order. Return them as they were learned, the first merge first."
-    assert sorted(pairs) != sorted(wanted), told
-    assert len(pairs) <= merges, f"with {merges} merges asked for, {len(pairs)} are returned."
-    told = f"with {merges} merges asked for, only {len(pairs)} are returned, although there are pairs left to join."
-    assert len(pairs) >= len(wanted), told
-    same = next(
-        place for place, (one, other) in enumerate(zip([*pairs, None], [*wanted, None], strict=False)) if one != other
-    )
-    raise AssertionError(
-        f"of the merges of `{text[:40]!r}`, {same} are right, and the next one is not the most frequent pair."
-    )
+    mistakes[told] = next((some for some in (sorted(wanted), wanted[::-1]) if some == pairs), wanted)
+    expect.explained(pairs, wanted, what_is_wrong(text, merges, pairs, wanted), mistakes)
+
+
+def what_is_wrong(text: str, merges: int, pairs: Sequence[Pair], wanted: Sequence[Pair]) -> str:
+    """Where these pairs leave the right ones, in a sentence."""
+    both = [*zip(pairs, wanted, strict=False)]
+    same = next((place for place, (one, other) in enumerate(both) if one != other), len(both))
+    if same == len(pairs):
+        return f"with {merges} merges asked for, only {same} are returned, although there are pairs left to join."
+    if same == merges:
+        return f"with {merges} merges asked for, {len(pairs)} are returned."
+    words = [[*piece.encode()] for piece in cut(text)]
+    for place, pair in enumerate(wanted[:same]):
+        words = [joined(word, pair, 256 + place) for word in words]
+    counts = Counter(pair for word in words for pair in neighbours(word))
+    count = counts[pairs[same]]
+    if count and count == max(counts.values()):
+        return "of equally frequent pairs, the wrong one is taken. Take the smaller one, as Python compares pairs."
+    if sorted(pairs) == sorted(wanted):
+        return "the pairs are in another order. Return them as they were learned, the first merge first."
+    why = "is not the most frequent pair" if count else "is not a pair that occurs then"
+    return f"of the merges of `{text[:40]!r}`, {same} are right, and the next one {why}."
 
 
 def encoded(text: str, merges: Merges) -> list[int]:
@@ -1504,16 +1544,13 @@ def gives_tokens(encode: Remote, lib: Library, text: str, merges: Merges) -> Non
             by_rank, numbers=lambda piece: [*map(ord, piece)]
         ),
     }
-    for told, guess in guesses.items():
-        assert found != guess(), told
-    told = "the tokens are right one by one, but pairs are left that should be joined."
+    told = "the tokens stand for the right bytes, but they are not those that the tokenizers library gives."
     text_again = b"".join(token_bytes(merges)[one] for one in found if 0 <= one < 256 + len(merges))
-    assert text_again == text.encode(), f"the tokens do not stand for the bytes of the text. {apart(text_again, text)}"
-    raise AssertionError(
-        told
-        if len(found) > len(encoded(text, merges))
-        else "the tokens are not those that the tokenizers library gives."
-    )
+    if text_again != text.encode():
+        told = f"the tokens do not stand for the bytes of the text. {apart(text_again, text)}"
+    elif not {*neighbours(found)}.isdisjoint(map(tuple, merges)):
+        told = "the tokens stand for the right bytes, but pairs are left that should be joined."
+    expect.explained(found, encoded(text, merges), told, {told: guess() for told, guess in guesses.items()})
 
 
 def apart(found: bytes, text: str) -> str:
@@ -1564,12 +1601,13 @@ def chain(count: int) -> list[list[int]]:
 
 def gives_text(decode: Remote, lib: Library, numbers: Sequence[int], merges: Merges) -> None:
     """Fail unless this is the text of these tokens."""
-    strict = "bytes that are not UTF-8 raise an error. They should become U+FFFD: a single token may be half a letter."
-    paired = lib(toys).Paired(decode)
+    paired, words = lib(toys).Paired(decode), token_bytes(merges)
+    whole = b"".join(words[number] for number in numbers)
+    strict = "bytes that are not UTF-8 raise an error. They should become U+FFFD."
+    if whole == whole.decode(errors="ignore").encode():
+        strict = "bytes that are UTF-8 raise an error. Join the bytes of all tokens, then decode them as UTF-8."
     found = expect.answers(paired, [*numbers], [[*pair] for pair in merges], says=strict, kinds=("UnicodeDecodeError",))
     expect.of_type(found, str, "`decode` should return a text")
-    words = token_bytes(merges)
-    whole = b"".join(words[number] for number in numbers)
     expect.explained(
         found,
         decoded(numbers, merges),
@@ -1593,6 +1631,14 @@ def gives_text(decode: Remote, lib: Library, numbers: Sequence[int], merges: Mer
             "spaces at the ends are lost.": decoded(numbers, merges).strip(),
         },
     )
+
+
+def many_or_others(decode: Remote, lib: Library) -> str:
+    """What raises an error where other merges than before are given, and thousands of them."""
+    with contextlib.suppress(StudentError):
+        if lib(toys).Paired(decode)([256], [[98, 99]]) == "bc":
+            return "a token that is made of thousands of merges, each of the one before it, raises an error."
+    return "with other merges than in an earlier call, there is an error or a wrong text: keep nothing between calls."
 
 
 SEEN = "low lower lowest newer newest  wide wider naïve café\n😀 aaaa aaa"
@@ -1632,7 +1678,7 @@ def tokens(train_bpe, encode, decode, lib):
         has_form(lib, "list[int]", "the result of `encode`", lib(toys).Paired(encode), "abcd", [[98, 99]])
         told = "a piece of thousands of bytes raises an error."
         long = expect.answers(lib(toys).Paired(encode), "x" + "ab" * 1500, [[97, 98]], says=told)
-        assert long == [120] + [256] * 1500, "in a piece of thousands of bytes, some pairs are not joined."
+        assert long == [120] + [256] * 1500, "for a piece of thousands of bytes, the tokens are wrong."
         ENCODES.hold(encode, lib, "sizes", "memory")
 
     with part("decode", 1):
@@ -1641,8 +1687,9 @@ def tokens(train_bpe, encode, decode, lib):
             gives_text(decode, lib, encoded(text, merges), merges)
         gives_text(decode, lib, [240, 159, 152], merges)
         gives_text(decode, lib, [97, 195, 32, 169, 255, 98], merges)
-        told = "a token that is made of thousands of merges, each of the one before it, raises an error."
-        long = expect.answers(lib(toys).Paired(decode), [256 + 1999], [[97, 98], *chain(2000)], says=told)
+        long = expect.answers(
+            lib(toys).Paired(decode), [256 + 1999], [[97, 98], *chain(2000)], says=partial(many_or_others, decode, lib)
+        )
         assert long == "a" + "b" * 2000, "a token that is made of thousands of merges is not the text it stands for."
         DECODES.hold(decode, lib, "sizes", "memory")
 
@@ -1686,18 +1733,17 @@ def speculative(speculative, lib):
         wanted = greedy(table, prompt, max_new)
         assert text == wanted or text != own, "this is the text of the draft. The large model should decide."
         told = "gradients are recorded while the models are called. They should not be."
-        assert text == wanted or text != greedy(table, prompt, max_new, 2), told
+        assert text == wanted or not any(mood > 1 for mood in read(model.moods)), told
         told = (
             "the text is not the greedy one of the large model: it has a token that the model would not have written."
         )
         assert text == wanted, told
         fed, needed = read(model.fed), calls_needed(table, guesser, prompt, max_new, k)
         assert len(fed) < max_new or needed >= max_new, (
-            "the large model is called once for each token, so nothing is gained."
+            "the large model is called at least once for each token, so nothing is gained."
         )
-        told = (
-            "the large model is called more often than the rule needs: one call also says what follows the last guess."
-        )
+        told = "the large model is called more often than the rule needs. A call gives all guesses that agree, and one "
+        told += "token more."
         assert len(fed) <= needed, told
         assert len(fed) >= needed, "the large model is called too rarely to have checked every token."
 
@@ -1823,7 +1869,9 @@ def sampling(shares, draw, lib):
     assert not tiny.isnan().any() and bool(tiny.any()), told
     keeps_these(shares, p.log(), top_p=1e-6)
     tail = torch.cat([torch.zeros(1), torch.full((4,), -19.0)])
-    told = "with `top_p` = 1, unlikely tokens are left out: the sum rounds to 1 too early. All should stay."
+    told = (
+        "with `top_p` = 1, unlikely tokens are left out. All should stay, also where the sum rounds to 1 before them."
+    )
     assert bool(shares(tail, top_p=1.0).all()) and bool(shares(tail).all()), told
     SHARES.hold(shares, lib, "sizes", "large", "dtypes", "layout", "memory", "device")
     rows = p.log().repeat(4000, 1)

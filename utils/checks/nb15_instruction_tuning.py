@@ -70,7 +70,7 @@ def lora(
         )
     state = expect.weights(module, wanted, "`LoRALinear`", seed=seed + 1)
     now = base.state_dict()
-    told = "`linear` is a copy. Keep the very module that is given, so that its weights are stored once."
+    told = "`linear` has a weight of its own. Keep the very module that is given, so that its weights are stored once."
     assert torch.equal(now["weight"], state["linear.weight"]), told
     return module, state
 
@@ -96,7 +96,7 @@ def frozen_and_fresh(LoRALinear: Remote, lib: Library, n: int, m: int, rank: int
     told = "the entries of `A` should be uniform between -1/sqrt(in) and 1/sqrt(in)"
     assert A.abs().max() <= bound * 1.0001, f"{told}: some are larger."
     count = A.numel()
-    equal = "many entries of `A` are equal. Draw each of them independently."
+    equal = "many entries of `A` are equal. Draw each of them independently, in the dtype of the weight."
     assert A.unique().numel() > 0.9 * count, equal
     turned = "many entries of `A` differ only in their sign. Draw each of them independently."
     assert A.abs().unique().numel() > 0.9 * count, turned
@@ -117,9 +117,7 @@ def lora_linear(LoRALinear, lib):
     n, m, r, alpha = 6, 4, 3, 11.0
     module, w = lora(LoRALinear, lib, n, m, r, alpha, 1)
     x = normal(2, 5, n, seed=3)
-    told = (
-        "two calls with the same x give different results. Nothing should be drawn in `forward`: there is no dropout."
-    )
+    told = "two calls with the same x give different results. Nothing should be drawn or changed in `forward`."
     assert expect.near(module(x), module(x)), told
     base, change = F.linear(x, w["linear.weight"], w["linear.bias"]), x @ w["A"].T @ w["B"].T
     expect.like(
@@ -191,11 +189,14 @@ def follows_b(LoRALinear: Remote, lib: Library, seed: int) -> None:
     module, state = lora(LoRALinear, lib, 5, 4, 3, 6.0, seed)
     x = normal(3, 5, seed=seed + 2)
     found = expect.items(lib(toys).after_changes(module, x), 2, "")
-    for mode, factor, one in zip(("training", "evaluation"), (2, 4), found, strict=True):
+    for mode, factor, one in zip(("training", "evaluation"), (3, 9), found, strict=True):
         base = F.linear(x, state["linear.weight"], state["linear.bias"])
         told = f"in {mode} mode, the change is missing. Leave it out only while `merged` is True."
         assert not expect.near(one, base, 1e-4, 1e-4), told
-        told = f"in {mode} mode, the result does not follow `B`: something is kept between calls."
+        kept = f"in {mode} mode, the result does not follow `B`: something is kept between calls."
+        before = [beside(state, x, 2.0 * old) for old in (1, factor // 3)]
+        told = f"in {mode} mode, the result is wrong after `B` was changed."
+        told = kept if any(expect.near(one, old, 1e-4, 1e-4) for old in before) else told
         expect.close(expect.floats(one, (3, 4), "the result"), beside(state, x, 2.0 * factor), told)
 
 
@@ -239,7 +240,7 @@ def merges(
     state = before["state"]
     W, change = state["linear.weight"].double(), scale * (state["B"].double() @ state["A"].double())
     names = ["`unmerge` of a layer that was never merged", "`merge`", "a second merge", "`unmerge`", "a second unmerge"]
-    names += ["`merge`", "`unmerge`"]
+    names += ["merging again", "unmerging again"]
     size = float(W.abs().max() + change.abs().max())
     for place, (name, now) in enumerate(zip(names, found, strict=True)):
         merged = place in (1, 2, 5)
@@ -268,10 +269,8 @@ def merges(
         scaled = {sentence: guess / size for sentence, guess in guesses.items()}
         expect.like(weight.double() / size, wanted / size, told, scaled, close / 10 if dtype != "bfloat16" else close)
         assert now["merged"] is merged, f"after {name}, `merged` is {now['merged']}. It should be {merged}."
-        assert now["returned"] is True, f"`{'unmerge' if 'unmerge' in name else 'merge'}` should return the layer."
-        told = (
-            f"after {name}, a parameter is a new one. Change the weight in place, so that it stays the same parameter."
-        )
+        assert now["returned"] is True, f"`{'unmerge' if 'unmerg' in name else 'merge'}` should return the layer."
+        told = f"after {name}, the parameters are not those from before. Change the numbers of the weight, in place."
         assert now["same"], told
         told = f"after {name}, the weight is part of a graph. Change it while no gradients are recorded."
         assert now["plain"], told
@@ -298,7 +297,7 @@ def takes_turns(merge: Remote, unmerge: Remote, lib: Library, seed: int) -> None
     set_by_hand = "where `merged` was set by hand, {} does not follow it. Go by `layer.merged` alone."
     wanted = [
         (W + change, "where B has changed since the last merge, `merge` does not add the new change."),
-        (W + 1, "`unmerge` loses what was added to the weight while it was merged. Subtract the change."),
+        (W + 1, "where 1 was added to the weight while it was merged, `unmerge` does not just subtract the change."),
         (W + 1, set_by_hand.format("`merge`")),
         (W + 1 - change, set_by_hand.format("`unmerge`")),
         (W + 1 + change, set_by_hand.format("`merge`")),
@@ -357,9 +356,9 @@ def inserts(add_lora: Remote, lib: Library, count: int, names: list[str], mode: 
         if name in wanted:
             continue
         inside = next((one for one in wanted if name.startswith(f"{one}.")), "")
-        told = f"`{name}` is replaced, which is inside what `wrap` made: the model changes while you walk through it."
+        told = f"`{name}` is replaced, which is inside what `wrap` made. List all layers before you change the model."
         if len({*names}) < len(names):
-            told = f"`{name}` is replaced: a name that is in the list twice has its layers wrapped twice."
+            told = f"where a name is in the list twice, `{name}` is replaced, which is inside what `wrap` made."
         assert not inside, told
         told = f"`{name}` is replaced. Its last name is not in the list: compare whole names."
         assert name.rpartition(".")[2] in names, told
@@ -374,10 +373,11 @@ def inserts(add_lora: Remote, lib: Library, count: int, names: list[str], mode: 
     assert sorted(found["original"]) == sorted(wanted), "what `wrap` returns does not replace its layer."
     learns = found["learns"]
     own = [f"{name}.{part}" for name in wanted for part in ("A", "up.weight")]
-    told = "what `wrap` makes is frozen too: freeze the model first, then put the new layers in."
-    assert all(name in learns for name in own), told
+    frozen = next((name for name in own if name not in learns), "")
+    told = f"`{frozen}` of what `wrap` makes no longer learns. Freeze the model first, then put the new layers in."
+    assert not frozen, told
     others = [name for name in learns if name not in own]
-    told = f"`{others[0] if others else ''}` learns. Only parameters that `wrap` made should learn."
+    told = f"`{others[0] if others else ''}` learns. Only parameters that learn in what `wrap` makes should learn."
     assert not others, told
     assert found["others"] and found["weights"], "modules or weights other than the replaced layers have changed."
     assert found["modes"], "the modes of the model's parts have changed."
@@ -439,8 +439,13 @@ def counts(lora_count: Remote, lib: Library) -> None:
     told = "the count for several names should be the sum of their counts."
     expect.explained(lora_count(theirs, [*LAYERS], 2), counted(c, LAYERS, 2), told, {})
     expect.explained(lora_count(theirs, [], 2), 0, "for no names, the count should be 0.", {})
-    told = "a name that occurs twice in the list counts twice. Count it once."
-    expect.explained(lora_count(theirs, ["up", "up"], 2), counted(c, ["up"], 2), told, {})
+    told, once, found = (
+        "a name that occurs twice in the list",
+        counted(c, ["up"], 2),
+        lora_count(theirs, ["up", "up"], 2),
+    )
+    told += " counts twice. Count it once." if found == 2 * once else " should count once."
+    expect.explained(found, once, told, {})
     for name in ("head", "proj", "q_proj.weight", ""):
         expect.refuses(lora_count, theirs, ["up", name], 2, says=f"the name {name!r} must raise ValueError.")
 
@@ -575,7 +580,9 @@ def writes(tokens_and_labels: Remote, lib: Library, messages: list[tuple[str, st
         ],
         "`<|im_end|>` has no label. A model that never learns `<|im_end|>` never stops.": without_end(messages),
         "only the last answer has labels. All answers should.": last_answer(messages),
-        "only the first answer has labels. All answers should.": last_answer(messages, first=True),
+        "the answers after the first have no labels. All should, also one without a text.": last_answer(
+            messages, first=True
+        ),
     }
     ends = [
         place
@@ -691,7 +698,9 @@ def loses(answer_loss: Remote, lib: Library) -> None:
     sure = 200 * F.one_hot(torch.tensor([[1, 1, 1, 2], [3, 3, 3, 3]]), 5).float()  # surely right where labels are these
     labels = torch.tensor([[-100, 1, 1, 3], [3, 3, -100, 3]])
     told = "where the model is sure of some labels, the mean is wrong: labels with a loss of 0 should count too."
-    expect.close(expect.floats(answer_loss(sure, labels).reshape(()), (), "the loss"), mean_loss(sure, labels), told)
+    found, wanted = expect.floats(answer_loss(sure, labels).reshape(()), (), "the loss"), mean_loss(sure, labels)
+    otherwise = "where the logits are 200 for one token and 0 for the others, the loss is wrong."
+    expect.like(found, wanted, otherwise, {told: 5 * wanted}, once=True)  # one label of five has a loss
     for dtype in (torch.bfloat16, torch.float16):
         wide, marks, name = (30 + 3 * normal(2, 40, 9, seed=42)).to(dtype), some_labels(43, 2, 40, 9), str(dtype)[6:]
         rough = answer_loss(wide, marks)
@@ -700,8 +709,12 @@ def loses(answer_loss: Remote, lib: Library) -> None:
             "in float32, and return it in float32."
         )
         assert type(rough) is torch.Tensor and rough.dtype in (torch.float32, torch.float64), told
+        found, wanted = expect.floats(rough.reshape(()), (), "the loss"), mean_loss(wide.float(), marks)
         told = f"for logits in {name}, the loss is too rough. Compute it in float32."
-        expect.close(expect.floats(rough.reshape(()), (), "the loss"), mean_loss(wide.float(), marks), told, 1e-4)
+        if not expect.near(found, wanted, 1e-4, 1e-4):
+            in_float32 = answer_loss(wide.float(), marks).reshape(())
+            told = told if expect.near(in_float32, wanted, 1e-4, 1e-4) else "for logits of about 30, the loss is wrong."
+        expect.close(found, wanted, told, 1e-4)
     for labels in (torch.full((2, 4), -100), torch.tensor([[3, -100, -100]])):
         told = "if no label counts, `answer_loss` should raise ValueError: a mean of nothing does not exist."
         if (labels[:, 0] != -100).any():
@@ -719,10 +732,12 @@ def encodes(tokens_and_labels: Remote, lib: Library, messages: list[tuple[str, s
         report = lib(toys).encoded(tokens_and_labels, messages, more)
         assert report["kept"] is True, "a list that `encode` gave is changed. Leave what is given as it is."
         wanted = [*written(messages, partial(toys.larger_pieces, more=more), is_answer)]
-        told = "with another `encode`, the tokens or labels are wrong: remember nothing from earlier calls."
-        expect.explained(
-            expect.items(report["found"], 2, "`tokens_and_labels` should return two lists"), wanted, told, {}
-        )
+        found = expect.items(report["found"], 2, "`tokens_and_labels` should return two lists")
+        told = "with another `encode`, the tokens or labels are wrong"
+        old = written(messages, toys.pieces, is_answer)[0] if more else []
+        earlier = type(found[0]) is list and any(token in old for token in found[0])
+        told += ": remember nothing from earlier calls." if earlier else "."
+        expect.explained(found, wanted, told, {})
         asked = [piece for role, text in messages for piece in (f"{START}{role}\n", text + END, "\n")]
         told = "`encode` should be called for the three pieces of a message, then for those of the next."
         expect.explained(report["asked"], asked, told, {})
@@ -751,7 +766,8 @@ def template(tokens_and_labels, answer_loss, lib):
         tokens_and_labels([("user", "x")], lib(toys).pieces), 2, "`tokens_and_labels` should return two lists"
     )
     labels = expect.of_type(found[1], list, "the labels should be a list")
-    assert {*labels} == {-100}, "a dialogue without an answer has a label."
+    told = "for a dialogue without an answer, the labels should be -100 for each token."
+    assert {*labels} == {-100}, told
     for role in ("tool", "Assistant", ""):
         says = f"the role {role!r} must raise ValueError."
         expect.refuses(tokens_and_labels, [("user", "x"), (role, "y")], lib(toys).pieces, says=says)
@@ -867,7 +883,7 @@ def packs(pack: Remote, examples: list[tuple[list[int], list[int]]], when: str) 
     seen, wanted = row[3], right[3]
     told = f"{when}, `seen` is wrong."
     assert type(seen) is torch.Tensor and seen.dtype is torch.bool and seen.shape == wanted.shape, told
-    assert not (seen & ~wanted).any(), f"{when}, some tokens see tokens of another dialogue."
+    assert not (seen & ~(wanted | wanted.mT)).any(), f"{when}, some tokens see tokens of another dialogue."
     assert torch.equal(seen, wanted), told
 
 
@@ -986,7 +1002,7 @@ def steps_right(
     told = "the model is not in training mode after the call."
     assert report["training"] is True, told
     asked = [tokens for tokens, _ in report["asked"]]
-    told = "the model should be called once for each batch, with its tokens."
+    told = "the model should be called once for each batch, with all of its tokens."
     shown = Counter(map(str, asked))
     for tokens, labels in batches:
         times = shown[str(tokens.tolist())]
@@ -1005,7 +1021,7 @@ def steps_right(
     told = "the optimizer also has a parameter that is not in the model. Its earlier gradient counts: clear it first."
     assert report["stray"] is True, told
     if how.get("groups") and math.isclose(value, wanted, rel_tol=1e-4):
-        told = "for an optimizer with two groups, the weights are wrong: clip the gradients of all groups together."
+        told = "for an optimizer with two groups, the weights are wrong. Clear and clip the gradients of all groups."
         expect.close(joined(report["state"]), joined(now), told, 1e-5)
     if not (math.isclose(value, wanted, rel_tol=1e-4) and expect.near(joined(report["state"]), joined(now), atol=1e-5)):
         explain_step(value, wanted, report["state"], now, batches, state, known, clip)
@@ -1192,7 +1208,7 @@ def passing(pass_at_k, over_tasks, lib):
         )
     for n, c, k in ((100_000, 3, 50_000), (100_000, 60_000, 20), (100_000, 1, 99_999), (100_000, 99_999, 50_000)):
         told = f"`pass_at_k({n}, {c}, {k})` raises an error: use the product, not binomials or factorials."
-        one = expect.answers(pass_at_k, n, c, k, says=told)
+        one = expect.answers(pass_at_k, n, c, k, says=told, kinds=("OverflowError",))
         back = f"`pass_at_k({n}, {c}, {k})` is 1 - (1 - c/n)^k, which is too low on average: draw without putting back."
         told = f"`pass_at_k({n}, {c}, {k})` is wrong: n may be 100,000. Take the product with all of its factors."
         told_nan = f"`pass_at_k({n}, {c}, {k})` should be 1, but it is NaN: infinity times zero. Treat this case first."
@@ -1345,5 +1361,5 @@ def dpo(dpo_loss, lib):
     expect.close(expect.floats(dpo_loss(far, zero, zero, zero, 1.0), (), "the loss"), torch.tensor(5000.0), told)
     some = expect.items(lib(toys).in_sixteen_bits(dpo_loss, [a, b, ra, rb], beta), 2, "")
     assert some[0] == "bfloat16", f"for log-probabilities in bfloat16, the loss is {some[0]}. It should be bfloat16."
-    assert some[1] is True, "the reference's log-probabilities are changed: they no longer require gradients."
+    assert some[1] is True, "log-probabilities that were given are changed: they no longer require gradients."
     DPO.hold(dpo_loss, lib, "dtypes", "layout", "gradients", "device")

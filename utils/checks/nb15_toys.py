@@ -83,12 +83,12 @@ def gives_in(make: Callable[..., Any], base: nn.Module, A: torch.Tensor, B: torc
 
 
 def after_changes(module: Any, x: torch.Tensor) -> list[torch.Tensor]:
-    """What it gives after B was doubled, in training and then in evaluation mode, each after a call before that."""
+    """What it gives after B was tripled, in training and then in evaluation mode, each after a call before that."""
     found = []
     for mode in (True, False):
         module.train(mode)(x)
         with torch.no_grad():
-            module.B.mul_(2)
+            module.B.mul_(3)
         found.append(module(x).detach())
     module.train()
     return found
