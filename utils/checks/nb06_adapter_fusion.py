@@ -280,7 +280,7 @@ def returned(sizes: Any, wanted: list[int], everything: int) -> None:
     parameters(sizes)
     assert sum(sizes) != everything, "all parameters of the model are returned. Return only those that learn."
     told = f"It has {len(sizes)} entries, and {len(wanted)} parameters learn."
-    told = told if len(sizes) != len(wanted) else "It has the right number of entries, and some are others."
+    told = told if len(sizes) != len(wanted) else "It has the right number of entries, but other ones."
     assert sorted(sizes) == wanted, f"the returned list should hold each parameter that learns exactly once. {told}"
 
 

@@ -268,7 +268,7 @@ def drops(module: Remote, state: Mapping[str, torch.Tensor], rate: float, count:
     if gone == 0 and rate > 0:
         assert not expect.near(found, wanted, 1e-4, 1e-4), "in training mode nothing is dropped."
         raise AssertionError(
-            "in training mode no entry of the result is 0: dropout comes before the norm. Apply it last."
+            "in training mode no entry of the result is 0, as where dropout comes before the norm. Apply it last."
         )
     dropped = found == 0
     told = "dropout drops the same entries in every row of the batch. Draw for each row separately."
@@ -1356,7 +1356,9 @@ def mlm_head(MLMHead, lib):
         "one no longer moves the table."
     )
     assert not toy.replaces_parameters(MLMHead, embedding), told
-    assert all(toy.learning(head)), "a parameter of the head does not learn. All of them should, also `bias`."
+    assert all(toy.learning(head)), (
+        "a parameter of the head or of the embedding does not learn. All should, also `bias`."
+    )
     count = toy.numel_beyond(head, embedding)
     told = (
         "the weight of the head is a second parameter with the memory of the embedding's. An optimizer that gets "
