@@ -1325,7 +1325,10 @@ def _refusals(contract: Contract, answer: Remote, lib: Library) -> None:
 
 def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
     first, other = contract.ordinary(90), contract.ordinary(91)
-    calls = contract.all_asked(answer, lib, [first, replace(first, seed=92), other])
+    seeds = range(92, 93 if contract.is_module else 104)  # of few results, such as shares, two may be equal
+    calls = contract.all_asked(answer, lib, [first, *(replace(first, seed=seed) for seed in seeds), other])
+    apart = (one for one in calls[1:-1] if not expect.same(one.right.results, calls[0].right.results))
+    calls = [calls[0], next(apart, calls[1]), calls[-1]]
     says = partial(calls[0].says, "it fails.")
     found = expect.answers(lib(probes).world_after, calls[0].target, calls[0].args, calls[0].options, says=says)
     came, before, after = expect.items(found, 3, "")
