@@ -21,7 +21,7 @@ from autograder.course import CourseError, NotebookEntry, folder_of
 from utils.grading import expect
 from utils.grading.check import Check, Outcome, Stretch, Verdict, checks_of, examine, stretches_of
 from utils.grading.contract import Contract
-from utils.grading.remote import Ask
+from utils.grading.remote import Ask, StudentError
 from utils.grading.results_check import ResultsCheck
 from utils.grading.verdict import line, sentence
 
@@ -98,6 +98,9 @@ class PrivateCheck:
             except Told as failed:
                 tells = failed.tells
                 raise
+            except StudentError as error:
+                tells = told_of(error, tells)
+                raise
 
         with expect.drawn_for(key and key + self.asserts.__name__.encode()):
             outcome, message = examine(asserts, ask, forbids)
@@ -125,6 +128,15 @@ def tells(words: str) -> Iterator[None]:
         raise
     except AssertionError as failed:
         raise Told(str(failed), words) from None
+    except StudentError as error:
+        if error.is_no_answer:
+            raise
+        raise Told(error.sentence(), told_of(error, words)) from None
+
+
+def told_of(error: StudentError, words: str) -> str:
+    """The words of a private check where the student's code raised an error, which they may not foresee."""
+    return words if error.is_no_answer else f"{sentence(words)} Your code raised an error there."
 
 
 def swept(exercise: str, contract: Contract, part: str = "", without: Collection[str] = ()) -> list[PrivateCheck]:

@@ -11,20 +11,24 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+import torch
+
 from autograder.author.checks import private, swept, tells
 from utils.checks.nb03_parameter_counting import (
     ACCUMULATE,
     BEST_SIZE,
+    DTYPES,
     Case,
     compare,
+    distance,
     is_the_gap,
-    sums_up,
     vertex_size,
     whole,
 )
 from utils.grading import expect
 from utils.grading.contract import Contract, Size
 from utils.grading.expect import draw
+from utils.grading.remote import read
 
 OTHER = "the count is right for some sizes, but wrong for others."
 
@@ -229,7 +233,16 @@ runs = swept(
     ),
 )
 # Not as large as other sizes: an answer may search for T.
-lengths = swept("3.11", count("even_length(D, F)", even_form, {"D": (1, 60, 4_999), "F": (1, 60, 4_999)}))
+lengths = swept(
+    "3.11",
+    Contract(
+        "even_length(D, F)",
+        sizes={"D": (1, 60, 4_999), "F": (1, 60, 4_999)},
+        gives="the count: whole",
+        right=even_form,
+        special={"an odd `F`": lambda F: F % 2 == 1},
+    ),
+)
 
 
 def cases(form: Callable[..., int], rows: Sequence[Sequence[Any]]) -> list[Case]:
@@ -256,7 +269,7 @@ def other_norms(norm):
     compare(norm, cases(norm_form, [(size(pick),), (1,)]), {}, OTHER)
     typos = ("", "Layer", "LAYER", "layernorm", "layers", "rmsnorm", "RMS", "rm", "batch", "group", "norm", " layer")
     with tells(
-        "`norm` should raise ValueError for a kind that only looks like one of the two, such as a misspelt one."
+        "`norm` should raise ValueError for other kinds: an empty one, and one that only looks like one of the two."
     ):
         for kind in typos:
             expect.refuses(norm, size(pick), kind, says=f"{kind!r} is accepted.")
@@ -416,7 +429,14 @@ def other_adapters(adapter):
 def other_lengths(even_length):
     pick = draw(2)
     sizes = [(pick.randint(1, top), pick.randint(1, top)) for top in (99, 400) for _ in range(60)]
-    compare(even_length, cases(even_form, sizes), {}, OTHER)
+    given = cases(even_form, sizes)
+    missing = {right - whole(even_length(*of.values()), "the length") for of, right in given}
+    with tells(
+        "`even_length` is too small by one for some sizes. `int` cuts a float that is just below a whole number: "
+        "compute with whole numbers alone."
+    ):
+        assert missing != {0, 1}, "too small by one"
+    compare(even_length, given, {}, OTHER)
 
 
 best_sizes = swept("3.13", BEST_SIZE)
@@ -459,6 +479,13 @@ def other_budgets(best_size):
 sums = swept("3.14", ACCUMULATE, "accumulate", without=("sizes", "layout", "device"))
 
 
-@private("3.14", tells="the gap is wrong for other numbers, such as negative powers of two.", part="gap")
+@private("3.14", tells="the gap is wrong for some other numbers. It depends on |x| and on the dtype alone.", part="gap")
 def other_gaps(gap, lib):
+    with tells(
+        "for negative powers of two the gap is half as large as it should be. It is the distance from |x| to the next "
+        "larger number."
+    ):
+        for name in DTYPES:
+            found = [gap(-(2.0**power), read(getattr(lib(torch), name))) for power in (-5, 0, 6)]
+            assert found != [distance(2.0**power, name) / 2 for power in (-5, 0, 6)], f"half of it in {name}"
     is_the_gap(gap, lib, 3170, sign=-1)

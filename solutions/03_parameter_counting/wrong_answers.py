@@ -6,7 +6,7 @@
 #       format_name: percent
 # ---
 
-# %% wrong="3.1" name="a bias" says="a bias is counted. An embedding is a table"
+# %% wrong="3.1" name="a bias" says="as of a bias or of one more row"
 # - return (V + P) * D
 # + return V * D + D + P * D
 
@@ -221,7 +221,7 @@ def norm(D, kind="layer"):
 # + d = D // H
 # + return 3 * (D * d + d * bias) + D * D + D * bias
 
-# %% wrong="3.2" name="attention without output projection" says="output projection is missing"
+# %% wrong="3.2" name="attention without output projection" says="three maps are counted. There are four"
 # - return 4 * (D * D + D * bias)
 # + return 3 * (D * D + D * bias)
 
@@ -261,11 +261,11 @@ def norm(D, kind="layer"):
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 4 * D * D + 2 * D * F + 5 * D + F
 
-# %% wrong="3.2" name="one norm" says="one norm is counted"
+# %% wrong="3.2" name="one norm" says="2D too small, as with one norm"
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 4 * D * D + 2 * D * F + 7 * D + F
 
-# %% wrong="3.2" name="no bias at all" says="all biases are missing"
+# %% wrong="3.2" name="no bias at all" says="as if nothing had a bias"
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 4 * D * D + 2 * D * F + 2 * D
 
@@ -277,7 +277,7 @@ def norm(D, kind="layer"):
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 4 * D * D + 2 * D * F + 8 * D
 
-# %% wrong="3.2" name="no output projection" says="output projection of the attention"
+# %% wrong="3.2" name="no output projection" says="three maps of the attention are counted"
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 3 * D * D + 2 * D * F + 8 * D + F
 
@@ -405,12 +405,12 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # - return outputs * (D + bias)
 # + return (2 * D + 2 * (H // G) * (D // H)) * (D + bias)
 
-# %% wrong="3.3" name="G columns" says="a head is taken to be G wide"
+# %% wrong="3.3" name="G columns" says="keys and values are G wide"
 # - outputs = 2 * D + 2 * G * (D // H)
 # - return outputs * (D + bias)
 # + return (2 * D + 2 * G) * (D + bias)
 
-# %% wrong="3.3" name="no output map" says="the output map is missing"
+# %% wrong="3.3" name="no output map" says="one map from D to D is missing"
 # - outputs = 2 * D + 2 * G * (D // H)
 # - return outputs * (D + bias)
 # + return (D + 2 * G * (D // H)) * (D + bias)
@@ -639,7 +639,7 @@ def language_model(V, D, L, layer, tied=False):
     return V * D + L * layer
 
 
-# %% wrong="3.4" name="always tied" says="the embedding and the head share a table"
+# %% wrong="3.4" name="always tied" says="only one table of V rows is counted"
 def language_model(V, D, L, layer, tied=False):
     return V * D + L * layer + V
 
@@ -669,7 +669,7 @@ def language_model(V, D, L, layer, tied=False):
     return V * D + L * layer + (0 if tied else V * D + V)
 
 
-# %% wrong="3.4" name="tied by default" says="the embedding and the head share a table"
+# %% wrong="3.4" name="tied by default" says="only one table of V rows is counted"
 def language_model(V, D, L, layer, tied=True):
     return (1 if tied else 2) * V * D + L * layer + V
 
@@ -820,7 +820,7 @@ def bert_large():
 # + return (V + P + S) * D + 2 * D + L * layer + (D * D if pooler else 0)
 
 
-# %% wrong="3.6" of="in short" name="no first norm" says="the norm after the embeddings is missing"
+# %% wrong="3.6" of="in short" name="no first norm" says="as without the norm after the embeddings"
 # - return (V + P + S) * D + 2 * D + L * layer + pooler * (D * D + D)
 # + return (V + P + S) * D + L * layer + (D * D + D if pooler else 0)
 
@@ -969,12 +969,12 @@ def trainable(shapes, frozen):
     return inside or sum(map(math.prod, shapes.values()))
 
 
-# %% wrong="3.7" name="frozen ignored" says="`frozen` is ignored"
+# %% wrong="3.7" name="frozen ignored" says="nothing is frozen"
 def trainable(shapes, frozen):
     return sum(math.prod(s) for s in shapes.values())
 
 
-# %% wrong="3.7" name="whole names only" says="only compared with whole names"
+# %% wrong="3.7" name="whole names only" says="A part's name stands for all parameters in it"
 def trainable(shapes, frozen):
     return sum(math.prod(s) for name, s in shapes.items() if name not in frozen)
 
@@ -1369,7 +1369,7 @@ def flops_per_token(T, D, F, L, V):
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 4 * (parameters + 2 * trained + B * T * L * (6 * D + F + H * T))
 
-# %% wrong="3.10" name="plain SGD" says="Adam's two numbers" loses="training_memory"
+# %% wrong="3.10" name="plain SGD" says="as many as Adam's states" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 4 * (parameters + trained + B * T * L * (6 * D + F + H * T))
@@ -1399,7 +1399,7 @@ def flops_per_token(T, D, F, L, V):
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 4 * (parameters + 3 * trained + B * T * L * (6 * D + H * T))
 
-# %% wrong="3.10" name="the input three times" says="It is one tensor" loses="training_memory"
+# %% wrong="3.10" name="the input three times" says="The input of Q, K and V is one tensor" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 4 * (parameters + 3 * trained + B * T * L * (8 * D + F + H * T))
@@ -1429,7 +1429,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F) + D * V)
 
 
-# %% wrong="3.10" of="in short" name="one product of attention" says="one product of the attention" loses="flops_per_token"
+# %% wrong="3.10" of="in short" name="one product of attention" says="half of attention's own products is missing" loses="flops_per_token"
 # - return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 # + return 2 * (L * (4 * D * D + 2 * D * F + T * D) + D * V)
 
@@ -1526,7 +1526,7 @@ def even_length(D, F):
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 6 * (N if tied else N - V * D) + 4 * L * T * D
 
-# %% wrong="3.11" name="keys without values" says="one of attention's own products is missing"
+# %% wrong="3.11" name="keys without values" says="half of attention's own products is missing"
 # - lookup = 0 if tied else V * D
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 6 * (N if tied else N - V * D) + 6 * L * T * D
@@ -1627,7 +1627,7 @@ def even_length(D, F):
 # + return 6 * (N if tied else N - V * D) + 12 * max(L, 1) * T * D
 
 
-# %% wrong="3.11" of="in short" name="one product" says="one of attention's own products is forgotten"
+# %% wrong="3.11" of="in short" name="one product" says="the length is twice the right one"
 # - return 2 * D + F
 # + return 4 * D + 2 * F
 
@@ -1647,7 +1647,7 @@ def even_length(D, F):
 # + return (3 * D + 2 * F) // 2
 
 
-# %% wrong="3.11" of="in short" name="one way" says="the way back of the feed-forward part"
+# %% wrong="3.11" of="in short" name="one way" says="one map of the feed-forward part is missing"
 # - return 2 * D + F
 # + return (4 * D + F) // 2
 
@@ -1826,7 +1826,7 @@ def fusion(D, L, n):
 # + layer = 2 * D * D + D * (D // own.share) + 3 * D * F + 2 * D
 
 
-# %% wrong="3.12" name="no output map" says="the output map of the attention"
+# %% wrong="3.12" name="no output map" says="one map from D to D is missing in each layer"
 # - layer = 2 * D * D + 2 * D * (D // own.share) + 3 * D * F + 2 * D
 # + layer = D * D + 2 * D * (D // own.share) + 3 * D * F + 2 * D
 
@@ -2135,17 +2135,17 @@ def best_size(N, losses):
 # + a, b, _ = np.polyfit(np.log([size for size, _ in some]), [loss for _, loss in some], 2)
 
 
-# %% wrong="3.13" name="downward is accepted" says="but its vertex is accepted"
+# %% wrong="3.13" name="downward is accepted" says="where the parabola opens downward, `best_size` should raise ValueError"
 # - if a <= 0:
 # -     raise ValueError("the parabola opens downward: its vertex is the worst size")
 
 
-# %% wrong="3.13" name="two sizes are accepted" says="two different sizes are accepted"
+# %% wrong="3.13" name="two sizes are accepted" says="two different sizes do not determine"
 # - if len(set(N)) < 3:
 # -     raise ValueError("a parabola needs three different sizes")
 
 
-# %% wrong="3.13" name="counts runs, not sizes" says="two different sizes are accepted"
+# %% wrong="3.13" name="counts runs, not sizes" says="two different sizes do not determine"
 # - if len(set(N)) < 3:
 # + if len(N) < 3:
 
@@ -2250,7 +2250,7 @@ def best_size(N, losses):
 # + return torch.finfo(dtype).eps * abs(x)
 
 
-# %% wrong="3.14" name="the exponent of frexp" says="gives e + 1" loses="gap"
+# %% wrong="3.14" name="the exponent of frexp" says="exponent of `math.frexp` is e + 1" loses="gap"
 # - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
 # + return torch.finfo(dtype).eps * 2.0 ** math.frexp(x)[1]
 
@@ -2533,7 +2533,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.11" name="a float that is cut" says="`even_length` is right for some sizes" private=true
+# %% wrong="3.11" name="a float that is cut" says="too small by one for some sizes" private=true
 def training_flops(N, V, D, L, T, tied=False):
     multiplied = N if tied else N - V * D
     return 6 * multiplied + 6 * L * 2 * T * D
@@ -2603,7 +2603,7 @@ def even_length(D, F):
 # + activations = B * T * L * (7 * D + H * T)
 
 
-# %% wrong="3.10" name="the head keeps its input" says="for the embedding or the head" loses="training_memory"
+# %% wrong="3.10" name="the head keeps its input" says="Embedding and head keep none" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # + activations = B * T * L * (6 * D + F + H * T) + B * T * D
 
@@ -2680,3 +2680,66 @@ def even_length(D, F):
 # - return torch.finfo(dtype).eps * 2.0 ** (math.frexp(x)[1] - 1)
 # + here = torch.tensor(x, dtype=dtype)
 # + return torch.nextafter(here, torch.tensor(math.inf, dtype=dtype)).item() - here.item()
+
+
+# %% wrong="3.1" name="one row more" says="or of one more row"
+# - return (V + P) * D
+# + return (V + P + 1) * D
+
+
+# %% wrong="3.2" name="norms without a bias" says="or with two without a bias"
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 4 * D * D + 2 * D * F + 7 * D + F
+
+
+# %% wrong="3.6" name="a thousand positions by default" says="Without P and S, the count is not that"
+# - def bert(V, D, L, layer, P=512, S=2, pooler=True):
+# + def bert(V, D, L, layer, P=1024, S=2, pooler=True):
+
+
+# %% wrong="3.7" name="what is frozen already is not found again" says="Parts in it may overlap"
+def trainable(shapes, frozen):
+    left = dict(shapes)
+    for part in frozen:
+        inside = [name for name in left if name == part or name.startswith(part + ".")]
+        if not inside:
+            raise ValueError(f"{part} fits no parameter")
+        for name in inside:
+            del left[name]
+    return sum(map(math.prod, left.values()))
+
+
+# %% wrong="3.7" name="the weights of parts alone" says="All of both should be frozen"
+# - fixed |= inside
+# + fixed |= inside & {part, part + ".weight"}
+
+
+# %% wrong="3.10" name="the inputs of the norms" says="the norms' inputs do not count" loses="training_memory"
+# - activations = B * T * L * (6 * D + F + H * T)
+# + activations = B * T * L * (8 * D + F + H * T)
+
+
+# %% wrong="3.10" name="half of the keys, without rounding" says="a query meets T keys" loses="flops_per_token"
+# - return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+# + return 2 * (L * (4 * D * D + 2 * D * F + T * D) + D * V)
+
+
+# %% wrong="3.11" name="half of an odd F is cut" says="with an odd `F`" private=true
+# - return 2 * D + F
+# + return 2 * (D + F // 2)
+
+
+# %% wrong="3.13" name="asserts that the parabola opens upward" says="opens downward, `best_size` should raise ValueError"
+# - if a <= 0:
+# -     raise ValueError("the parabola opens downward: its vertex is the worst size")
+# + assert a > 0
+
+
+# %% wrong="3.13" name="the logarithm with the wrong sign" says="Your code gives -"
+# - return float(np.exp(-b / (2 * a)))
+# + return float(b / (2 * a))
+
+
+# %% wrong="3.14" name="without the last row" says="even in float64, the sum is not that" loses="accumulate"
+# - for row in updates.to(dtype):
+# + for row in updates.to(dtype)[:-1]:

@@ -225,7 +225,8 @@ def not_fractions(mean_and_sd, in_points):
 
 @private(
     "5.6",
-    tells="without `level` and `resamples`, the bootstrap should take ten thousand resamples and a level of 0.95.",
+    tells="without `level`, `resamples` and `seed`, the bootstrap should take the defaults that are given: a level of "
+    "0.95, ten thousand resamples and the seed 0.",
     part="bootstrap_interval",
 )
 def bootstrap_defaults(t_interval, bootstrap_interval, binomial_error):
@@ -331,8 +332,8 @@ def other_numbers_of_seeds(seeds_needed):
     for where, ratios, powers_of_ten in plans:
         difference = 10 ** some.uniform(*powers_of_ten)
         for ratio in ratios:
-            found = expect.number(seeds_needed(difference, ratio * difference, 0.95, 0.8), "seeds_needed")
             with tells(f"the number of seeds is wrong {where}."):
+                found = expect.number(seeds_needed(difference, ratio * difference, 0.95, 0.8), "seeds_needed")
                 assert found == seen.seeds_wanted(difference, ratio * difference, 0.95, 0.8), "wrong"
 
 
