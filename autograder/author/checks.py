@@ -128,10 +128,6 @@ def tells(words: str) -> Iterator[None]:
         raise
     except AssertionError as failed:
         raise Told(str(failed), words) from None
-    except StudentError as error:
-        if error.is_no_answer:
-            raise
-        raise Told(error.sentence(), told_of(error, words)) from None
 
 
 def told_of(error: StudentError, words: str) -> str:

@@ -1307,7 +1307,7 @@ def seeds_needed(seeds_needed):
         guesses = [seeds_guesses(*plan) for plan in plans]
         for sentence in guesses[0]:
             given = zip(found, guesses, strict=True)
-            assert not all(max(2, number) == max(2, guess[sentence]) for number, guess in given), sentence
+            assert any(max(2, number) != max(2, guess[sentence]) for number, guess in given), sentence
     for number, plan in zip(found, plans, strict=True):
         seeds_are(number, *plan)
     seeds_are(seeds_needed(0.01, 0.02, 0.99), 0.01, 0.02, 0.99)
