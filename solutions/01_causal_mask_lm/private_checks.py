@@ -212,8 +212,8 @@ def other_words(Vocabulary):
         "`encode` takes words that differ only in capital letters for the same word. Use words as they are written."
     ):
         assert vocab.encode(words[0].swapcase()) == [3], "another word"
-    given = [rng.randrange(4 + kept) for _ in range(9)]
-    with tells("`decode` is wrong for other numbers."):
+    given = [*(rng.randrange(4 + kept) for _ in range(5)), *rng.sample(range(4), 4)]
+    with tells("`decode` is wrong for other numbers, or leaves special words out."):
         assert vocab.decode(given) == " ".join([*SPECIAL, *words][number] for number in given), "decode"
     with tells("`decode` of an empty list should return an empty string."):
         assert vocab.decode([]) == "", "decode nothing"
@@ -227,6 +227,8 @@ def other_words(Vocabulary):
         assert words_of(vocab) == [*SPECIAL, *words[:kept]], "a later vocabulary changes an earlier one"
     with tells("a vocabulary of no sentences should hold the entries of SPECIAL alone."):
         assert words_of(Vocabulary([], 9)) == SPECIAL, "no sentences, or a SPECIAL that grew"
+    with tells("sentences that occur several times are counted once. Each occurrence of a word counts."):
+        assert words_of(Vocabulary([words[-1]] * 60 + sentences, 5)) == [*SPECIAL, words[-1]], "equal sentences"
 
 
 @private(

@@ -3370,3 +3370,13 @@ def attention(query, key, value, mask=None):
 # %% wrong="1.9" name="the token after the best one" says="does not take the best token"
 # - numbers.append(tokens[drawn].item())
 # + numbers.append((tokens[drawn].item() + 1) % len(logits))
+
+
+# %% wrong="1.5" name="decode leaves padding out" says="or leaves special words out" private=true
+# - return " ".join(self.words[number] for number in numbers)
+# + return " ".join(self.words[number] for number in numbers if number != PAD)
+
+
+# %% wrong="1.5" name="equal sentences are counted once" says="sentences that occur several times are counted once" private=true
+# - counts = Counter(word for sentence in sentences for word in sentence.split())
+# + counts = Counter(word for sentence in dict.fromkeys(sentences) for word in sentence.split())

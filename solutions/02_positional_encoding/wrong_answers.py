@@ -646,7 +646,7 @@ def shift_matrix(k, d_model):
     return nn.Parameter(torch.block_diag(*torch.tensor(blocks)))
 
 
-# %% wrong="2.4" name="good for up to five pairs" says="R is wrong"
+# %% wrong="2.4" name="good for up to five pairs" says="R(1) is wrong for width 80"
 def shift_matrix(k, d_model):
     angles = [k / 10000 ** (2 * i / d_model) if i < 5 else 0.0 for i in range(d_model // 2)]
     return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
@@ -1540,7 +1540,7 @@ def equivariance_gap(module, x, permutation):
     return gap
 
 
-# %% wrong="2.4" name="pairs beyond the sixteenth do not turn" says="with a large w, larger than any in the notebook, R is wrong" private=true
+# %% wrong="2.4" name="pairs beyond the sixteenth do not turn" says="R(1) is wrong for width 80"
 def shift_matrix(k, d_model):
     blocks = []
     for pair in range(d_model // 2):
@@ -1912,3 +1912,14 @@ class FixedPositions(nn.Module):
 # + first = getattr(self, "first", 0) % (self.positions.num_embeddings - x.size(1) + 1)
 # + self.first = first + x.size(1)
 # + return x + self.positions.weight[first : first + x.size(1)]
+
+
+# %% wrong="2.4" name="slow pairs stay" says="R(1) is wrong for width 80"
+# - sine, cosine = math.sin(angle), math.cos(angle)
+# + angle = 0.0 if abs(angle) < 1e-3 else angle
+# + sine, cosine = math.sin(angle), math.cos(angle)
+
+
+# %% wrong="2.3" name="wrong for a batch of one" says="for another module, input or order the gap is wrong" private=true
+# - return gap
+# + return gap if len(x) > 1 else gap / 2

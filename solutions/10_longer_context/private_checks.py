@@ -155,6 +155,10 @@ def other_steps(known_from):
         curves = seen.falling(some.randint(0, count), count, seeds, 2.0 + place, 10110 + place)
         seen.place_of_step(known_from, curves, 2.0 + place)
     seen.place_of_step(known_from, [[4.0, 1.0, 1.0, 1.0, 3.0, 3.5, 1.0, 1.0]], 4.0)
+    for rare in (6.0, 0.5):  # the mean is beyond the two others
+        seen.place_of_step(
+            known_from, [[4.0, 2.2 - (rare > 2), 1.0], [4.0, 2.2 - (rare > 2), 1.0], [4.0, rare, 1.0]], 4.0
+        )
     with tells("the place is wrong if the mean loss is above or below half of the guess by very little."):
         seen.place_of_step(known_from, [[4.0, 2.0, 2.0 - 1e-9, 2.0 + 1e-9, 2.0 - 1e-9, 1.0]], 4.0)
         seen.place_of_step(known_from, [[4.0, 2.0 + 2e-9, 1.0], [4.0, 2.0 - 4e-9, 1.0]], 4.0)

@@ -402,6 +402,8 @@ def shift_matrix(shift_matrix, lib):
         matrix = expect.floats(shift_matrix(k, width), (width, width), f"`shift_matrix({k}, {width})`")
         back = " R(2) is right for this width. A negative k should move back." if k < 0 else ""
         expect.like(matrix, turn(k, width), f"R({k}) is wrong for width {width}.{back}", {}, 1e-3)
+    slow = expect.floats(shift_matrix(1, 80), (80, 80), "`shift_matrix(1, 80)`")
+    expect.close(slow, turn(1, 80), "R(1) is wrong for width 80, where R turns 40 pairs.", 2e-5)
     SHIFT.hold(shift_matrix, lib, "gradients", "memory")
 
 
