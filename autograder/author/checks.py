@@ -18,7 +18,7 @@ from typing import Any
 
 from autograder.author import parts
 from autograder.course import CourseError, NotebookEntry, folder_of
-from utils.grading import expect
+from utils.grading import expect, misconceptions
 from utils.grading.check import Check, Outcome, Stretch, Verdict, checks_of, examine, stretches_of
 from utils.grading.contract import Contract
 from utils.grading.remote import Ask, StudentError
@@ -94,7 +94,8 @@ class PrivateCheck:
         def asserts(**given: Any) -> None:
             nonlocal tells
             try:
-                self.asserts(**given)
+                with misconceptions.said_at_once():
+                    self.asserts(**given)
             except Told as failed:
                 tells = failed.tells
                 raise

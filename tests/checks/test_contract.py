@@ -9,7 +9,7 @@ from torch import nn
 
 from autograder import course
 from autograder.author import checks
-from autograder.author.checks import Told, private, swept
+from autograder.author.checks import Told, private, swept, tells
 from utils.checks import nb10_longer_context, nb10_toys
 from utils.grading import dispatch, expect
 from utils.grading.contract import EXTRA_SECONDS, KINDS, Contract, has_form, is_new, model_kept
@@ -882,6 +882,21 @@ def test_a_private_check_says_that_the_students_code_raised_an_error():
 
     assert told(lambda n: n[SECRET]) == "It is wrong for large n. Your code raised an error there."
     assert told(lambda n: n + 1) == "It is wrong for large n."
+
+
+def test_a_private_check_tells_what_it_asked_where_it_first_failed():
+    @private("9.9", tells="it is wrong.")
+    def two_kinds(f):
+        for words, numbers in (("for small n it is wrong.", [1.0, 2]), ("for large n it is wrong.", [90.0, 80])):
+            with tells(words):
+                right = torch.tensor(numbers)
+                expect.like(f(right), right, "wrong", {"it is doubled.": 2 * right})
+
+    def told(f):
+        return two_kinds.failure(lambda request: dispatch.answer({"f": f}, request)).tells
+
+    assert told(lambda n: 2 * n) == told(lambda n: 2 * n if n[0] < 9 else n) == "For small n it is wrong."
+    assert told(lambda n: 2 * n if n[0] > 9 else n) == "For large n it is wrong."
 
 
 @pytest.mark.parametrize("exercise", ["2.4", "2.5", "2.6"])

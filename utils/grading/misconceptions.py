@@ -23,7 +23,8 @@ _open: ContextVar["_Comparisons | None"] = ContextVar("open", default=None)
 class _Comparisons:
     """The first comparison of a check that failed, and the mistakes that explain it and those after it."""
 
-    def __init__(self) -> None:
+    def __init__(self, waits: bool = True) -> None:
+        self.waits = waits
         self.plain: Callable[[], str] | None = None
         self.decided = False
         self.inputs = 0
@@ -62,6 +63,16 @@ def named_on_two_inputs() -> Iterator[None]:
         raise comparisons.failed()
 
 
+@contextmanager
+def said_at_once() -> Iterator[None]:
+    """Within it `comparison_failed` does not wait: a private check tells what was asked where it failed."""
+    before = _open.set(_Comparisons(waits=False))
+    try:
+        yield
+    finally:
+        _open.reset(before)
+
+
 def comparison_failed(
     failure: Callable[[str], AssertionError],
     plain: Callable[[], str],
@@ -81,11 +92,13 @@ def comparison_failed(
     comparisons = _open.get()
     if comparisons is None:
         raise failure(mistakes[0] if mistakes else plain())
-    if comparisons.plain is None:
+    if comparisons.plain is None or not comparisons.waits:
         if not mistakes:
             raise failure(plain())
         comparisons.plain, comparisons.failure, comparisons.mistakes, comparisons.case = plain, failure, mistakes, case
         comparisons.inputs = 1
+        if not comparisons.waits:
+            raise comparisons.failed()
         return
     if {*comparisons.mistakes}.isdisjoint(known) or all(map(_equal, case, comparisons.case)):
         return
