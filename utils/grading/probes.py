@@ -259,15 +259,17 @@ def changes(
 ) -> list[list[str]]:
     """What is not the same of these modules after a call: the module's name, and a fact.
 
-    Before the call all parts are in training mode, before a second one in evaluation mode, and each parameter has a
-    gradient of ones.
+    Before the call all parts are in training mode and all parameters learn, before a second one all are in evaluation
+    mode and none learns. Each parameter has a gradient of ones.
     """
     found = []
+    parameters = [one for module in modules.values() for one in module.parameters() if one.is_floating_point()]
+    learned = [parameter.requires_grad for parameter in parameters]
     for mode in (True, False):
         for module in modules.values():
             module.train(mode)
-            for parameter in module.parameters():
-                parameter.grad = torch.ones_like(parameter)
+        for parameter in parameters:
+            parameter.requires_grad_(mode).grad = torch.ones_like(parameter)
         before = {name: facts(module) for name, module in modules.items()}
         call(*args, **options)
         found += [
@@ -276,6 +278,8 @@ def changes(
             for what, now in facts(module).items()
             if not _same(now, before[name][what])
         ]
+    for parameter, learns in zip(parameters, learned, strict=True):
+        parameter.requires_grad_(learns)
     return found
 
 
