@@ -259,8 +259,8 @@ def changes(
 ) -> list[list[str]]:
     """What is not the same of these modules after a call: the module's name, and a fact.
 
-    Before the call all parts are in training mode and all parameters learn, before a second one all are in evaluation
-    mode and none learns. Each parameter has a gradient of ones.
+    Before the call all parts are in training mode and all parameters learn. Before a second one all are in evaluation
+    mode, and those learn that did. Each parameter has a gradient of ones.
     """
     found = []
     parameters = [one for module in modules.values() for one in module.parameters() if one.is_floating_point()]
@@ -268,8 +268,8 @@ def changes(
     for mode in (True, False):
         for module in modules.values():
             module.train(mode)
-        for parameter in parameters:
-            parameter.requires_grad_(mode).grad = torch.ones_like(parameter)
+        for parameter, learns in zip(parameters, learned, strict=True):
+            parameter.requires_grad_(mode or learns).grad = torch.ones_like(parameter)
         before = {name: facts(module) for name, module in modules.items()}
         call(*args, **options)
         found += [
