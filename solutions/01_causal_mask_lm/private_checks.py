@@ -44,7 +44,7 @@ from utils.checks.nb01_causal_mask_lm import (
 )
 from utils.grading import expect
 from utils.grading.expect import draw, normal
-from utils.grading.remote import size
+from utils.grading.remote import INFINITY, promised, size
 
 # Left out is what the public check asks for.
 attentions = swept("1.1", seen.ATTENTION, without=("layout", "device"))
@@ -53,6 +53,16 @@ heads = swept("1.3", seen.HEADS, without=("layout", "device"))
 layers = swept("1.4", seen.LAYER, without=("device",))
 models = swept("1.6", seen.MODEL, without=("device", "gradients"))
 losses = swept("1.7", seen.LOSS, without=("layout", "device", "gradients"))
+
+
+@private("1.2", tells="the mask is wrong for more than a thousand tokens. T is at most 2,000.")
+def long_texts(causal_mask, lib):
+    promised(INFINITY)
+    T = 2000 - draw(20).randrange(20)
+    rows = [0, 300, 1100, T - 1]
+    found = expect.tensor(lib(toys).mask_rows(causal_mask, T, rows), (len(rows), T), "the mask")
+    assert torch.equal(found == 0, torch.arange(T) <= torch.tensor(rows)[:, None]), "wrong"
+    assert (found[found != 0] == -math.inf).all(), "not -inf"
 
 
 @private("1.1", tells="`attention` is wrong for a mask that has to be broadcast to the shape of the scores.")

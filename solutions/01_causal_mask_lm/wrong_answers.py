@@ -3380,3 +3380,8 @@ def attention(query, key, value, mask=None):
 # %% wrong="1.5" name="equal sentences are counted once" says="sentences that occur several times are counted once" private=true
 # - counts = Counter(word for sentence in sentences for word in sentence.split())
 # + counts = Counter(word for sentence in dict.fromkeys(sentences) for word in sentence.split())
+
+
+# %% wrong="1.2" name="cut from a table of 1024" says="wrong for more than a thousand tokens" private=true
+# - return torch.full((T, T), -torch.inf).triu(diagonal=1)
+# + return torch.full((1024, 1024), -torch.inf).triu(diagonal=1)[:T, :T].clone()

@@ -420,6 +420,8 @@ def all_zero(best_state, lib):
     with tells("the rivals should be a list, and are of another type."):
         scores = {4: [70.0, 71.0, 72.0], 2: [73.0, 60.0, 60.0], 0: [70.0, 50.0, 80.0]}
         assert "list[int]" in lib(probes).form(best_state, scores), "another type"
+    with tells("state 0 is left out of the rivals. It is a state like any other."):
+        seen.state_and_rivals(best_state, scores)
 
 
 @private("8.10", tells="the best state or its rivals are wrong if scores differ by very little.")

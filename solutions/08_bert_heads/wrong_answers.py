@@ -3014,3 +3014,8 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
 # %% wrong="8.10" name="rivals by their means" says="no state is listed as a rival"
 # - ahead = {state: any(a > b for a, b in zip(some, scores[best])) for state, some in scores.items()}
 # + ahead = {state: sum(some) > sum(scores[best]) for state, some in scores.items()}
+
+
+# %% wrong="8.10" name="state 0 is no rival" says="state 0 is left out of the rivals" private=true
+# - return best, [state for state in scores if ahead[state]]
+# + return best, [state for state in scores if state and ahead[state]]

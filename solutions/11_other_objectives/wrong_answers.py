@@ -1744,3 +1744,8 @@ def pair_task(documents, task, rng):
 # %% wrong="11.8" name="from the end, below 0" says="there is no point -3"
 # - point = min(range(len(mean)), key=mean.__getitem__)
 # + point = min(range(len(mean)), key=mean.__getitem__) - len(mean)
+
+
+# %% wrong="11.3" name="corrected for a thousand steps" says="a large s: the updates are wrong"
+# - mean, square = m / (1 - betas[0] ** (step + 1)), v / (1 - betas[1] ** (step + 1))
+# + mean, square = m / (1 - betas[0] ** (step + 1)), v / (1 - betas[1] ** min(step + 1, 1000))

@@ -9,6 +9,11 @@ from torch import nn
 from utils.grading.toys import *
 
 
+def mask_rows(causal_mask: Callable[[int], torch.Tensor], T: int, rows: list[int]) -> torch.Tensor:
+    """These rows of the mask of T tokens: of a long text the whole of it is too much to send."""
+    return causal_mask(T)[rows]
+
+
 class Bigram(nn.Module):
     """Logits for the next token that depend on the current one alone: `table[token] + bias`.
 

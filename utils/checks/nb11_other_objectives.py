@@ -450,7 +450,7 @@ def with_defaults(gradients: torch.Tensor) -> torch.Tensor:
 
 ADAM = Contract(
     "adam(gradients)",
-    sizes={"s": (0, 9, 1010), "k": (1, 4)},
+    sizes={"s": (0, 9, 1500), "k": (1, 4)},
     gradients="floats (s, k)",
     gives="the updates: as gradients (s, k)",
     right=with_defaults,
