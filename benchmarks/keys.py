@@ -1,13 +1,13 @@
 """Does any verdict of a private check depend on luck? Known answers are asked at many keys.
 
     python benchmarks/keys.py [--notebook NAME ...] [--exercise 1.9 ...] [--keys 100] [--first 0] [--workers 2]
-                              [--answers solution wrong variants] [--seconds S] [--results FILE]
+                              [--answers solution wrong variants] [--each] [--seconds S] [--results FILE]
 
 In grading, each submission has a key of its own, from which private checks draw what they ask (`utils.grading.expect`).
 Here the author's solution of every exercise is asked at `--keys` keys, from number `--first` on, and must be accepted
-at each. Other answers are asked with `--answers`, one at each key, in turn: `wrong` are the named wrong answers that
-only private checks refuse, which must be refused in their own words, and `variants` are right answers written
-differently. Every exercise is asked at 25 more keys before any is asked further. What took place is added to FILE
+at each. Other answers are asked with `--answers`, one at each key, in turn, or all of them with `--each`: `wrong` are
+the named wrong answers that only private checks refuse, which must be refused in their own words, and `variants` are
+right answers written differently. Every exercise is asked at 25 more keys before any is asked further. What took place is added to FILE
 line by line, so a run that was interrupted, or that ended after `--seconds`, continues when it is started again: keys
 in FILE are not asked again. Start with a new file after a change of the checks. The generators are seeded with the
 key's number, so that a single key can be repeated.
@@ -106,21 +106,21 @@ def wrong_verdict(entry: course.NotebookEntry, case: answers.AnswerCase, number:
     return None if case.is_told(told) else (OTHER_WORDS, told)
 
 
-def asked_at(entry: course.NotebookEntry, exercise: str, which: str, numbers: range) -> Report:
+def asked_at(entry: course.NotebookEntry, exercise: str, which: str, numbers: range, each: bool = False) -> Report:
     """Ask answers to an exercise at these keys."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     cases, found, begun = known_cases(entry)[exercise][which], [], time.process_time()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for number in numbers:
-            case = cases[number % len(cases)]
+        pairs = [(one, case) for one in numbers for case in (cases if each else [cases[one % len(cases)]])]
+        for number, case in pairs:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 wrong = wrong_verdict(entry, case, number)
             if wrong:
                 found.append({"kind": wrong[0], "key": number, "answer": case.name, "words": wrong[1][:200]})
     where = {"notebook": entry.name, "exercise": exercise, "answers": which}
     span = {"start": numbers.start, "stop": numbers.stop}
-    return where | span | {"cpu": round(time.process_time() - begun, 3), "found": found}
+    return where | span | {"asked": len(pairs), "cpu": round(time.process_time() - begun, 3), "found": found}
 
 
 def asked_keys(reports: list[Report]) -> dict[tuple[str, str], set[int]]:
@@ -145,13 +145,15 @@ def still_to_ask(wanted: list[tuple[Any, str, str]], keys: range, reports: list[
 
 def summary(wanted: list[tuple[Any, str, str]], reports: list[Report]) -> dict[str, float]:
     """The last line."""
-    asked = collections.Counter({which: len(keys) for which, keys in asked_keys(reports).items()})
-    wrong = sum(count for (_, which), count in asked.items() if which == WRONG)
+    keys = asked_keys(reports)
+    wrong = sum(one["asked"] for one in reports if one["answers"] == WRONG)
     kinds = collections.Counter(item["kind"] for one in reports for item in one["found"])
     return {
         "exercises": len({exercise for _, exercise, _ in wanted}),
-        "fewest_keys": min((asked[exercise, which] for _, exercise, which in wanted if which == SOLUTION), default=0),
-        "right_asked": asked.total() - wrong,
+        "fewest_keys": min(
+            (len(keys[exercise, which]) for _, exercise, which in wanted if which == SOLUTION), default=0
+        ),
+        "right_asked": sum(one["asked"] for one in reports) - wrong,
         "wrong_asked": wrong,
         **{kind: kinds[kind] for kind in (RIGHT_REFUSED, WRONG_ACCEPTED, OTHER_WORDS)},
         "cpu_seconds": round(sum(one["cpu"] for one in reports), 1),
@@ -165,6 +167,7 @@ def main() -> None:
     options.add_argument("--keys", type=int, default=100)
     options.add_argument("--first", type=int, default=0)
     options.add_argument("--answers", nargs="*", choices=[SOLUTION, WRONG, VARIANTS], default=[SOLUTION])
+    options.add_argument("--each", action="store_true")
     options.add_argument("--seconds", type=float, default=float("inf"))
     options.add_argument("--results", type=Path)
     options.add_argument("--workers", type=int, default=2)
@@ -187,7 +190,7 @@ def main() -> None:
         running: set[concurrent.futures.Future[Report]] = set()
         while True:
             while time.monotonic() < end and len(running) < 2 * chosen.workers and (job := next(waiting, None)):
-                running.add(pool.submit(asked_at, *job))
+                running.add(pool.submit(asked_at, *job, chosen.each))
             if not running:
                 break
             ready, running = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)

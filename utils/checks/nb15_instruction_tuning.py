@@ -505,7 +505,7 @@ def some_messages(count: int, seed: int, most: int = 9) -> list[tuple[str, str]]
 
 TEMPLATE = Contract(
     "tokens_and_labels(messages, encode)",
-    sizes={"N": (1, 7, 60), "_most": (0, 9, 300)},
+    sizes={"N": (1, 7, 520), "_most": (0, 9, 300)},
     messages=lambda toys, seed, N, _most: some_messages(N, seed, _most),
     encode=lambda toys, seed: toys.pieces,
     gives="the tokens: list; the labels: list",
