@@ -7,10 +7,10 @@ In grading, each submission has a key of its own, from which private checks draw
 Here the author's solution of every exercise is asked at `--keys` keys, from number `--first` on, and must be accepted
 at each. Other answers are asked with `--answers`, one at each key, in turn, or all of them with `--each`: `wrong` are
 the named wrong answers that only private checks refuse, which must be refused in their own words, and `variants` are
-right answers written differently. Every exercise is asked at 25 more keys before any is asked further. What took place is added to FILE
-line by line, so a run that was interrupted, or that ended after `--seconds`, continues when it is started again: keys
-in FILE are not asked again. Start with a new file after a change of the checks. The generators are seeded with the
-key's number, so that a single key can be repeated.
+right answers written differently. Every exercise is asked at 25 more keys before any is asked further. What took
+place is added to FILE line by line, so a run that was interrupted, or that ended after `--seconds`, continues when it
+is started again: keys in FILE are not asked again. Start with a new file after a change of the checks. The generators
+are seeded with the key's number, so that a single key can be repeated.
 
 A wrong verdict is a line of output. The last line is a JSON object: `exercises`, `fewest_keys` (of an exercise's
 solution), `right_asked`, `wrong_asked`, `right_refused`, `wrong_accepted`, `other_words` (wrong answers refused with
@@ -190,7 +190,7 @@ def main() -> None:
         running: set[concurrent.futures.Future[Report]] = set()
         while True:
             while time.monotonic() < end and len(running) < 2 * chosen.workers and (job := next(waiting, None)):
-                running.add(pool.submit(asked_at, *job, chosen.each))
+                running.add(pool.submit(asked_at, *job, each=chosen.each))
             if not running:
                 break
             ready, running = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
