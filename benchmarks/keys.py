@@ -185,12 +185,13 @@ def main() -> None:
     lines = chosen.results.read_text().splitlines() if chosen.results and chosen.results.exists() else []
     reports = [one for one in map(json.loads, lines) if (one["exercise"], one["answers"]) in asked]
     jobs = still_to_ask(wanted, range(chosen.first, chosen.first + chosen.keys), reports)
+    ask = functools.partial(asked_at, each=chosen.each)
     with concurrent.futures.ProcessPoolExecutor(chosen.workers) as pool, tqdm(total=len(jobs), unit="job") as bar:
         waiting = iter(jobs)
         running: set[concurrent.futures.Future[Report]] = set()
         while True:
             while time.monotonic() < end and len(running) < 2 * chosen.workers and (job := next(waiting, None)):
-                running.add(pool.submit(asked_at, *job, each=chosen.each))
+                running.add(pool.submit(ask, *job))
             if not running:
                 break
             ready, running = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
