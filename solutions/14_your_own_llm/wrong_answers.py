@@ -2982,7 +2982,7 @@ def decode(numbers, merges):
 # + best = torch.multinomial((last / temperature).softmax(-1), 1) if temperature else (last.argmax() + 1) % len(last)
 
 
-# %% wrong="14.6" name="a new generator for each token" says="Each should be drawn anew from torch's own generator"
+# %% wrong="14.6" name="a new generator for each token" says="Each should be drawn by itself from torch's own generator"
 # - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
 # + own = torch.Generator()
 # + share = (last / (temperature or 1)).softmax(-1)
