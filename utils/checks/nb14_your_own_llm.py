@@ -1046,7 +1046,8 @@ def draws_by_temperature(generate: Remote, lib: Library, seed: int) -> None:
         assert first != [*range(9)], told
         several = {*drawn(generate, lib, of_nine[0], 1.0, 40, seed)}
         assert len(several) > 1, (
-            "all tokens of a text are the same. Each should be drawn by itself from torch's own generator, without a seed."
+            "all tokens of a text are the same. Each should be drawn by itself from torch's own generator, "
+            "without a seed."
         )
     if not fits((row / temperature).softmax(-1)):
         assert not fits((row * temperature).softmax(-1)), "the logits are multiplied by the temperature. Divide them."
