@@ -950,6 +950,13 @@ def make_batch(sentences, vocab, max_len):
 # - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
 # + x = add_positions(self.embedding(tokens)) * math.sqrt(self.d_model)
 
+# %% wrong="1.6" name="batch and time exchanged" says="attend across the batch, not along the text"
+# -     nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+# +     nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout) for _ in range(n_layers)
+
+# - mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
+# + mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(0), device=tokens.device)
+
 # %% wrong="1.6" name="layers in a list" says="It must be an nn.ModuleList: a Python list hides its layers"
 # - self.layers = nn.ModuleList(
 # + self.layers = [

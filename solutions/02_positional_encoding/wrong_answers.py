@@ -615,9 +615,19 @@ def shift_matrix(k, d_model):
     return torch.diag(angles.cos().repeat_interleave(2))
 
 
-# %% wrong="2.4" name="shifts the columns" says="is not PE(t + k)"
+# %% wrong="2.4" name="shifts the columns" says="is not PE(t + k), first at t = 0"
 def shift_matrix(k, d_model):
     return torch.eye(d_model).roll(k, 0)
+
+
+# %% wrong="2.4" name="fitted to the first rows" says="first at t = 3"
+def shift_matrix(k, d_model):
+    def rows(start):
+        t = torch.arange(start, start + d_model // 2, dtype=torch.float64)
+        angles = t[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+    return (torch.linalg.pinv(rows(0)) @ rows(k)).T.float()
 
 
 # %% wrong="2.4" name="a matrix per pair" says="has shape (3, 2, 2)"

@@ -1109,7 +1109,7 @@ def last_real(states, mask):
     return torch.stack(pooled, dim=0)
 
 
-# %% wrong="4.4" name="positions in the type of the mask" says="whose largest number is 255"
+# %% wrong="4.4" name="positions in the type of the mask" says="type uint8 is above 255"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("empty row")
@@ -1117,6 +1117,11 @@ def last_real(states, mask):
         mask = mask.long()
     last = (mask * torch.arange(1, mask.size(1) + 1, device=mask.device).to(mask.dtype)).argmax(1)
     return states[torch.arange(len(states), device=states.device), last]
+
+
+# %% wrong="4.4" name="positions in bytes" says="No number of type uint8 is above 255"
+# - positions = torch.arange(1, mask.size(1) + 1, device=mask.device)
+# + positions = torch.arange(1, mask.size(1) + 1, device=mask.device).to(torch.uint8)
 
 
 # %% wrong="4.4" name="nan_to_num then one-hot" says="a last real state that holds infinity is changed"
@@ -1902,7 +1907,7 @@ def features(base, pool, batches):
 # + for parameter in [p for c in [part, *part.children()] for p in c.parameters(recurse=False)]:
 #       parameter.requires_grad = True
 
-# %% wrong="4.7" name="gradients zeroed, not removed" says="still moves"
+# %% wrong="4.7" name="gradients zeroed, not removed" says="a gradient of zero moves a parameter too"
 # - parameter.grad = None
 # + parameter.grad = parameter.grad * 0 if parameter.grad is not None else None
 

@@ -2802,6 +2802,12 @@ def by_example(right_a, right_b, level=0.95):
     return _mean_and_ends(((right_b.double().sum(0) - right_a.double().sum(0)) / len(right_a)).tolist(), level)
 
 
+# %% wrong="5.7" name="no more runs of one than of the other" says="Use all of them, not 3 of each"
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# + count = min(len(right_a), len(right_b))
+# + differences = right_b[:count].double().mean(0) - right_a[:count].double().mean(0)
+
+
 # %% wrong="5.7" name="degrees of freedom from the runs" says="come from the number of runs"
 def _mean_and_ends(differences, level):
     n = len(differences)

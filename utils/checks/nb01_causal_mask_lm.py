@@ -740,16 +740,17 @@ def torch_logits(
     mask=True,
     factor=None,
     places=True,
+    along=1,
     **options,
 ) -> torch.Tensor:
-    """The logits of a language model made of torch's layers, or of one with a mistake in it."""
+    """The logits of a language model made of torch's layers, which attend along 1, or of one with a mistake in it."""
     width = state["embedding.weight"].size(1)
     x = F.embedding(tokens, state["embedding.weight"]) * (width**0.5 if factor is None else factor)
-    x = add_positions(x) if places else x
+    x = (add_positions(x) if places else x).transpose(1, along)
     with torch.no_grad():
         for index in order:
-            x = torch_layer(inner_state(state, index), heads, **options)(x, hidden(tokens.size(1)) if mask else None)
-    return F.linear(x, state["head.weight"], state["head.bias"])
+            x = torch_layer(inner_state(state, index), heads, **options)(x, hidden(x.size(1)) if mask else None)
+    return F.linear(x.transpose(1, along), state["head.weight"], state["head.bias"])
 
 
 def model_of_torch(state, V: int, width: int, heads: int, d_ff: int, layers: int, dropout: float, tokens):
@@ -833,6 +834,7 @@ def language_model(LanguageModel, lib):
                 norm_first=True
             ),
             "the layers use GELU, not ReLU.": but(activation="gelu"),
+            "the layers attend across the batch, not along the text: `batch_first` is not set.": but(along=0),
             "all heads attend as one: `n_heads` is not passed on.": partial(torch_logits, state, tokens, 1),
             "log-probabilities are returned. The logits are what `head` gives.": wanted.log_softmax(-1),
             "probabilities are returned. The logits are what `head` gives.": wanted.softmax(-1),

@@ -396,7 +396,8 @@ def shift_matrix(shift_matrix, lib):
     )
     nearly = not all(pairs) and expect.near(moved, table[k:], rtol=0, atol=0.02)
     assert not nearly, "R(k) PE(t) is only nearly PE(t + k) (is something rounded, or computed in low precision?)."
-    assert all(pairs), "for k = 3 and width 6, R(k) PE(t) is not PE(t + k)."
+    near = (expect.near(row, goal, atol=1e-4) for row, goal in zip(moved, table[k:], strict=True))
+    assert all(pairs), f"for k = 3 and width 6, R(k) PE(t) is not PE(t + k), first at t = {[*near].index(False)}."
     expect.close(matrix @ matrix.T, torch.eye(width), "R(k) is not a rotation: R R^T should be the identity.")
     for k, width in ((1, 4), (40, 8), (2, 6), (-2, 6), (0, 10)):
         matrix = expect.floats(shift_matrix(k, width), (width, width), f"`shift_matrix({k}, {width})`")

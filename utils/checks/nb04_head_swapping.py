@@ -642,7 +642,7 @@ def last_real(last_real, lib):
     )
     expect.refuses(last_real, states, places(T, [2, 0, 3]), says="a row without a real token must raise ValueError.")
     number = last_real(normal(2, 300, d, seed=6), torch.ones(2, 300, dtype=torch.uint8))
-    told = "the result is wrong for 300 tokens and a mask of type uint8, whose largest number is 255."
+    told = "the result is wrong for 300 tokens and a mask of type uint8. No number of type uint8 is above 255."
     expect.close(expect.floats(number, (2, d), "last_real"), normal(2, 300, d, seed=6)[:, -1], told)
     endless = states.clone()
     endless[0, ends[0]] = torch.inf
@@ -1088,7 +1088,9 @@ def freeze(freeze, unfreeze, features, lib):
         freeze(theirs)
         step(theirs, optimizer, x, labels)
         now = theirs.state_dict()["0.weight"]
-        assert torch.equal(kept, now), f"{before} still moves: its old gradients are in `.grad`. Set them to None."
+        assert torch.equal(kept, now), (
+            f"{before} still moves: set `.grad` to None. With weight decay, a gradient of zero moves a parameter too."
+        )
         unfreeze(theirs)
         step(theirs, optimizer, x, labels)
         theirs.requires_grad_(False)

@@ -1097,6 +1097,9 @@ def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
                 *whatever_tail(by_one_count[0]),
                 *whatever_tail(by_one_count[1]),
             ],
+            f"there are {len(a)} runs of A and {len(b)} of B. Use all of them, not {count} of each.": whatever_tail(
+                (b[:count].double().mean(0) - a[:count].double().mean(0)).tolist()
+            ),
             "the degrees of freedom come from the number of runs. They should be the number of examples, minus 1.": (
                 around(effect, *of_runs)
             ),
