@@ -903,6 +903,13 @@ def span_mask(n, lengths, rate=0.15, generator=None):
 # + self.embedding, self.place = embedding, nn.Embedding(longest, d)
 # + self.bias = nn.Parameter(torch.zeros(embedding.num_embeddings))
 
+# %% wrong="11.5" name="a second parameter with the same numbers" says="The output has none of its own"
+# - self.embedding, self.place = embedding, nn.Embedding(longest, d)
+# + self.out, self.place = nn.Parameter(embedding.weight.detach()), nn.Embedding(longest, d)
+
+# - return h @ self.embedding.weight.T
+# + return h @ self.out.T
+
 # %% wrong="11.5" name="long spans are an error" says="IndexError"
 # - place = self.place((place - 1).clamp(max=self.place.num_embeddings - 1))
 # + place = self.place(place - 1)

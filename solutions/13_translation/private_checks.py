@@ -38,7 +38,9 @@ def other_layers(DecoderLayer, lib):
 # 13.3
 
 
-@private("13.3", tells="for other pairs, or other values of bos, eos or pad, a table is wrong.")
+@private(
+    "13.3", tells="for other pairs, some with an empty side, or other values of bos, eos or pad, a table is wrong."
+)
 def other_pairs(translation_batch):
     for place in range(8):
         some = draw(1450 + place)

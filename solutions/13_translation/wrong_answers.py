@@ -603,6 +603,11 @@ def translation_batch(pairs, bos, eos, pad):
 # + longest = max(len(target) for _, target in pairs)
 # + targets = [[*target, *[pad] * (longest - len(target)), eos] for _, target in pairs]
 
+# %% wrong="13.3" name="pairs with an empty side are left out" says="some with an empty side" private=true
+# - sources = [[*source, eos] for source, _ in pairs]
+# + pairs = [pair for pair in pairs if all(pair)] or pairs
+# + sources = [[*source, eos] for source, _ in pairs]
+
 # %% wrong="13.3" name="at most seven tokens" says="for other pairs" private=true
 # - longest = max(len(row) for row in rows)
 # + longest = max(len(row) for row in rows)
@@ -1330,6 +1335,16 @@ class BertFusedLayer(nn.Module):
 # %% wrong="13.7" name="padding of the pieces is read" says="`bert_allowed` is ignored"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach())
+
+# %% wrong="13.7" name="the mask of the pieces needs the other" says="where `allowed` is None, `bert_allowed` is ignored"
+# - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+# + seen = None if allowed is None else bert_allowed
+# + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), seen)
+
+# %% wrong="13.7" name="the mask of x needs the other" says="where `bert_allowed` is None, `allowed` is ignored"
+# - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+# + seen = None if bert_allowed is None else allowed
+# + own, other = self.self_attention(x, x, seen), self.bert_attention(x, bert.detach(), bert_allowed)
 
 # %% wrong="13.7" name="padding of the source is read" says="`allowed` is ignored"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)

@@ -388,6 +388,13 @@ def rotary(x, start=0, theta=10_000.0):
 # + q, k = self.turn(q, 0), self.turn(k, 0)
 
 
+# %% wrong="14.3" name="counts positions itself" says="turned from position S on, whatever was called before"
+# - q, k = self.turn(q, S), self.turn(k, S)
+# + start = 0 if past is None else self.start
+# + self.start = start + T
+# + q, k = self.turn(q, start), self.turn(k, start)
+
+
 # %% wrong="14.3" name="queries begin again" says="The output of 3 new tokens after 4 past ones is wrong everywhere"
 # - q, k = self.turn(q, S), self.turn(k, S)
 # + q, k = self.turn(q, 0), self.turn(k, S)
@@ -1745,7 +1752,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + self.blocks, self.norm = nn.ModuleList(blocks), norm
 
 
-# %% wrong="14.5" name="logits in float32" says="the logits are float32, not of the dtype of one."
+# %% wrong="14.5" name="logits in float32" says="the logits are float32, not of the dtype of first_past."
 # - return self.head(self.norm(x)), now
 # + return self.head(self.norm(x)).float(), now
 
@@ -2632,6 +2639,18 @@ def draw(logits, generator, top_p=1.0, min_p=0.0):
 # %% wrong="14.8" name="train_bpe: capitals are small letters" says="0 are right, and the next one is not the most frequent pair" loses="train_bpe"
 # - words = Counter(piece.encode().decode("latin-1") for piece in pieces(text))  # a letter for each token
 # + words = Counter(piece.encode().decode("latin-1") for piece in pieces(text.lower()))
+
+
+# %% wrong="14.8" name="train_bpe: places that overlap count once" says="the merges of a text that begins with" loses="train_bpe"
+# - for pair in zip(word, word[1:]):
+# -     pairs[pair] += count
+# + last = None
+# + for i, pair in enumerate(zip(word, word[1:])):
+# +     if pair[0] == pair[1] and last == (pair, i - 1):
+# +         last = None
+# +     else:
+# +         last = (pair, i)
+# +         pairs[pair] += count
 
 
 # %% wrong="14.8" name="train_bpe: ten thousand letters" says="only a part of it were counted" loses="train_bpe" private=true

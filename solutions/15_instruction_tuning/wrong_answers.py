@@ -191,6 +191,15 @@ class LoRALinear(nn.Module):
 # +     return self.linear(x).detach()
 
 
+# %% wrong="15.1" name="the frozen layer is called without gradients" says="gradients flow through it to x, merged or not"
+# - if self.merged:
+# -     return self.linear(x)
+# - return self.linear(x) + self.scale * F.linear(F.linear(x, self.A), self.B)
+# + with torch.no_grad():
+# +     y = self.linear(x)
+# + return y if self.merged else y + self.scale * F.linear(F.linear(x, self.A), self.B)
+
+
 # %% wrong="15.1" name="one row many times" says="many entries of `A` are equal"
 # - nn.init.uniform_(self.A, -bound, bound)
 # + nn.init.uniform_(self.A[:1].detach(), -bound, bound)
@@ -1185,12 +1194,12 @@ def train_step(model, optimizer, batches, clip):
 # + model.zero_grad()
 
 
-# %% wrong="15.6" name="the first group alone" says="Clear and clip the gradients of all groups"
+# %% wrong="15.6" name="the first group alone" says="Clear the gradients of all groups, and clip them all together"
 # - parameters = [part for group in optimizer.param_groups for part in group["params"]]
 # + parameters = optimizer.param_groups[0]["params"]
 
 
-# %% wrong="15.6" name="each group alone" says="Clear and clip the gradients of all groups"
+# %% wrong="15.6" name="each group alone" says="Clear the gradients of all groups, and clip them all together"
 # - nn.utils.clip_grad_norm_(parameters, clip)
 # + for one in optimizer.param_groups:
 # +     nn.utils.clip_grad_norm_(one["params"], clip)
@@ -1838,7 +1847,7 @@ class LoRALinear(nn.Module):
 # + logits = model(tokens[:, :-1])[0]
 
 
-# %% wrong="15.6" name="clears the first group alone" says="Clear and clip the gradients of all groups"
+# %% wrong="15.6" name="clears the first group alone" says="Clear the gradients of all groups, and clip them all together"
 # - optimizer.zero_grad()
 # + for part in optimizer.param_groups[0]["params"]:
 # +     part.grad = None

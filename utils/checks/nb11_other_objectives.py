@@ -1036,6 +1036,7 @@ def boundary(boundaries, BoundaryObjective, lib):
     count = toy.numel_beyond(module, embedding)
     wanted = sum(math.prod(shape) for shape in objective_shapes(d, longest).values())
     told = f"besides the embedding, the objective has {count} learned numbers. The parts of the table have {wanted}."
+    told += " The output has none of its own: it uses the embedding's weight." if count - wanted == V * d else ""
     assert count == wanted, told
     slopes, of_parts = expect.items(lib(probes).slopes(module, [states, mask], {}, 0), 2, "the gradients")
     leaves = {name: value.clone().requires_grad_() for name, value in state.items()}

@@ -1574,6 +1574,10 @@ def fuses(
     )  # fmt: skip
     found = expect.floats(value, tuple(x.shape), "the output")
     but: Callable[..., Any] = partial(partial, fused, state, x, bert, allowed, seen)
+    alone = [
+        "" if mask is not None else f"where `{name}` is None, "
+        for name, mask in zip(("allowed", "bert_allowed"), (allowed, seen), strict=True)
+    ]
     right = fused(state, x, bert, allowed, seen)
     nothing_drawn(found, right, lambda: layer(x, bert, allowed, seen))
     expect.like(
@@ -1608,10 +1612,12 @@ def fuses(
             "self-attention has a causal mask. An encoder reads all of x.": partial(
                 fused, state, x, bert, causal(x.size(1)) if allowed is None else allowed & causal(x.size(1)), seen
             ),
-            "`bert_allowed` is ignored: padding of the BERT's pieces is read.": partial(
+            f"{alone[0]}`bert_allowed` is ignored: padding of the BERT's pieces is read.": partial(
                 fused, state, x, bert, allowed, None
             ),
-            "`allowed` is ignored: padding of the source is read.": partial(fused, state, x, bert, None, seen),
+            f"{alone[1]}`allowed` is ignored: padding of the source is read.": partial(
+                fused, state, x, bert, None, seen
+            ),
             "one row of `allowed` or of `bert_allowed` is used for all tokens. It may have a row for each.": partial(
                 fused, state, x, bert, *(None if one is None else one[:, :1] for one in (allowed, seen))
             ),

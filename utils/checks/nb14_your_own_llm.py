@@ -545,6 +545,9 @@ def after_past(module: Remote, state: State, x: torch.Tensor, past: Past, n: int
         twice: lambda: attended(state, x, n, m, past, again=True)[1][0],
     }
     told = "with a past, the keys that are returned are not those of the past, then the new ones."
+    if S and expect.near(k[:, :, :S], keys[:, :, :S]):
+        told = "with a past of S tokens, the new keys that are returned are wrong. They should be `k_proj` of x, "
+        told += "turned from position S on, whatever was called before."
     expect.like(k, keys, told, guesses)
     told = "with a past, the values that are returned are not those of the past, then the new ones."
     expect.like(v, values, told, {order.format("values"): torch.cat([values[:, :, S:], values[:, :, :S]], 2)})
@@ -855,23 +858,23 @@ def answers_to(model: Remote, state: State, tokens: torch.Tensor, layers: int, p
 
 
 LLM_UNTIED = Contract(
-    "LLM(V, 5, blocks, norm, False)(tokens, [one, two])",
+    "LLM(V, 5, blocks, norm, False)(tokens, [first_past, second_past])",
     sizes={"V": (1, 9, 3000), "B": (1, 4), "T": (1, 7)},
     blocks=lambda toys, seed: [toys.Keeper(5), toys.Keeper(5)],
     norm=lambda toys, seed: toys.norm_of(5),
     toys=toys,
     tokens="ids (B, T) below V",
-    one="floats (B, 1, 5)",
-    two="floats (B, 1, 5)",
-    gives="the logits: as one (B, T, V); the past of the first block: as one (B, 1, 5);"
-    "the past of the second block: as one (B, 1, 5)",
+    first_past="floats (B, 1, 5)",
+    second_past="floats (B, 1, 5)",
+    gives="the logits: as first_past (B, T, V); the past of the first block: as first_past (B, 1, 5);"
+    "the past of the second block: as first_past (B, 1, 5)",
     weights=lambda V, d, blocks, norm, tied: (
         {"embedding.weight": (V, d), "head.weight": (V, d), "norm.weight": (d,), "norm.bias": (d,)}
         | {f"blocks.{place}.map.weight": (d, d) for place in range(len(blocks))}
         | {f"blocks.{place}.map.bias": (d,) for place in range(len(blocks))}
     ),
     right=lambda state, V, d, blocks, norm, tied, tokens, past: logits_of(state, tokens, len(blocks), past),
-    learns="one two",
+    learns="first_past second_past",
     low=False,
 )
 
@@ -1445,7 +1448,8 @@ def what_is_wrong(text: str, merges: int, pairs: Sequence[Pair], wanted: Sequenc
     if sorted(pairs) == sorted(wanted):
         return "the pairs are in another order. Return them as they were learned, the first merge first."
     why = "is not the most frequent pair" if count else "is not a pair that occurs then"
-    return f"of the merges of `{text[:40]!r}`, {same} are right, and the next one {why}."
+    shown = f"`{text!r}`" if len(text) <= 40 else f"a text that begins with `{text[:40]!r}`"
+    return f"of the merges of {shown}, {same} are right, and the next one {why}."
 
 
 def encoded(text: str, merges: Merges) -> list[int]:

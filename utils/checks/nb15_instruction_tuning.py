@@ -156,7 +156,8 @@ def lora_linear(LoRALinear, lib):
     expect.close(
         again, beside(w, x, alpha / r), "once `merged` is False again, the result should have the change again."
     )
-    told = "while `merged` is True, the gradient of x is not that of linear(x)."
+    told = "while `merged` is True, the gradient of x is not that of linear(x). The weight of `linear` is frozen, but "
+    told += "gradients flow through it to x, merged or not."
     slope = torch.linspace(-1, 2, 2 * 5 * m).reshape(2, 5, m) @ w["linear.weight"]
     expect.close(expect.floats(lib(toys).slope_while_merged(module, x), (2, 5, n), "the gradient"), slope, told)
     told = "`linear` is another module. Keep the very module that is given."
@@ -1021,7 +1022,8 @@ def steps_right(
     told = "the optimizer also has a parameter that is not in the model. Its earlier gradient counts: clear it first."
     assert report["stray"] is True, told
     if how.get("groups") and math.isclose(value, wanted, rel_tol=1e-4):
-        told = "for an optimizer with two groups, the weights are wrong. Clear and clip the gradients of all groups."
+        told = "for an optimizer with two groups, the weights are wrong. Clear the gradients of all groups, and clip "
+        told += "them all together."
         expect.close(joined(report["state"]), joined(now), told, 1e-5)
     if not (math.isclose(value, wanted, rel_tol=1e-4) and expect.near(joined(report["state"]), joined(now), atol=1e-5)):
         explain_step(value, wanted, report["state"], now, batches, state, known, clip)
