@@ -47,7 +47,7 @@ class CrossAttention(nn.Module):
 # +     self.memory = memory
 # + q, (k, v) = heads(self.q_proj(x)), self.kept
 
-# %% wrong="13.1" name="a memory of one shape is read once" says="the memory of the previous call is read"
+# %% wrong="13.1" name="a memory of one shape is read once" says="keys and values of an earlier call are used"
 # - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
 # + if not self.training and getattr(self, "kept", memory[:0]).shape == memory.shape:
 # +     memory = self.kept
@@ -162,13 +162,13 @@ class CrossAttention(nn.Module):
 # +
 # + mixed = torch.vmap(torch.vmap(one, in_dims=(0, 0, 0, None)))(q, k, v, may)
 
-# %% wrong="13.1" name="the first memory is kept" says="the memory of the previous call is read"
+# %% wrong="13.1" name="the first memory is kept" says="keys and values of an earlier call are used"
 # - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
 # + if getattr(self, "shape", None) != memory.shape:
 # +     self.shape, self.kept = memory.shape, (heads(self.k_proj(memory)), heads(self.v_proj(memory)))
 # + q, (k, v) = heads(self.q_proj(x)), self.kept
 
-# %% wrong="13.1" name="keys and values are kept in evaluation" says="the memory of the previous call is read"
+# %% wrong="13.1" name="keys and values are kept in evaluation" says="keys and values of an earlier call are used"
 # - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
 # + if self.training or getattr(self, "known", None) != id(memory):
 # +     self.known, self.kept = id(memory), (heads(self.k_proj(memory)), heads(self.v_proj(memory)))
@@ -477,7 +477,7 @@ class DecoderLayer(nn.Module):
 # - self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
 # + self.linear1, self.linear2 = nn.Linear(d_model, d_ff, bias=False), nn.Linear(d_ff, d_model, bias=False)
 
-# %% wrong="13.2" name="the first memory is kept" says="the memory of the previous call is read"
+# %% wrong="13.2" name="the first memory is kept" says="keys and values of an earlier call are used"
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # + if getattr(self, "shape", None) != memory.shape:
 # +     self.shape, self.memory = memory.shape, memory.clone()

@@ -363,12 +363,12 @@ def rotary(x, start=0, theta=10_000.0):
 # + heads = F.scaled_dot_product_attention(q, keys, values)
 
 
-# %% wrong="14.3" name="is_causal" says="Move its diagonal by S"
+# %% wrong="14.3" name="is_causal" says="new token i sees keys 0 to i alone"
 # - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
 # + heads = F.scaled_dot_product_attention(q, keys, values, is_causal=True)
 
 
-# %% wrong="14.3" name="triangle from key 0" says="Move its diagonal by S"
+# %% wrong="14.3" name="triangle from key 0" says="new token i sees keys 0 to i alone"
 # - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
 # + seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril()
 

@@ -247,7 +247,7 @@ def cross_attention(CrossAttention, lib):
         layer(x, memory, mask)
         expect.close(layer(x, memory), attend(state, x, memory, None, heads), told)
     kept_for_memory(layer, lib, partial(attend, state, heads=heads), x, memory, (allowed,))
-    told = "the memory of the previous call is read. Each call should read the memory that it is given."
+    told = "keys and values of an earlier call are used. A call should read the memory that it is given, as it is now."
     for mode in (layer.train, layer.eval):
         mode()
         wanted = attend(state, x, memory + 1, allowed, heads)
@@ -671,7 +671,7 @@ def decoder_layer(DecoderLayer, lib):
     x, memory, allowed = normal(B, T, d, seed=156), normal(B, S, read, seed=157), read_mask(B, 1, S, 158)
     where = "on what each of the three parts gives, before it is added"
     without_parts(layer, x, (memory, allowed), state, ("norm1", "norm2", "norm3"), where, decoded)
-    told = "the memory of the previous call is read. Each call should read the memory that it is given."
+    told = "keys and values of an earlier call are used. A call should read the memory that it is given, as it is now."
     wanted = decoded(state, x, memory + 1, allowed)
     expect.close(lib(toys).written_between(layer, x, memory, allowed), wanted, told)
     kept_for_memory(layer, lib, partial(decoded, state), x, memory, (allowed,))

@@ -460,7 +460,7 @@ def mistakes(state: State, x: torch.Tensor, n: int, m: int, past: Past | None) -
         wrong |= {
             "with a past, positions begin at 0 again. The first new token should be at position S.": {"start": 0},
             "with a past, positions are one too large.": {"start": S + 1},
-            "with a past, the mask begins at key 0: new tokens do not see all of the past. Move its diagonal by S.": {
+            "with a past, new token i sees keys 0 to i alone, as with `is_causal`. It should see 0 to S + i.": {
                 "reads": lambda i, j, S: j <= i
             },
             "the keys of the past are turned again. They were turned when they were new.": {"again": True},
