@@ -2933,7 +2933,7 @@ def streams(seed, varies=("head", "order", "dropout")):
 # %% wrong="5.1" name="nothing is left of a pair that is too long" says="are cut to 0 ids"
 #   a, b, a_was_longer = list(a), list(b), len(a) > len(b)
 # + if len(a) + len(b) + 3 > max_len:
-# +     return [], []
+# +     return ([], [])
 
 
 # %% wrong="5.1" name="the first is taken for the longer one" says="sentences of 6 and 9 tokens keep 2 and 4"

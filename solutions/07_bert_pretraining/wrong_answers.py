@@ -2792,3 +2792,8 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # - decayed, spared = [part for part in learns if part.ndim > 1], [part for part in learns if part.ndim < 2]
 # + decayed = [name for name, part in model.named_parameters() if part.ndim > 1]
 # + spared = [name for name, part in model.named_parameters() if part.ndim < 2]
+
+
+# %% wrong="7.9" name="epochs of two digits" says="rounded to two digits"
+# - return sequences * length, steps * sequences * length / words
+# + return sequences * length, round(steps * sequences * length / words, 2)

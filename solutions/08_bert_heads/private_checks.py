@@ -83,9 +83,13 @@ def other_words(align_labels):
         )
     many: list[int | None] = [word for word in range(600) for _ in range(some.randint(1, 2))]
     seen.aligned(align_labels, [None, *many, None], [some.randint(0, 9) for _ in range(600)])
+    seen.aligned(align_labels, [None], [])
     with tells("labels are wrong for pieces of a single word, without special tokens."):
-        for size in (1, some.randint(2, 5)):
-            seen.aligned(align_labels, [0] * size, [some.randint(0, 9)])
+        seen.aligned(align_labels, [0], [3])
+    with tells("something is kept between calls: after a call without special tokens, labels are wrong."):
+        seen.aligned(align_labels, [0], [3])
+    with tells("labels are wrong for pieces of a single word, without special tokens."):
+        seen.aligned(align_labels, [0] * some.randint(2, 5), [some.randint(0, 9)])
 
 
 @private("8.2", tells="predictions are wrong if other words have no piece, have many, or are cut off.")

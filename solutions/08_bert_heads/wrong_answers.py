@@ -3019,3 +3019,22 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
 # %% wrong="8.10" name="state 0 is no rival" says="state 0 is left out of the rivals" private=true
 # - return best, [state for state in scores if ahead[state]]
 # + return best, [state for state in scores if state and ahead[state]]
+
+
+# %% wrong="8.2" name="words of a call without special tokens are kept" says="something is kept between calls" private=true
+def align_labels(word_ids, labels, ignore=-100, seen=set()):
+    if None in word_ids:
+        seen.clear()
+    found = []
+    for word in word_ids:
+        found.append(ignore if word is None or word in seen else labels[word])
+        seen |= {word}
+    return found
+
+
+def word_predictions(word_ids, predicted, count, missing="O"):
+    found = [missing] * count
+    for word, label in reversed(list(zip(word_ids, predicted, strict=True))):
+        if word is not None:
+            found[word] = label
+    return found

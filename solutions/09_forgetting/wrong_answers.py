@@ -652,7 +652,7 @@ def forward_transfer(R):
 # - if not temperature > 0:
 # + if temperature < 0:
 
-# %% wrong="9.4" name="NaN is a temperature" says="So should NaN"
+# %% wrong="9.4" name="NaN is a temperature" says="a temperature of NaN should raise ValueError too"
 # - if not temperature > 0:
 # + if temperature <= 0:
 
@@ -1707,7 +1707,7 @@ def without_conflict(g_a, g_b):
 # - logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
 # + logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits.squeeze(0)
 
-# %% wrong="9.9" name="one adapter for all" says="after learning a task, the model has no adapter with its"
+# %% wrong="9.9" name="one adapter for all" says="the model has no adapter with its"
 # - if task not in model.heads:
 # -     model.add_adapter(task, config="seq_bn")
 # -     model.add_classification_head(task, num_labels=n_classes)
@@ -1800,7 +1800,7 @@ def without_conflict(g_a, g_b):
 # + model.add_adapter(task, config="seq_bn", overwrite_ok=True)
 # + model.add_classification_head(task, num_labels=n_classes, overwrite_ok=True)
 
-# %% wrong="9.9" name="the head alone" says="after learning a task, the model has no adapter with its"
+# %% wrong="9.9" name="the head alone" says="the model has no adapter with its"
 # - if task not in model.heads:
 # -     model.add_adapter(task, config="seq_bn")
 # -     model.add_classification_head(task, num_labels=n_classes)

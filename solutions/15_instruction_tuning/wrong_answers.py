@@ -1849,8 +1849,8 @@ class LoRALinear(nn.Module):
 
 # %% wrong="15.6" name="clears the first group alone" says="Clear the gradients of all groups, and clip them all together"
 # - optimizer.zero_grad()
-# + for part in optimizer.param_groups[0]["params"]:
-# +     part.grad = None
+# + for kept in optimizer.param_groups[0]["params"]:
+# +     kept.grad = None
 
 
 # %% wrong="15.7" name="by recursion" says="your code raised RecursionError"

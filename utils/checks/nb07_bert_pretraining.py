@@ -1811,6 +1811,7 @@ def steps(step_facts: Remote, sequences: int, length: int, count: int, words: fl
         {
             "the epochs are rounded. Round when you print.": float(round(right * count / words)),
             "the epochs are rounded to one digit. Round when you print.": round(right * count / words, 1),
+            "the epochs are rounded to two digits. Round when you print.": round(right * count / words, 2),
             "the epochs are cut to a whole number. Divide with `/`.": float(right * count // words),
             "the epochs are those of the rounded 128,000 tokens.": 128_000 * count / words,
             "the fraction is upside down: divide the tokens of all steps by the words of the corpus.": words

@@ -1395,7 +1395,7 @@ def place_of_step(known_from: Remote, curves: list[list[float]], guess: float) -
         assert found is None, told
         return
     assert found is not None, (
-        "from some place on, the mean loss stays below half of the guess, but `known_from` gives None."
+        f"from place {wanted} on, the mean loss stays below half of the guess, but `known_from` gives None."
     )
     expect.explained(
         found,
