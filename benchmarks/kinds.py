@@ -7,9 +7,8 @@ A wrong answer is the author's solution with a wrapper around one of its functio
 classes: it caches by shape, is wrong beyond a size, computes in float32, detaches, changes something global, and so
 on. Mistakes of this sort are the same in every exercise, and a contract (`utils.grading.contract`) asks for them. A
 wrapper notes when it changed a result. What never did is "not met": no check asked where it matters, or it can not
-matter there. What did and still passes is "accepted", and is printed. Each is
-asked at `--keys` keys, from which private checks draw: what is refused at some of them alone counts as accepted.
-The last line is a JSON object.
+matter there. What did and still passes is "accepted", and is printed. Each is asked at `--keys` keys, from which
+private checks draw: what is refused at some of them alone counts as accepted. The last line is a JSON object.
 """
 
 import argparse
