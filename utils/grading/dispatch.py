@@ -245,13 +245,13 @@ class Session:
 def changes_elsewhere(called: Any, args: list[Any], kwargs: dict[str, Any]) -> list[str]:
     """What of ELSEWHERE a call does.
 
-    What switches gradients on, or sets float32, changes nothing in an ordinary session. So the call is made again in
-    two others, with copies of all that it is given. An error is no matter: not every answer works there, and not
-    everything can be copied.
+    What switches gradients on, or sets float32, changes nothing in an ordinary session. So the call is made again with
+    copies of all that it is given, where gradients are off and float64 is the default, and, if it fails there, where
+    gradients alone are off. An error is no matter: not every answer works there, and not everything can be copied.
     """
-    found, dtype, nothing = list[str](), torch.get_default_dtype(), io.StringIO()
+    dtype, nothing = torch.get_default_dtype(), io.StringIO()
     devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
-    for sentence, mode, other in ((SWITCHES_ON, GRADIENTS, dtype), (SETS_DTYPE, DTYPE, torch.float64)):
+    for other in (torch.float64, dtype):
         with torch.no_grad(), torch.random.fork_rng(devices), redirect_stdout(nothing), redirect_stderr(nothing):
             torch.set_default_dtype(other)
             session, works = Session({"name": ""}, called), False
@@ -263,8 +263,9 @@ def changes_elsewhere(called: Any, args: list[Any], kwargs: dict[str, Any]) -> l
             finally:  # also after an interrupt
                 changed = session.put_back()
                 torch.set_default_dtype(dtype)
-            found += [sentence] if works and mode in changed else []
-    return found
+        if works:
+            return [sentence for mode, sentence in ((GRADIENTS, SWITCHES_ON), (DTYPE, SETS_DTYPE)) if mode in changed]
+    return []
 
 
 def _copied(value: list[Any]) -> list[Any]:
@@ -320,17 +321,12 @@ def same_value(one: Any, other: Any) -> bool:
         return False
     if type(one) in (torch.Tensor, np.ndarray):
         one, other = torch.as_tensor(one), torch.as_tensor(other)
-        return one.shape == other.shape and one.dtype == other.dtype and _bytes(one) == _bytes(other)
+        return one.shape == other.shape and one.dtype == other.dtype and wire.raw(one) == wire.raw(other)
     if type(one) is list:
         return len(one) == len(other) and all(map(same_value, one, other))
     if type(one) is dict:
         return [*one] == [*other] and all(map(same_value, one.values(), other.values()))
     return not isinstance(one, PLAIN) or one == other or one != one
-
-
-def _bytes(tensor: torch.Tensor) -> bytes:
-    plain = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
-    return plain.reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def describe(error: BaseException) -> dict[str, Any]:

@@ -152,10 +152,13 @@ def _plain(value: Any, keep: Callable[[Any], int], depth: int, counter: _Counter
 def _tensor_body(tensor: torch.Tensor) -> bytes:
     if tensor.numel() * tensor.element_size() > MAX_BYTES:
         raise TooLarge(f"a tensor of shape {tuple(tensor.shape)}; at most {MAX_BYTES // 2**20} MB cross")
-    # `contiguous` leaves a single number as it is, whatever its stride, and `view` refuses that.
-    plain = tensor.detach().cpu().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
-    raw = plain.reshape(-1).view(torch.uint8).numpy().tobytes()
-    return msgpack.packb([str(plain.dtype)[6:], list(plain.shape), raw])
+    return msgpack.packb([str(tensor.dtype)[6:], list(tensor.shape), raw(tensor)])
+
+
+def raw(tensor: torch.Tensor) -> bytes:
+    """The bytes of a tensor's numbers, row by row, whatever its strides."""
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg()
+    return (plain.view(torch.int16) if plain.dtype is torch.bfloat16 else plain).numpy().tobytes()
 
 
 def _tensor(raw: bytes, dtype: torch.dtype, shape: list) -> torch.Tensor:
