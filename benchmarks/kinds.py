@@ -70,7 +70,11 @@ def moved_(value):
         return value + 0.02 * (1 + value.detach().nan_to_num(0, 0, 0).abs().max())
     return value
 def shown_(given):
-    return str([one.tolist() if isinstance(one, torch_.Tensor) else one for one in given])
+    if isinstance(given, dict):
+        return str([*given]) + shown_([*given.values()])
+    if isinstance(given, (list, tuple)):
+        return str([*map(shown_, given)])
+    return str(given.tolist() if isinstance(given, torch_.Tensor) else given)
 def learning_(given):
     modules = [one for one in given if isinstance(one, torch_.nn.Module)]
     return [one for one in [*tensors_(given), *[p for one in modules for p in one.parameters()]] if one.requires_grad]
@@ -89,7 +93,7 @@ BODIES = {
     else: known_[key] = call(*given, **options)
     return known_[key]""",
     "the result is kept": """
-    key = shown_(given) + str([(id(one), one._version) for one in OWN]) + str(torch_.is_grad_enabled())
+    key = shown_(given) + str([(id(one), one._version) for one in OWN])
     if key in known_: met_.extend([1] * mutable_(known_[key]))
     else: known_[key] = call(*given, **options)
     return known_[key]""",
@@ -158,7 +162,7 @@ BODIES = {
         return one
     return call(*[each_(one, change) for one in given], **options)""",
     "a small result is kept": """
-    key = shown_(given) + str([(id(one), one._version) for one in OWN]) + str(torch_.is_grad_enabled())
+    key = shown_(given) + str([(id(one), one._version) for one in OWN])
     if min(sizes_(given), default=2) > 1: return call(*given, **options)
     if key in known_: met_.extend([1] * mutable_(known_[key]))
     else: known_[key] = call(*given, **options)

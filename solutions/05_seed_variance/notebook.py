@@ -24,8 +24,9 @@
 # You should know what a mean, a standard deviation and a confidence interval are. The notebook explains the t interval,
 # the bootstrap and Holm's correction where it uses them. Each exercise is checked on the spot and stands on its own.
 # They take about two and a half hours, not counting the written questions and the runs, and need no GPU. Your code must
-# never change its arguments. A call must not change torch's default dtype (float32) or device, nor whether gradients
-# are recorded. It may change the global random generators only by drawing from them, and only if the exercise draws.
+# never change its arguments, and writing into one of its results must not change a later result. A call must not change
+# torch's default dtype (float32) or device, nor whether gradients are recorded. It may change the global random
+# generators only by drawing from them, and only if the exercise draws.
 
 # %% tags=["setup"] needs="adapters"
 

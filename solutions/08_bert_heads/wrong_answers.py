@@ -2949,6 +2949,12 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
 # - said, wanted = normalise(prediction).split(), normalise(answer).split()
 # + said, wanted = normalise(prediction).split()[:100], normalise(answer).split()[:100]
 
+# %% wrong="8.7" name="scores of the same texts are kept" says="`squad_scores` gives the same dict"
+# - def squad_scores(predictions, answers):
+# + def squad_scores(predictions, answers, known={}):
+
+# - return {"exact_match": 100 * exact / n, "f1": 100 * f1 / n}
+# + return known.setdefault(f"{predictions} {answers}", {"exact_match": 100 * exact / n, "f1": 100 * f1 / n})
 
 # %% wrong="8.1" name="options along a third axis" says="the ids have shape (1, 3, 21)"
 # - return torch.tensor(ids), torch.tensor(types), torch.tensor(mask)

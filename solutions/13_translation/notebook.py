@@ -20,11 +20,12 @@
 # Then you add a frozen BERT: BERT-fused NMT (Zhu et al. 2020). You measure whether it helps when there are few pairs.
 #
 # Each exercise is checked on the spot. In grading, private checks ask the same with other sizes, larger than those
-# here, other numbers, dtypes, memory layouts and orders of calls. Your functions never change their arguments. A call
-# must not change torch's default dtype (float32) or device, nor whether gradients are recorded. It may change the
-# global random generators only by drawing from them, and only if the exercise draws. The exercises take about three
-# hours, not counting the written questions, and need no GPU; but your answers must also work on one, and in double
-# precision: create tensors on the device and with the dtype of your arguments.
+# here, other numbers, dtypes, memory layouts and orders of calls. Your functions never change their arguments, and
+# writing into one result changes no later result. A call must not change torch's default dtype (float32) or device, nor
+# whether gradients are recorded. It may change the global random generators only by drawing from them, and only if the
+# exercise draws. The exercises take about three hours, not counting the written questions, and need no GPU; but your
+# answers must also work on one, and in double precision: create tensors on the device and with the dtype of your
+# arguments.
 
 # %% tags=["setup"]
 

@@ -2370,6 +2370,14 @@ class CrossAttention(nn.Module):
 # + more = torch.full((len(pairs), 1), pad)
 # + return padded(sources), torch.cat([padded(inputs), more], 1), padded(targets)
 
+# %% wrong="13.3" name="tensors of the same rows are kept" says="gives a result that holds the same tensor"
+# - def translation_batch(pairs, bos, eos, pad):
+# + def translation_batch(pairs, bos, eos, pad, known={}):
+
+# - return torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+# + filled = [row + [pad] * (longest - len(row)) for row in rows]
+# + return known.setdefault(str(filled), torch.tensor(filled))
+
 # %% wrong="13.6" name="six digits of the score" says="and not rounded"
 # - return max(finished, key=lambda one: one[1])
 # + tokens, score = max(finished, key=lambda one: one[1])

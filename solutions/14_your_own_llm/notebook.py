@@ -22,10 +22,10 @@
 #
 # Each exercise is checked on the spot and stands on its own: if you get stuck, continue with the next one and come back
 # later. In grading, private checks ask the same with other sizes, larger than those here, other numbers, dtypes, memory
-# layouts and orders of calls. Your functions never change their arguments. A call must not change torch's default dtype
-# (float32) or device, nor whether gradients are recorded. It may change the global random generators only by drawing
-# from them, and only if the exercise draws. The exercises take about three hours, not counting the written questions.
-# They need no GPU, but your answers must also work on one.
+# layouts and orders of calls. Your functions never change their arguments, and writing into one result changes no later
+# result. A call must not change torch's default dtype (float32) or device, nor whether gradients are recorded. It may
+# change the global random generators only by drawing from them, and only if the exercise draws. The exercises take
+# about three hours, not counting the written questions. They need no GPU, but your answers must also work on one.
 
 # %% tags=["setup"]
 

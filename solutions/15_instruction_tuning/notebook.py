@@ -22,10 +22,11 @@
 #
 # Each exercise is checked on the spot and stands on its own: if you get stuck, continue with the next one and come back
 # later. In grading, private checks ask the same with other sizes, larger than those here, other numbers, dtypes, memory
-# layouts and orders of calls. Your functions must not change their arguments unless the text says so. A call must not
-# change torch's default dtype (float32) or device, nor whether gradients are recorded. It may change the global random
-# generators only by drawing from them, and only if the exercise draws. The exercises take about two and a half hours,
-# without the written question. They need no GPU, but your answers must also work on one.
+# layouts and orders of calls. Your functions must not change their arguments unless the text says so, and writing into
+# one result must not change a later result. A call must not change torch's default dtype (float32) or device, nor
+# whether gradients are recorded. It may change the global random generators only by drawing from them, and only if the
+# exercise draws. The exercises take about two and a half hours, without the written question. They need no GPU, but
+# your answers must also work on one.
 
 # %% tags=["setup"]
 

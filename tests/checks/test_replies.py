@@ -1,6 +1,7 @@
 """What no exercise asks for (NaN, infinity, complex numbers, empty tensors) wins no points, whatever checks compare."""
 
 import ast
+import copy
 import importlib.util
 import math
 
@@ -81,7 +82,7 @@ def lax(answer):
 
 
 def verdict(asserts, value):
-    namespace = {"answer": lambda *given: value}
+    namespace = {"answer": lambda *given: copy.deepcopy(value)}
     return check("1.1", points=2)(asserts).verdict(lambda request: dispatch.answer(namespace, request), [])
 
 

@@ -1,5 +1,7 @@
 """No exercise accepts an answer that changes what is global in a session; what it changed is as before for the next."""
 
+import copy
+import dataclasses
 import importlib.util
 import os
 import random
@@ -306,6 +308,78 @@ def test_what_fails_or_cannot_be_copied_in_other_sessions_is_no_mistake():
 
     assert dispatch.changes_elsewhere(learns, [torch.tensor(1.0, requires_grad=True)], {}) == []
     assert dispatch.changes_elsewhere(learns, [threading.Lock()], {}) == []
+
+
+@dataclasses.dataclass
+class Record:
+    value: object
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    value: object
+
+
+LAYER = nn.Linear(2, 2)
+NUMBERS = torch.arange(6.0)
+KEPT = {
+    "a list": ([], "the same list"),
+    "a dict": ({}, "the same dict"),
+    "a set": (set(), "the same set"),
+    "a tensor": (NUMBERS, "the same tensor"),
+    "an array": (np.ones(3), "the same array"),
+    "a module": (LAYER, "the same module"),
+    "a record": (Record(3), "the same object"),
+    "a list in a tuple": ((3, [4]), "a result that holds the same list"),
+    "a tensor in a frozen record": (Frozen({"x": NUMBERS}), "a result that holds the same dict"),
+}
+
+
+@pytest.mark.parametrize("result, told", [*KEPT.values()], ids=[*KEPT])
+def test_a_result_that_can_be_written_into_must_be_new(result, told):
+    @check("1.1", points=1)
+    def asks(answer):
+        answer(3)
+
+    answers = {"answer": lambda x: result}
+    verdict = asks.verdict(lambda request: dispatch.answer(answers, request), [forbidden.read_cell("")])
+    assert verdict.message == (
+        f"Called again with equal arguments, `answer` gives {told}: changing the first result changes the second. Make "
+        "a new one for each call."
+    )
+
+
+def shared(call, *args, **kwargs):
+    """What two results of a call share; what it is given is copied before."""
+    given = copy.deepcopy([call, [*args], kwargs])
+    return dispatch.changes_elsewhere(*given, call(*args, **kwargs))
+
+
+def test_a_part_of_the_same_memory_is_not_new_and_a_new_holder_does_not_help():
+    for call in (lambda x: NUMBERS[1:].view(5, 1), lambda x: [0, NUMBERS], lambda x: {"a": (LAYER,)}):
+        assert len(shared(call, 3)) == 1
+    holding = []
+    holding.append(holding)
+    assert shared(lambda: holding) == ["the same list"]
+
+
+def test_what_cannot_be_written_into_or_was_given_may_be_the_same():
+    text, nothing = "text" * 30, NUMBERS[:0]
+    for result in (text, 3, None, (1, (2.0, text)), Frozen((1, 2)), torch.float32, nn.Linear, len, nothing):
+        assert shared(lambda result=result: result) == []
+    for given in ([1], {"a": [1]}, NUMBERS, LAYER, Record([1])):
+        assert shared(lambda x: x, given) == shared(lambda x: [x], x=given) == []
+    assert shared(LAYER.get_submodule, "") == []  # a method's own object is copied too
+
+
+def test_a_tensors_method_is_not_asked_again():
+    @check("1.1", points=1)
+    def asks(answer):
+        answer(3).weight.fill_(4)
+
+    answers = {"answer": lambda x: nn.Linear(x, 1).requires_grad_(False)}
+    verdict = asks.verdict(lambda request: dispatch.answer(answers, request), [forbidden.read_cell("")])
+    assert verdict.outcome is Outcome.PASSED
 
 
 def test_a_call_that_is_interrupted_in_another_session_leaves_it():

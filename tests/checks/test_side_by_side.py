@@ -1,5 +1,6 @@
 """What came and what should have come: shown at home where tensors differ, and nowhere in grading."""
 
+import copy
 import math
 import re
 import shutil
@@ -148,7 +149,7 @@ def two(f):
 
 def told_of(*gives):
     with pytest.raises(CheckFailed) as failed:
-        two(lambda n: gives[n])
+        two(lambda n: copy.deepcopy(gives[n]))
     return str(failed.value)
 
 

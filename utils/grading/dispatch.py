@@ -19,6 +19,7 @@ import site
 import sys
 import sysconfig
 import traceback
+from collections import deque
 from collections.abc import Iterable
 from contextlib import nullcontext, redirect_stderr, redirect_stdout, suppress
 from functools import cache, lru_cache
@@ -37,8 +38,10 @@ from utils.grading.protocol import (
     DEVICE,
     DTYPE,
     GRADIENTS,
+    HOLDS_SAME,
     NUMPY_STATE,
     PYTHON_STATE,
+    SAME,
     SETS_DTYPE,
     SWITCHES_ON,
     TORCH_SEED,
@@ -63,7 +66,8 @@ INSTALLED = (sysconfig.get_path("stdlib"), *site.getsitepackages(), str(Path(tor
 LIBRARY_FOLDERS = (*COURSE_FOLDERS, *both_names(INSTALLED))
 
 kept: list[Any] = []
-first_calls: dict[int, list[Any]] = {}  # what was called and given, copied before the call if that can be
+# What was called and given, copied before the call if that can be; and what it gave.
+first_calls: dict[int, list[Any]] = {}
 
 
 @cache
@@ -157,6 +161,8 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
                     called, target = target, target(*args, **kwargs)
             finally:
                 left = session.put_back()
+            if "first" in asked:
+                first_calls[asked["first"]].append(target)
             if watch.found:
                 return wire.dumps({"used": watch.found}, keep)
             if isinstance(target, nn.Module):  # a function may stand in the place of a module's class
@@ -242,30 +248,70 @@ class Session:
         return changed
 
 
-def changes_elsewhere(called: Any, args: list[Any], kwargs: dict[str, Any]) -> list[str]:
-    """What of ELSEWHERE a call does.
+def changes_elsewhere(called: Any, args: list[Any], kwargs: dict[str, Any], *earlier: Any) -> list[str]:
+    """What of ELSEWHERE a call does, and which of SAME and HOLDS_SAME is true of its result and an earlier one.
 
     What switches gradients on, or sets float32, changes nothing in an ordinary session. So the call is made again with
     copies of all that it is given, where gradients are off and float64 is the default, and, if it fails there, where
     gradients alone are off. An error is no matter: not every answer works there, and not everything can be copied.
+    As all is copied, the two results can share something only if the answer keeps it between calls.
     """
+    if inspect.isbuiltin(called):  # a tensor's method is not copied with its tensor
+        return []
     dtype, nothing = torch.get_default_dtype(), io.StringIO()
     devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
     for other in (torch.float64, dtype):
         with torch.no_grad(), torch.random.fork_rng(devices), redirect_stdout(nothing), redirect_stderr(nothing):
             torch.set_default_dtype(other)
-            session, works = Session({"name": ""}, called), False
+            session, works, result = Session({"name": ""}, called), False, None
             try:
                 with suppress(Exception, SystemExit):
                     copied = copy.deepcopy([called, args, kwargs])
-                    copied[0](*copied[1], **copied[2])
+                    result = copied[0](*copied[1], **copied[2])
                     works = True
             finally:  # also after an interrupt
                 changed = session.put_back()
                 torch.set_default_dtype(dtype)
         if works:
-            return [sentence for mode, sentence in ((GRADIENTS, SWITCHES_ON), (DTYPE, SETS_DTYPE)) if mode in changed]
+            told = [sentence for mode, sentence in ((GRADIENTS, SWITCHES_ON), (DTYPE, SETS_DTYPE)) if mode in changed]
+            return told + [same for one in earlier for same in _shared(one, result)]
     return []
+
+
+def _shared(one: Any, other: Any) -> list[str]:
+    """Which of SAME and HOLDS_SAME is true of two results: that of the outermost part of both, if there is one."""
+    first, second = _mutable_parts(one), _mutable_parts(other)
+    for part, what in second.items():
+        if what and part in first:
+            return [(SAME if part == next(iter(second)) else HOLDS_SAME)[what]]
+    return []
+
+
+def _mutable_parts(value: Any) -> dict[Any, str]:
+    """The kinds of a result and its parts, from outside to inside: "" if it cannot be written into.
+
+    Each is known by the memory of a tensor or an array, and by the identity of anything else. What a module is made of
+    is not looked at: that may be a part of another model.
+    """
+    found, unseen = dict[Any, str](), deque([value])
+    while unseen:
+        one, inside = unseen.popleft(), list[Any]()
+        record = getattr(one, "__dataclass_params__", None)  # an instance of a dataclass has it, and the class too
+        if type(one) in (torch.Tensor, nn.Parameter):
+            if one.layout is torch.strided and one.numel() and one.device.type != "meta":
+                found["memory", one.untyped_storage().data_ptr()] = "tensor"
+        elif type(one) is np.ndarray and one.size:
+            found["memory", one.ctypes.data] = "array"
+        elif isinstance(one, nn.Module):
+            found[id(one)] = "module"
+        elif isinstance(one, (list, dict, set, tuple)) and id(one) not in found:
+            found[id(one)] = next((kind.__name__ for kind in (list, dict, set) if isinstance(one, kind)), "")
+            inside = [*one.values()] if isinstance(one, dict) else [*one]
+        elif record is not None and not isinstance(one, type) and id(one) not in found:
+            found[id(one)] = "" if record.frozen else "object"
+            inside = [*vars(one).values()]
+        unseen += [part for part in inside if type(part) not in PLAIN]
+    return found
 
 
 def _copied(value: list[Any]) -> list[Any]:

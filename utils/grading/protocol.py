@@ -32,6 +32,10 @@ RECORDS = "switches on the recording of gradients where that was off."
 SWITCHES_ON = f"a call of your code {RECORDS}"
 SETS_DTYPE = "a call of your code sets torch's default dtype, which shows where it is float64."
 ELSEWHERE = (SWITCHES_ON, SETS_DTYPE)
+# What two calls with equal arguments may share although a change of one result then changes the other.
+SHARED = ("list", "dict", "set", "tensor", "array", "module", "object")
+SAME = {one: f"the same {one}" for one in SHARED}
+HOLDS_SAME = {one: f"a result that holds the same {one}" for one in SHARED}
 
 
 class Line(Protocol):

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from utils.grading import wire
-from utils.grading.protocol import DEVICE, DTYPE, ELSEWHERE, GRADIENTS, SESSION, TORCH_STATE
+from utils.grading.protocol import DEVICE, DTYPE, ELSEWHERE, GRADIENTS, HOLDS_SAME, SAME, SESSION, TORCH_STATE
 
 Ask = Callable[[bytes], bytes]
 NAN, INFINITY, COMPLEX, EMPTY = "NaN", "infinity", "complex numbers", "an empty tensor"
@@ -58,13 +58,22 @@ class Unusual:
         self._refuse_changed(SESSION)
 
     def refuse_elsewhere(self) -> None:
-        """Make the first calls again in other sessions, see `dispatch.changes_elsewhere`. Fail if one changes these."""
-        for again in (self.first_calls or {}).values():
+        """Make the first calls again in other sessions, see `dispatch.changes_elsewhere`.
+
+        Fail if one changes these, or gives what is not new.
+        """
+        for (name, _, path, _), again in (self.first_calls or {}).items():
             match wire.loads(again(), lambda *_: None):
                 case {"value": list(found)}:
                     told = [one for one in found if type(one) is str]
                     for sentence in ELSEWHERE:
                         assert sentence not in told, sentence
+                    what = f"`{path[-1] if path else name}`" if path or name else "your code"
+                    for same in (*SAME.values(), *HOLDS_SAME.values()):
+                        assert same not in told, (
+                            f"called again with equal arguments, {what} gives {same}: "
+                            "changing the first result changes the second. Make a new one for each call."
+                        )
 
     def note_changed(self, changed: Any) -> None:
         """Note what of SESSION a reply lists as changed. Fail at once if a mode of torch's is among it."""
