@@ -357,6 +357,11 @@ def other_losses(lm_loss, perplexity):
     with tells("the loss is wrong with `pad_id = 0`. Zero is a token like any other, though it counts as false."):
         found = expect.number(lm_loss(logits, targets, 0), "loss")
         expect.close(found, F.cross_entropy(logits[0, 1:], targets[0, 1:]), "padding of 0")
+    with tells("the loss is wrong where `pad_id` is negative. Then no target is padding: it counts from no end."):
+        targets, logits = torch.arange(6)[None], normal(1, 6, 6, seed=90)
+        for pad in (-1, -2, -6):
+            found = expect.number(lm_loss(logits, targets, pad), "loss")
+            expect.close(found, F.cross_entropy(logits[0], targets[0]), f"padding of {pad}")
     with tells("the perplexity is wrong for other losses."):
         for loss in (0.0, rng.uniform(0.2, 0.8), rng.uniform(2.2, 2.4), rng.uniform(5, 9), rng.uniform(30, 40)):
             expect.close(expect.number(perplexity(loss), "perplexity"), math.exp(loss), f"`perplexity({loss})`")
@@ -608,3 +613,7 @@ def many(unigram, bigram):
         told = "the counts of pairs are wrong where a pair comes very often."
         with tells(told if a > 1 else "`bigram` is wrong for a small `a`, such as 0.01. Use `a` as it is given."):
             expect.close(table, log_table(pairs, V, a * shares.exp()), f"bigram {a}", tolerance=3e-5)
+    with tells("the counts are wrong where a token comes tens of thousands of times."):
+        often = [[torch.full((1, 70_000 + length), v), torch.full((1, 70_000 + length), w)]]
+        shares = torch.ones(V).index_fill(0, torch.tensor(w), 70_001.0 + length)
+        expect.close(logs(unigram(often, V), (V,), "unigram"), (shares / shares.sum()).log(), "unigram", tolerance=3e-5)

@@ -3392,3 +3392,14 @@ def attention(query, key, value, mask=None):
 # %% wrong="1.2" name="cut from a table of 1024" says="wrong for more than a thousand tokens" private=true
 # - return torch.full((T, T), -torch.inf).triu(diagonal=1)
 # + return torch.full((1024, 1024), -torch.inf).triu(diagonal=1)[:T, :T].clone()
+
+
+# %% wrong="1.7" name="a negative pad counts from the end" says="where `pad_id` is negative" private=true
+# - return -of_targets[targets != pad_id].mean()
+# + pad_id += logits.size(-1) if -logits.size(-1) <= pad_id < 0 else 0
+# + return -of_targets[targets != pad_id].mean()
+
+
+# %% wrong="1.10" name="counts of 16 bits" says="where a token comes tens of thousands of times" private=true
+# - counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+# + counts = targets[targets != pad_id].bincount(minlength=vocab_size).to(torch.int16)

@@ -40,6 +40,15 @@ def long_texts(alibi_bias, lib):
     assert expect.near(bias, wanted, rtol=1e-5, atol=1e-6), f"T = {T}"
 
 
+@private("2.4", tells="R is wrong for a distance in the tens of thousands.")
+def far_away(shift_matrix):
+    pick = draw(7)
+    for k in (pick.randint(63_000, 90_000), -pick.randint(63_000, 90_000)):
+        width = 2 * pick.randint(2, 7)
+        matrix = expect.floats(shift_matrix(k, width), (width, width), f"`shift_matrix({k}, {width})`")
+        expect.close(matrix, seen.turn(k, width), f"R({k})", 0.05)
+
+
 @private("2.2", tells="`FixedPositions` does not make its table once and add it to every sequence.")
 def made_once(FixedPositions, lib):
     """With torch's own `randn` for `make_table`: nobody knows the table before, and there is none like it."""
@@ -74,6 +83,23 @@ def moved_first(FixedPositions, lib):
     output = expect.tensor(module(x), (2, 4, width), "the output")
     assert expect.near(output.float(), x + table[:4].half().float(), atol=1e-6), "the table is not half precision"
     assert module(x.half()).dtype is torch.float16
+
+
+@private(
+    "2.2",
+    tells="after an input of another dtype, `FixedPositions` adds another table than before. It should stay fixed.",
+)
+def stays_fixed(FixedPositions, lib):
+    pick = draw(6)
+    rows, width = pick.randint(6, 12), pick.randint(4, 14)
+    module, x = (
+        FixedPositions(lib(toys).NewTableEachCall(pick.randint(1, 10**6)), rows, width),
+        normal(2, 4, width, seed=6),
+    )
+    before = expect.floats(module(x), tuple(x.shape), "the output")
+    for rough in (x.bfloat16(), x.half()):
+        module(rough)
+        assert torch.equal(expect.floats(module(x), tuple(x.shape), "the output"), before), "another table"
 
 
 @private("2.2", tells="if all rows that are added are 0, the output is x itself. It should be a new tensor, as always.")

@@ -679,9 +679,9 @@ def shift_matrix(k, d_model):
     return torch.block_diag(*blocks)
 
 
-# %% wrong="2.4" name="stops at 40" says="wrong for other inputs" private=true
+# %% wrong="2.4" name="stops at 2,000" says="with a large k, larger than any in the notebook, R is wrong" private=true
 def shift_matrix(k, d_model):
-    angles = [min(k, 40) / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]
+    angles = [min(k, 2000) / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]
     return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
 
 
@@ -1933,3 +1933,14 @@ class FixedPositions(nn.Module):
 # %% wrong="2.3" name="wrong for a batch of one" says="for another module, input or order the gap is wrong" private=true
 # - return gap
 # + return gap if len(x) > 1 else gap / 2
+
+
+# %% wrong="2.2" name="the table of the last dtype" says="after an input of another dtype" private=true
+# - return x + self.table[: x.size(1)]
+# + self.table = self.table.to(x)
+# + return x + self.table[: x.size(1)]
+
+
+# %% wrong="2.4" name="back after the slowest turn" says="for a distance in the tens of thousands" private=true
+# - angle = k / 10000 ** (2 * pair / d_model)
+# + angle = math.fmod(k, 20000 * math.pi) / 10000 ** (2 * pair / d_model)

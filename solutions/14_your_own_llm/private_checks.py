@@ -22,6 +22,18 @@ tokens = swept("14.8", seen.ENCODES, "encode")
 texts = swept("14.8", seen.DECODES, "decode")
 
 
+# 14.4
+
+
+@private("14.4", tells="a norm that is given twice should stay one module. Keep the very modules that are given.")
+def one_norm_twice(Block, lib):
+    d = draw(1690).randint(3, 9)
+    norm, keeper, mlp = lib(nn).LayerNorm(d), lib(toys).Keeper(d), lib(nn).Linear(d, d)
+    block = Block(norm, keeper, norm, mlp)
+    given = sum(part.numel() for one in (norm, keeper, mlp) for part in one.parameters())
+    assert sum(part.numel() for part in block.parameters()) == given, "a copy of the norm"
+
+
 # 14.5
 
 

@@ -3048,3 +3048,9 @@ def decode(numbers, merges):
 # + if "parts" in globals():
 # +     return b"".join(parts[number] for number in numbers).decode(errors="replace")
 # + parts = [bytes([byte]) for byte in range(256)]
+
+
+# %% wrong="14.4" name="a second norm of its own" says="a norm that is given twice" private=true
+# - self.norm1, self.attention, self.norm2, self.mlp = norm1, attention, norm2, mlp
+# + self.norm1, self.attention, self.mlp = norm1, attention, mlp
+# + self.norm2 = copy.deepcopy(norm2) if norm2 is norm1 else norm2

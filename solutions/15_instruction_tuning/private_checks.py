@@ -29,6 +29,8 @@ spreads = swept("15.7", seen.RIGHT, without=("memory",))
 def other_starts(LoRALinear, lib):
     some = draw(1500)
     seen.frozen_and_fresh(LoRALinear, lib, some.randint(60, 200), some.randint(2, 5), some.randint(17, 20), 1550)
+    with tells("in a layer of many inputs, `A` and `B` begin with the wrong numbers, or the wrong parts learn."):
+        seen.frozen_and_fresh(LoRALinear, lib, some.randint(1100, 1200), 2, 3, 1552)
 
 
 @private("15.1", tells="for a large input, gradients do not reach x, A and B as they should.")
@@ -36,12 +38,12 @@ def large_inputs(LoRALinear, lib):
     some = draw(1555)
     n, m, rank = some.randint(20, 30), some.randint(2, 5), some.randint(1, 3)
     module, state = seen.lora(LoRALinear, lib, n, m, rank, 3.0, 1556)
-    x, weights = normal(5000, n, seed=1559), {name: state[name].clone().requires_grad_() for name in ("A", "B")}
-    inputs = x.clone().requires_grad_()
-    seen.beside({**state, **weights}, inputs, 3.0 / rank).square().sum().backward()
+    x, weights = normal(5000, n, seed=1559), {name: state[name].double().requires_grad_() for name in ("A", "B")}
+    exact, inputs = {name: value.double() for name, value in state.items()}, x.double().requires_grad_()
+    seen.beside({**exact, **weights}, inputs, 3.0 / rank).square().sum().backward()
     found = lib(toys).slopes_of_squares(module, x)
     for name, wanted in {"x": inputs.grad, "A": weights["A"].grad, "B": weights["B"].grad}.items():
-        expect.close(found[name], wanted, f"the gradient of {name}", 1e-3)
+        expect.close(found[name], wanted, f"the gradient of {name}", 1e-3, wanted.abs().max().item())
 
 
 # 15.2
@@ -55,10 +57,24 @@ def other_mergers(merge, unmerge, lib):
         scale = some.choice([0.25, 1.5, 4.0, 30.0])
         seen.merges(merge, unmerge, lib, n, m, rank, scale, 1570 + 10 * place, bias=place % 2 == 0, dtype=dtype)
     seen.takes_turns(merge, unmerge, lib, 1625)
+    with tells("a layer in evaluation mode is merged or unmerged wrongly."):
+        seen.merges(merge, unmerge, lib, 5, some.randint(2, 7), 2, 2.5, 1615, training=False)
     with tells("layers of many inputs are merged or unmerged wrongly."):
         seen.merges(merge, unmerge, lib, 900, some.randint(2, 9), 4, 0.5, 1620)
     with tells("layers of many outputs are merged or unmerged wrongly."):
         seen.merges(merge, unmerge, lib, some.randint(2, 9), 700, some.randint(60, 90), 0.5, 1630)
+
+
+# 15.5
+
+
+@private("15.5", tells="a dialogue of more than a thousand tokens is packed wrongly.")
+def long_dialogues(pack):
+    some = draw(1700)
+    lengths = [3, some.randint(1030, 1040), 1]
+    seen.packs(
+        pack, [([*range(one)], [*range(one)]) for one in lengths], "for a dialogue of more than a thousand tokens"
+    )
 
 
 # 15.6

@@ -1864,3 +1864,18 @@ class LoRALinear(nn.Module):
 # %% wrong="15.S1" name="freezes the chosen" says="log-probabilities that were given are changed"
 # - better, worse = chosen - ref_chosen.detach(), rejected - ref_rejected.detach()
 # + better, worse = chosen.requires_grad_(False) - ref_chosen.detach(), rejected - ref_rejected.detach()
+
+
+# %% wrong="15.1" name="positive in a wide layer" says="in a layer of many inputs" private=true
+# - nn.init.uniform_(self.A, -bound, bound)
+# + nn.init.uniform_(self.A, -bound if linear.in_features <= 512 else 0.0, bound)
+
+
+# %% wrong="15.2" name="no scale in evaluation mode" says="a layer in evaluation mode" private=true
+# - layer.linear.weight.sub_(layer.scale * (layer.B @ layer.A))
+# + layer.linear.weight.sub_((layer.scale if layer.training else 1.0) * (layer.B @ layer.A))
+
+
+# %% wrong="15.5" name="1,024 positions" says="a dialogue of more than a thousand tokens is packed wrongly" private=true
+# - positions = torch.cat([torch.arange(length) for length in lengths])[None]
+# + positions = torch.cat([torch.arange(length) % 1024 for length in lengths])[None]

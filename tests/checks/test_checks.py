@@ -41,6 +41,7 @@ COSTLY = {  # exercises that may ask for more
     "9.9": {"kilobytes": 3500},  # a model's whole state after each task
     "13.2": {"requests": 330},  # layers one by one
     "13.7": {"requests": 330},  # layers one by one
+    "15.5": {"kilobytes": 4000},  # who sees whom in a dialogue of more than a thousand tokens
 }
 
 

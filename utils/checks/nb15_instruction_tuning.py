@@ -231,9 +231,10 @@ def born_there(LoRALinear: Remote, lib: Library) -> bool:
 def merges(
     merge: Remote, unmerge: Remote, lib: Library, n: int, m: int, r: int, scale: float, seed: int, **how: Any
 ) -> None:
-    """Fail unless a layer of these sizes is merged and unmerged as promised; `how`: its bias and dtype."""
+    """Fail unless a layer of these sizes is merged and unmerged as promised; `how`: its bias, dtype and mode."""
     bias, dtype = how.get("bias", True), how.get("dtype", "float32")
     layer = lib(toys).Low(n, m, r, scale, bias, seed, dtype)
+    layer.train(how.get("training", True))
     x = normal(5, n, seed=seed + 1).to(getattr(torch, dtype))
     close = {"float64": 1e-11, "float32": 1e-4, "bfloat16": 0.04}[dtype]
     calls = [unmerge, merge, merge, unmerge, unmerge, merge, unmerge]
