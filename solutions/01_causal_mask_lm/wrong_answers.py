@@ -3403,3 +3403,20 @@ def attention(query, key, value, mask=None):
 # %% wrong="1.10" name="counts of 16 bits" says="where a token comes tens of thousands of times" private=true
 # - counts = targets[targets != pad_id].bincount(minlength=vocab_size)
 # + counts = targets[targets != pad_id].bincount(minlength=vocab_size).to(torch.int16)
+
+
+# %% wrong="1.1" name="minus infinity alone counts" says="Finite numbers in the mask are ignored"
+def attention(q, k, v, mask=None):
+    scores = q @ k.mT / math.sqrt(q.size(-1))
+    if mask is not None:
+        scores = scores.masked_fill(mask == -math.inf, -math.inf)
+    weights = scores.softmax(-1)
+    return weights @ v, weights
+
+
+# %% wrong="1.10" name="shares from a table of pairs" says="tens of thousands of tokens in the vocabulary. A table of pairs is too large. Your code raised" private=true
+# - counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+# + inputs = torch.cat([inputs.flatten() for inputs, _ in batches])
+# + real = targets != pad_id
+# + pairs = (inputs * vocab_size + targets)[real].bincount(minlength=vocab_size**2)
+# + counts = pairs.view(vocab_size, vocab_size).sum(0)

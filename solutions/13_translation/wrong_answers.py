@@ -2428,3 +2428,10 @@ class CrossAttention(nn.Module):
 # +
 # + cut = [[re.findall(r"\w+|[^\w\s]", " ".join(one)) for one in side] for side in (hypotheses, references)]
 # + for hypothesis, reference in zip(*cut):
+
+
+# %% wrong="13.2" name="cross-attention asks with x" says="The queries of cross-attention come from x"
+# - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
+# - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
+# + read, x = x, self.norm1(x + self.dropout(self.self_attention(x, x, past)))
+# + x = self.norm2(x + self.dropout(self.cross_attention(read, memory, allowed)))

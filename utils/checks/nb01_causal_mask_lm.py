@@ -127,7 +127,7 @@ def attention(attention, lib):
         weights_of(q, k, bias),
         "with a mask, the weights are not softmax(Q K^T / sqrt(d) + M).",
         {
-            "the mask is ignored.": weights_of(q, k),
+            "finite numbers in the mask are ignored. They should be added to the scores.": weights_of(q, k),
             "the mask is divided by sqrt(d) too. Add it after the division.": weights_of(q, k, bias / 2),
             "the mask is subtracted.": weights_of(q, k, -bias),
             "the mask is used as true or false. It holds numbers to add to the scores.": (

@@ -375,6 +375,7 @@ def decoded(
     seen: torch.Tensor | None = None,
     past: bool = True,
     source: torch.Tensor | None = None,
+    asks: torch.Tensor | None = None,
     act: Callable[[torch.Tensor], torch.Tensor] = F.relu,
     adds: Mapping[str, bool] | None = None,
     swapped: bool = False,
@@ -382,14 +383,15 @@ def decoded(
     """A decoder layer as 13.2 says it, or with a mistake in it.
 
     norms: which one comes after each part; seen: what self-attention may read instead of the past; past: whether that
-    is hidden at all; source: what cross-attention reads; adds: False at parts without a sum; swapped: the attentions.
+    is hidden at all; source: what cross-attention reads; asks: whence its queries; adds: False at parts without a sum;
+    swapped: the attentions.
     """
     mask = (causal(x.size(1)) if seen is None else seen) if past else None
     names = ("cross_attention", "self_attention") if swapped else ("self_attention", "cross_attention")
     memory = memory if source is None else source
     parts: dict[str, Sub] = {
         "self": lambda y: reads(part_of(state, names[0]), y, y, mask),
-        "cross": lambda y: reads(part_of(state, names[1]), y, memory, allowed),
+        "cross": lambda y: reads(part_of(state, names[1]), y if asks is None else asks, memory, allowed),
         "feed": lambda y: fed(state, y, act),
     }
     for name, norm in zip(order, norms, strict=True):
@@ -452,6 +454,7 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
         "the norm comes before each part (pre-norm). It should come after the sum.": but(pre=True),
         "the feed-forward part has a GELU, not a ReLU.": but(act=F.gelu),
         "the feed-forward part has no ReLU.": but(act=lambda y: y),
+        "the queries of cross-attention come from x. They should come from what `norm1` gives.": but(asks=x),
         "cross-attention reads x instead of the memory.": but(source=x)
         if T == S and memory.size(2) == x.size(2)
         else but(),
