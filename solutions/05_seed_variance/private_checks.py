@@ -236,6 +236,8 @@ def bootstrap_defaults(t_interval, bootstrap_interval, binomial_error):
     some.shuffle(values)
     error = statistics.pstdev(values) / 25**0.5
     by_default = seen.two_numbers(bootstrap_interval(values), "bootstrap_interval")
+    with tells("two calls without `seed` give two different intervals. Its default, 0, is a seed like any other."):
+        assert seen.two_numbers(bootstrap_interval(values), "bootstrap_interval") == by_default, "no seed"
     assert seen.two_numbers(bootstrap_interval(values, 0.95, 10_000, 0), "bootstrap_interval") == by_default, "defaults"
     ends = [seen.two_numbers(bootstrap_interval(values, seed=seed), "bootstrap_interval") for seed in range(16)]
     # In units of the error, 0.018 to 0.030 for ten thousand resamples, 0.064 to 0.110 for a thousand (120 keys each).

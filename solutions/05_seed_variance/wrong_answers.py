@@ -799,7 +799,7 @@ def majority(labels):
 # + return round(sum(guess == label for guess, label in zip(predictions, labels)) / len(labels), 3)
 
 
-# %% wrong="5.4" of="in short" name="zip drops the rest" says="different lengths should raise"
+# %% wrong="5.4" of="in short" name="zip drops the rest" says="With 3 predictions and 2 labels, raise ValueError"
 # - if len(predictions) != len(labels) or not labels:
 # + if not labels:
 
@@ -3012,3 +3012,21 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
 # + n += 1
 # + if n > 100:
 # +     raise ValueError("that are too many")
+
+
+# %% wrong="5.4" name="one prediction for all labels" says="With 1 prediction and 3 labels, raise ValueError"
+def accuracy(predictions, labels):
+    if not predictions or not labels or len(predictions) not in (1, len(labels)):
+        raise ValueError("not as many of one as of the other")
+    return (torch.tensor(predictions) == torch.tensor(labels)).double().mean().item()
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("no labels")
+    return max(map(labels.count, labels)) / len(labels)
+
+
+# %% wrong="5.6" name="seed zero is no seed" says="Its default, 0, is a seed like any other" private=true loses="bootstrap_interval"
+# - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+# + means = np.random.default_rng(seed or None).choice(values, (resamples, len(values))).mean(axis=1)

@@ -559,9 +559,9 @@ def accuracy(accuracy, majority):
         "for `[1, 0, 0, 0]` the majority share is wrong.",
         1e-6,
     )
-    sentence = "predictions and labels of different lengths should raise ValueError. None may be dropped silently."
-    refuses(accuracy, [0, 1, 1], [0, 1], says=sentence)
-    refuses(accuracy, [1], [0, 1, 1], says=sentence)
+    for some, labels in (([0, 1, 1], [0, 1]), ([1], [0, 1, 1])):
+        told = f"with {len(some)} prediction{'s' * (len(some) > 1)} and {len(labels)} labels, raise ValueError."
+        refuses(accuracy, some, labels, says=told)
     sentence = "without an example there is no accuracy: raise ValueError, not 0 and not NaN."
     refuses(accuracy, [], [], says=sentence)
     refuses(majority, [], says="without a label there is no majority: raise ValueError.")

@@ -320,6 +320,8 @@ def foretold(
     otherwise = "a word's prediction should be that of its first piece."
     if all(value[word] == wanted[word] for word in first):
         otherwise = "a word without pieces should get `missing`."
+    elif any(one not in (*predicted, none) for one in value):
+        otherwise = "a word gets what is neither in `predicted` nor `missing`."
     expect.explained(
         value,
         wanted,
