@@ -14,15 +14,6 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before torch: on small tensors its thread
 os.environ.setdefault("AUTOGRADER_LOCAL", "")  # the course as it comes, whatever an instructor's own settings choose
 gc.disable()  # until all tests are collected: what is imported stays, and is not looked at again and again
 importlib.import_module("autograder")  # before nbformat, which it makes quicker to import
-import psutil
-
-# SQLite waits for the disk at each commit: a course's tree is built in memory in a fifth of the time.
-IN_MEMORY = Path("/dev/shm")
-if (
-    os.access(IN_MEMORY, os.W_OK)
-    and min(psutil.disk_usage(str(IN_MEMORY)).free, psutil.virtual_memory().available) > 8e9
-):
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 from helpers import built_tree, copied, process_stderr
 from rich.console import Console
