@@ -2743,3 +2743,8 @@ def trainable(shapes, frozen):
 # %% wrong="3.14" name="without the last row" says="even in float64, the sum is not that" loses="accumulate"
 # - for row in updates.to(dtype):
 # + for row in updates.to(dtype)[:-1]:
+
+
+# %% wrong="3.1" name="kinds by their first letters" says="accepts a kind that only looks like one of the two" private=true
+# - if kind not in ("layer", "rms"):
+# + if kind[:2] not in ("la", "rm"):

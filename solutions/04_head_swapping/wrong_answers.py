@@ -2513,3 +2513,26 @@ class Model(nn.Module):
 # + if not any(state is one for one in seen):
 # +     base.load_state_dict(own | fits)
 # + seen.append(state)
+
+
+# %% wrong="4.4" name="position 0 is none" says="Of rows with 4, 1 and 2 real tokens, it raises ValueError"
+def last_real(states, mask):
+    last = ((mask != 0) * torch.arange(mask.size(1), device=mask.device)).amax(dim=1)
+    if (last == 0).any() and mask.size(1) > 1:
+        raise ValueError("a row has no real token")
+    return states[torch.arange(len(states), device=states.device), last]
+
+
+# %% wrong="4.7" name="only what freeze froze" says="leaves a part frozen that was frozen by other code than `freeze`" private=true
+# - for parameter in part.parameters():
+# -     parameter.requires_grad = False
+# -     parameter.grad = None
+# + for parameter in part.parameters():
+# +     parameter.frozen_here = parameter.requires_grad or getattr(parameter, "frozen_here", False)
+# +     parameter.requires_grad = False
+# +     parameter.grad = None
+
+# - for parameter in part.parameters():
+# -     parameter.requires_grad = True
+# + for parameter in part.parameters():
+# +     parameter.requires_grad |= getattr(parameter, "frozen_here", False)

@@ -1756,3 +1756,8 @@ def pair_task(documents, task, rng):
 # %% wrong="11.3" name="corrected for a thousand steps" says="a large s: the updates are wrong"
 # - mean, square = m / (1 - betas[0] ** (step + 1)), v / (1 - betas[1] ** (step + 1))
 # + mean, square = m / (1 - betas[0] ** (step + 1)), v / (1 - betas[1] ** min(step + 1, 1000))
+
+
+# %% wrong="11.6" name="every pad number is a pad" says="a token that has the number of `pad` has another language than its sentence"
+# - languages = [language for language, sentence in enumerate(sentences) for _ in sentence]
+# + languages = [-1 if one == pad else number for number, sentence in enumerate(sentences) for one in sentence]

@@ -1879,3 +1879,8 @@ class LoRALinear(nn.Module):
 # %% wrong="15.5" name="1,024 positions" says="a dialogue of more than a thousand tokens is packed wrongly" private=true
 # - positions = torch.cat([torch.arange(length) for length in lengths])[None]
 # + positions = torch.cat([torch.arange(length) % 1024 for length in lengths])[None]
+
+
+# %% wrong="15.4" name="the last message alone" says="In a dialogue of"
+# - answer = role == "assistant" and piece.endswith("<|im_end|>")
+# + answer = role == "assistant" and piece.endswith("<|im_end|>") and (role, text) == tuple(messages[-1])

@@ -588,7 +588,8 @@ def last_real(last_real, lib):
     B, T, d = 3, 5, 4
     states, lengths = normal(B, T, d, seed=5), [4, 1, 2]
     mask = places(T, lengths)
-    result = last_real(states, mask)
+    told = "of rows with 4, 1 and 2 real tokens, it raises ValueError. Each of them has a real token."
+    result = expect.answers(last_real, states, mask, says=told, kinds=("ValueError",))
     assert type(result) is not torch.Tensor or not torch.equal(result.float(), states[-1]), (
         "the last sequence of the batch is taken. The batch is the first dimension here."
     )

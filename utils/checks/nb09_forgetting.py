@@ -332,7 +332,7 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
     assert float(model.state_dict()["known"]) == float(learned(lessons).known.detach()), told
     told = "the call changes which parameters learn (requires_grad). It should leave that as it is."
     assert toy.learning(model) == [True, False], told
-    told = "the gradients that `train` left are removed or changed. Evaluating should leave them as they are."
+    told = "the gradients that `train` left are removed or changed. Only `train` may change them."
     assert read(model.bare) == 0 and not toy.bare_now(model), told
 
 

@@ -1123,6 +1123,9 @@ def batched(tlm_batch: Remote, pairs: list[tuple[list[int], list[int]]], cls: in
     )
     guessed(2, "pads have the language of the first sentence. They should have -1.", pads_first=True)
     guessed(2, "the languages are 1 and 2. They should be 0 and 1.", languages_from_one=True)
+    others, like_pads = found[2] != wanted[2], (wanted[0] == pad) & ~pads
+    told = "a token that has the number of `pad` has another language than its sentence. Only what fills up is a pad."
+    assert not others.any() or (others & ~like_pads).any(), told
     told = "the languages are wrong. They should be 0 in the first sentence, 1 in the second, and -1 at pads."
     assert torch.equal(found[2], wanted[2]), told
 

@@ -557,7 +557,7 @@ def writes(tokens_and_labels: Remote, lib: Library, messages: list[tuple[str, st
     shifted = [*right[1:], -100]
     guesses = {
         "all tokens have a label. Only those of answers should.": wanted,
-        "no token has a label.": [-100] * len(wanted),
+        f"in a dialogue of {', '.join(role for role, _ in messages)}, no token has a label.": [-100] * len(wanted),
         "the labels are shifted. Shift them in the loss, not here.": shifted,
         "the labels are shifted to the right. They should not be shifted here.": [-100, *right[:-1]],
         "the questions have labels, and not the answers.": written(
