@@ -44,7 +44,7 @@ def long_texts(alibi_bias, lib):
 def far_away(shift_matrix):
     pick = draw(7)
     for k in (pick.randint(63_000, 90_000), -pick.randint(63_000, 90_000)):
-        width = 2 * pick.randint(2, 7)
+        width = 2 * pick.choice([3, 5, 6, 7])  # at 4 and 8, all pairs are back when the slowest is
         matrix = expect.floats(shift_matrix(k, width), (width, width), f"`shift_matrix({k}, {width})`")
         expect.close(matrix, seen.turn(k, width), f"R({k})", 0.05)
 
