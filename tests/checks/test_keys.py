@@ -15,6 +15,7 @@ def entry_of(exercise):
 
 LUCKY = [
     ("1.9", "never colder than 0.1", 12),
+    ("2.4", "back after the slowest turn", 2003),
     ("5.9", "a gain of a thousandth at least", 14),
     ("7.9", "whole epochs only", 7),
     ("11.5", "one state in single precision", 4),
@@ -33,8 +34,10 @@ def test_wrong_answers_are_refused_where_they_had_luck(exercise, name, key):
     assert keys.wrong_verdict(entry, cases[keys.SOLUTION][0], key) is None
 
 
-@pytest.mark.parametrize("exercise, key", [("3.14", 134), ("9.8", 30), ("15.7", 340)])
-def test_a_right_answer_is_accepted_where_numbers_are_near_0(exercise, key):
+@pytest.mark.parametrize(
+    "exercise, key", [("3.14", 134), ("7.3", 685), ("9.8", 30), ("11.4", 641), ("15.1", 240), ("15.7", 340)]
+)
+def test_a_right_answer_is_accepted_where_it_had_bad_luck(exercise, key):
     entry = entry_of(exercise)
     assert keys.wrong_verdict(entry, keys.known_cases(entry)[exercise][keys.SOLUTION][0], key) is None
 

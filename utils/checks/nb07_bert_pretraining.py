@@ -447,14 +447,15 @@ def well_hidden(
     }
 
     def fits(name: str, share: float) -> bool:
-        slack = 5 * math.sqrt(picked * max(share * (1 - share), 0.0)) + 3 * picked * share / V + 1e-9
+        slack = 5 * math.sqrt(picked * max(share * (1 - share), 0.0)) + 3 * picked * share / V
+        slack += 5 * (0 < share < 1) + 1e-9  # five sigma of a small count are passed by luck
         return abs(became[name] - picked * share) <= slack
 
     if not all(fits(name, share) for name, share in wanted.items()):
         for sentence, (one, two) in guesses.items():
             assert not (fits("mask", one) and fits("random", two)), sentence
     for name, told in (("mask", "the mask"), ("random", "a random token"), ("kept", "what they were")):
-        likely(became[name], picked, wanted[name], f"the share of the chosen tokens that become {told} is wrong.")
+        assert fits(name, wanted[name]), f"the share of the chosen tokens that become {told} is wrong."
 
 
 def chosen_pair(value: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

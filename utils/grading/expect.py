@@ -582,14 +582,18 @@ def independent(pairs: Iterable[tuple[Any, Any]], sentence: str, sigmas: float =
 
 
 def even(counts: Mapping[Any, int], shares: Mapping[Any, float], total: int, guess: Mapping[Any, float]) -> int:
-    """0 if the counts fit the shares within five sigma, 1 if they fit `guess` instead, else 2."""
+    """0 if the counts fit the shares within five sigma, 1 if they fit `guess` instead, else 2.
+
+    What is rare may come five times more: five sigma of a small count are passed by luck.
+    """
 
     def fits(wanted: Mapping[Any, float]) -> bool:
         names = {*wanted, *counts}
         sizes = {name: wanted.get(name, 0.0) for name in names}
         return all(
-            abs(counts.get(name, 0) - total * p) <= 5 * math.sqrt(total * max(0.0, p * (1 - p))) + 1e-6
+            -slack - 1e-6 <= counts.get(name, 0) - total * p <= slack + 5 * (0 < p < 1) + 1e-6
             for name, p in sizes.items()
+            for slack in [5 * math.sqrt(total * max(0.0, p * (1 - p)))]
         )
 
     return 0 if fits(shares) else 1 if fits(guess) else 2
