@@ -357,7 +357,7 @@ def other_losses(lm_loss, perplexity):
     with tells("the loss is wrong with `pad_id = 0`. Zero is a token like any other, though it counts as false."):
         found = expect.number(lm_loss(logits, targets, 0), "loss")
         expect.close(found, F.cross_entropy(logits[0, 1:], targets[0, 1:]), "padding of 0")
-    with tells("the loss is wrong where `pad_id` is negative. Then no target is padding: it counts from no end."):
+    with tells("the loss is wrong where `pad_id` is negative. Then no target is padding."):
         targets, logits = torch.arange(6)[None], normal(1, 6, 6, seed=90)
         for pad in (-1, -2, -6):
             found = expect.number(lm_loss(logits, targets, pad), "loss")

@@ -92,10 +92,8 @@ def moved_first(FixedPositions, lib):
 def stays_fixed(FixedPositions, lib):
     pick = draw(6)
     rows, width = pick.randint(6, 12), pick.randint(4, 14)
-    module, x = (
-        FixedPositions(lib(toys).NewTableEachCall(pick.randint(1, 10**6)), rows, width),
-        normal(2, 4, width, seed=6),
-    )
+    module = FixedPositions(lib(toys).NewTableEachCall(pick.randint(1, 10**6)), rows, width)
+    x = normal(2, 4, width, seed=6)
     before = expect.floats(module(x), tuple(x.shape), "the output")
     for rough in (x.bfloat16(), x.half()):
         module(rough)

@@ -679,6 +679,12 @@ def shift_matrix(k, d_model):
     return torch.block_diag(*blocks)
 
 
+# %% wrong="2.4" name="stops at 40" says="wrong for other inputs" private=true
+def shift_matrix(k, d_model):
+    angles = [min(k, 40) / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]
+    return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
+
+
 # %% wrong="2.4" name="stops at 2,000" says="with a large k, larger than any in the notebook, R is wrong" private=true
 def shift_matrix(k, d_model):
     angles = [min(k, 2000) / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]

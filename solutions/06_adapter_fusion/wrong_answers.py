@@ -1280,7 +1280,7 @@ def train_fusion(model, batches, lr):
 # - model.train(was_training)
 # + model.train()
 
-# %% wrong="6.6" name="the known two layers" says="for a model with 12 layers" private=true
+# %% wrong="6.6" name="the known two layers" says="for a model with 3 layers" private=true
 # - arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
 # + arrays = [layers[index]["output_adapter"] for index in (0, 1)]
 
@@ -1889,7 +1889,7 @@ def train_only(model, parts):
 # + known[key] = sums / counts[:, None]
 # + return known[key]
 
-# %% wrong="6.6" name="averages of float16" says="for a model with 12 layers" private=true
+# %% wrong="6.6" name="averages of float16" says="for a model with 3 layers" private=true
 # - return sums / counts[:, None]
 # + return (sums / counts[:, None]).half().float()
 

@@ -1153,7 +1153,7 @@ def not_the_report(report: dict[str, Any], predictions: dict[int, list[int]], la
 
 HEALTH = Contract(
     "health(predictions, labels)",
-    sizes={"_runs": (1, 9, 300), "_N": (2, 20, 5_000), "_C": (2, 6)},
+    sizes={"_runs": (1, 9, 300), "_N": (2, 20, 30_000), "_C": (2, 6)},
     predictions=lambda toys, seed, _runs, _N, _C: runs_and_gold(_runs, _N, _C, seed),
     labels=lambda toys, seed, _N, _C: numbers_below(_C, _N, seed + 900),
     gives="the report: dict",

@@ -448,7 +448,7 @@ def well_hidden(
 
     def fits(name: str, share: float) -> bool:
         slack = 5 * math.sqrt(picked * max(share * (1 - share), 0.0)) + 3 * picked * share / V
-        slack += 5 * (0 < share < 1) + 1e-9  # five sigma of a small count are passed by luck
+        slack += 5 * (0 < share < 1) + 1e-9  # more than five sigma of a small count come by luck
         return abs(became[name] - picked * share) <= slack
 
     if not all(fits(name, share) for name, share in wanted.items()):

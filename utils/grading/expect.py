@@ -584,7 +584,7 @@ def independent(pairs: Iterable[tuple[Any, Any]], sentence: str, sigmas: float =
 def even(counts: Mapping[Any, int], shares: Mapping[Any, float], total: int, guess: Mapping[Any, float]) -> int:
     """0 if the counts fit the shares within five sigma, 1 if they fit `guess` instead, else 2.
 
-    What is rare may come five times more: five sigma of a small count are passed by luck.
+    A count may be larger than that by five: more than five sigma of a small count come by luck.
     """
 
     def fits(wanted: Mapping[Any, float]) -> bool:
