@@ -907,3 +907,26 @@ def test_kinds_of_wrong_answers_are_refused(exercise):
     spec.loader.exec_module(kinds)
     tally, accepted = kinds.judged(COURSE.notebook("02"), exercise, [*kinds.BODIES])
     assert accepted == [] and sum(count for (_, how), count in tally.items() if how == "refused") >= 7
+
+
+@pytest.mark.parametrize(
+    "answer, where",
+    [
+        (lambda d, each: d * min(each, 2), "with a larger `each`, the count is wrong. "),
+        (lambda d, each: d * each + 1, "it is wrong for other inputs. "),
+        (lambda d, each: d * each + (d == 1), "with `d = 1`, the count is wrong. "),
+        (lambda d, each: d * each + (each == 1), "with `each = 1`, the count is wrong. "),
+    ],
+)
+def test_a_kind_of_input_is_named_only_where_it_is_the_reason(answer, where):
+    """The first two are wrong with `d = 1` as they are elsewhere."""
+    count = Contract(
+        "count(d, each)",
+        sizes={"d": (1, 60, 50_001), "each": (1, 4, 29)},
+        gives="the count: whole",
+        right=lambda d, each: d * each,
+    )
+    (hidden,) = [one for one in swept("9.9", count) if one.asserts.__name__.endswith("_sizes")]
+    for key in range(20):
+        told = hidden.failure(lambda request: dispatch.answer({"count": answer}, request), bytes([key])).tells
+        assert told.startswith(f"`count(d, each)`: {where}"), key

@@ -1,5 +1,7 @@
 """What checks say over and over: which sentence an answer gets, and that a right one gets none."""
 
+import random
+
 import pytest
 import torch
 from torch import nn
@@ -188,3 +190,38 @@ def test_a_sentence_shows_the_call_that_gave_what_came():
         pair = call("a" * 200, 2, names="list")
         assert "This is" not in says(expect.explained, pair, [2, 1], wrong, {}), "it would be too long"
     assert says(expect.explained, [1], [2], wrong, {}) == f"{wrong} Your code gives `[1]`."
+
+
+@pytest.mark.parametrize(
+    "trials, p", [(300, 0.5), (1000, 0.1), (1000, 0.003), (100, 0.01), (50_000, 0.2), (2000, 1e-6)]
+)
+def test_counts_that_come_by_chance_are_likely(trials, p):
+    """At both ends of what is accepted, as many are refused as of a normal distribution beyond six deviations."""
+    from scipy import stats
+
+    accepted = [count for count in range(trials + 1) if expect.plausible(count, trials, p)]
+    assert accepted == [*range(accepted[0], accepted[-1] + 1)]
+    law, most = stats.binom(trials, p), 2 * stats.norm.sf(6)
+    refused = law.cdf(accepted[0] - 1) + law.sf(accepted[-1])
+    assert refused < 2 * most
+    assert law.sf(accepted[-1] - 2) > most / 50, "more is accepted than chance gives"
+
+
+def test_what_never_or_always_happens_is_no_chance():
+    assert expect.plausible(0, 100, 0.0) and expect.plausible(100, 100, 1.0)
+    assert not expect.plausible(1, 100, 0.0) and not expect.plausible(99, 100, 1.0)
+    assert expect.even({"a": 1}, {"b": 1.0}, 1, {}) == 2
+    assert expect.even({"a": 100}, {"a": 1.0}, 100, {}) == 0
+
+
+def test_rare_pairs_are_independent_as_often_as_chance_gives_them():
+    some = random.Random(3)
+    for _ in range(300):  # with 400 pairs of 40 and 40, a combination comes once in four times
+        expect.independent([(some.randrange(40), some.randrange(40)) for _ in range(400)], "told")
+    told = "a second tells of the first"
+    with pytest.raises(AssertionError, match=told):
+        expect.independent([(one, one % 2) for one in range(4)] * 40, told)
+    thirds = [(some.randrange(3), some.randrange(3)) for _ in range(4000)]
+    expect.independent(thirds, told)
+    with pytest.raises(AssertionError, match=told):  # once in five, the second is the first
+        expect.independent([(one, one if some.random() < 0.2 else other) for one, other in thirds], told)

@@ -21,7 +21,7 @@ from utils.grading import expect, probes
 from utils.grading.check import check, stretch
 from utils.grading.contract import Contract, has_form, is_new, model_kept, world_kept
 from utils.grading.documents import Pair, labelled_pairs, named_documents
-from utils.grading.expect import chance, even, likely, normal
+from utils.grading.expect import chance, even, likely, normal, plausible
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import INFINITY, Library, Remote, StudentError, kind, promised, read
 from utils.grading.results_check import results_check
@@ -373,7 +373,7 @@ def well_hidden(
     p: float,
     split: Sequence[float],
 ) -> None:
-    """Fail unless the shares of what happened to the tokens are as they should be, within five sigma."""
+    """Fail unless the shares of what happened to the tokens are as they should be, but for chance."""
     chosen, never = labels != -100, torch.isin(ids, torch.tensor([*special]))
     assert chosen.any() or p == 0, "no token is chosen: all labels are -100."
     zeros = ((labels == 0) & (ids != 0)).float().mean()
@@ -447,9 +447,9 @@ def well_hidden(
     }
 
     def fits(name: str, share: float) -> bool:
-        slack = 5 * math.sqrt(picked * max(share * (1 - share), 0.0)) + 3 * picked * share / V
-        slack += 5 * (0 < share < 1) + 1e-9  # more than five sigma of a small count come by luck
-        return abs(became[name] - picked * share) <= slack
+        near = 3 * picked * share / V  # guesses leave out random tokens that are the mask or the old one
+        count = min(max(picked * share, became[name] - near), became[name] + near)
+        return plausible(count, picked, share)
 
     if not all(fits(name, share) for name, share in wanted.items()):
         for sentence, (one, two) in guesses.items():
@@ -609,7 +609,7 @@ def sure(mask_tokens: Remote, lib: Library) -> None:
 
 @check("7.3", points=3, forbids=("DataCollatorForLanguageModeling", *MODELS))
 def mask_tokens(mask_tokens, lib):
-    """Check shares within five sigma, labels where tokens are chosen, untouched `ids`, and one generator."""
+    """Check shares, labels where tokens are chosen, untouched `ids`, and one generator."""
     V, special, mask_id = 1000, [3, 7, 990], 4
     ids = some_text(500, 200, V, special, mask_id, 30)
     found = hidden_pair(mask_tokens(ids, special, mask_id, V, generator=lib(toys).seeded(1)), ids)

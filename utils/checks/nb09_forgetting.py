@@ -690,12 +690,9 @@ def sampling(sampling):
 # 9.5
 
 
-SIGMAS = 7  # of a binomial share: chance alone gets there once in 10^11 draws
-
-
 def far(count: int, share: float, repeats: int) -> bool:
-    """Whether so many of `repeats` are too far from this share to be chance."""
-    return abs(count - share * repeats) > SIGMAS * math.sqrt(repeats * share * (1 - share)) + 1e-9
+    """Whether so many of `repeats` are too far from this share to be chance: that happens once in 10^11 draws."""
+    return not expect.plausible(count, repeats, share, sigmas=7)
 
 
 def fair(Replay: Remote, lib: Library, capacity: int, count: int, repeats: int, seed: int) -> None:

@@ -744,7 +744,7 @@ def spans(span_lengths, span_mask, lib):
     """Check that lengths are drawn again, not cut, tokens are counted, and free starts are equally likely."""
     lengths_right(span_lengths, lib, 3000, None, 10, 1)
     lengths_right(span_lengths, lib, 3000, 0.2, 10, 2)
-    lengths_right(span_lengths, lib, 10_000, 0.4, 4, 3)
+    lengths_right(span_lengths, lib, 10_000, 0.4, 3, 3)
     lengths_right(span_lengths, lib, 50, 0.3, 1, 4)
     lengths_right(span_lengths, lib, 1, 0.5, 3, 5)
     independent_lengths(span_lengths, lib, 6)

@@ -594,14 +594,14 @@ def drops(
         masks.append(bits.view(B, T, every.dim() - 3, d))
     kept = torch.stack(masks)  # (calls, B, T, parts, d)
     told = "with dropout 0.5, half of the numbers of each part should be kept, each by a draw of its own."
-    for part in kept.unbind(3):
+    parts = kept.unbind(3)
+    for part in parts:
         expect.likely(int(part.sum()), part.numel(), 0.5, told)
-    for axis in range(kept.dim()):
-        first, others = kept.narrow(axis, 0, 1), kept.narrow(axis, 1, kept.size(axis) - 1)
-        same = first == others
+    for drawn, axis in [(kept, 3), *itertools.product(parts, range(4))]:
+        same = drawn.narrow(axis, 0, 1) == drawn.narrow(axis, 1, drawn.size(axis) - 1)
         also = (
             "One draw decides for several numbers."
-            if axis == kept.dim() - 1
+            if drawn is not kept and axis == 3
             else "The same mask is used more than once."
         )
         expect.likely(int(same.sum()), same.numel(), 0.5, f"{told} {also}")

@@ -280,7 +280,7 @@ class Contract:
             first = not said.public.startswith("for ") and kind != "memory"  # it is wrong as it was asked first
             return self.tells("sizes" if first else kind)
         kinds = said.kinds
-        if kind == "sizes" and kinds and asked is not None:
+        if kind == "sizes" and asked is not None:
             kinds = tuple(self.kinds_that_fail(*asked, kinds))
         words = _in_words(kinds)
         if kind in ("values", "dtypes"):
@@ -342,24 +342,37 @@ class Contract:
 
         It is asked in the cases of `corners`, and in ordinary ones: a list may hold a 0 where `n` is 1 and elsewhere.
         What is `special` may be right now and then: leaving a 0 out changes nothing where all are 0.
+        If it is wrong in most cases that are of none of these kinds, they are not the reason. Then the size is named
+        that is larger in all cases where the answer is wrong than where it is right.
         After EXTRA_SECONDS no further case is asked, and no kind is known: what is left of the notebook's time is for
         its other exercises.
         """
         late = time.monotonic() + EXTRA_SECONDS
         if self.through:
             answer = getattr(lib(self.toys), self.through)(answer)
-        right, wrong = list[set[str]](), [set(kinds)]
+        right, wrong, others = list[set[str]](), [set(kinds)], list[bool]()
+        right_sizes, wrong_sizes = list[Mapping[str, int]](), list[Mapping[str, int]]()
         for case in [*self.corners(), *map(self.ordinary, range(200, 206))]:
             if time.monotonic() > late:
                 return []
             try:
                 right.append({*self.case_is_right(answer, lib, case).kinds})
+                right_sizes.append(case.sizes)
+                others += [True] * right[-1].isdisjoint(kinds)
             except StudentError as error:
                 if error.ends_check:
                     raise
             except AssertionError as failed:
                 said = failed.args[0] if failed.args else ""
                 wrong += [{*said.kinds}] if isinstance(said, Said) else []
+                wrong_sizes.append(case.sizes)
+                others += [False] * (isinstance(said, Said) and wrong[-1].isdisjoint(kinds))
+        if not kinds or 2 * others.count(False) > len(others):
+            return [
+                f"a larger `{name}`"
+                for name in self.sizes
+                if right_sizes and max(one[name] for one in right_sizes) < min(one[name] for one in wrong_sizes)
+            ]
         never_right = {*kinds}.difference(*right)
         in_all = set.intersection(*wrong)
         as_right = {words: sum(words in some for some in right) for words in self.special if words in in_all}

@@ -560,15 +560,35 @@ def drawn_by(lib: Library, generator: Remote, count: int) -> list[float]:
     return drawn
 
 
-def likely(count: int, trials: int, p: float, sentence: str, sigmas: float = 5) -> None:
-    """Fail with `sentence` if so many hits of so many trials lie beyond so many standard deviations."""
-    assert abs(count - trials * p) <= sigmas * math.sqrt(trials * p * (1 - p)) + 1e-9, sentence
+def by_chance(counts: Sequence[float], wanted: Sequence[float], sigmas: float = 6) -> bool:
+    """Whether counts may deviate by chance from those wanted, which have the same sum.
+
+    Chernoff's bound: the probability of counts is at most exp(-sum(count log(count / wanted))), here compared with
+    exp(-sigmas ** 2 / 2). For large counts this is so many standard deviations. Of small ones more come by chance.
+    Source: Chernoff (1952), A measure of asymptotic efficiency, theorem 1; the sum is half of the statistic G.
+    """
+    far = 0.0
+    for count, mean in zip(counts, wanted, strict=True):
+        if count > 0 and mean <= 0:
+            return False
+        far += count * math.log(count / mean) if count > 0 else 0.0
+    return far <= sigmas**2 / 2 + 1e-6
 
 
-def independent(pairs: Iterable[tuple[Any, Any]], sentence: str, sigmas: float = 5) -> None:
+def plausible(count: float, trials: int, p: float, sigmas: float = 6) -> bool:
+    """Whether so many hits of so many trials may come by chance, see `by_chance`."""
+    return by_chance((count, trials - count), (trials * p, trials * (1 - p)), sigmas)
+
+
+def likely(count: int, trials: int, p: float, sentence: str, sigmas: float = 6) -> None:
+    """Fail with `sentence` if so many hits of so many trials are more or fewer than come by chance."""
+    assert plausible(count, trials, p, sigmas), sentence
+
+
+def independent(pairs: Iterable[tuple[Any, Any]], sentence: str, sigmas: float = 6) -> None:
     """Fail with `sentence` if what comes first in pairs tells something about what comes second.
 
-    Each combination must be as frequent as the two alone say, within so many standard deviations.
+    Each combination must be as frequent as the two alone say, but for chance.
     """
     joint = Counter(pairs)
     first, second, total = Counter[Any](), Counter[Any](), joint.total()
@@ -576,24 +596,17 @@ def independent(pairs: Iterable[tuple[Any, Any]], sentence: str, sigmas: float =
         first[one] += count
         second[other] += count
     for one, other in itertools.product(first, second):
-        p, q = first[one] / total, second[other] / total
-        spread = math.sqrt(total * p * (1 - p) * q * (1 - q))
-        assert abs(joint[one, other] - total * p * q) <= sigmas * spread + 1e-9, sentence
+        m, n, both = first[one], second[other], joint[one, other]
+        counts = (both, m - both, n - both, total - m - n + both)
+        wanted = [a * b / total for a, b in itertools.product((m, total - m), (n, total - n))]
+        assert by_chance(counts, wanted, sigmas), sentence
 
 
 def even(counts: Mapping[Any, int], shares: Mapping[Any, float], total: int, guess: Mapping[Any, float]) -> int:
-    """0 if the counts fit the shares within five sigma, 1 if they fit `guess` instead, else 2.
-
-    A count may be larger than that by five: more than five sigma of a small count come by luck.
-    """
+    """0 if the counts fit the shares but for chance, 1 if they fit `guess` instead, else 2."""
 
     def fits(wanted: Mapping[Any, float]) -> bool:
         names = {*wanted, *counts}
-        sizes = {name: wanted.get(name, 0.0) for name in names}
-        return all(
-            -slack - 1e-6 <= counts.get(name, 0) - total * p <= slack + 5 * (0 < p < 1) + 1e-6
-            for name, p in sizes.items()
-            for slack in [5 * math.sqrt(total * max(0.0, p * (1 - p)))]
-        )
+        return all(plausible(counts.get(name, 0), total, min(1.0, wanted.get(name, 0.0))) for name in names)
 
     return 0 if fits(shares) else 1 if fits(guess) else 2
