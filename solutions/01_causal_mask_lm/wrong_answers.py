@@ -268,7 +268,7 @@ def causal_mask(T):
     return nn.Transformer.generate_square_subsequent_mask(T)
 
 
-# %% wrong="1.2" name="knows the visible lengths" says="for other inputs, the mask has the wrong shape" private=true
+# %% wrong="1.2" name="knows the visible lengths" says="with a larger `T`, the mask has the wrong shape" private=true
 def causal_mask(T):
     return torch.full((5, 5), -torch.inf).triu(1)[:T, :T]
 

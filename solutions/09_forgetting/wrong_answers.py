@@ -693,7 +693,7 @@ def forward_transfer(R):
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
 # + counts = [min(size, 10**6) if cap is None else min(size, cap) for size in sizes]
 
-# %% wrong="9.4" name="four tasks" says="it is wrong for other inputs" private=true
+# %% wrong="9.4" name="four tasks" says="with a larger `N`, the probabilities" private=true
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
 # + counts = [size if cap is None else min(size, cap) for size in sizes[:4]] + [1] * len(sizes[4:])
 

@@ -342,43 +342,38 @@ class Contract:
 
         It is asked in the cases of `corners`, and in ordinary ones: a list may hold a 0 where `n` is 1 and elsewhere.
         What is `special` may be right now and then: leaving a 0 out changes nothing where all are 0.
-        If it is wrong in most cases that are of none of these kinds, they are not the reason. Then the size is named
-        that is larger in all cases where the answer is wrong than where it is right.
+        If it is wrong in cases that are of none of these kinds, too, a size is named that is larger in all cases where
+        the answer is wrong than where it is right; and none, if there is no such size and most cases are wrong.
         After EXTRA_SECONDS no further case is asked, and no kind is known: what is left of the notebook's time is for
         its other exercises.
         """
         late = time.monotonic() + EXTRA_SECONDS
         if self.through:
             answer = getattr(lib(self.toys), self.through)(answer)
-        right, wrong, others = list[set[str]](), [set(kinds)], list[bool]()
-        right_sizes, wrong_sizes = list[Mapping[str, int]](), list[Mapping[str, int]]()
+        asked = list[tuple[bool, set[str], Mapping[str, int]]]()  # whether it was right, the kinds of input, the sizes
         for case in [*self.corners(), *map(self.ordinary, range(200, 206))]:
             if time.monotonic() > late:
                 return []
             try:
-                right.append({*self.case_is_right(answer, lib, case).kinds})
-                right_sizes.append(case.sizes)
-                others += [True] * right[-1].isdisjoint(kinds)
+                asked.append((True, {*self.case_is_right(answer, lib, case).kinds}, case.sizes))
             except StudentError as error:
                 if error.ends_check:
                     raise
             except AssertionError as failed:
                 said = failed.args[0] if failed.args else ""
-                wrong += [{*said.kinds}] if isinstance(said, Said) else []
-                wrong_sizes.append(case.sizes)
-                others += [False] * (isinstance(said, Said) and wrong[-1].isdisjoint(kinds))
-        if not kinds or 2 * others.count(False) > len(others):
-            return [
-                f"a larger `{name}`"
-                for name in self.sizes
-                if right_sizes and max(one[name] for one in right_sizes) < min(one[name] for one in wrong_sizes)
-            ]
+                asked += [(False, {*said.kinds}, case.sizes)] if isinstance(said, Said) else []
+        right = [some for was_right, some, _ in asked if was_right]
+        wrong = [set(kinds), *(some for was_right, some, _ in asked if not was_right)]
         never_right = {*kinds}.difference(*right)
         in_all = set.intersection(*wrong)
         as_right = {words: sum(words in some for some in right) for words in self.special if words in in_all}
         least = min([*as_right.values(), len(right) / 2])
         seldom = {words for words, count in as_right.items() if count == least < len(right) / 2}
-        return [kind for kind in kinds if kind in (never_right & in_all or seldom or never_right)]
+        found = [kind for kind in kinds if kind in (never_right & in_all or seldom or never_right)]
+        elsewhere = [was_right for was_right, some, _ in asked if some.isdisjoint(kinds)]
+        if found and all(elsewhere):
+            return found
+        return _larger(asked) or found * (2 * sum(elsewhere) >= len(elsewhere))
 
     def smallest(self) -> Iterator[Case]:
         """Every second size at its smallest, then the others; all of them; and all at 1 where their smallest is 0."""
@@ -653,6 +648,17 @@ class Contract:
             "draws": "generator" in self.arguments.values(),
         }
         return [kind_ for kind_ in KINDS if apply.get(kind_, True)]
+
+
+def _larger(asked: Sequence[tuple[bool, set[str], Mapping[str, int]]]) -> list[str]:
+    """Sizes of which all that were answered wrongly are larger than those that were answered rightly, in words."""
+    right, wrong = ([sizes for was_right, _, sizes in asked if was_right is which] for which in (True, False))
+    if not right or not wrong:
+        return []
+    names = [name for name in right[0] if not name.startswith("_")]
+    # Right answers where it is 0 alone say nothing: a product is 0 whatever the other factor.
+    larger = [name for name in names if 0 < max(one[name] for one in right) < min(one[name] for one in wrong)]
+    return [f"a larger `{name}`" for name in larger]
 
 
 def _optional(spec: Any) -> bool:
