@@ -272,6 +272,12 @@ def other_adapters(compose, lib):
     with tells("the head has another number of classes than `n_classes`."):
         assert len(state.get(f"heads.{head}.4.bias", ())) in (0, classes), "other classes"
     seen.has_parts(model, sizes, names, head, classes)
+    batch = tiny_bert.pairs(4, [(11, 6)], sizes.vocab, seed)[0] | {"labels": torch.arange(4) % classes}
+    model.eval()
+    logits = expect.answers(seen.logits_of, model, batch, says="a forward pass fails")
+    with tells("for more than two classes, the head is not the library's default one: another loss is computed."):
+        seen.loss_right(model, batch, logits)
+    model.train()
     seen.works(model, sizes, names, published, seed, head, classes, lib)
 
 

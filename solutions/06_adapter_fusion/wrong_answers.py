@@ -829,6 +829,10 @@ def compose(model, folders, head, n_classes=2):
 # - model.add_classification_head(head, num_labels=n_classes)
 # + model.add_classification_head(head, num_labels=n_classes, multilabel=True)
 
+# %% wrong="6.4" name="several labels where there are many classes" says="another loss is computed" private=true
+# - model.add_classification_head(head, num_labels=n_classes)
+# + model.add_classification_head(head, num_labels=n_classes, multilabel=n_classes > 2)
+
 
 # %% right="6.4" name="step by step, activated by hand"
 def compose(model, folders, head, n_classes=2):
@@ -2384,6 +2388,11 @@ def share_ahead(first, other):
 # + if not hasattr(sources, "known"):
 # +     sources.known = {}
 # + return sources.known.setdefault(f"{adapters} {target}", clean)
+
+# %% wrong="6.3" name="one identity for all of a width" says="two objects share a parameter" private=true
+# - nn.init.eye_(self.value.weight)
+# + AdapterFusion.eyes = known = getattr(AdapterFusion, "eyes", {})
+# + self.value.weight = nn.Parameter(known.setdefault(d, torch.eye(d)))
 
 # %% wrong="6.3" name="one adapter for any n" says="states, single, residual"
 # - if outputs.size(2) != self.n:

@@ -768,6 +768,17 @@ def has_parts(model: Remote, sizes: Sizes, names: list[str], head: str, classes:
         assert tuple(state[name].shape) == shape, told
 
 
+def loss_right(model: Remote, batch: dict[str, torch.Tensor], logits: torch.Tensor) -> None:
+    """Fail unless the loss for the labels of a batch is the one of the library's default head."""
+    told = (
+        "given labels, the loss is not the cross-entropy with one class for each pair: the "
+        "head is not the library's default one."
+    )
+    loss = expect.answers(lambda: read(model(**batch).loss), says=told)
+    assert type(loss) is torch.Tensor and loss.numel() == 1, told
+    expect.close(loss.float().reshape(()), F.cross_entropy(logits.float(), batch["labels"]), told)
+
+
 def works(
     model: Remote, sizes: Sizes, names: list[str], origin: list[str], seed: int, head: str, classes: int, lib: Library
 ):
@@ -818,13 +829,7 @@ def works(
             for how, sentence in wrong.items()
         },
     )
-    told = (
-        "given labels, the loss is not the cross-entropy with one class for each pair: the "
-        "head is not the library's default one."
-    )
-    loss = expect.answers(lambda: read(model(**batch).loss), says=told)
-    assert type(loss) is torch.Tensor and loss.numel() == 1, told
-    expect.close(loss.float().reshape(()), F.cross_entropy(logits.float(), batch["labels"]), told)
+    loss_right(model, batch, logits)
     model.train()
     told = "after `compose`, nothing learns: every weight that the loss depends on is frozen."
     expect.answers(lib(tiny_bert).gradient_step, model, batch, 0.5, says=told)

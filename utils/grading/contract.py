@@ -57,6 +57,7 @@ LOW = {torch.bfloat16: 0.04, torch.float16: 0.01}  # tolerances, relative to the
 STEPS, DRAWS, ROUNDINGS = (1e-6, 1e-7), 3, 10.0
 ONE = "one number"  # of a result: a tensor with any number of axes, none longer than 1
 WRONG = "{} {be} wrong."
+SHARED = "two objects share a parameter, so what one learns changes the other. Each should have its own."
 EXTRA_SECONDS = 20.0  # for all cases together that are asked only to say more about a wrong answer
 Size = tuple[int, int] | tuple[int, int, int]
 
@@ -274,6 +275,8 @@ class Contract:
             return self.tells(kind)
         if kind == "refusals":
             return said.public
+        if said.public == SHARED:
+            return f"`{self.call}`: {SHARED}"
         if kind not in ("sizes", "large", "values", "dtypes", "new"):
             if kind == "gradients" or not said.public.endswith(" wrong."):
                 return f"`{self.call}`: {said.public}"
@@ -558,7 +561,9 @@ class Contract:
         asked = [[*given, state, dtype] for given, state, dtype in zip(own, states, dtypes, strict=True)]
         if self.weights is not None:
             with contextlib.suppress(StudentError):  # then the long way says what is wrong
-                return expect.items(lib(probes).filled(answer, asked), len(cases), "")
+                *modules, shared = expect.items(lib(probes).filled(answer, asked), len(cases) + 1, "")
+                assert shared is False, Said(f"`{self.call}`: {SHARED}", SHARED, cases[0])
+                return modules
         modules = list[Remote]()
         for case, given, state in zip(cases, own, states, strict=True):
             module = answer(*given[0], **given[1])
@@ -611,8 +616,11 @@ class Contract:
         tolerances = [*tolerances] or [self.tolerance] * len(cases)
         try:
             calls = self.all_asked(answer, lib, cases)
-        except (StudentError, AssertionError):  # one of them cannot be made: what is wrong before that comes first
-            return [self.case_is_right(answer, lib, *one) for one in zip(cases, tolerances, strict=True)]
+        except (StudentError, AssertionError) as failed:  # what is wrong with one of them alone comes first
+            found = [self.case_is_right(answer, lib, *one) for one in zip(cases, tolerances, strict=True)]
+            if isinstance(failed, AssertionError):
+                raise
+            return found
         for call, found, tolerance in zip(calls, came_of(lib, calls), tolerances, strict=True):
             call.must_be(found, tolerance)
         return calls

@@ -3,6 +3,7 @@
 import builtins
 import contextlib
 import hashlib
+import itertools
 import pickle
 import random
 from collections.abc import Callable
@@ -360,14 +361,18 @@ def in_another_process(call: Callable[..., Any], args: list[Any], options: dict[
         return call(*args, **options)
 
 
-def filled(make: Callable[..., nn.Module], asked: list[Any]) -> list[nn.Module]:
-    """The modules that `make` makes from these arguments and options, with these weights and no others, in a dtype."""
-    found = []
+def filled(make: Callable[..., nn.Module], asked: list[Any]) -> list[Any]:
+    """The modules that `make` makes from these arguments and options, with these weights and no others, in a dtype.
+
+    Last comes whether two of them share a parameter.
+    """
+    found: list[Any] = []
     for args, options, state, dtype in asked:
         module = make(*args, **options)
         module.load_state_dict(state)
         found.append(module if dtype == "float32" else module.to(getattr(torch, dtype)))
-    return found
+    memory = [{one.untyped_storage().data_ptr() for one in module.parameters() if one.numel()} for module in found]
+    return [*found, any(not one.isdisjoint(other) for one, other in itertools.combinations(memory, 2))]
 
 
 def each(targets: list[Callable[..., Any]], asked: list[Any]) -> list[Any] | None:
