@@ -374,7 +374,7 @@ def test_a_module_is_asked_for_its_parameters_and_modes():
             "draws",
             "a second call with the same generator gives the same: it is seeded, or copied.",
         ),
-        (LAYER, lambda d, more: SHARED.setdefault((d, more), Layer(d, more)), "memory", "two objects share a parameter"),
+        (LAYER, lambda d, more: SHARED.setdefault((d, more), Layer(d, more)), "memory", "two objects share a"),
     ],
 )
 def test_parts_objects_types_and_generators_are_asked_for(contract, answer, kind, words):

@@ -741,7 +741,7 @@ def with_fmod(n_layers: int, mem_len: int, T: int, i: int) -> int:
 
 def reaches(reach: Remote, asked: Sequence[tuple[int, int, int, int]]) -> None:
     """Fail unless the reach is that of the graph of states for each of these layers, memories, segments and places."""
-    cases = []
+    cases = list[expect.Case]()
     for L, M, T, i in asked:
         value, right = reach(L, M, T, i), farthest(L, M, T, i)
         told = "the reach is a float. It should be an integer."
