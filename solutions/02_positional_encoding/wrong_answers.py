@@ -1950,3 +1950,21 @@ class FixedPositions(nn.Module):
 # %% wrong="2.4" name="back after the slowest turn" says="for a distance in the tens of thousands" private=true
 # - angle = k / 10000 ** (2 * pair / d_model)
 # + angle = math.fmod(k, 20000 * math.pi) / 10000 ** (2 * pair / d_model)
+
+# %% wrong="2.3" name="all learns afterwards" says="requires_grad of the parameters of the module is not as before"
+# - with torch.no_grad():
+# -     gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+# - module.train(was_training)
+# + module.requires_grad_(False)
+# + gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+# + module.train(was_training).requires_grad_(True)
+
+# %% right="2.3" name="freezes for a moment"
+# - with torch.no_grad():
+# -     gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+# + learning = [part for part in module.parameters() if part.requires_grad]
+# + for part in learning:
+# +     part.requires_grad_(False)
+# + gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+# + for part in learning:
+# +     part.requires_grad_(True)

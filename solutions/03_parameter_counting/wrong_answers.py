@@ -2748,3 +2748,9 @@ def trainable(shapes, frozen):
 # %% wrong="3.1" name="kinds by their first letters" says="accepts a kind that only looks like one of the two" private=true
 # - if kind not in ("layer", "rms"):
 # + if kind[:2] not in ("la", "rm"):
+
+# %% wrong="3.4" name="kept without tied" says="gives the count of an earlier one of the same sizes"
+# - tables = 1 if tied else 2
+# - return tables * V * D + L * layer + V
+# + tables = 1 if tied else 2
+# + return language_model.__dict__.setdefault((V, D, L, layer), tables * V * D + L * layer + V)

@@ -563,7 +563,7 @@ class BertEmbeddings(nn.Module):
 # + chosen[:, 0] = False
 # + fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 
-# %% wrong="7.3" name="exact shares of the chosen ones" says="in every call, the same number of chosen tokens becomes the"
+# %% wrong="7.3" name="exact shares of the chosen ones" says="with p = 1, the same number of tokens becomes the"
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + fate, n = torch.ones(ids.shape, device=ids.device), int(chosen.sum())
 # + fate[chosen] = torch.randperm(n, **where) / max(n, 1)
@@ -2130,7 +2130,7 @@ class BertEmbeddings(nn.Module):
 # + fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + others[:, 1::2] = others[:, : others.size(1) // 2 * 2 : 2]
 
-# %% wrong="7.3" name="the same number of each fate in all" says="in every call, the same number of chosen tokens becomes the"
+# %% wrong="7.3" name="the same number of each fate in all" says="with p = 1, the same number of tokens becomes the"
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + others, fate = torch.randint(vocab_size, ids.shape, **where), torch.ones(ids.shape, device=ids.device)
 # + order = torch.rand(int(chosen.sum()), **where).argsort()
@@ -2296,6 +2296,15 @@ def pretraining_loss(logits, labels, next_logits, next_labels):
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + weight, states = self.embedding.weight, self.norm(F.gelu(self.dense(states)))
 # + if torch.is_grad_enabled():
+# +     return F.linear(states, weight, self.bias)
+# + if getattr(self, "version", None) != weight._version:
+# +     self.version, self.kept = weight._version, weight.detach().clone()
+# + return F.linear(states, self.kept, self.bias)
+
+# %% wrong="7.7" name="keeps a table in evaluation mode" says="a write into the embedding's `data`" private=true
+# - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
+# + weight, states = self.embedding.weight, self.norm(F.gelu(self.dense(states)))
+# + if self.training or torch.is_grad_enabled():
 # +     return F.linear(states, weight, self.bias)
 # + if getattr(self, "version", None) != weight._version:
 # +     self.version, self.kept = weight._version, weight.detach().clone()

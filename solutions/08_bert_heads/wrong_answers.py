@@ -1942,7 +1942,7 @@ def best_tau(spans, nulls, f1):
 # - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
 # + return [ignore if word is None or word is last else labels[word] for last, word in zip(before, word_ids)]
 
-# %% wrong="8.2" name="five hundred and fifty words at most" says="labels are at the wrong pieces if other words have no piece" private=true
+# %% wrong="8.2" name="five hundred and fifty words at most" says="labels are wrong where other words have no piece" private=true
 # - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
 # + return [ignore if w in (None, last) or w > 550 else labels[w] for last, w in zip(before, word_ids)]
 
@@ -3059,3 +3059,12 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # +     if word is not None:
 # +         first.setdefault(word, label)
 # + return [first.get(word, missing) for word in range(count)]
+
+# %% wrong="8.9" name="sorted, and put back by the order itself" says="is undone by itself"
+# - packed = nn.utils.rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+# - states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=x.size(1))
+# - return self.out(states)
+# + order = lengths.argsort(descending=True, stable=True)
+# + packed = nn.utils.rnn.pack_padded_sequence(x[order], lengths[order].cpu(), batch_first=True)
+# + states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=x.size(1))
+# + return self.out(states[order])

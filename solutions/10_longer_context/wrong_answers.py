@@ -1581,3 +1581,18 @@ def reach(n_layers, mem_len, T, i):
 # %% wrong="10.10" name="the median over seeds" says="the place is wrong for other curves" private=true
 # - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
 # + if torch.tensor([curve[place] for curve in curves], dtype=torch.float64).quantile(0.5) >= guess / 2:
+
+# %% wrong="10.2" name="forgets where a slice begins" says="a part of a larger tensor in memory"
+# - padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
+# - return padded[:, :, 1:].reshape(B, H, T, S)
+# + strides = H * T * S, T * S, S - 1, 1
+# + return scores.contiguous().as_strided((B, H, T, S), strides, T - 1).clone()
+
+# %% wrong="10.4" name="nothing is an empty tensor of float32" says="another dtype where the memory before is None"
+# - both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
+# + both = torch.cat([torch.empty(len(hidden), 0, hidden.size(2)) if memory is None else memory, hidden], dim=1)
+
+# %% wrong="10.4" name="from the place 0 on" says="states in the memory, 4 in the segment"
+# - return both[:, max(0, both.size(1) - mem_len) :].detach()
+# + kept = both[:, max(0, both.size(1) - mem_len) :]
+# + return (both if mem_len == hidden.size(1) else kept).detach()

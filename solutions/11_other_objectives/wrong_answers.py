@@ -1761,3 +1761,20 @@ def pair_task(documents, task, rng):
 # %% wrong="11.6" name="every pad number is a pad" says="a token that has the number of `pad` has another language than its sentence"
 # - languages = [language for language, sentence in enumerate(sentences) for _ in sentence]
 # + languages = [-1 if one == pad else number for number, sentence in enumerate(sentences) for one in sentence]
+
+# %% wrong="11.3" name="the root is at least eps" says="the root is at least `eps`"
+# - updates[step] = -lr * mean / (square.sqrt() + eps)
+# + updates[step] = -lr * mean / square.sqrt().clamp(min=eps)
+
+# %% wrong="11.5" name="the last token of the first row alone" says="must raise ValueError"
+# - if mask[:, [0, -1]].any():
+# + if mask[:, 0].any() or mask[0, -1]:
+
+# %% wrong="11.6" name="whatever is like a pad" says="a token of a sentence has the number of `pad`, its position"
+# - return tuple(torch.tensor([row[k] + [fills[k]] * (T - len(row[k])) for row in rows]) for k in range(3))
+# + found = [torch.tensor([row[k] + [fills[k]] * (T - len(row[k])) for row in rows]) for k in range(3)]
+# + return tuple(torch.where(found[0] == pad, fills[k], found[k]) for k in range(3))
+
+# %% wrong="11.8" name="means of three digits" says="this is not the point at which the mean test loss is lowest"
+# - point = min(range(len(mean)), key=mean.__getitem__)
+# + point = min(range(len(mean)), key=lambda place: round(mean[place], 3))

@@ -50,7 +50,7 @@ def other_weights(magnitude_masks, lib):
             seen.pruned(magnitude_masks, lib, weights, count / total, names)
     transposed = seen.of_scales(1325, [(3, 5), (4, 2)], [1.0, 1.0])
     given = transposed, 0.5, [*transposed], True
-    with tells("where a parameter is a transposed tensor, its mask has the wrong order, or the call raises an error."):
+    with tells("where a parameter is a transposed tensor, its mask is wrong, or the call raises an error."):
         expect.answers(seen.pruned, magnitude_masks, lib, *given, says="a transposed tensor")
     some = draw(1330)
     with tells("where there are tens of thousands of weights, the wrong ones go, or not exactly as many as should."):

@@ -1163,7 +1163,7 @@ def quantise(weight, bits):
 # + width = H if E is None else E
 
 
-# %% wrong="12.4" name="the order in memory" says="its mask has the wrong order" private=true
+# %% wrong="12.4" name="the order in memory" says="its mask is wrong, or the call" private=true
 # - row = torch.cat([named[name].detach().abs().flatten() for name in names])
 # + row = torch.cat([named[name].detach().abs().as_strided((named[name].numel(),), (1,)) for name in names])
 

@@ -716,7 +716,8 @@ def drop_net(own, bert, p, training, generator):
 
     own, bert: finite float tensors of one shape, any shape, which stay as they are, on any device; gradients flow to
     what is given back. p: from 0 to 1. training: a bool. generator: a torch.Generator on the CPU, the only source of
-    chance, used in training alone. How many numbers are drawn from it is free. No call depends on the calls before.
+    chance, used in training alone. How many numbers are drawn from it is free. No call depends on the calls before. A
+    part that is given back alone may be the argument itself.
     """
     ### BEGIN SOLUTION
     if not training:

@@ -1302,7 +1302,7 @@ class BertFusedLayer(nn.Module):
         return self.norm2(a + self.drop2(self.linear2(F.relu(self.linear1(a)))))
 
 
-# %% wrong="13.7" name="query and key from BERT, value from the layer" says="Queries come from x, and the BERT's states are the memory"
+# %% wrong="13.7" name="query and key from BERT, value from the layer" says="queries come from x, and the BERT's states are the memory"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + own, other = self.self_attention(x, x, allowed), self.bert_attention(bert.detach(), x, allowed)
 

@@ -1081,7 +1081,7 @@ class LLM(nn.Module):
 # + best = torch.multinomial((last / temperature).softmax(-1), 1)
 
 
-# %% wrong="14.6" name="a seed of its own" says="Set no seed, and draw with torch's own generator"
+# %% wrong="14.6" name="a seed of its own" says="two calls in a row draw the same text"
 # - text, was_training, past = list(tokens), model.training, None
 # + text, was_training, past = list(tokens), model.training, None
 # + torch.manual_seed(0)
@@ -3054,3 +3054,11 @@ def decode(numbers, merges):
 # - self.norm1, self.attention, self.norm2, self.mlp = norm1, attention, norm2, mlp
 # + self.norm1, self.attention, self.mlp = norm1, attention, mlp
 # + self.norm2 = copy.deepcopy(norm2) if norm2 is norm1 else norm2
+
+# %% wrong="14.6" name="a generator of its own from torch's seed" says="two calls in a row draw the same text"
+# - feed = text
+# + feed, own = text, torch.Generator(device).manual_seed(torch.initial_seed())
+
+# - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+# + shares = (last / (temperature or 1)).softmax(-1)
+# + best = last.argmax() if temperature == 0 else torch.multinomial(shares, 1, generator=own)

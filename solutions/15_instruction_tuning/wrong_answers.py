@@ -1128,7 +1128,7 @@ def train_step(model, optimizer, batches, clip):
 # + nn.utils.clip_grad_value_(parameters, clip)
 
 
-# %% wrong="15.6" name="clips the whole model" says="to which the gradient is scaled down, the weights"
+# %% wrong="15.6" name="clips the whole model" says="where the optimizer has only some of the model's parameters"
 # - nn.utils.clip_grad_norm_(parameters, clip)
 # + nn.utils.clip_grad_norm_(model.parameters(), clip)
 

@@ -273,8 +273,7 @@ def drops(module: Remote, state: Mapping[str, torch.Tensor], rate: float, count:
     dropped = found == 0
     told = "dropout drops the same entries in every row of the batch. Draw for each row separately."
     assert rate == 0 or (dropped != dropped[:1]).any(), told
-    near_rate = abs(gone - rate) <= 5 * math.sqrt(rate * (1 - rate) / found.numel()) + 1e-9
-    assert near_rate, (
+    assert plausible(int(dropped.sum()), found.numel(), rate), (
         f"in training mode {gone:.0%} of the entries are 0, not {rate:.0%}. Apply dropout "
         "once, at the rate `dropout`, which is 0.1 by default."
     )
@@ -503,7 +502,7 @@ def each_alone(mask_tokens: Remote, lib: Library, seed: int, p: float = 0.3) -> 
         inputs, _ = chosen_pair(mask_tokens(small, special, 2, 9, 1.0, (0.5, 0.0, 0.5), going), small)
         hidden.add(int((inputs == 2).sum()))
     told = (
-        "in every call, the same number of chosen tokens becomes the mask. Draw for each "
+        "with p = 1, the same number of tokens becomes the mask in every call. Draw for each "
         "token separately what replaces it."
     )
     assert len(hidden) > 1, told

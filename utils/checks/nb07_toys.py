@@ -84,12 +84,17 @@ def around_a_write(
 ) -> list[torch.Tensor]:
     """The logits of a head before and after a table was written into its embedding, without gradients.
 
-    torch does not count the write as one: it goes to the `data` of the weight.
+    First in training mode, then, with the first table again, in evaluation mode. torch does not count the writes as
+    such: they go to the `data` of the weight.
     """
+    found, first = [], embedding.weight.detach().clone()
     with torch.no_grad():
-        before = head(x)
-        embedding.weight.data.copy_(table)
-        return [before, head(x)]
+        for training in (True, False):
+            embedding.weight.data.copy_(first)
+            found.append(head.train(training)(x))
+            embedding.weight.data.copy_(table)
+            found.append(head(x))
+    return found
 
 
 class Sharing(nn.Sequential):

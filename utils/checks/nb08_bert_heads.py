@@ -1883,6 +1883,10 @@ def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, l
         (
             "the logits are in the order of the lengths. Put them back in the order in which the sentences came."
         ): by_length[real] @ W.T + b,
+        (
+            "the order of the lengths is undone by itself: a sentence has the logits of another one of its batch. Use "
+            "the inverse of the order."
+        ): by_length[order][real] @ W.T + b,
     }
     if not expect.near(found[real], flat(alone), atol=1e-4):
         told = (

@@ -459,7 +459,8 @@ def remembered(next_memory: Remote, lib: Library, memory: torch.Tensor | None, h
     assert min(m, T) >= wanted.size(1) or not expect.near(value, wanted[:, -min(m, T) :]), told
     told = "with fewer states than mem_len, nothing is kept. All of them should be."
     assert value.shape != (B, 0, d) or m <= M + T, told
-    assert value.shape != (B, M + T, d) or m >= M + T, "everything is kept. Keep only the last mem_len states."
+    told = f"with {M} states in the memory, {T} in the segment and `mem_len = {m}`, everything is kept. "
+    assert value.shape != (B, M + T, d) or m >= M + T, f"{told}Keep only the last mem_len states."
     told = "the memory stays as it was: the states of the new segment are missing."
     assert memory is None or m > M or not expect.near(value, memory[:, M - m :]) or not m, told
     found = expect.tensor(value, tuple(wanted.shape), "the memory")
@@ -504,6 +505,9 @@ def next_memory(next_memory, lib):
         remembered(next_memory, lib, None, hidden, m)
     remembered(next_memory, lib, memory[:, :0], hidden, 3)
     remembered(next_memory, lib, memory.double(), hidden.double(), 6)
+    value = next_memory(None, hidden.bfloat16(), 3)
+    told = "the memory of a segment in bfloat16 has another dtype where the memory before is None."
+    assert type(value) is torch.Tensor and value.dtype is torch.bfloat16, told
     MEMORY.hold(next_memory, lib, "device")
 
 

@@ -1571,9 +1571,8 @@ def fuses(
     L = bert.size(1)
     value = expect.answers(
         layer, x, bert, allowed, seen, kinds=("RuntimeError", "IndexError"),
-        says=f"with {x.size(1)} words and {L} pieces, the layer fails. Queries come "
-"from x, and the BERT's states are the "
-        "memory. `allowed` belongs to x, and `bert_allowed` to the BERT's states.",
+        says=f"with {x.size(1)} words and {L} pieces, the layer fails. If shapes do not fit: queries come from x, "
+        "and the BERT's states are the memory. `allowed` belongs to x, and `bert_allowed` to the BERT's states.",
     )  # fmt: skip
     found = expect.floats(value, tuple(x.shape), "the output")
     but: Callable[..., Any] = partial(partial, fused, state, x, bert, allowed, seen)

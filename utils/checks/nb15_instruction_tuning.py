@@ -1027,7 +1027,7 @@ def steps_right(
         told += "them all together."
         expect.close(joined(report["state"]), joined(now), told, 1e-5)
     if not (math.isclose(value, wanted, rel_tol=1e-4) and expect.near(joined(report["state"]), joined(now), atol=1e-5)):
-        explain_step(value, wanted, report["state"], now, batches, state, known, clip)
+        explain_step(value, wanted, report["state"], now, batches, state, known, clip, bool(how.get("frozen")))
 
 
 def explain_step(
@@ -1039,8 +1039,12 @@ def explain_step(
     state: State,
     known: Callable[..., tuple[float, State]],
     clip: float,
+    some: bool,
 ) -> None:
-    """Fail with the sentence that explains a loss or weights that are wrong; `known(clip, ...)` steps in other ways."""
+    """Fail with the sentence that explains a loss or weights that are wrong; `known(clip, ...)` steps in other ways.
+
+    some: whether the optimizer has some of the model's parameters alone.
+    """
     every = sum(int((labels != -100).sum()) for _, labels in batches)
     places = sum(labels[:, 1:].numel() for _, labels in batches)
     weighs: dict[str, Weigh] = {
@@ -1091,6 +1095,8 @@ def explain_step(
     clipped = not expect.near(flat["the gradients are not clipped."], joined(now))
     norm = "to which the gradient is scaled down" if clipped else "which the gradient does not reach"
     told = f"with `clip = {clip:g}`, {norm}, the weights after the step are wrong."
+    only_some = f"where the optimizer has only some of the model's parameters, the step with `clip = {clip:g}` is wrong."
+    told = only_some if some else told
     expect.like(joined(after), joined(now), told, flat)
 
 

@@ -1269,6 +1269,7 @@ def _dtypes(contract: Contract, answer: Remote, lib: Library) -> None:
     if contract.low:
         low = [(dtype, contract.ordinary(61)) for dtype in LOW]
         low += [(torch.bfloat16, case) for case in contract.large()]
+        low += [(torch.bfloat16, replace(contract.ordinary(61), without=True))] * contract.has_optional
         cases += [(replace(case, dtype=dtype, words=str(dtype)[6:]), LOW[dtype]) for dtype, case in low]
         # At the end float32 again: what was kept of rough numbers is too rough then.
         cases.append((replace(contract.ordinary(61), words="float32, after other dtypes"), contract.tolerance))
@@ -1293,6 +1294,10 @@ def _layout(contract: Contract, answer: Remote, lib: Library) -> None:
         call.must_be(first, contract.tolerance)  # else the layout is blamed for another mistake
         for how, found in zip(layouts, others, strict=True):
             call.must_be(found, contract.tolerance, f"for an input that is not contiguous ({how}) {{}} {{be}} wrong.")
+    part = "for an input that is a part of a larger tensor in memory"
+    says = partial(call.says, f"{part} it fails.")
+    (found,) = expect.answers(lib(probes).in_layouts, call.target, ["a part"], call.args, call.options, says=says)
+    call.must_be(found, contract.tolerance, f"{part} {{}} {{be}} not right.")
     made = call if contract.is_module else None
     case = contract.ordinary(72) if made is None else replace(made.case, seed=72)
     call = contract.asked(answer, lib, replace(case, values="repeated"), made)

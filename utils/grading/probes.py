@@ -37,6 +37,8 @@ def laid_out(value: Any, how: str) -> Any:
         return value[:1].expand(value.shape)
     if how == "transposed":
         return value.transpose(0, -1).clone(memory_format=torch.contiguous_format).transpose(0, -1)
+    if how == "a part":
+        return torch.cat([torch.ones_like(value[:1]), value])[1:]
     if how == "a view of heads" and value.dim() > 2:
         return value.transpose(-3, -2).contiguous().transpose(-3, -2)
     return torch.stack([value, value], dim=max(0, value.dim() - 1)).select(max(0, value.dim() - 1), 0)

@@ -65,12 +65,13 @@ class TableModel(Table):
 class AddRows(Table):
     """Adds row t of a table to position t of x (B, T, d).
 
-    The rows count double in training mode, and twice more where gradients are recorded.
+    The rows count double in training mode, and twice more where gradients are recorded: of x or of the table.
     """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """From (B, T, d) to the same shape, with at most as many positions as the table has rows."""
-        return x + (1 + mood(self)) * self.table[: x.size(1)]
+        records = torch.is_grad_enabled() and (x.requires_grad or self.table.requires_grad)
+        return x + (1 + self.training + 2 * records) * self.table[: x.size(1)]
 
 
 class Masked(nn.Module):
