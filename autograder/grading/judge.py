@@ -428,6 +428,15 @@ def advised(error: str) -> str:
     )
 
 
+class NotRun(StudentError):
+    """The notebook's time or its kernels are used up: nothing of it runs any more."""
+
+    @property
+    def ends_check(self) -> bool:
+        """Whether the check cannot go on."""
+        return True
+
+
 @dataclasses.dataclass(frozen=True)
 class KernelSource:
     """Where the kernels of submissions come from."""
@@ -572,7 +581,7 @@ class _Session:
         self._must_be_in_time()
         while self._kernel is None:
             if self.kernels >= self.most_kernels:
-                raise StudentError(f"{self.kernels} kernels died of this notebook: it is not started again")
+                raise NotRun(f"{self.kernels} kernels died of this notebook: it is not started again")
             self._kernel = self.stack.enter_context(open_kernel(self.course, self.source.trusted, self.source.server))
             self._kernel.deadline = self.deadline
             self.kernels += 1
@@ -588,9 +597,9 @@ class _Session:
         return self._kernel
 
     def _must_be_in_time(self) -> None:
-        """Raise StudentError once the notebook's time is over; nothing of it runs any more."""
+        """Raise NotRun once the notebook's time is over; nothing of it runs any more."""
         if time.monotonic() > self.deadline:
-            raise StudentError(f"the notebook took longer than {self.course.limits.notebook_seconds:g} seconds in all")
+            raise NotRun(f"the notebook took longer than {self.course.limits.notebook_seconds:g} seconds in all")
 
     def _where(self, cell: NotebookNode) -> str:
         return f"exercise {self.exercise}, cell {cell.id}" if self.exercise else f"cell {cell.id}"

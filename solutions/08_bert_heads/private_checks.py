@@ -72,7 +72,10 @@ def some_words(seed: int) -> tuple[list[int | None], int]:
     return [*pads[:1], *pieces[: some.randint(1, 24)], None, *pads], count
 
 
-@private("8.2", tells="labels are wrong where a row begins with a word, or where words have no piece, have many, or are cut off.")
+@private(
+    "8.2",
+    tells="labels are wrong where a row begins with a word, or words have no piece, many, or are cut off.",
+)
 def other_words(align_labels):
     for seed in range(20):
         word_ids, count = some_words(8200 + seed)

@@ -930,3 +930,36 @@ def test_a_kind_of_input_is_named_only_where_it_is_the_reason(answer, where):
     for key in range(20):
         told = hidden.failure(lambda request: dispatch.answer({"count": answer}, request), bytes([key])).tells
         assert told.startswith(f"`count(d, each)`: {where}"), key
+
+
+def test_a_number_may_come_as_a_tensor_with_one_axis():
+    mean = Contract(
+        "mean(values)",
+        sizes={"n": (1, 9)},
+        values=lambda toys, seed, n: [float(one) for one in range(seed % 7, seed % 7 + n)],
+        gives="the mean: number",
+        right=lambda values: sum(values) / len(values),
+    )
+    assert failing(mean, lambda values: torch.tensor([sum(values) / len(values)])) == {}
+    assert "sizes" in failing(mean, lambda values: torch.tensor([sum(values)]))
+
+
+class Gone(StudentError):
+    ends_check = True
+
+
+@pytest.mark.parametrize("contract, answer", [(SCALED, scaled), (LAYER, Layer)])
+def test_a_kernel_that_is_gone_ends_the_check(contract, answer):
+    """Else it goes on with objects that another kernel does not know."""
+    asked = []
+
+    def ask(request):
+        asked.append(request)
+        if len(asked) > 1:
+            raise Gone("too long")
+        return dispatch.answer({contract.name: answer}, request)
+
+    (hidden,) = [one for one in swept("9.9", contract) if one.asserts.__name__.endswith("_sizes")]
+    with pytest.raises(Gone):
+        hidden.asserts(**{contract.name: named(ask, contract.name), "lib": libraries(ask)})
+    assert len(asked) == 2

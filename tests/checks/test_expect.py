@@ -225,3 +225,12 @@ def test_rare_pairs_are_independent_as_often_as_chance_gives_them():
     expect.independent(thirds, told)
     with pytest.raises(AssertionError, match=told):  # once in five, the second is the first
         expect.independent([(one, one if some.random() < 0.2 else other) for one, other in thirds], told)
+
+
+def test_more_different_pairs_than_a_check_compares_are_refused():
+    with pytest.raises(AssertionError, match="told"):
+        expect.independent([(one, -one) for one in range(400)], "told")
+
+
+def test_weights_of_another_shape_do_not_agree():
+    assert not expect.agree({"a": torch.ones(1, 9, 1, 1)}, {"a": torch.ones(4, 5)})

@@ -35,9 +35,10 @@ def test_plain_data_arrives_as_it_was(value):
     "value, told",
     [
         (torch.zeros(wire.MAX_ROWS + 1, dtype=torch.uint8), "rows"),
+        (torch.zeros(1, wire.MAX_LISTS // 2, 1, 1, dtype=torch.uint8), "lists"),
         ({number: 0 for number in range(wire.MAX_KEYS + 1)}, "not plain data"),
     ],
-    ids=["rows", "keys"],
+    ids=["rows", "lists", "keys"],
 )
 def test_what_takes_a_check_long_to_go_through_is_refused(value, told):
     with pytest.raises(wire.WireError, match=told):

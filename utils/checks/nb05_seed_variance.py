@@ -721,9 +721,9 @@ BOOTSTRAP = Contract(
     gives="the lower end: number; the upper end: number",
     fits=lambda low, high, values, level, resamples, seed: (
         "these are not two means of resamples."
-        if not min(values) - 1e-9 <= low <= high <= max(values) + 1e-9
+        if not min(values) - 1e-6 <= low <= high <= max(values) + 1e-6
         else "with a single resample, both ends should be its mean."
-        if resamples == 1 and high - low > 1e-9
+        if resamples == 1 and high - low > 1e-6
         else ""
     ),
     refuses=("bootstrap_interval(single, level)", "bootstrap_interval([], level)"),

@@ -552,6 +552,7 @@ def apart(mask_tokens: Remote, lib: Library, seed: int) -> None:
     V, ids = 40, torch.full((240, 60), 5)
     going = lib(toys).seeded(seed)
     inputs, _ = chosen_pair(mask_tokens(ids, [0], 2, V, 1.0, (0.4, 0.4, 0.2), generator=going), ids)
+    assert inputs.min() >= 0 and inputs.max() < V, "random tokens are not drawn from the vocabulary."
     masked, random_ones = inputs == 2, (inputs != 2) & (inputs != 5)
     told = (
         "some random tokens occur too often or never: one number decides that a token is replaced and by which token."

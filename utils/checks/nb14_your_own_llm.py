@@ -1555,7 +1555,8 @@ def gives_tokens(encode: Remote, lib: Library, text: str, merges: Merges) -> Non
         ),
     }
     told = "the tokens stand for the right bytes, but they are not those that the tokenizers library gives."
-    text_again = b"".join(token_bytes(merges)[one] for one in found if 0 <= one < 256 + len(merges))
+    words = token_bytes(merges)
+    text_again = b"".join(words[one] for one in found if 0 <= one < len(words))
     if text_again != text.encode():
         told = f"the tokens do not stand for the bytes of the text. {apart(text_again, text)}"
     elif not {*neighbours(found)}.isdisjoint(map(tuple, merges)):

@@ -1095,8 +1095,8 @@ def explain_step(
     clipped = not expect.near(flat["the gradients are not clipped."], joined(now))
     norm = "to which the gradient is scaled down" if clipped else "which the gradient does not reach"
     told = f"with `clip = {clip:g}`, {norm}, the weights after the step are wrong."
-    only_some = f"where the optimizer has only some of the model's parameters, the step with `clip = {clip:g}` is wrong."
-    told = only_some if some else told
+    if some:
+        told = f"where the optimizer has only some of the model's parameters, a step with `clip = {clip:g}` is wrong."
     expect.like(joined(after), joined(now), told, flat)
 
 

@@ -37,6 +37,7 @@ _key: ContextVar[bytes] = ContextVar("key", default=b"")
 Case = tuple[Any, float, Mapping[str, float]]  # a number that was found, the one wanted, and misconceptions' numbers
 WORDS = 624  # in the state of a Mersenne twister, which torch, numpy and Python draw from
 HEAD = struct.Struct("<8xi4xQ")  # of the state of torch's: how many words are left, and the place of the next
+MOST_PAIRS = 10**5  # of different things, that a check compares
 FINE = 1e-5  # below this share of the right number, a difference is stated: the digits shown would be the same
 Guess = torch.Tensor | Callable[[], torch.Tensor]  # what a misconception gives, or how to compute it
 Sentence = str | Callable[[], str]  # a function makes the sentence where it is said: most never are, and some take long
@@ -463,7 +464,7 @@ def same_weights(theirs: Remote, ours: nn.Module, seed: int) -> dict[str, torch.
 def agree(theirs: Mapping[str, torch.Tensor], ours: Mapping[str, torch.Tensor], part: str = "") -> bool:
     """Whether two state dicts hold the same weights under the names of `ours` that begin with `part`."""
     return all(
-        torch.allclose(theirs[name].float(), value, rtol=1e-4, atol=1e-5)
+        theirs[name].shape == value.shape and torch.allclose(theirs[name].float(), value, rtol=1e-4, atol=1e-5)
         for name, value in ours.items()
         if name.startswith(part)
     )
@@ -595,6 +596,7 @@ def independent(pairs: Iterable[tuple[Any, Any]], sentence: str, sigmas: float =
     for (one, other), count in joint.items():
         first[one] += count
         second[other] += count
+    assert len(first) * len(second) <= MOST_PAIRS, sentence  # else they are compared for hours
     for one, other in itertools.product(first, second):
         m, n, both = first[one], second[other], joint[one, other]
         counts = (both, m - both, n - both, total - m - n + both)

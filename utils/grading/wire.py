@@ -6,7 +6,9 @@ the other side gets a handle that names it. The bytes are msgpack, whose decoder
 Length, depth and the number of items are bounded; tests/security/test_fuzz.py feeds it a million messages.
 """
 
+import itertools
 import math
+import operator
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +22,7 @@ MAX_DEPTH = 20
 MAX_ITEMS = 2**20  # of all lists and dicts together: a byte of the message may become 64 in memory
 MAX_KEYS = 2**12  # of a dict: chosen keys can meet each other, and then the time grows with the square
 MAX_ROWS = 2**18  # of a tensor: a check that loops over them makes an object of each
+MAX_LISTS = 2**20  # of a tensor as nested lists
 MAX_DIMENSIONS = 16
 TENSOR, ARRAY, HANDLE = 1, 2, 3  # msgpack extension types
 DTYPES = {
@@ -167,6 +170,8 @@ def _tensor(raw: bytes, dtype: torch.dtype, shape: list) -> torch.Tensor:
         raise WireError("a tensor whose size and shape disagree")
     if shape and shape[0] > MAX_ROWS:
         raise WireError(f"a tensor of more than {MAX_ROWS} rows")
+    if sum(itertools.accumulate(shape[:-1], operator.mul)) > MAX_LISTS:
+        raise WireError(f"a tensor that is more than {MAX_LISTS} lists")
     if not raw:
         if math.prod(filter(None, shape)) > MAX_ITEMS:  # as lists, an empty tensor has its other sizes all the same
             raise WireError("an empty tensor of too many rows")
