@@ -245,7 +245,7 @@ def system_calls() -> Finding:
 def sandbox() -> Finding:
     """Whether a sandbox can be made: one is."""
     do = (
-        "Mend what is named above, or grade on Linux with user namespaces or as root; if you trust every submission, "
+        "Fix what is named above, or grade on Linux with user namespaces or as root; if you trust every submission, "
         "--trust-submissions grades without sandboxes."
     )
     try:
@@ -388,7 +388,7 @@ def memory(course: Course) -> Finding:
         return Finding("memory limits", State.DOES_NOT, "/proc/self/smaps_rollup is missing", do)
     what_is_there = f"{most} MB for a submission, {free} MB free"
     if free < 2 * most:
-        do = "Grade with --workers 1, end other programs, or lower memory_mb in course.toml."
+        do = "Grade with --workers 1, end other programs, or lower memory_mb in course.local.toml."
         return Finding("memory limits", State.DOES_NOT, what_is_there, do)
     return Finding("memory limits", State.WORKS, what_is_there)
 
@@ -430,7 +430,7 @@ def gpu(course: Course) -> Finding:
     if not course.grading.gpu:
         return Finding("CUDA", State.NOT_NEEDED, f"course.toml says gpu = false; there are {len(devices)} devices")
     if not devices:
-        do = "Install NVIDIA's driver, or write gpu = false into course.toml: kernels compute on processors then."
+        do = "Install NVIDIA's driver, or write gpu = false into course.local.toml: kernels compute on processors then."
         return Finding("CUDA", State.DOES_NOT, "there is no device /dev/nvidia0", do)
     try:
         version = metadata.version("torch")

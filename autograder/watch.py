@@ -26,9 +26,9 @@ UNIT = """\
 Description=Grades submissions of {title} as they arrive
 
 [Service]
-ExecStart="{python}" -P -m autograder.cli watch "{folder}" --workers {workers}
+ExecStart="{python}" -P -m autograder.cli --tree "{tree}" watch "{folder}" --workers {workers}
 WorkingDirectory={root}
-Restart=on-failure
+{environment}Restart=on-failure
 
 [Install]
 WantedBy=default.target
@@ -150,11 +150,22 @@ def _round(
     return retry
 
 
-def unit(course: Course, folder: Path, workers: int) -> str:
-    """The text of a systemd unit that watches the folder, with this Python and this course."""
-    place = _specified(str(FOLDER))
-    about = {"title": _specified(course.title), "python": _quoted(sys.executable), "root": place, "workers": workers}
-    return UNIT.format(folder=_quoted(str(folder.resolve())), **about)
+def unit(course: Course, folder: Path, workers: int, database: str = "") -> str:
+    """The text of a systemd unit that watches the folder, with this Python, this course, its tree and its settings.
+
+    database: the gradebook's URL if it is not the one of course.toml.
+    """
+    own = {"AUTOGRADER_DB": database, "AUTOGRADER_LOCAL": str(course.local or "")}
+    variables = " ".join(f'"{name}={_escaped(value)}"' for name, value in own.items() if value)
+    return UNIT.format(
+        title=_specified(course.title),
+        python=_quoted(sys.executable),
+        tree=_quoted(str(course.tree.resolve())),
+        folder=_quoted(str(folder.resolve())),
+        root=_specified(str(FOLDER)),
+        workers=workers,
+        environment=f"Environment={variables}\n" if variables else "",
+    )
 
 
 def _specified(text: str) -> str:
@@ -163,5 +174,10 @@ def _specified(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """The same between double quotes in a command, where variables and escapes are read, see systemd.service(5)."""
-    return _specified(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    """The same between double quotes in a command, where variables are read too, see systemd.service(5)."""
+    return _escaped(text).replace("$", "$$")
+
+
+def _escaped(text: str) -> str:
+    """The text between double quotes, where escapes are read, see systemd.syntax(7)."""
+    return _specified(text).replace("\\", "\\\\").replace('"', '\\"')

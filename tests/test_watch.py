@@ -207,12 +207,16 @@ def until(happened, process, seconds=240):
 
 
 def test_a_unit_for_systemd_names_this_python_and_this_folder(tmp_path):
-    said = CliRunner().invoke(cli.app, ["watch", str(tmp_path / "my inbox"), "--unit", "--workers", "3"])
+    tree, database = tmp_path / "my tree", "postgresql://me:a%20b@host/marks"
+    chosen = ["--tree", str(tree), "--db", database]
+    said = CliRunner().invoke(cli.app, [*chosen, "watch", str(tmp_path / "my inbox"), "--unit", "--workers", "3"])
     assert said.exit_code == 0
     unit = configparser.ConfigParser(interpolation=None)
     unit.optionxform = str
     unit.read_string(said.output)
     program, *rest = shlex.split(unit["Service"]["ExecStart"])
-    assert program == sys.executable and rest[:4] == ["-P", "-m", "autograder.cli", "watch"]
-    assert rest[4:] == [str(tmp_path / "my inbox"), "--workers", "3"] and unit["Service"]["Restart"] == "on-failure"
+    assert program == sys.executable and rest[:5] == ["-P", "-m", "autograder.cli", "--tree", str(tree)]
+    assert rest[5:] == ["watch", str(tmp_path / "my inbox"), "--workers", "3"]
+    assert shlex.split(unit["Service"]["Environment"]) == [f"AUTOGRADER_DB={database.replace('%', '%%')}"]
+    assert unit["Service"]["Restart"] == "on-failure"
     assert Path(unit["Service"]["WorkingDirectory"]) == course.ROOT and unit["Install"]["WantedBy"] == "default.target"

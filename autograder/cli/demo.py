@@ -33,6 +33,6 @@ def demo(
     try:
         right = demonstration.run(workers, context.console, whole=whole)
     except KeyboardInterrupt:
-        raise context.Interrupted("interrupted; the next demonstration begins anew") from None
+        raise context.Interrupted("interrupted; the next demonstration starts from the beginning") from None
     if not right:
         raise typer.Exit(1)

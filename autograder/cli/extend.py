@@ -24,7 +24,7 @@ def extend(
 ) -> None:
     """Give a student more time for a notebook, or excuse one; alone, show all extensions and what being late costs.
 
-    A time without an offset is in the course's `timezone`. All stand in .course/extensions.csv. Penalties follow when
+    A time without an offset is in the course's `timezone`. All are in .course/extensions.csv. Penalties follow when
     scores are next graded, reported or exported.
     """
     from autograder.gradebook import extensions, teams

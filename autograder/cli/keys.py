@@ -50,7 +50,7 @@ def keys(
     with context.writable(to).open("w", encoding="utf-8", newline="") as file:
         write_rows(file, lines)
     context.console.print(
-        f"{len(wanted)} keys in {to}; give each student only their own, and have them write the name that stands "
+        f"{len(wanted)} keys in {to}; give each student only their own, and have them write the name that is "
         "beside it into STUDENT",
         soft_wrap=True,
     )

@@ -11,7 +11,7 @@ from autograder.cli.parameters import Names
 def report(
     notebooks: Names = None,
     names: Annotated[
-        bool, typer.Option("--names", help="Name the students; else each has a code, alike on every page.")
+        bool, typer.Option("--names", help="Name the students; else each has a code, the same on every page.")
     ] = False,
 ) -> None:
     """Write the class report, one page: scores, how hard each exercise was, what most were told, who is late.

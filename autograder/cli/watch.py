@@ -29,7 +29,7 @@ def watch(
 
     course = context.load()
     if unit:
-        print(watching.unit(course, folder, workers), end="")
+        print(watching.unit(course, folder, workers, context.chosen.get("database", "")), end="")
         return
 
     def say(text: str) -> None:

@@ -34,7 +34,7 @@ def explain_failures(course: Course) -> Iterator[None]:
         said = str(getattr(bad, "orig", None) or bad).strip().splitlines()[0]
         where = course_tree.shown_database(course)
         raise GradingStopped(
-            f"grading stopped: the gradebook {where} cannot be used: {said}. {go_on('Mend it')}"
+            f"grading stopped: the gradebook {where} cannot be used: {said}. {go_on('Fix it')}"
         ) from bad
 
 

@@ -58,7 +58,7 @@ def test_a_demonstration_says_first_what_it_does_and_when_interrupted_that_nothi
     monkeypatch.setattr(demo, "run", interrupted)
     ended = CliRunner().invoke(cli.app, ["demo"])
     assert "in the place of an earlier demonstration" in " ".join(ended.output.split())
-    assert isinstance(ended.exception, cli.context.Interrupted) and "begins anew" in str(ended.exception)
+    assert isinstance(ended.exception, cli.context.Interrupted) and "starts from the beginning" in str(ended.exception)
 
 
 def test_remarks_of_a_demonstration_are_told_apart():

@@ -376,8 +376,8 @@ def test_words_of_a_file_of_nobody_are_not_advised_as_a_platforms(mine, tmp_path
 @pytest.mark.parametrize(
     "rows, told",
     [
-        ([("a", "", "", "", "7"), ("b", "", "", "", "7")], "the platform id 7 stands there twice"),
-        ([("a", "", "", "", ""), ("a", "", "", "", "")], "the id a stands there twice"),
+        ([("a", "", "", "", "7"), ("b", "", "", "", "7")], "the platform id 7 is there twice"),
+        ([("a", "", "", "", ""), ("a", "", "", "", "")], "the id a is there twice"),
         ([("../x", "", "", "", "")], "line 2: `../x` cannot be an id"),
     ],
 )
