@@ -1942,7 +1942,7 @@ def best_tau(spans, nulls, f1):
 # - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
 # + return [ignore if word is None or word is last else labels[word] for last, word in zip(before, word_ids)]
 
-# %% wrong="8.2" name="five hundred and fifty words at most" says="labels are wrong where other words have no piece" private=true
+# %% wrong="8.2" name="five hundred and fifty words at most" says="labels are wrong in a row of hundreds of words" private=true
 # - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
 # + return [ignore if w in (None, last) or w > 550 else labels[w] for last, w in zip(before, word_ids)]
 

@@ -722,6 +722,8 @@ def _result(text: str) -> Result:
 
 def _evaluated(text: str, names: Mapping[str, Any]) -> Any:
     """The value of an expression of an author's, such as "2 * w"."""
+    if text in names:  # most are names, and Python reports each `eval` to who watches a session
+        return names[text]
     return eval(_compiled(text), {"__builtins__": {}}, dict(names))
 
 
