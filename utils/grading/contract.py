@@ -238,7 +238,7 @@ class Contract:
         sizes = f"it is wrong for other inputs. {self._bounds()}".rstrip()
         said = {
             "sizes": sizes,
-            "large": f"it is wrong for sizes larger than any in the notebook. {self._bounds()}".rstrip(),
+            "large": f"it is wrong for sizes larger than any in the notebook. {self._bounds(True)}".rstrip(),
             "values": "it is wrong for numbers that are huge, tiny, zero or equal.",
             "dtypes": "for a dtype other than float32 the result has the wrong dtype, or too little precision.",
             "layout": "for tensors that are not contiguous in memory it is wrong, or fails.",
@@ -255,12 +255,12 @@ class Contract:
         }
         return f"`{self.call}`: {said[kind]}"
 
-    def _bounds(self) -> str:
-        """The sizes that are promised, in a sentence; "" without any."""
+    def _bounds(self, endless: bool = False) -> str:
+        """The sizes that are promised, in a sentence; "" without any. endless: only those without an upper bound."""
         bounds = [
             f"{name} >= {size[0]}" if len(size) > 2 else f"{size[0]} <= {name} <= {size[1]}"
             for name, size in self.sizes.items()
-            if not name.startswith("_")
+            if not name.startswith("_") and (len(size) > 2 or not endless)
         ]
         return f"It should be right for `{', '.join(bounds)}`." if bounds else ""
 
@@ -292,7 +292,7 @@ class Contract:
             return self.tells(kind)
         where = f"with {words}" if words else "for small sizes" if kind == "new" else "for other inputs"
         where = f"with {said.case.words}, larger than any in the notebook" if kind == "large" else where
-        bounds = "" if kind == "new" else self._bounds()
+        bounds = "" if kind == "new" else self._bounds(kind == "large")
         return f"`{self.call}`: {where}, {said.public} {bounds}".rstrip()
 
     def ordinary(self, seed: int, words: str = "") -> Case:
