@@ -484,7 +484,7 @@ def each_alone(mask_tokens: Remote, lib: Library, seed: int, p: float = 0.3) -> 
         "every row has the same number of chosen tokens, or nearly the same. Each token should be chosen "
         "independently, so the number should vary more."
     )
-    assert columns.var() > 15, (
+    assert columns.var() > 5, (  # 42 are expected; below 15 chance gets once in some thousand calls
         "whether a token is chosen depends on the tokens in other rows. Choose each token independently."
     )
     small = ids[:20, :30]
