@@ -188,7 +188,7 @@ def _read(path: Path, state: tuple[int, ...]) -> Roster:
     ):
         twice = [value for value, times in Counter(values).items() if times > 1]
         if twice:
-            raise CourseError(f"{path}: the {what} {twice[0]} is there twice; it must belong to one student's")
+            raise CourseError(f"{path}: the {what} {twice[0]} is there twice; it must belong to one student")
     return Roster(path, students)
 
 

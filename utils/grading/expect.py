@@ -564,9 +564,11 @@ def drawn_by(lib: Library, generator: Remote, count: int) -> list[float]:
 def by_chance(counts: Sequence[float], wanted: Sequence[float], sigmas: float = 6) -> bool:
     """Whether counts may deviate by chance from those wanted, which have the same sum.
 
-    Chernoff's bound: the probability of counts is at most exp(-sum(count log(count / wanted))), here compared with
-    exp(-sigmas ** 2 / 2). For large counts this is so many standard deviations. Of small ones more come by chance.
-    Source: Chernoff (1952), A measure of asymptotic efficiency, theorem 1; the sum is half of the statistic G.
+    Chernoff's bound: of trials that hit or not, so many hits or more have a probability of at most
+    exp(-sum(count log(count / wanted))), and so do so many or fewer. It is compared with exp(-sigmas ** 2 / 2). For
+    large counts this is so many standard deviations. Of small ones more come by chance. For the four counts of two
+    properties, as `independent` has them, it is an approximation: the sum is half of the statistic G.
+    Source: Chernoff (1952), A measure of asymptotic efficiency, theorem 1.
     """
     far = 0.0
     for count, mean in zip(counts, wanted, strict=True):
