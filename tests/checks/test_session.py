@@ -167,6 +167,16 @@ def test_a_seed_that_a_call_sets_is_found_each_time(change):
         change()
         assert len(session.put_back()) == 1
 
+def test_a_normal_number_that_was_held_back_is_a_part_of_numpys_state():
+    """NumPy draws two at a time: the second one changes none of the generator's words."""
+    np.random.seed(3)
+    for drawn in range(2):
+        session = dispatch.Session({"name": "answer"}, None)
+        np.random.randn()
+        assert session.put_back() == ["the state of the global random generator of NumPy"]
+        if not drawn:
+            np.random.randn()
+
 
 class Seeding(nn.Linear):
     def __init__(self, n):

@@ -6,6 +6,7 @@ grading. Nobody trusts what it says: the verdict is reached on the other side, f
 
 import builtins
 import copy
+import ctypes
 import functools
 import importlib
 import inspect
@@ -51,7 +52,9 @@ from utils.grading.protocol import (
 MAX_MESSAGE = 1000
 ONE_IN = 4  # of so many watched calls in one the functions of torch are watched too, see `Calls`
 SEED_BYTES = 8  # at the beginning of the state of torch's generator
-NOTED_SEED = secrets.token_bytes(SEED_BYTES)  # the same in all calls: what an answer derives from it is no luck
+# The same in all calls: what an answer derives from it is no luck.
+NOTED_SEED = torch.tensor([*secrets.token_bytes(SEED_BYTES)], dtype=torch.uint8, device="cpu")
+MT19937_BYTES = 625 * 4  # the words of NumPy's own generator, and its place among them
 PLAIN = (bool, int, float, str, bytes, type(None))
 
 
@@ -217,7 +220,7 @@ class Session:
             return modes
         generators = {
             TORCH_STATE: b"" if self._draws else torch.get_rng_state().numpy().tobytes(),
-            NUMPY_STATE: pickle.dumps(np.random.get_state(legacy=False)),
+            NUMPY_STATE: _numpy_state(),
             PYTHON_STATE: random.getstate(),
         }
         return modes | generators
@@ -239,7 +242,7 @@ class Session:
         if TORCH_SEED in changed:
             torch.set_rng_state(self._torch)
         elif self._torch is not None:
-            _note_seed(bytes(self._torch[:SEED_BYTES]))
+            _note_seed(self._torch[:SEED_BYTES])
         if NUMPY_STATE in changed:
             mtrand.set_bit_generator(self._numpy)
             np.random.set_state(pickle.loads(self._before[NUMPY_STATE]))
@@ -321,11 +324,36 @@ def _copied(value: list[Any]) -> list[Any]:
     return value
 
 
-def _note_seed(seed: bytes) -> None:
+def _note_seed(seed: torch.Tensor) -> None:
     """Let torch's global generator note that it began with another seed. What it draws stays the same."""
     state = torch.get_rng_state()
-    state[:SEED_BYTES] = torch.tensor([*seed], dtype=torch.uint8, device="cpu")
+    state[:SEED_BYTES] = seed
     torch.set_rng_state(state)
+
+
+class _KnownState:
+    """The last state of NumPy's global generator that was read in full."""
+
+    generator: Any = None
+    words = b""
+    state = b""
+
+
+def _numpy_state() -> bytes:
+    """The state of NumPy's global generator. Reading it in full takes long, and is left out where nothing was drawn.
+
+    A number that is held back for the next draw of a normal one is not among the words: where there is one, all is read.
+    """
+    generator = mtrand.get_bit_generator()
+    words = b""
+    if type(generator) is np.random.MT19937:
+        words = ctypes.string_at(generator.ctypes.state_address, MT19937_BYTES)
+    if not words or words != _KnownState.words or generator is not _KnownState.generator:
+        full = np.random.get_state(legacy=False)
+        held_back = full.get("has_gauss")
+        _KnownState.generator, _KnownState.words = generator, b"" if held_back else words
+        _KnownState.state = pickle.dumps(full)
+    return _KnownState.state
 
 
 def _more_is_watched(asked: dict[str, Any]) -> bool:
