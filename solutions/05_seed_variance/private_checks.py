@@ -326,9 +326,9 @@ def other_numbers_of_seeds(seeds_needed):
     some = draw(590)
     plans = [  # standard deviations over differences, powers of ten of differences
         ("where hundreds are needed", [some.uniform(5, 7), *HUNDREDS], (-2, -1)),
-        ("for a very small difference", [some.uniform(5, 7)], (-6, -4)),
+        ("for a very small difference", [some.uniform(2, 3)], (-6, -4)),
         ("where two are enough", [some.uniform(0.01, 0.02)], (-3, 0)),
-        ("for numbers above 1, which are in one unit like all others", [some.uniform(5, 7)], (0.1, 2)),
+        ("for numbers above 1, which are in one unit like all others", [some.uniform(2, 3)], (0.1, 2)),
         ("where thousands are needed", [some.uniform(13, 14)], (0.1, 2)),
     ]
     for where, ratios, powers_of_ten in plans:

@@ -1733,7 +1733,8 @@ def named(
         "replaced. Both should continue from where "
     )
     told += "they are."
-    assert all(torch.equal(model.state_dict()[name], value) for name, value in own.items()), told
+    again = model.state_dict()
+    assert all(torch.equal(again[name], value) for name, value in own.items()), told
     return state | own
 
 

@@ -32,8 +32,7 @@ DTYPES = {
         *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128),
     )
 }
-
-
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
 KEYS = (str, int, bool, float)
 SCALARS = {type(None), bool, int, float, str, bytes}  # a list of these alone is looked at as a whole: it is faster
 PLAIN = (type(None), bool, int, float, str, bytes, torch.Tensor, np.ndarray)
@@ -142,7 +141,7 @@ def _plain(value: Any, keep: Callable[[Any], int], depth: int, counter: _Counter
         return [_plain(item, keep, depth + 1, counter) for item in value]
     if kind in (dict, OrderedDict) and all(type(key) in KEYS for key in value):
         return {key: _plain(item, keep, depth + 1, counter) for key, item in counter(value).items()}
-    if kind in (torch.Tensor, torch.nn.Parameter) and str(value.dtype)[6:] in DTYPES and not value.is_sparse:
+    if kind in (torch.Tensor, torch.nn.Parameter) and value.dtype in NAMES and not value.is_sparse:
         return msgpack.ExtType(TENSOR, _tensor_body(value))
     if kind is np.ndarray and str(value.dtype) in DTYPES:
         return msgpack.ExtType(ARRAY, _tensor_body(torch.from_numpy(value.copy())))
@@ -155,7 +154,7 @@ def _plain(value: Any, keep: Callable[[Any], int], depth: int, counter: _Counter
 def _tensor_body(tensor: torch.Tensor) -> bytes:
     if tensor.numel() * tensor.element_size() > MAX_BYTES:
         raise TooLarge(f"a tensor of shape {tuple(tensor.shape)}; at most {MAX_BYTES // 2**20} MB cross")
-    return msgpack.packb([str(tensor.dtype)[6:], list(tensor.shape), raw(tensor)])
+    return msgpack.packb([NAMES[tensor.dtype], list(tensor.shape), raw(tensor)])
 
 
 def raw(tensor: torch.Tensor) -> bytes:
