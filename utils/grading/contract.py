@@ -1366,10 +1366,11 @@ def _refusals(contract: Contract, answer: Remote, lib: Library) -> None:
 
 def _memory(contract: Contract, answer: Remote, lib: Library) -> None:
     first, other = contract.ordinary(90), contract.ordinary(91)
-    seeds = range(92, 93 if contract.is_module else 104)  # of few results, such as shares, two may be equal
-    calls = contract.all_asked(answer, lib, [first, *(replace(first, seed=seed) for seed in seeds), other])
-    apart = (one for one in calls[1:-1] if not expect.same(one.right.results, calls[0].right.results))
-    calls = [calls[0], next(apart, calls[1]), calls[-1]]
+    calls = contract.all_asked(answer, lib, [first, replace(first, seed=92), other])
+    for seed in () if contract.is_module else range(93, 104):  # of few results, such as shares, two may be equal
+        if not expect.same(calls[1].right.results, calls[0].right.results):
+            break
+        calls[1] = contract.asked(answer, lib, replace(first, seed=seed))
     says = partial(calls[0].says, "it fails.")
     found = expect.answers(lib(probes).world_after, calls[0].target, calls[0].args, calls[0].options, says=says)
     came, before, after = expect.items(found, 3, "")
