@@ -167,6 +167,7 @@ def test_a_seed_that_a_call_sets_is_found_each_time(change):
         change()
         assert len(session.put_back()) == 1
 
+
 def test_a_normal_number_that_was_held_back_is_a_part_of_numpys_state():
     """NumPy draws two at a time: the second one changes none of the generator's words."""
     np.random.seed(3)

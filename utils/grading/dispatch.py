@@ -342,7 +342,7 @@ class _KnownState:
 def _numpy_state() -> bytes:
     """The state of NumPy's global generator. Reading it in full takes long, and is left out where nothing was drawn.
 
-    A number that is held back for the next draw of a normal one is not among the words: where there is one, all is read.
+    The words do not hold a normal number that was drawn ahead: where there is one, all is read.
     """
     generator = mtrand.get_bit_generator()
     words = b""
