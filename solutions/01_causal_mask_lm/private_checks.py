@@ -93,7 +93,10 @@ def dropout_at_the_edges(TransformerLayer):
     heads, d_ff = draw(8).randint(2, 4), draw(9).randint(3, 9)
     width = 3 * heads
     x = normal(2, 4, width, seed=40)
-    for rate, rest in ((0.0, "nothing should be dropped"), (1.0, "both results should be dropped as a whole")):
+    for rate, rest in (
+        (0.0, "nothing should be dropped"),
+        (1.0, "both results should be dropped as a whole, and nothing else"),
+    ):
         told = f"a dropout of {rate:g} raises an error, but it is allowed: in training mode {rest}."
         with tells(told):
             layer = expect.answers(TransformerLayer, width, heads, d_ff, rate, says=told)
