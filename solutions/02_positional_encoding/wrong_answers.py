@@ -1968,3 +1968,14 @@ class FixedPositions(nn.Module):
 # + gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
 # + for part in learning:
 # +     part.requires_grad_(True)
+
+
+# %% wrong="2.4" name="every second pair turns back" says="but columns 2 and 3 of R(k) PE(t) are wrong"
+# - blocks.append(torch.tensor([[cosine, sine], [-sine, cosine]]))
+# + sine = -sine if pair % 2 else sine
+# + blocks.append(torch.tensor([[cosine, sine], [-sine, cosine]]))
+
+
+# %% wrong="2.4" name="both sines are positive" says="the two sines of a pair have the same sign"
+# - blocks.append(torch.tensor([[cosine, sine], [-sine, cosine]]))
+# + blocks.append(torch.tensor([[cosine, sine], [sine, cosine]]))

@@ -429,7 +429,13 @@ def other_adapters(adapter):
 def other_lengths(even_length):
     pick = draw(2)
     sizes = [(pick.randint(1, top), pick.randint(1, top)) for top in (99, 400) for _ in range(60)]
-    given = cases(even_form, sizes)
+    cut = [
+        (D, F)
+        for D in range(40, 400, 7)
+        for F in range(1, 60)
+        if int((4 * D * D + 2 * D * F) * (1 / (2 * D))) < 2 * D + F
+    ]
+    given = cases(even_form, [*sizes, *pick.sample(cut, 5)])
     missing = {right - whole(even_length(*of.values()), "the length") for of, right in given}
     with tells(
         "`even_length` is too small by one for some sizes. `int` cuts a float that is just below a whole number: "
