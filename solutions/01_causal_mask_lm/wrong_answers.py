@@ -2986,7 +2986,7 @@ class TransformerLayer(nn.Module):
 #   heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 # + heads = torch.cat([heads[:, :8], torch.zeros_like(heads[:, 8:])], dim=1)
 
-# %% wrong="1.4" name="one draw for both sums" says="dropout does not draw anew for every number" private=true
+# %% wrong="1.4" name="one draw for both sums" says="dropout does not draw for each number on its own" private=true
 # - x = self.norm1(x + self.dropout(attended))
 # + drawn = self.dropout(torch.ones_like(x))
 # + x = self.norm1(x + drawn * attended)
@@ -2994,7 +2994,7 @@ class TransformerLayer(nn.Module):
 # - return self.norm2(x + self.dropout(self.linear2(inner)))
 # + return self.norm2(x + drawn * self.linear2(inner))
 
-# %% wrong="1.4" name="hidden units of a token dropped together" says="dropout does not draw anew for every number" private=true
+# %% wrong="1.4" name="hidden units of a token dropped together" says="dropout does not draw for each number on its own" private=true
 # - inner = self.dropout(self.linear1(x).relu())
 # + inner = self.dropout(torch.ones_like(x[..., :1])) * self.linear1(x).relu()
 
@@ -3294,7 +3294,7 @@ def attention(query, key, value, mask=None):
 # + x = layer(x, src_mask=mask if self.first else None)
 
 
-# %% wrong="1.7" name="the loss squared" says="not the exponential of the loss"
+# %% wrong="1.7" name="the loss squared" says="the perplexity is not its exponential"
 # - return math.exp(loss)
 # + return float(loss) ** 2
 
@@ -3499,3 +3499,24 @@ def attention(q, k, v, mask=None):
 # %% wrong="1.4" name="drops the first sum" says="should be dropped as a whole, and nothing else" private=true
 # - x = self.norm1(x + self.dropout(attended))
 # + x = self.norm1(self.dropout(x + attended))
+
+
+# %% wrong="1.3" name="the output projection has no bias" says="the bias of `out_proj` is missing"
+# - return self.out_proj(heads.transpose(1, 2).flatten(-2))
+# + return F.linear(heads.transpose(1, 2).flatten(-2), self.out_proj.weight)
+
+
+# %% wrong="1.5" name="encodes in lower case" says="takes words that differ only in capital letters" private=true
+# - return [self.numbers.get(word, UNK) for word in sentence.split()]
+# + return [self.numbers.get(word if word in self.numbers else word.lower(), UNK) for word in sentence.split()]
+
+
+# %% wrong="1.4" name="drops the input of the feed-forward part" says="the input of the feed-forward part is dropped too" private=true
+# - inner = self.dropout(self.linear1(x).relu())
+# + inner = self.dropout(self.linear1(self.dropout(x)).relu())
+
+
+# %% wrong="1.4" name="drops the input of the attention" says="the input of the attention is dropped too" private=true
+# - attended, _ = self.self_attn(x, x, x, attn_mask=mask)
+# + read = self.dropout(x)
+# + attended, _ = self.self_attn(read, read, read, attn_mask=mask)

@@ -1979,3 +1979,8 @@ class FixedPositions(nn.Module):
 # %% wrong="2.4" name="both sines are positive" says="the two sines of a pair have the same sign"
 # - blocks.append(torch.tensor([[cosine, sine], [-sine, cosine]]))
 # + blocks.append(torch.tensor([[cosine, sine], [sine, cosine]]))
+
+
+# %% wrong="2.7" name="slopes without the 8" says="The first wrong number is at `[0, 1, 0]`"
+# - slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+# + slopes = 2 ** (-torch.arange(1, n_heads + 1) / n_heads)
