@@ -2780,7 +2780,7 @@ def causal_mask(T):
 # + drawn = torch.multinomial((best / temperature).exp(), 1) if temperature else 0
 
 
-# %% wrong="1.9" of="in short" name="a power of the softmax" says="large logits"
+# %% wrong="1.9" of="in short" name="a power of the softmax" says="at temperature 300, the shares are not"
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # + drawn = torch.multinomial(best.softmax(-1) ** (1 / temperature), 1) if temperature else 0
 
@@ -3520,3 +3520,13 @@ def attention(q, k, v, mask=None):
 # - attended, _ = self.self_attn(x, x, x, attn_mask=mask)
 # + read = self.dropout(x)
 # + attended, _ = self.self_attn(read, read, read, attn_mask=mask)
+
+
+# %% wrong="1.9" name="no temperature above 20" says="for the logits `[600, 0, 300, -9000]` at temperature 300, the shares"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = torch.multinomial((best / min(temperature, 20)).softmax(-1), 1) if temperature else 0
+
+
+# %% wrong="1.7" name="leaves out 1 too" says="targets that are 1 are left out too"
+# - return -of_targets[targets != pad_id].mean()
+# + return -of_targets[(targets != pad_id) & (targets != PAD)].mean()

@@ -391,6 +391,9 @@ def other_freezing(trainable):
     known = some[0]
     typos = (word[:3], f"{word}.layer.99", "query", f"{word}.", "weight", "", "scale.weight", known[:-1], f"{known}.x")
     typos += (word.upper(), f"{word}.layer.*", f"{word[:-1]}?")
+    with tells("`trainable` accepts a name in `frozen` that is only the end or the middle of parameters' names."):
+        for typo in ("query", "weight"):
+            expect.refuses(trainable, shapes, [typo], says=f"{typo!r} is accepted.")
     with tells(
         "a name in `frozen` that fits no parameter, such as a pattern or `part.`, should raise ValueError, wherever it "
         "is in the list."

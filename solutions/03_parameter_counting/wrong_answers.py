@@ -820,7 +820,7 @@ def bert_large():
 # + return (V + P + S) * D + 2 * D + L * layer + (D * D if pooler else 0)
 
 
-# %% wrong="3.6" of="in short" name="no first norm" says="as without the norm after the embeddings"
+# %% wrong="3.6" of="in short" name="no first norm" says="The norm after the embeddings has 2D numbers"
 # - return (V + P + S) * D + 2 * D + L * layer + pooler * (D * D + D)
 # + return (V + P + S) * D + L * layer + (D * D + D if pooler else 0)
 
@@ -2774,3 +2774,19 @@ def trainable(shapes, frozen):
 # %% wrong="3.11" name="times the inverse" says="`int` cuts a float that is just below a whole number" private=true
 # - return 2 * D + F
 # + return int((4 * D * D + 2 * D * F) * (1 / (2 * D)))
+
+
+# %% wrong="3.2" name="without `bias` there are none" says="They count unless `bias=False` is given"
+# - def attention(D, H, bias=True):
+# + def attention(D, H, bias=False):
+
+
+# %% wrong="3.6" name="no shift in the norm, and no bias in the pooler" says="has 2D numbers, and the pooler's bias has D"
+# - total = (V + P + S) * D + 2 * D + L * layer
+# - return total + (D * D + D if pooler else 0)
+# + return (V + P + S) * D + D + L * layer + (D * D if pooler else 0)
+
+
+# %% wrong="3.7" name="the end of a name is a part" says="only the end or the middle of parameters' names" private=true
+# - inside = {name for name in shapes if name == part or name.startswith(part + ".")}
+# + inside = {name for name in shapes if name.startswith(part + ".") or f".{name}".endswith(f".{part}")}

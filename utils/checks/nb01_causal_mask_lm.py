@@ -979,8 +979,11 @@ def lm_loss(lm_loss, perplexity, lib):
         lm_loss(logits, targets, 7),
         torch.cat([surprise[0], surprise[1, [0, 2]]]).mean(),
         "the loss",
-        "the loss is wrong with `pad_id = 7`, where the padding is in the middle of a row.",
+        "the loss is wrong with `pad_id = 7`. Only the target 7 should be left out.",
         {
+            "targets that are 1 are left out too. Leave out only those that equal `pad_id`.": torch.cat(
+                [surprise[0, :2], surprise[1, [0, 2]]]
+            ).mean(),
             "targets that are 1 are left out. Leave out those that equal `pad_id`.": torch.cat(
                 [surprise[0, :2], surprise[1]]
             ).mean(),
@@ -1457,9 +1460,12 @@ def generate(generate, lib):
     told = "with top_k=2, the shares of the two best tokens are not the softmax of their two logits. Draw among these."
     assert abs(alike[0] - sigmoid(0.1)) < 0.16, told  # 5 standard errors
     far = shares(generate, lib, [600.0, 0.0, 300.0, -9000.0], DRAWS, 30, temperature=300.0)
-    told = "for large logits at temperature 300 the shares are wrong: divide first, and take the softmax of the result."
-    assert abs(far[0] - 0.665) < 0.15 and far[1] > 0, told
-    told = "a low temperature, here 0.005, raises an error. `softmax` of the divided logits cannot overflow; `exp` can."
+    told = "for the logits `[600, 0, 300, -9000]` at temperature 300, the shares are not softmax(logits / temperature)."
+    got = f"Token 0 has the share {far[0]:.2f}, and token 1 has {far[1]:.2f}."
+    assert abs(far[0] - 0.665) < 0.15 and far[1] > 0, f"{told} {got}"
+    told = (
+        "a low temperature, here 0.005, raises an error. Take `softmax` of the divided logits: `exp` alone fails there."
+    )
     level = [0.02 * token for token in range(60)]
     expect.answers(shares, generate, lib, level, 5, 31, temperature=0.005, says=told, kinds=("RuntimeError",))
     assert shares(generate, lib, logits, 40, 27, top_k=1)[0] == 1, "with top_k=1 only the best token can be drawn."

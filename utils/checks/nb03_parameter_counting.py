@@ -254,7 +254,7 @@ def four_maps(attention: Remote) -> None:
             "three maps are counted. There are four: Q, K, V and the output projection of the joined heads.": (
                 lambda n, s: n - s.D * s.D - s.D
             ),
-            "the biases are missing.": lambda n, s: n - 4 * s.D,
+            "the biases are missing. They count unless `bias=False` is given.": lambda n, s: n - 4 * s.D,
             "only one bias vector is counted. Each of the projections has its own.": lambda n, s: n - 3 * s.D,
             "only three of the biases are counted.": lambda n, s: n - s.D,
             "only one projection is counted. There are more.": lambda n, s: n // 4,
@@ -582,7 +582,9 @@ def bert(bert, bert_large):
         {
             "the pooler is missing: one more linear map.": lambda n, s: n - s.D * s.D - s.D,
             "D numbers are missing: the pooler's bias, or the scale or the shift of the norm.": lambda n, s: n - s.D,
-            "the count is 2D too small, as without the norm after the embeddings.": lambda n, s: n - 2 * s.D,
+            "the count is 2D too small. The norm after the embeddings has 2D numbers, and the pooler's bias has D.": (
+                lambda n, s: n - 2 * s.D
+            ),
             "in your count, each of the three tables has a norm. They should be added first, then normalised once.": (
                 lambda n, s: n + 4 * s.D
             ),
