@@ -337,7 +337,7 @@ class FixedPositions(nn.Module):
         return x + self.table[: x.size(1)]
 
 
-# %% wrong="2.2" of="in short" name="one table for all modules" says="the output is wrong"
+# %% wrong="2.2" of="in short" name="one table for all modules" says="adds the table of the first"
 # + TABLES = {}
 # +
 # +

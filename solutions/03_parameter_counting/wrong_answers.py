@@ -2665,7 +2665,7 @@ def even_length(D, F):
 # + return torch.finfo(dtype).eps * 2.0 ** int(math.log2(abs(x)))
 
 
-# %% wrong="3.14" name="float32 all the way" says="computed in float32 and rounded once" loses="accumulate"
+# %% wrong="3.14" name="float32 all the way" says="computed with more digits and rounded once" loses="accumulate"
 # - total = start.to(dtype, copy=True)
 # - for row in updates.to(dtype):
 # -     total = total + row
@@ -2790,3 +2790,13 @@ def trainable(shapes, frozen):
 # %% wrong="3.7" name="the end of a name is a part" says="only the end or the middle of parameters' names" private=true
 # - inside = {name for name in shapes if name == part or name.startswith(part + ".")}
 # + inside = {name for name in shapes if name.startswith(part + ".") or f".{name}".endswith(f".{part}")}
+
+
+# %% wrong="3.14" name="adds in double precision" says="computed with more digits and rounded once" loses="accumulate"
+# - total = start.to(dtype, copy=True)
+# - for row in updates.to(dtype):
+# + total = start.double()
+# + for row in updates.double():
+
+# - return total
+# + return total.to(dtype)

@@ -203,6 +203,14 @@ def fixed_positions(FixedPositions, lib):
     told = "a shorter text after others gets other rows. Position t gets row t in every call."
     expect.close(expect.floats(module(x[:, :3]), (2, 3, 6), "the output for a shorter text"), wanted[:, :3], told)
     at_full_length(module, first, 2)
+    third = toys.NewTableEachCall(3)(rows, width)
+    expect.like(
+        expect.floats(FixedPositions(lib(toys).NewTableEachCall(3), rows, width)(x), (2, 5, 6), "the output"),
+        x + third[:5],
+        "the output of a second module of the same size, with another table, is wrong.",
+        {"a second module of the same size adds the table of the first. Each should make its own.": wanted},
+        once=True,
+    )
     expect.refuses(
         module, normal(2, rows + 1, width), says="an input that is longer than the table must raise ValueError."
     )

@@ -1467,7 +1467,7 @@ def sums_up(accumulate: Remote, lib: Library, start: torch.Tensor, updates: torc
             assert not torch.equal(found.double(), guess) or torch.equal(guess, wanted), sentence
         single = rounded(summed(start.float(), updates.float(), 24), digits)
         once = name != "float32" and torch.equal(found.double(), single) and not torch.equal(single, wanted)
-        assert not once, "The sum is computed in float32 and rounded once, at the end. Round it after each row."
+        assert not once, "The sum is computed with more digits and rounded once, at the end. Round it after each row."
         assert not torch.equal(found.double(), rounded(start, digits)), "The sum is the start itself: no row is added."
         every = accumulate(start, updates, lib(torch).float64)
         exact = start.double() + updates.double().sum(0)
