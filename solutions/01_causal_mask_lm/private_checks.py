@@ -93,7 +93,10 @@ def dropout_at_the_edges(TransformerLayer):
     heads, d_ff = draw(8).randint(2, 4), draw(9).randint(3, 9)
     width = 3 * heads
     x = normal(2, 4, width, seed=40)
-    for rate, rest in ((0.0, "nothing should be dropped"), (1.0, "both results should be dropped as a whole")):
+    for rate, rest in (
+        (0.0, "nothing should be dropped"),
+        (1.0, "both results should be dropped as a whole, and nothing else"),
+    ):
         told = f"a dropout of {rate:g} raises an error, but it is allowed: in training mode {rest}."
         with tells(told):
             layer = expect.answers(TransformerLayer, width, heads, d_ff, rate, says=told)
@@ -147,17 +150,17 @@ def correlated(a: torch.Tensor, b: torch.Tensor) -> bool:
     return abs(torch.corrcoef(torch.stack([a.double().flatten(), b.double().flatten()]))[0, 1].item()) > 0.05
 
 
-@private("1.4", tells="in training mode, dropout does not draw anew for every number in each of its places.")
+@private("1.4", tells="in training mode, dropout does not draw for each number on its own, in each of its places.")
 def draws_apart(TransformerLayer):
     """Biases alone decide what is dropped, so that the output shows which numbers were."""
     width, silent = 24, {name: torch.zeros(shape) for name, shape in layer_shapes(24, 24).items()}
     silent |= {"norm1.weight": torch.ones(width), "norm2.weight": torch.ones(width)}
 
-    def trained(shape: tuple[int, int], heads: int, **state: torch.Tensor) -> torch.Tensor:
+    def trained(shape: tuple[int, int], heads: int, fill: float = 0.0, **state: torch.Tensor) -> torch.Tensor:
         layer = TransformerLayer(width, heads, width, 0.5)
         layer.load_state_dict(silent | {name.replace("__", "."): value for name, value in state.items()})
         layer.train()
-        return expect.floats(layer(torch.zeros(*shape, width)), (*shape, width), "the output in training")
+        return expect.floats(layer(torch.full((*shape, width), fill)), (*shape, width), "the output in training")
 
     ones, eye = torch.ones(width), torch.eye(width)
     sums = trained((200, 4), 1, self_attn__out_proj__bias=ones, linear2__bias=50 * ones)
@@ -174,6 +177,15 @@ def draws_apart(TransformerLayer):
             assert not correlated(one, next_one), f"{what}: neighbours along axis {axis} are dropped together"
     by_query = (trained((100, 8), 1, **weights) == 0).all(-1)  # a right layer drops all 8 weights in 1 of 256
     assert by_query.double().mean() < 0.1, "all weights of a query are dropped together"
+    # Of ones that a part reads and gives, a quarter is left: what is dropped within, and of the result.
+    values = {"self_attn__in_proj_weight": torch.cat([0 * eye, 0 * eye, eye]), "self_attn__out_proj__weight": eye}
+    inner = {"norm1__bias": ones, "linear1__weight": eye, "linear2__weight": eye}
+    for what, left in (
+        ("attention", trained((800, 1), width, 1.0, **values) > 0),
+        ("feed-forward part", trained((200, 4), 1, **inner) > 0),
+    ):
+        with tells(f"in training mode, the input of the {what} is dropped too. Dropout acts in the four places alone."):
+            assert 0.2 < left.double().mean() < 0.3, f"{what}: {left.double().mean():.3f} is left"
 
 
 def some_words(seed: int, count: int) -> list[str]:
@@ -207,6 +219,10 @@ def other_words(Vocabulary):
         "for other sentences or sizes, `words` does not hold the most frequent words in their order, as written."
     ):
         assert words_of(vocab) == [*SPECIAL, *words[:kept]], "words"
+    with tells(
+        "`encode` takes words that differ only in capital letters for the same word. Use words as they are written."
+    ):
+        assert vocab.encode(words[0].swapcase()) != vocab.encode(words[0]), "another word"
     rng = draw(54)
     asked = [rng.choice(words) for _ in range(12)]
     numbers = [4 + words.index(word) if words.index(word) < kept else 3 for word in asked]
@@ -218,9 +234,7 @@ def other_words(Vocabulary):
         "`encode` does not give each special word its number in `words`. A word is unknown only if it is not there."
     ):
         assert vocab.encode(" ".join(SPECIAL[::-1])) == [3, 2, 1, 0], "special words"
-    with tells(
-        "`encode` takes words that differ only in capital letters for the same word. Use words as they are written."
-    ):
+    with tells("`encode` does not give UNK for a word that differs from a known one in capital letters."):
         assert vocab.encode(words[0].swapcase()) == [3], "another word"
     given = [*(rng.randrange(4 + kept) for _ in range(5)), *rng.sample(range(4), 4)]
     with tells("`decode` is wrong for other numbers, or leaves special words out."):

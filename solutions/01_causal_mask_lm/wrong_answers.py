@@ -1153,7 +1153,7 @@ def perplexity(loss):
 # + return -torch.stack([row[real].mean() for row, real in zip(of_targets, targets != pad_id)]).mean()
 
 
-# %% wrong="1.7" of="in short" name="padding is always 1" says="wrong with `pad_id = 10`"
+# %% wrong="1.7" of="in short" name="padding is always 1" says="targets that are 1 are left out"
 # - return -of_targets[targets != pad_id].mean()
 # + return -of_targets[targets != 1].mean()
 
@@ -2492,7 +2492,7 @@ def make_batch(sentences, vocab, max_len):
     return tuple(nn.utils.rnn.pad_sequence(part, batch_first=True, padding_value=PAD) for part in (inputs, targets))
 
 
-# %% wrong="1.5" name="looks words up in the list" says="should use only the methods of the vocabulary"
+# %% wrong="1.5" name="looks words up in the list" says="the numbers that the vocabulary's `encode` gives"
 class Vocabulary:
     def __init__(self, sentences, max_size):
         counts = Counter(word for sentence in sentences for word in sentence.split())
@@ -2780,7 +2780,7 @@ def causal_mask(T):
 # + drawn = torch.multinomial((best / temperature).exp(), 1) if temperature else 0
 
 
-# %% wrong="1.9" of="in short" name="a power of the softmax" says="large logits"
+# %% wrong="1.9" of="in short" name="a power of the softmax" says="at temperature 300, the shares are not"
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # + drawn = torch.multinomial(best.softmax(-1) ** (1 / temperature), 1) if temperature else 0
 
@@ -2986,7 +2986,7 @@ class TransformerLayer(nn.Module):
 #   heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 # + heads = torch.cat([heads[:, :8], torch.zeros_like(heads[:, 8:])], dim=1)
 
-# %% wrong="1.4" name="one draw for both sums" says="dropout does not draw anew for every number" private=true
+# %% wrong="1.4" name="one draw for both sums" says="dropout does not draw for each number on its own" private=true
 # - x = self.norm1(x + self.dropout(attended))
 # + drawn = self.dropout(torch.ones_like(x))
 # + x = self.norm1(x + drawn * attended)
@@ -2994,7 +2994,7 @@ class TransformerLayer(nn.Module):
 # - return self.norm2(x + self.dropout(self.linear2(inner)))
 # + return self.norm2(x + drawn * self.linear2(inner))
 
-# %% wrong="1.4" name="hidden units of a token dropped together" says="dropout does not draw anew for every number" private=true
+# %% wrong="1.4" name="hidden units of a token dropped together" says="dropout does not draw for each number on its own" private=true
 # - inner = self.dropout(self.linear1(x).relu())
 # + inner = self.dropout(torch.ones_like(x[..., :1])) * self.linear1(x).relu()
 
@@ -3267,7 +3267,7 @@ def attention(query, key, value, mask=None):
 # + counts.update(word for sentence in sentences for word in sentence.split())
 
 
-# %% wrong="1.6" name="layers of another name" says="no weights are registered under `layers`. It"
+# %% wrong="1.6" name="layers of another name" says="called `layers`. Here a weight of a layer"
 # - self.layers = nn.ModuleList(
 # + self.blocks = nn.ModuleList(
 
@@ -3294,7 +3294,7 @@ def attention(query, key, value, mask=None):
 # + x = layer(x, src_mask=mask if self.first else None)
 
 
-# %% wrong="1.7" name="the loss squared" says="not the exponential of the loss"
+# %% wrong="1.7" name="the loss squared" says="the perplexity is not its exponential"
 # - return math.exp(loss)
 # + return float(loss) ** 2
 
@@ -3420,3 +3420,113 @@ def attention(q, k, v, mask=None):
 # + real = targets != pad_id
 # + pairs = (inputs * vocab_size + targets)[real].bincount(minlength=vocab_size**2)
 # + counts = pairs.view(vocab_size, vocab_size).sum(0)
+
+
+# %% wrong="1.5" name="`max_size` ignored" says="It should have at most 7"
+# - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
+# + self.words = SPECIAL + [word for word, _ in counts.most_common()]
+
+
+# %% wrong="1.5" name="the length is `max_size`" says="`len(vocab)` is not the number of entries in `words`"
+# - counts = Counter(word for sentence in sentences for word in sentence.split())
+# + self.max_size = max_size
+# + counts = Counter(word for sentence in sentences for word in sentence.split())
+
+# - return len(self.words)
+# + return self.max_size
+
+
+# %% wrong="1.5" name="padding on the left" says="begins with PAD"
+# - inputs = pad([torch.tensor(row[:-1]) for row in rows], batch_first=True, padding_value=PAD)
+# - return inputs, pad([torch.tensor(row[1:]) for row in rows], batch_first=True, padding_value=PAD)
+# + longest = max(len(row) for row in rows)
+# + whole = torch.tensor([[PAD] * (longest - len(row)) + row for row in rows])
+# + return whole[:, :-1], whole[:, 1:]
+
+
+# %% wrong="1.5" name="the first number of each word" says="the numbers that the vocabulary's `encode` gives"
+# - rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+# + rows = [[SOS, *[vocab.encode(word)[0] for word in sentence.split()], EOS][: max_len + 1] for sentence in sentences]
+
+
+# %% wrong="1.6" name="a TransformerEncoder as layers" says="with weights such as `layers.0.linear1.weight`"
+# - self.layers = nn.ModuleList(
+# -     nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+# - )
+# + layer = nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True)
+# + self.layers = nn.TransformerEncoder(layer, n_layers)
+
+# - for layer in self.layers:
+# -     x = layer(x, src_mask=mask if self.causal else None)
+# + x = self.layers(x, mask=mask if self.causal else None)
+
+
+# %% wrong="1.6" name="head of another name" says="has no `head.weight`"
+# - self.head = nn.Linear(d_model, vocab_size)
+# + self.output = nn.Linear(d_model, vocab_size)
+
+# - return self.head(x)
+# + return self.output(x)
+
+
+# %% wrong="1.6" name="positions with the mask only" says="with causal=False, the logits are wrong"
+# - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+# + x = self.embedding(tokens) * math.sqrt(self.d_model)
+# + x = add_positions(x) if self.causal else x
+
+
+# %% wrong="1.7" name="real targets come first" says="targets at the end of a row are left out"
+# - return -of_targets[targets != pad_id].mean()
+# + lengths = (targets != pad_id).sum(dim=1)
+# + return -torch.cat([row[:length] for row, length in zip(of_targets, lengths, strict=True)]).mean()
+
+
+# %% wrong="1.9" name="mean of the logits of all positions" says="does not take the best token"
+# - logits = model(torch.tensor([numbers], device=device))[0, -1]
+# + logits = model(torch.tensor([numbers], device=device))[0].mean(dim=0)
+
+
+# %% wrong="1.9" name="always writes one" says="It should write nothing"
+# - for _ in range(max_new):
+# + for _ in range(max(max_new, 1)):
+
+
+# %% wrong="1.5" name="cuts the left end" says="should keep its first 4 inputs"
+# - rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+# + rows = [[SOS, *vocab.encode(sentence), EOS][-max_len - 1 :] for sentence in sentences]
+
+
+# %% wrong="1.4" name="drops the first sum" says="should be dropped as a whole, and nothing else" private=true
+# - x = self.norm1(x + self.dropout(attended))
+# + x = self.norm1(self.dropout(x + attended))
+
+
+# %% wrong="1.3" name="the output projection has no bias" says="the bias of `out_proj` is missing"
+# - return self.out_proj(heads.transpose(1, 2).flatten(-2))
+# + return F.linear(heads.transpose(1, 2).flatten(-2), self.out_proj.weight)
+
+
+# %% wrong="1.5" name="encodes in lower case" says="takes words that differ only in capital letters" private=true
+# - return [self.numbers.get(word, UNK) for word in sentence.split()]
+# + return [self.numbers.get(word if word in self.numbers else word.lower(), UNK) for word in sentence.split()]
+
+
+# %% wrong="1.4" name="drops the input of the feed-forward part" says="the input of the feed-forward part is dropped too" private=true
+# - inner = self.dropout(self.linear1(x).relu())
+# + inner = self.dropout(self.linear1(self.dropout(x)).relu())
+
+
+# %% wrong="1.4" name="drops the input of the attention" says="the input of the attention is dropped too" private=true
+# - attended, _ = self.self_attn(x, x, x, attn_mask=mask)
+# + read = self.dropout(x)
+# + attended, _ = self.self_attn(read, read, read, attn_mask=mask)
+
+
+# %% wrong="1.9" name="no temperature above 20" says="for the logits `[600, 0, 300, -9000]` at temperature 300, the shares"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = torch.multinomial((best / min(temperature, 20)).softmax(-1), 1) if temperature else 0
+
+
+# %% wrong="1.7" name="leaves out 1 too" says="targets that are 1 are left out too"
+# - return -of_targets[targets != pad_id].mean()
+# + return -of_targets[(targets != pad_id) & (targets != PAD)].mean()

@@ -337,7 +337,7 @@ class FixedPositions(nn.Module):
         return x + self.table[: x.size(1)]
 
 
-# %% wrong="2.2" of="in short" name="one table for all modules" says="the output is wrong"
+# %% wrong="2.2" of="in short" name="one table for all modules" says="adds the table of the first"
 # + TABLES = {}
 # +
 # +
@@ -1968,3 +1968,19 @@ class FixedPositions(nn.Module):
 # + gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
 # + for part in learning:
 # +     part.requires_grad_(True)
+
+
+# %% wrong="2.4" name="every second pair turns back" says="but columns 2 and 3 of R(k) PE(t) are wrong"
+# - blocks.append(torch.tensor([[cosine, sine], [-sine, cosine]]))
+# + sine = -sine if pair % 2 else sine
+# + blocks.append(torch.tensor([[cosine, sine], [-sine, cosine]]))
+
+
+# %% wrong="2.4" name="both sines are positive" says="the two sines of a pair have the same sign"
+# - blocks.append(torch.tensor([[cosine, sine], [-sine, cosine]]))
+# + blocks.append(torch.tensor([[cosine, sine], [sine, cosine]]))
+
+
+# %% wrong="2.7" name="slopes without the 8" says="The first wrong number is at `[0, 1, 0]`"
+# - slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+# + slopes = 2 ** (-torch.arange(1, n_heads + 1) / n_heads)

@@ -391,6 +391,9 @@ def other_freezing(trainable):
     known = some[0]
     typos = (word[:3], f"{word}.layer.99", "query", f"{word}.", "weight", "", "scale.weight", known[:-1], f"{known}.x")
     typos += (word.upper(), f"{word}.layer.*", f"{word[:-1]}?")
+    with tells("`trainable` accepts a name in `frozen` that is only the end or the middle of parameters' names."):
+        for typo in ("query", "weight"):
+            expect.refuses(trainable, shapes, [typo], says=f"{typo!r} is accepted.")
     with tells(
         "a name in `frozen` that fits no parameter, such as a pattern or `part.`, should raise ValueError, wherever it "
         "is in the list."
@@ -429,7 +432,13 @@ def other_adapters(adapter):
 def other_lengths(even_length):
     pick = draw(2)
     sizes = [(pick.randint(1, top), pick.randint(1, top)) for top in (99, 400) for _ in range(60)]
-    given = cases(even_form, sizes)
+    cut = [
+        (D, F)
+        for D in range(40, 400, 7)
+        for F in range(1, 60)
+        if int((4 * D * D + 2 * D * F) * (1 / (2 * D))) < 2 * D + F
+    ]
+    given = cases(even_form, [*sizes, *pick.sample(cut, 5)])
     missing = {right - whole(even_length(*of.values()), "the length") for of, right in given}
     with tells(
         "`even_length` is too small by one for some sizes. `int` cuts a float that is just below a whole number: "

@@ -269,7 +269,7 @@ def norm(D, kind="layer"):
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 4 * D * D + 2 * D * F + 2 * D
 
-# %% wrong="3.2" name="no bias in the linear maps" says="biases of the linear maps"
+# %% wrong="3.2" name="no bias in the linear maps" says="5D + F too small: the biases of the feed-forward part"
 # - return 4 * D * D + 2 * D * F + 9 * D + F
 # + return 4 * D * D + 2 * D * F + 4 * D
 
@@ -762,7 +762,7 @@ def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + head_layers * (D + 1) * C
 
 
-# %% wrong="3.5" name="inner maps without biases" says="inner layers of the head have biases"
+# %% wrong="3.5" name="inner maps without biases" says="only the last layer of the head has a bias"
 def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + (head_layers - 1) * D * D + (D + 1) * C
 
@@ -820,7 +820,7 @@ def bert_large():
 # + return (V + P + S) * D + 2 * D + L * layer + (D * D if pooler else 0)
 
 
-# %% wrong="3.6" of="in short" name="no first norm" says="as without the norm after the embeddings"
+# %% wrong="3.6" of="in short" name="no first norm" says="The norm after the embeddings has 2D numbers"
 # - return (V + P + S) * D + 2 * D + L * layer + pooler * (D * D + D)
 # + return (V + P + S) * D + L * layer + (D * D + D if pooler else 0)
 
@@ -1429,7 +1429,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F) + D * V)
 
 
-# %% wrong="3.10" of="in short" name="one product of attention" says="half of attention's own products is missing" loses="flops_per_token"
+# %% wrong="3.10" of="in short" name="one product of attention" says="attention's own products cost half of what they should" loses="flops_per_token"
 # - return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 # + return 2 * (L * (4 * D * D + 2 * D * F + T * D) + D * V)
 
@@ -1526,7 +1526,7 @@ def even_length(D, F):
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 6 * (N if tied else N - V * D) + 4 * L * T * D
 
-# %% wrong="3.11" name="keys without values" says="half of attention's own products is missing"
+# %% wrong="3.11" name="keys without values" says="attention's own products cost half of what they should"
 # - lookup = 0 if tied else V * D
 # - return 6 * (N - lookup) + 12 * L * T * D
 # + return 6 * (N if tied else N - V * D) + 6 * L * T * D
@@ -2665,7 +2665,7 @@ def even_length(D, F):
 # + return torch.finfo(dtype).eps * 2.0 ** int(math.log2(abs(x)))
 
 
-# %% wrong="3.14" name="float32 all the way" says="computed in float32 and rounded once" loses="accumulate"
+# %% wrong="3.14" name="float32 all the way" says="computed with more digits and rounded once" loses="accumulate"
 # - total = start.to(dtype, copy=True)
 # - for row in updates.to(dtype):
 # -     total = total + row
@@ -2754,3 +2754,49 @@ def trainable(shapes, frozen):
 # - return tables * V * D + L * layer + V
 # + tables = 1 if tied else 2
 # + return language_model.__dict__.setdefault((V, D, L, layer), tables * V * D + L * layer + V)
+
+
+# %% wrong="3.2" name="no norms, and no biases in the feed-forward part" says="5D + F too small"
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 4 * (D * D + D) + 2 * D * F
+
+
+# %% wrong="3.2" name="matrices alone" says="all biases and both norms are missing"
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 4 * D * D + 2 * D * F
+
+
+# %% wrong="3.10" name="attention's multiply-adds count once" says="D multiply-adds for each" loses="flops_per_token"
+# - return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+# + return 2 * (L * (4 * D * D + 2 * D * F) + D * V) + L * 2 * T * D
+
+
+# %% wrong="3.11" name="times the inverse" says="`int` cuts a float that is just below a whole number" private=true
+# - return 2 * D + F
+# + return int((4 * D * D + 2 * D * F) * (1 / (2 * D)))
+
+
+# %% wrong="3.2" name="without `bias` there are none" says="They count unless `bias=False` is given"
+# - def attention(D, H, bias=True):
+# + def attention(D, H, bias=False):
+
+
+# %% wrong="3.6" name="no shift in the norm, and no bias in the pooler" says="has 2D numbers, and the pooler's bias has D"
+# - total = (V + P + S) * D + 2 * D + L * layer
+# - return total + (D * D + D if pooler else 0)
+# + return (V + P + S) * D + D + L * layer + (D * D if pooler else 0)
+
+
+# %% wrong="3.7" name="the end of a name is a part" says="only the end or the middle of parameters' names" private=true
+# - inside = {name for name in shapes if name == part or name.startswith(part + ".")}
+# + inside = {name for name in shapes if name.startswith(part + ".") or f".{name}".endswith(f".{part}")}
+
+
+# %% wrong="3.14" name="adds in double precision" says="computed with more digits and rounded once" loses="accumulate"
+# - total = start.to(dtype, copy=True)
+# - for row in updates.to(dtype):
+# + total = start.double()
+# + for row in updates.double():
+
+# - return total
+# + return total.to(dtype)

@@ -203,6 +203,14 @@ def fixed_positions(FixedPositions, lib):
     told = "a shorter text after others gets other rows. Position t gets row t in every call."
     expect.close(expect.floats(module(x[:, :3]), (2, 3, 6), "the output for a shorter text"), wanted[:, :3], told)
     at_full_length(module, first, 2)
+    third = toys.NewTableEachCall(3)(rows, width)
+    expect.like(
+        expect.floats(FixedPositions(lib(toys).NewTableEachCall(3), rows, width)(x), (2, 5, 6), "the output"),
+        x + third[:5],
+        "the output of a second module of the same size, with another table, is wrong.",
+        {"a second module of the same size adds the table of the first. Each should make its own.": wanted},
+        once=True,
+    )
     expect.refuses(
         module, normal(2, rows + 1, width), says="an input that is longer than the table must raise ValueError."
     )
@@ -377,20 +385,27 @@ def shift_matrix(shift_matrix, lib):
     assert not back, (
         "R(k) moves position t to t - k, not to t + k. The sines have the wrong signs, or the matrix is transposed."
     )
+    cosines, sines = torch.diag(turn(k, width).diag()), turn(k, width).triu(1)
+    for both in (sines + sines.mT, -sines - sines.mT):
+        assert not expect.near(matrix, cosines + both, atol=1e-4), (
+            "the two sines of a pair have the same sign. A rotation needs one plus and one minus."
+        )
     one_row = expect.near(moved[0], table[k], atol=1e-4) and not expect.near(moved[1], table[k + 1], atol=1e-4)
     assert not one_row, (
         "R(k) moves position 0 where it should go, but not position 1. One matrix must work for every t."
     )
     pairs = [expect.near(moved[:, i : i + 2], table[k:, i : i + 2], atol=1e-4) for i in range(0, width, 2)]
     assert pairs[0] or not all(pairs[1:]), "every pair turns as it should except the first."
-    assert all(pairs) or not pairs[0], (
-        "the first pair turns as it should, but not all others do. Each pair has its own speed, that of the table."
-    )
+    if pairs[0] and not all(pairs):
+        wrong = [2 * pair for pair, right in enumerate(pairs) if not right]
+        told = f"the first pair turns as it should, but columns {wrong[0]} and {wrong[0] + 1} of R(k) PE(t) are wrong."
+        slow = all((matrix[i, i] - cosines[i, i]).abs() > 1e-5 for i in wrong)
+        turns = expect.near(matrix @ matrix.T, torch.eye(width), atol=1e-4)
+        raise AssertionError(f"{told} Each pair has its own speed, that of the table." if slow and turns else told)
     halves = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
     assert not expect.near(matrix, turn(k, width)[halves][:, halves], atol=1e-4), (
         "the pairs are columns i and i + d/2. In the table a sine and its cosine are side by side."
     )
-    cosines = torch.diag(turn(k, width).diag())
     assert not expect.near(matrix, cosines, atol=1e-4), (
         "only the cosines are there. In each pair, the sines beside the diagonal are missing."
     )
@@ -694,7 +709,8 @@ def alibi_bias(alibi_bias, lib):
         }
         for sentence, guess in sentences.items():
             assert not explained(bias, guess), sentence
-        assert explained(bias[:, past], wanted[:, past]), "the bias of head h is not -2^(-8h/n) times the distance."
+        seen = [matrix.masked_fill(~past, 0.0) for matrix in (bias, wanted)]
+        expect.like(*seen, "the bias of head h is not -2^(-8h/n) times the distance.", {}, scale=0.1)
         raise AssertionError("some keys after the query have another bias than exactly -inf.")
     for n_heads, T in ((1, 3), (8, 5), (2, 1), (4, 4)):
         bias = expect.tensor(alibi_bias(n_heads, T), (n_heads, T, T), f"`alibi_bias({n_heads}, {T})`").float()

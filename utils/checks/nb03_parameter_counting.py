@@ -211,10 +211,12 @@ def transformer_layer(attention, transformer_layer):
             ),
             "the count is 2D too small, as with one norm, or with two without a bias. There are two, and each has a "
             "weight and a bias.": lambda n, s: n - 2 * s.D,
-            "the count is 7D + F too small, as if nothing had a bias, neither the maps nor the norms.": lambda n, s: (
-                n - 7 * s.D - s.F
+            "the count is 7D + F too small, as if nothing had a bias. Each map has one, and each of the two norms.": (
+                lambda n, s: n - 7 * s.D - s.F
             ),
-            "the biases of the linear maps are missing.": lambda n, s: n - 5 * s.D - s.F,
+            "the count is 9D + F too small: all biases and both norms are missing.": lambda n, s: n - 9 * s.D - s.F,
+            "the count is 5D + F too small: the biases of the feed-forward part are missing, and the biases of the "
+            "attention or the norms.": lambda n, s: n - 5 * s.D - s.F,
             "the biases of the feed-forward part are missing.": lambda n, s: n - s.D - s.F,
             "in your count, both biases of the feed-forward part are D long. A bias is as long as its map's output.": (
                 lambda n, s: n - s.F + s.D
@@ -252,7 +254,7 @@ def four_maps(attention: Remote) -> None:
             "three maps are counted. There are four: Q, K, V and the output projection of the joined heads.": (
                 lambda n, s: n - s.D * s.D - s.D
             ),
-            "the biases are missing.": lambda n, s: n - 4 * s.D,
+            "the biases are missing. They count unless `bias=False` is given.": lambda n, s: n - 4 * s.D,
             "only one bias vector is counted. Each of the projections has its own.": lambda n, s: n - 3 * s.D,
             "only three of the biases are counted.": lambda n, s: n - s.D,
             "only one projection is counted. There are more.": lambda n, s: n // 4,
@@ -543,7 +545,9 @@ def classifier(classifier):
             "the head has one layer too many. `head_layers` counts all of them, the last one too.": (
                 lambda n, s: n + s.D * s.D + s.D
             ),
-            "the inner layers of the head have biases too.": lambda n, s: n - (s.head_layers - 1) * s.D,
+            "in your count, only the last layer of the head has a bias. Each layer has one.": lambda n, s: (
+                n - (s.head_layers - 1) * s.D
+            ),
         },
         "with head_layers the count is not that of the head which the adapters library builds.",
     )
@@ -578,7 +582,9 @@ def bert(bert, bert_large):
         {
             "the pooler is missing: one more linear map.": lambda n, s: n - s.D * s.D - s.D,
             "D numbers are missing: the pooler's bias, or the scale or the shift of the norm.": lambda n, s: n - s.D,
-            "the count is 2D too small, as without the norm after the embeddings.": lambda n, s: n - 2 * s.D,
+            "the count is 2D too small. The norm after the embeddings has 2D numbers, and the pooler's bias has D.": (
+                lambda n, s: n - 2 * s.D
+            ),
             "in your count, each of the three tables has a norm. They should be added first, then normalised once.": (
                 lambda n, s: n + 4 * s.D
             ),
@@ -982,9 +988,8 @@ def training_memory(training_memory, flops_per_token):
                 "the products of the attention itself are missing: queries with keys, weights with values.": (
                     lambda n, s: n - 4 * s.L * s.T * s.D
                 ),
-                "half of attention's own products is missing: a query meets T keys, and its weights T values.": (
-                    lambda n, s: n - 2 * s.L * s.T * s.D
-                ),
+                "attention's own products cost half of what they should. A query meets T keys, and "
+                "its weights T values: D multiply-adds for each.": (lambda n, s: n - 2 * s.L * s.T * s.D),
                 "the head is missing.": lambda n, s: n - 2 * s.D * s.V,
                 "in your count, the embedding costs a product. It is a lookup, which is free.": lambda n, s: (
                     n + 2 * s.D * s.V
@@ -1065,9 +1070,8 @@ def training_flops(training_flops, even_length):
             f"in your count, {own} have no backward pass, which needs two products for each of them too.": (
                 lambda n, s: n - 8 * s.L * s.T * s.D
             ),
-            f"half of {own} is missing: a query meets T keys, and its weights T values.": lambda n, s: (
-                n - 6 * s.L * s.T * s.D
-            ),
+            f"{own} cost half of what they should. A query meets T keys, and its weights T values: 6 D "
+            "FLOPs for each.": (lambda n, s: n - 6 * s.L * s.T * s.D),
             "the backward pass is missing. It costs twice the forward pass.": lambda n, s: n // 3,
             "in your count, the backward pass costs as much as the forward pass. It should cost twice as much.": (
                 lambda n, s: n // 3 * 2
@@ -1463,7 +1467,7 @@ def sums_up(accumulate: Remote, lib: Library, start: torch.Tensor, updates: torc
             assert not torch.equal(found.double(), guess) or torch.equal(guess, wanted), sentence
         single = rounded(summed(start.float(), updates.float(), 24), digits)
         once = name != "float32" and torch.equal(found.double(), single) and not torch.equal(single, wanted)
-        assert not once, "The sum is computed in float32 and rounded once, at the end. Round it after each row."
+        assert not once, "The sum is computed with more digits and rounded once, at the end. Round it after each row."
         assert not torch.equal(found.double(), rounded(start, digits)), "The sum is the start itself: no row is added."
         every = accumulate(start, updates, lib(torch).float64)
         exact = start.double() + updates.double().sum(0)
