@@ -1821,7 +1821,7 @@ class LoRALinear(nn.Module):
 # +     return tokens, labels
 
 
-# %% wrong="15.4" name="answers without a text have no label" says="also one without a text"
+# %% wrong="15.4" name="answers without a text have no label" says="an answer without a text has no labels"
 # - answer = role == "assistant" and piece.endswith("<|im_end|>")
 # + answer = role == "assistant" and piece.endswith("<|im_end|>") and text
 
@@ -1941,3 +1941,17 @@ class LoRALinear(nn.Module):
 # %% wrong="15.7" name="the low end is cut" says="the ends are cut at 0 or 1"
 # - return mean, mean - half, mean + half
 # + return mean, max(0.0, mean - half), mean + half
+
+# %% wrong="15.4" name="the first answer alone" says="the answers after the first have no labels. All should."
+# - for role, text in messages:
+# + answered = False
+# + for role, text in messages:
+
+# - answer = role == "assistant" and piece.endswith("<|im_end|>")
+# + answer = not answered and role == "assistant" and piece.endswith("<|im_end|>")
+# + answered = answered or answer
+
+# %% right="15.7" name="logarithms of factorials"
+# - return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
+# + log = math.lgamma
+# + return 1.0 - math.exp(log(n - c + 1) - log(n - c - k + 1) - log(n + 1) + log(n - k + 1))

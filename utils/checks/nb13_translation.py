@@ -120,7 +120,8 @@ def attended(
             "there is an output for each place of the memory. Queries come from x: one output for each of its tokens."
         )
         assert value.shape != (B, S, d), told
-    found = expect.floats(value, (B, T, d), "the output")
+    seen = "" if allowed is None else f" and `allowed` {tuple(allowed.shape)}"
+    found = expect.floats(value, (B, T, d), f"the output for x {(B, T, d)}, a memory {tuple(memory.shape)}{seen}")
     but: Callable[..., Any] = partial(partial, attend, state, x, memory, allowed, heads)
     guesses: dict[str, expect.Guess] = {
         "the scores are not divided by the root of d_head.": but(scale=1.0),
@@ -179,7 +180,6 @@ def attended(
             attend, state, memory, x, allowed, heads
         )
         guesses["the memory is not used: x attends to itself."] = partial(attend, state, x, x, allowed, heads)
-    seen = "" if allowed is None else f" and `allowed` {tuple(allowed.shape)}"
     told = f"for x {(B, T, d)}, a memory {tuple(memory.shape)}{seen}, with {heads} heads, the output is wrong."
 
     def otherwise() -> str:
@@ -442,7 +442,8 @@ def exchange(state: State, one: str, other: str) -> State:
 def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, allowed: torch.Tensor | None) -> None:
     """Fail unless the output is that of a decoder layer."""
     (B, T, d), S = x.shape, memory.size(1)
-    found = expect.floats(layer(x, memory) if allowed is None else layer(x, memory, allowed), (B, T, d), "the output")
+    value = layer(x, memory) if allowed is None else layer(x, memory, allowed)
+    found = expect.floats(value, (B, T, d), f"the output for {T} words and a memory of {S} places")
     but: Callable[..., Any] = partial(partial, decoded, state, x, memory, allowed)
     guesses: dict[str, expect.Guess] = {
         "the future is visible: self-attention has no causal mask.": but(past=False),
@@ -1593,7 +1594,7 @@ def fuses(
         says=f"with {x.size(1)} words and {L} pieces, the layer fails. If shapes do not fit: queries come from x, "
         "and the BERT's states are the memory. `allowed` belongs to x, and `bert_allowed` to the BERT's states.",
     )  # fmt: skip
-    found = expect.floats(value, tuple(x.shape), "the output")
+    found = expect.floats(value, tuple(x.shape), f"the output for {x.size(1)} words and {L} pieces")
     but: Callable[..., Any] = partial(partial, fused, state, x, bert, allowed, seen)
     alone = [
         "" if mask is not None else f"where `{name}` is None, "

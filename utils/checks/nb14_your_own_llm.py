@@ -359,7 +359,8 @@ def attended(
 def output_and_pair(result: Any, shape: tuple[int, int, int], n_kv: int, length: int, n_heads: int) -> Any:
     """The output and the pair of keys and values, of the right shapes."""
     expect.items(result, 2, "`forward` should return the output and a pair (keys, values)")
-    output = expect.floats(result[0], shape, "the output")
+    T = shape[1]
+    output = expect.floats(result[0], shape, f"the output of {T} new tokens after {length - T} past ones")
     pair = expect.items(result[1], 2, "the second result should be a pair (keys, values)")
     d_head = shape[2] // n_heads
     for one, what in zip(pair, ("the keys", "the values"), strict=True):

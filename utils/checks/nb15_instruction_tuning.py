@@ -589,9 +589,12 @@ def writes(tokens_and_labels: Remote, lib: Library, messages: list[tuple[str, st
         ],
         "`<|im_end|>` has no label. A model that never learns `<|im_end|>` never stops.": without_end(messages),
         "only the last answer has labels. All answers should.": last_answer(messages),
-        "the answers after the first have no labels. All should, also one without a text.": last_answer(
-            messages, first=True
-        ),
+        "the answers after the first have no labels. All should.": last_answer(messages, first=True),
+        "an answer without a text has no labels. It should, for its `<|im_end|>`.": [
+            label
+            for role, text in messages
+            for label in written([(role, text)], toys.pieces, is_answer if text else lambda r, p: False)[1]
+        ],
     }
     ends = [
         place
@@ -775,6 +778,8 @@ def template(tokens_and_labels, answer_loss, lib):
         ("assistant", "bc"),
         ("user", "d e"),
         ("assistant", ""),
+        ("user", "hi"),
+        ("assistant", "j"),
         ("user", "f"),
     ]
     writes(tokens_and_labels, lib, [("user", " a"), ("assistant", "\n b \n")])
@@ -1170,7 +1175,7 @@ PASS = Contract(
     n="= _k + _more",
     k="= _k",
     c="= _c * (_k + _more) // 9",
-    gives="the estimate: float",
+    gives="the estimate: number",  # without a right answer 1e-16 is near enough
     right=chance_of_one,
     tolerance=1e-9,
     refuses=("pass_at_k(n, n + 1, k)", "pass_at_k(n, c, n + 1)", "pass_at_k(n, c, 0)", "pass_at_k(n, -1, k)"),
