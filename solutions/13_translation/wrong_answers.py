@@ -2485,3 +2485,21 @@ class CrossAttention(nn.Module):
 # %% wrong="13.9" name="all seeds of the first, ties too" says="Ties are counted as seeds"
 # - gains = [first[seed] - other[seed] for seed in first if seed in other and first[seed] != other[seed]]
 # + gains = [first[seed] - other[seed] for seed in first]
+
+# %% wrong="13.1" name="exchanged where both are of one size" says="queries come from the memory, keys and values from x"
+# - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
+# + if x.shape == memory.shape:
+# +     x, memory = memory, x
+# + q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
+
+# %% wrong="13.2" name="no mask up to two words" says="for 2 words and a memory of 2 places, the future is visible"
+# - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
+# + x = self.norm1(x + self.dropout(self.self_attention(x, x, past if x.size(1) > 2 else None)))
+
+# %% wrong="13.6" name="begins with copies that are all open" says="Several copies of one hypothesis stay open"
+# - opened, finished = [([bos], 0.0)], []
+# + opened, finished = [([bos], 0.0)] * beams, []
+
+# %% wrong="13.7" name="no BERT of one piece" says="for 3 words and 1 pieces, the BERT is not used"
+# - x = self.norm1(x + self.dropout((own + other) / 2))
+# + x = self.norm1(x + self.dropout((own + other) / 2 if bert.size(1) > 1 else own))

@@ -110,9 +110,18 @@ def read_mask(B: int, T: int, S: int, seed: int) -> torch.Tensor:
 
 
 def attended(
-    layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, allowed: torch.Tensor | None, heads: int
-) -> None:
-    """Fail unless the output is that of attention to the memory."""
+    layer: Remote,
+    state: State,
+    x: torch.Tensor,
+    memory: torch.Tensor,
+    allowed: torch.Tensor | None,
+    heads: int,
+    when: str = "",
+) -> bool:
+    """Fail unless the output is that of attention to the memory; whether it is.
+
+    when: begins the sentences of mistakes, where the output was right for other sizes.
+    """
     (B, T, d), S = x.shape, memory.size(1)
     value = layer(x, memory) if allowed is None else layer(x, memory, allowed)
     if type(value) is torch.Tensor and T != S:
@@ -194,7 +203,8 @@ def attended(
         )
 
     wanted = attend(state, x, memory, allowed, heads)
-    expect.like(found, wanted, otherwise, guesses)
+    expect.like(found, wanted, otherwise, {f"{when}{why}": guess for why, guess in guesses.items()})
+    return expect.near(found, wanted, 1e-4, 1e-4)
 
 
 def kept_for_memory(
@@ -228,6 +238,7 @@ CROSS = Contract(
 @check("13.1", points=2, forbids=ATTENTION)
 def cross_attention(CrossAttention, lib):
     """Check queries from x, and keys and values from a memory of another size; what is masked changes nothing."""
+    right = False
     for d, heads, read, B, T, S in (
         (12, 3, 10, 2, 4, 7), (8, 2, 8, 2, 5, 5), (6, 1, 4, 1, 1, 1), (4, 4, 9, 3, 6, 2), (6, 2, 5, 2, 3, 1),
         (4, 2, 3, 2, 3, 9),
@@ -236,10 +247,10 @@ def cross_attention(CrossAttention, lib):
         state = expect.weights(layer, attention_shapes(d, read), f"`CrossAttention({d}, {heads}, {read})`", 130 + d)
         x, memory = normal(B, T, d, seed=131), normal(B, S, read, seed=132)
         masks = (None, read_mask(B, T, S, 133), read_mask(B, 1, S, 135), read_mask(1, T, S, 137))
-        for allowed in masks:
-            attended(layer, state, x, memory, allowed, heads)
+        when = f"for `x.shape = {(B, T, d)}, memory.shape = {(B, S, read)}`, " if right else ""
+        right = all([attended(layer, state, x, memory, allowed, heads, when) for allowed in masks]) or right
         layer.eval()
-        attended(layer, state, x, memory, masks[1], heads)
+        attended(layer, state, x, memory, masks[1], heads, "in evaluation mode, " if right else "")
     d, heads, read, (B, T, S) = 12, 3, 10, (2, 4, 7)
     layer = CrossAttention(d, heads, read)
     state = expect.weights(layer, attention_shapes(d, read), "`CrossAttention(12, 3, 10)`", 139)
@@ -439,8 +450,18 @@ def exchange(state: State, one: str, other: str) -> State:
     return moved
 
 
-def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, allowed: torch.Tensor | None) -> None:
-    """Fail unless the output is that of a decoder layer."""
+def decodes(
+    layer: Remote,
+    state: State,
+    x: torch.Tensor,
+    memory: torch.Tensor,
+    allowed: torch.Tensor | None,
+    when: str = "",
+) -> bool:
+    """Fail unless the output is that of a decoder layer; whether it is.
+
+    when: begins the sentences of mistakes, where the output was right for other sizes.
+    """
     (B, T, d), S = x.shape, memory.size(1)
     value = layer(x, memory) if allowed is None else layer(x, memory, allowed)
     found = expect.floats(value, (B, T, d), f"the output for {T} words and a memory of {S} places")
@@ -501,7 +522,8 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
     told = f"for {T} words and a memory of {S} places, the output is wrong."
     right = decoded(state, x, memory, allowed)
     nothing_drawn(found, right, lambda: layer(x, *rest))
-    expect.like(found, right, told, guesses)
+    expect.like(found, right, told, {f"{when}{why}": guess for why, guess in guesses.items()})
+    return expect.near(found, right, 1e-4, 1e-4)
 
 
 def without_parts(
@@ -671,17 +693,18 @@ DECODER = Contract(
 def decoder_layer(DecoderLayer, lib):
     """Check self-attention to the past, attention to the memory and a feed-forward part: post-norm, in this order."""
 
-    build = partial(layer_of, DecoderLayer, lib, "cross_attention")
+    build, right = partial(layer_of, DecoderLayer, lib, "cross_attention"), False
     for d, read, d_ff, B, T, S in (
         (12, 12, 7, 2, 4, 6), (8, 8, 5, 2, 5, 5), (4, 7, 9, 1, 1, 3), (6, 6, 6, 3, 3, 1), (6, 5, 4, 1, 2, 2),
     ):  # fmt: skip
         layer, state = build(d, read, d_ff, 0.0, 150 + d)
         x, memory = normal(B, T, d, seed=151), normal(B, S, read, seed=152)
-        for allowed in (None, read_mask(B, 1, S, 153), read_mask(B, T, S, 161), read_mask(1, T, S, 163)):
-            decodes(layer, state, x, memory, allowed)
+        masks = (None, read_mask(B, 1, S, 153), read_mask(B, T, S, 161), read_mask(1, T, S, 163))
+        when = f"for {T} words and a memory of {S} places, " if right else ""
+        right = all([decodes(layer, state, x, memory, allowed, when) for allowed in masks]) or right
         if d == 12:  # of the others the contract asks for both modes
             layer.eval()
-            decodes(layer, state, x, memory, allowed)
+            decodes(layer, state, x, memory, masks[-1], "in evaluation mode, " if right else "")
     d, read, (B, T, S) = 12, 9, (2, 4, 6)
     layer, state = build(d, read, 7, 1.0, 155)
     x, memory, allowed = normal(B, T, d, seed=156), normal(B, S, read, seed=157), read_mask(B, 1, S, 158)
@@ -1351,13 +1374,16 @@ def with_mistake(search: Search, beams: int = 0, longer: int = 0, **options: Any
     return searched(table, bos, eos, beams or some, max(1, max_len + longer), alpha, **options)
 
 
+GREEDY = "the search is greedy: only one hypothesis stays open."
+COPIES = "several copies of one hypothesis stay open. The search should begin with a single `[bos]`."
+
 # Mistakes, as what `with_mistake` takes. One explains an answer if it finds in all tables what the answer does.
 MISTAKES: dict[str, dict[str, Any]] = {
     "the search does not stop when as many hypotheses have finished as there are beams.": {"early": False},
     "the number of beams shrinks as hypotheses finish. In every step the best `beams` continuations are kept.": {
         "reduces": True
     },
-    "the search is greedy: only one hypothesis stays open.": {"beams": 1},
+    GREEDY: {"beams": 1},
     (
         "each hypothesis is continued with its own best token alone. Keep the "
         "best continuations of all hypotheses together."
@@ -1446,6 +1472,9 @@ def finds(beam_search: Remote, lib: Library, searches: Sequence[Search], told: s
         for told, mistake in MISTAKES.items()
         if all(like(found[place], with_mistake(searches[place], **mistake)) for place in order)
     ]
+    if GREEDY in made:
+        _, asked, *_ = lib(toys).Searches(beam_search, searches[wrong[0]][0])(*searches[wrong[0]][1:])
+        made[made.index(GREEDY)] = GREEDY if all(len(rows) == 1 for rows in asked) else COPIES
     assert not made or len(wrong) == 1, made[0]
     hint = f" {ONE_INPUT} {sentence(made[0])}" if made else ""
     if best is not None and tokens[0] == best[0]:
@@ -1586,8 +1615,12 @@ def fuses(
     bert: torch.Tensor,
     allowed: torch.Tensor | None,
     seen: torch.Tensor | None,
-) -> None:
-    """Fail unless the output is that of a BERT-fused layer."""
+    when: str = "",
+) -> bool:
+    """Fail unless the output is that of a BERT-fused layer; whether it is.
+
+    when: begins the sentences of mistakes, where the output was right for other sizes.
+    """
     L = bert.size(1)
     value = expect.answers(
         layer, x, bert, allowed, seen, kinds=("RuntimeError", "IndexError"),
@@ -1602,49 +1635,45 @@ def fuses(
     ]
     right = fused(state, x, bert, allowed, seen)
     nothing_drawn(found, right, lambda: layer(x, bert, allowed, seen))
-    expect.like(
-        found,
-        right,
-        f"for {x.size(1)} words and {L} pieces, the output is wrong.",
-        {
-            "the two attentions are added, or x is halved too, which is the same "
-            "under a norm. Take the mean of the two "
-            "attentions alone.": but(mix=lambda own, other: own + other),
-            "the BERT is not used.": but(mix=lambda own, other: own),
-            "only the BERT is attended to.": but(mix=lambda own, other: other),
-            "self-attention is used as it is, and half of the BERT's is added.": but(
-                mix=lambda own, other: own + other / 2
-            ),
-            "the attention to BERT has the output of self-attention as its queries. They should be x.": but(
-                queries=lambda x, own: own
-            ),
-            "the attention to BERT has x plus the output of self-attention as its queries. They should be x.": but(
-                queries=lambda x, own: x + own
-            ),
-            "the attention to BERT has the output of `norm1` as its queries. They should be x.": but(
-                queries=lambda x, own: normed(state, "norm1", x + own)
-            ),
-            "the norm comes before each part (pre-norm). It should come after the sum.": but(pre=True),
-            "after the feed-forward part, x is added. Add what `norm1` gave.": but(again=True),
-            "one norm is used in two places.": but(norms=("norm1", "norm1")),
-            "one norm is used in two places, `norm2`.": but(norms=("norm2", "norm2")),
-            "the two norms are exchanged.": but(norms=("norm2", "norm1")),
-            "the feed-forward part has a GELU, not a ReLU.": but(act=F.gelu),
-            "the feed-forward part has no ReLU.": but(act=lambda y: y),
-            "self-attention has a causal mask. An encoder reads all of x.": partial(
-                fused, state, x, bert, causal(x.size(1)) if allowed is None else allowed & causal(x.size(1)), seen
-            ),
-            f"{alone[0]}`bert_allowed` is ignored: padding of the BERT's pieces is read.": partial(
-                fused, state, x, bert, allowed, None
-            ),
-            f"{alone[1]}`allowed` is ignored: padding of the source is read.": partial(
-                fused, state, x, bert, None, seen
-            ),
-            "one row of `allowed` or of `bert_allowed` is used for all tokens. It may have a row for each.": partial(
-                fused, state, x, bert, *(None if one is None else one[:, :1] for one in (allowed, seen))
-            ),
-        },
-    )
+    guesses: dict[str, expect.Guess] = {
+        "the two attentions are added, or x is halved too, which is the same "
+        "under a norm. Take the mean of the two "
+        "attentions alone.": but(mix=lambda own, other: own + other),
+        "the BERT is not used.": but(mix=lambda own, other: own),
+        "only the BERT is attended to.": but(mix=lambda own, other: other),
+        "self-attention is used as it is, and half of the BERT's is added.": but(
+            mix=lambda own, other: own + other / 2
+        ),
+        "the attention to BERT has the output of self-attention as its queries. They should be x.": but(
+            queries=lambda x, own: own
+        ),
+        "the attention to BERT has x plus the output of self-attention as its queries. They should be x.": but(
+            queries=lambda x, own: x + own
+        ),
+        "the attention to BERT has the output of `norm1` as its queries. They should be x.": but(
+            queries=lambda x, own: normed(state, "norm1", x + own)
+        ),
+        "the norm comes before each part (pre-norm). It should come after the sum.": but(pre=True),
+        "after the feed-forward part, x is added. Add what `norm1` gave.": but(again=True),
+        "one norm is used in two places.": but(norms=("norm1", "norm1")),
+        "one norm is used in two places, `norm2`.": but(norms=("norm2", "norm2")),
+        "the two norms are exchanged.": but(norms=("norm2", "norm1")),
+        "the feed-forward part has a GELU, not a ReLU.": but(act=F.gelu),
+        "the feed-forward part has no ReLU.": but(act=lambda y: y),
+        "self-attention has a causal mask. An encoder reads all of x.": partial(
+            fused, state, x, bert, causal(x.size(1)) if allowed is None else allowed & causal(x.size(1)), seen
+        ),
+        f"{alone[0]}`bert_allowed` is ignored: padding of the BERT's pieces is read.": partial(
+            fused, state, x, bert, allowed, None
+        ),
+        f"{alone[1]}`allowed` is ignored: padding of the source is read.": partial(fused, state, x, bert, None, seen),
+        "one row of `allowed` or of `bert_allowed` is used for all tokens. It may have a row for each.": partial(
+            fused, state, x, bert, *(None if one is None else one[:, :1] for one in (allowed, seen))
+        ),
+    }
+    told = f"for {x.size(1)} words and {L} pieces, the output is wrong."
+    expect.like(found, right, told, {f"{when}{why}": guess for why, guess in guesses.items()})
+    return expect.near(found, right, 1e-4, 1e-4)
 
 
 FUSED = Contract(
@@ -1670,17 +1699,18 @@ FUSED = Contract(
 def bert_fused_layer(BertFusedLayer, lib):
     """Check for half of self-attention and half of attention to a BERT, which has other pieces and learns nothing."""
 
-    build = partial(layer_of, BertFusedLayer, lib, "bert_attention")
+    build, right = partial(layer_of, BertFusedLayer, lib, "bert_attention"), False
     for d, read, d_ff, B, T, L in ((12, 10, 7, 2, 4, 6), (8, 8, 5, 2, 5, 5), (4, 6, 9, 1, 3, 1), (6, 4, 6, 3, 1, 4)):
         layer, state = build(d, read, d_ff, 0.0, 240 + d)
         x, bert = normal(B, T, d, seed=241), normal(B, L, read, seed=242)
         masks = read_mask(B, 1, T, 243), read_mask(B, 1, L, 245)
         by_row = read_mask(B, T, T, 252), read_mask(1, T, L, 254)
-        for allowed, seen in (masks, by_row, (None, None), (masks[0], None), (None, masks[1])):
-            fuses(layer, state, x, bert, allowed, seen)
+        pairs = (masks, by_row, (None, None), (masks[0], None), (None, masks[1]))
+        when = f"for {T} words and {L} pieces, " if right else ""
+        right = all([fuses(layer, state, x, bert, *pair, when) for pair in pairs]) or right
         if d == 12:  # of the others the contract asks for both modes
             layer.eval()
-            fuses(layer, state, x, bert, *masks)
+            fuses(layer, state, x, bert, *masks, "in evaluation mode, " if right else "")
     d, read, (B, T, L) = 12, 10, (2, 4, 6)
     layer, state = build(d, read, 7, 1.0, 247)
     x, bert = normal(B, T, d, seed=248), normal(B, L, read, seed=249)
