@@ -3084,3 +3084,7 @@ def decode(numbers, merges):
 # %% wrong="14.7" name="a new head for tied files" says="`head.weight` is wrong. A file without `lm_head.weight` is tied"
 # - found["head.weight"] = found["embedding.weight"]
 # + found["head.weight"] = torch.zeros_like(found["embedding.weight"])
+
+# %% wrong="14.2" name="twice as fast from six tokens on" says="for x of shape (6, 4), the result is wrong"
+# - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
+# + angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds * (1 if T < 6 else 2)

@@ -258,10 +258,14 @@ def rotary(rotary, lib):
     expect.close(
         expect.floats(rotary(x[..., :2], 3), (2, 3, 5, 2), "rotary of (2, 3, 5, 2)"), turned(x[..., :2], 3), told
     )
-    flat = normal(6, 4, seed=12)
-    told = "shape (2, 3, 5, 8) is right and shape (6, 4) is wrong. There may be any number of leading dimensions."
+    flat = x[0, 0]
+    told = "shape (2, 3, 5, 8) is right and shape (5, 8) is wrong. There may be any number of leading dimensions."
     found = expect.answers(rotary, flat, says=told, kinds=("ValueError", "IndexError"))
-    expect.close(expect.floats(found, (6, 4), "rotary of (6, 4)"), turned(flat), told)
+    expect.close(expect.floats(found, (5, 8), "rotary of (5, 8)"), turned(flat), told)
+    flat = normal(6, 4, seed=12)
+    expect.close(
+        expect.floats(rotary(flat), (6, 4), "rotary of (6, 4)"), turned(flat), "for x of shape (6, 4), the result is wrong."
+    )
     angles_are_exact(rotary, normal(3, 6, seed=13).half(), 5001)
     ROTARY.hold(rotary, lib, "large", "dtypes", "layout", "gradients", "device")
 
