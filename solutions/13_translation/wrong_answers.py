@@ -819,7 +819,7 @@ def bleu(hypotheses, references):
 # - return 100 * min(1.0, math.exp(1 - r / c)) * precision
 # + return 100 * min(1.0, math.exp(1 - c / r)) * precision
 
-# %% wrong="13.5" name="no penalty" says="the brevity penalty is missing"
+# %% wrong="13.5" name="no penalty" says="the brevity penalty has no effect"
 # - return 100 * min(1.0, math.exp(1 - r / c)) * precision
 # + return 100 * precision
 
@@ -2265,7 +2265,7 @@ def sign_test(first, other):
 # +     return bert
 # + return own if torch.rand((), generator=generator).item() < p / 2 else (own + bert) / 2
 
-# %% wrong="13.9" name="ties are lost" says="ties are counted as if the first were behind"
+# %% wrong="13.9" name="ties are lost" says="ties are counted as seeds"
 # - gains = [first[seed] - other[seed] for seed in first if seed in other and first[seed] != other[seed]]
 # - n, m = len(gains), max(sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains))
 # + gains = [first[seed] - other[seed] for seed in first if seed in other]
@@ -2435,3 +2435,71 @@ class CrossAttention(nn.Module):
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # + read, x = x, self.norm1(x + self.dropout(self.self_attention(x, x, past)))
 # + x = self.norm2(x + self.dropout(self.cross_attention(read, memory, allowed)))
+
+# %% wrong="13.1" name="hidden places times 0 after exp" says="there is NaN in the output"
+# - if allowed is not None:
+# -     scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
+# - mixed = scores.softmax(-1) @ v
+# + weights = scores.softmax(-1)
+# + if allowed is not None:
+# +     weights = weights * allowed.unsqueeze(1)
+# + mixed = weights / weights.sum(-1, keepdim=True) @ v
+
+# %% wrong="13.1" name="what any token may read, all may" says="and `allowed` (2, 4, 7), with 3 heads, the output is wrong"
+# - scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
+# + scores = scores.masked_fill(~allowed.any(1, keepdim=True).unsqueeze(1), -torch.inf)
+
+# %% wrong="13.3" name="columns for the pairs" says="the source has rows and columns exchanged"
+# - return torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+# + return torch.tensor([row + [pad] * (longest - len(row)) for row in rows]).T
+
+# %% wrong="13.3" name="a single pair without its axis" says="Each pair should have a row, even a single one"
+# - return torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+# + return torch.tensor([row + [pad] * (longest - len(row)) for row in rows]).squeeze(0)
+
+# %% wrong="13.3" name="two ends" says="as long as its own longest row, with BOS or EOS"
+# - sources = [[*source, eos] for source, _ in pairs]
+# + sources = [[*source, eos, eos] for source, _ in pairs]
+
+# %% wrong="13.5" name="n-grams up to 3, and four counts" says="the score is wrong. Your code gives 0,"
+# - for n in range(1, 5):
+# + for n in range(1, 4):
+
+# %% wrong="13.5" name="sentences instead of lengths" says="the brevity penalty has no effect"
+# - c, r = sum(map(len, hypotheses)), sum(map(len, references))
+# + c, r = len(hypotheses), len(references)
+
+# %% wrong="13.6" name="EOS is kept, BOS is not" says="The tokens hold EOS. Leave it out."
+# - words = tokens[1:] if token == eos else [*tokens[1:], token]
+# + words = [*tokens[1:], token]
+
+# %% wrong="13.8" name="a sum for the mean" says="should be the mean of both parts, `(own + bert) / 2`"
+# - if not training:
+# -     return (own + bert) / 2
+# + if not training:
+# +     return own + bert
+
+# - return bert if draw >= 1 - p / 2 else (own + bert) / 2
+# + return bert if draw >= 1 - p / 2 else own + bert
+
+# %% wrong="13.9" name="all seeds of the first, ties too" says="Ties are counted as seeds"
+# - gains = [first[seed] - other[seed] for seed in first if seed in other and first[seed] != other[seed]]
+# + gains = [first[seed] - other[seed] for seed in first]
+
+# %% wrong="13.1" name="exchanged where both are of one size" says="queries come from the memory, keys and values from x"
+# - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
+# + if x.shape == memory.shape:
+# +     x, memory = memory, x
+# + q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
+
+# %% wrong="13.2" name="no mask up to two words" says="for 2 words and a memory of 2 places, the future is visible"
+# - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
+# + x = self.norm1(x + self.dropout(self.self_attention(x, x, past if x.size(1) > 2 else None)))
+
+# %% wrong="13.6" name="begins with copies that are all open" says="Several copies of one hypothesis stay open"
+# - opened, finished = [([bos], 0.0)], []
+# + opened, finished = [([bos], 0.0)] * beams, []
+
+# %% wrong="13.7" name="no BERT of one piece" says="for 3 words and 1 pieces, the BERT is not used"
+# - x = self.norm1(x + self.dropout((own + other) / 2))
+# + x = self.norm1(x + self.dropout((own + other) / 2 if bert.size(1) > 1 else own))

@@ -340,7 +340,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + keys, values = (part.repeat(1, self.n_heads // self.n_kv_heads, 1, 1) for part in (k, v))
 
 
-# %% wrong="14.3" name="a key for each query head" says="Keys and values should have n_kv_heads heads"
+# %% wrong="14.3" name="a key for each query head" says="keys and values have n_kv_heads heads"
 # - self.k_proj = nn.Linear(d_model, n_kv_heads * d_head, bias=False)
 # - self.v_proj = nn.Linear(d_model, n_kv_heads * d_head, bias=False)
 # + self.n_kv_heads = n_heads
@@ -395,7 +395,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + q, k = self.turn(q, start), self.turn(k, start)
 
 
-# %% wrong="14.3" name="queries begin again" says="The output of 3 new tokens after 4 past ones is wrong everywhere"
+# %% wrong="14.3" name="queries begin again" says="the queries are turned from position 0 on"
 # - q, k = self.turn(q, S), self.turn(k, S)
 # + q, k = self.turn(q, 0), self.turn(k, S)
 
@@ -3062,3 +3062,29 @@ def decode(numbers, merges):
 # - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
 # + shares = (last / (temperature or 1)).softmax(-1)
 # + best = last.argmax() if temperature == 0 else torch.multinomial(shares, 1, generator=own)
+
+# %% wrong="14.3" name="no mask with a past" says="With a past, queries read what comes after them"
+# - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
+# + seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device)
+# + seen = seen.tril() if past is None else seen
+
+# %% wrong="14.3" name="heads as wide as with fewer queries" says="`k_proj.weight` has 24 rows, not 8"
+# - d_head = d_model // n_heads
+# + d_head = d_model // n_kv_heads
+
+# %% wrong="14.3" name="values first" says="The pair is (values, keys)"
+# - return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
+# + return self.out_proj(heads.transpose(1, 2).flatten(2)), (v, k)
+
+# %% wrong="14.3" name="exp without the maximum" says="Where all scores are far below 0, there is NaN"
+# - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+# + weights = (q @ keys.mT / q.size(-1) ** 0.5).exp() * seen
+# + heads = weights / weights.sum(-1, keepdim=True) @ values
+
+# %% wrong="14.7" name="a new head for tied files" says="`head.weight` is wrong. A file without `lm_head.weight` is tied"
+# - found["head.weight"] = found["embedding.weight"]
+# + found["head.weight"] = torch.zeros_like(found["embedding.weight"])
+
+# %% wrong="14.2" name="twice as fast from six tokens on" says="for x of shape (6, 4), the result is wrong"
+# - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
+# + angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds * (1 if T < 6 else 2)

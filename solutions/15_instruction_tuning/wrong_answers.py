@@ -1305,7 +1305,7 @@ def train_step(model, optimizer, batches, clip):
 # +     return 0.0
 
 
-# %% wrong="15.7" name="infinity times zero" says=")` should be 1, but it is NaN"
+# %% wrong="15.7" name="infinity times zero" says="is NaN. It should be 1: fewer than k answers are wrong"
 # - if n - c < k:
 # -     return 1.0
 
@@ -1527,7 +1527,7 @@ def lora_count(c, names, rank):
     return c.n_layers * rank * sum(sizes[name] for name in set(names))
 
 
-# %% wrong="15.6" name="batches without labels are left out" says="a batch without labels is not shown"
+# %% wrong="15.6" name="batches without labels are left out" says="exactly the tokens of a batch without labels"
 def train_step(model, optimizer, batches, clip):
     count = sum((labels[:, 1:] != -100).sum().item() for _, labels in batches)
     if count == 0:
@@ -1821,7 +1821,7 @@ class LoRALinear(nn.Module):
 # +     return tokens, labels
 
 
-# %% wrong="15.4" name="answers without a text have no label" says="also one without a text"
+# %% wrong="15.4" name="answers without a text have no label" says="an answer without a text has no labels"
 # - answer = role == "assistant" and piece.endswith("<|im_end|>")
 # + answer = role == "assistant" and piece.endswith("<|im_end|>") and text
 
@@ -1884,3 +1884,74 @@ class LoRALinear(nn.Module):
 # %% wrong="15.4" name="the last message alone" says="In a dialogue of"
 # - answer = role == "assistant" and piece.endswith("<|im_end|>")
 # + answer = role == "assistant" and piece.endswith("<|im_end|>") and (role, text) == tuple(messages[-1])
+
+# %% wrong="15.3" name="a change of a change" says="Call `wrap` once for each layer"
+# - setattr(parent, last(name), wrap(model.get_submodule(name)))
+# + setattr(parent, last(name), wrap(wrap(model.get_submodule(name))))
+
+# %% wrong="15.4" name="an answer has no marks in it" says="the labels are wrong. They depend on the role"
+# - answer = role == "assistant" and piece.endswith("<|im_end|>")
+# + answer = role == "assistant" and piece.endswith("<|im_end|>") and "<|im_start|>" not in piece
+
+# %% wrong="15.4" name="four pieces" says="call 2 of `encode` is given `'one more'`"
+# - for piece in (f"<|im_start|>{role}\n", f"{text}<|im_end|>", "\n"):
+# + for piece in (f"<|im_start|>{role}\n", text, "<|im_end|>", "\n"):
+
+# %% wrong="15.4" name="the first token of an answer is given" says="the first wrong label is at `[62]`"
+# - labels += some if answer else [-100] * len(some)
+# + labels += [-100, *some[1:]] if answer else [-100] * len(some)
+
+# %% wrong="15.5" name="token 0 is hidden" says="for dialogues with the token 0 in them, `seen` is wrong"
+# - return tokens, labels, positions, (owner[:, None] == owner).tril()[None]
+# + return tokens, labels, positions, (owner[:, None] == owner).tril()[None] & (tokens != 0)[:, None]
+
+# %% wrong="15.6" name="all batches in one call" says="No call of the model has exactly the tokens of a batch"
+# - for tokens, labels in batches:
+# + long = max(tokens.size(1) for tokens, _ in batches)
+# + wide = [F.pad(tokens, (0, long - tokens.size(1))) for tokens, _ in batches]
+# + marks = [F.pad(labels, (0, long - labels.size(1)), value=-100) for _, labels in batches]
+# + for tokens, labels in [(torch.cat(wide), torch.cat(marks))]:
+
+# %% wrong="15.6" name="returns the sum" says="The step is right, but the returned loss is not. The losses are summed"
+# - total += loss.item()
+# + total += loss.item() * count
+
+# %% wrong="15.6" name="clips after the step" says="The gradients are not clipped before the step"
+# - nn.utils.clip_grad_norm_(parameters, clip)
+# - optimizer.step()
+# + optimizer.step()
+# + nn.utils.clip_grad_norm_(parameters, clip)
+
+# %% wrong="15.7" name="always a half" says="`pass_at_k(10, 3, 2)` gives 0.5"
+# - return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
+# + return 0.5
+
+# %% wrong="15.7" name="the product of numbers that are too large" says="is NaN. Use the product"
+# - return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
+# + return 1.0 - math.prod(float(n - c - i) for i in range(k)) / math.prod(float(n - i) for i in range(k))
+
+# %% wrong="15.7" name="the root of the number of answers" says="half of `high - low` is wrong"
+# - half = 1.96 * s / math.sqrt(len(values))
+# + half = 1.96 * s / math.sqrt(n)
+
+# %% wrong="15.7" name="an interval of no width" says="half of `high - low` is wrong"
+# - half = 1.96 * s / math.sqrt(len(values))
+# + half = 0.0
+
+# %% wrong="15.7" name="the low end is cut" says="the ends are cut at 0 or 1"
+# - return mean, mean - half, mean + half
+# + return mean, max(0.0, mean - half), mean + half
+
+# %% wrong="15.4" name="the first answer alone" says="the answers after the first have no labels. All should."
+# - for role, text in messages:
+# + answered = False
+# + for role, text in messages:
+
+# - answer = role == "assistant" and piece.endswith("<|im_end|>")
+# + answer = not answered and role == "assistant" and piece.endswith("<|im_end|>")
+# + answered = answered or answer
+
+# %% right="15.7" name="logarithms of factorials"
+# - return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
+# + log = math.lgamma
+# + return 1.0 - math.exp(log(n - c + 1) - log(n - c - k + 1) - log(n + 1) + log(n - k + 1))

@@ -110,9 +110,18 @@ def read_mask(B: int, T: int, S: int, seed: int) -> torch.Tensor:
 
 
 def attended(
-    layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, allowed: torch.Tensor | None, heads: int
-) -> None:
-    """Fail unless the output is that of attention to the memory."""
+    layer: Remote,
+    state: State,
+    x: torch.Tensor,
+    memory: torch.Tensor,
+    allowed: torch.Tensor | None,
+    heads: int,
+    when: str = "",
+) -> bool:
+    """Fail unless the output is that of attention to the memory; whether it is.
+
+    when: begins the sentences of mistakes, where the output was right for other sizes.
+    """
     (B, T, d), S = x.shape, memory.size(1)
     value = layer(x, memory) if allowed is None else layer(x, memory, allowed)
     if type(value) is torch.Tensor and T != S:
@@ -120,7 +129,8 @@ def attended(
             "there is an output for each place of the memory. Queries come from x: one output for each of its tokens."
         )
         assert value.shape != (B, S, d), told
-    found = expect.floats(value, (B, T, d), "the output")
+    seen = "" if allowed is None else f" and `allowed` {tuple(allowed.shape)}"
+    found = expect.floats(value, (B, T, d), f"the output for x {(B, T, d)}, a memory {tuple(memory.shape)}{seen}")
     but: Callable[..., Any] = partial(partial, attend, state, x, memory, allowed, heads)
     guesses: dict[str, expect.Guess] = {
         "the scores are not divided by the root of d_head.": but(scale=1.0),
@@ -140,7 +150,15 @@ def attended(
         **{f"the bias of `{name}` is missing.": but(without=name) for name in MAPS},
     }
     if allowed is not None:
-        guesses["`allowed` is ignored: padding of the memory is read."] = partial(attend, state, x, memory, None, heads)
+
+        def ignored() -> torch.Tensor:
+            """What comes without `allowed`; nothing, if the layer heeds one row of it for all tokens."""
+            row = allowed[:, :1]
+            heeds = expect.near(layer(x, memory, row), attend(state, x, memory, row, heads), 1e-4, 1e-4)
+            free = attend(state, x, memory, None, heads)
+            return torch.full_like(free, torch.nan) if heeds and not row.all() else free
+
+        guesses["`allowed` is ignored: padding of the memory is read."] = ignored
         guesses["`allowed` is used the wrong way round: True is where reading is allowed."] = partial(
             attend, state, x, memory, ~allowed, heads
         )
@@ -171,7 +189,6 @@ def attended(
             attend, state, memory, x, allowed, heads
         )
         guesses["the memory is not used: x attends to itself."] = partial(attend, state, x, x, allowed, heads)
-    seen = "" if allowed is None else f" and `allowed` {tuple(allowed.shape)}"
     told = f"for x {(B, T, d)}, a memory {tuple(memory.shape)}{seen}, with {heads} heads, the output is wrong."
 
     def otherwise() -> str:
@@ -186,7 +203,8 @@ def attended(
         )
 
     wanted = attend(state, x, memory, allowed, heads)
-    expect.like(found, wanted, otherwise, guesses)
+    expect.like(found, wanted, otherwise, {f"{when}{why}": guess for why, guess in guesses.items()})
+    return expect.near(found, wanted, 1e-4, 1e-4)
 
 
 def kept_for_memory(
@@ -220,6 +238,7 @@ CROSS = Contract(
 @check("13.1", points=2, forbids=ATTENTION)
 def cross_attention(CrossAttention, lib):
     """Check queries from x, and keys and values from a memory of another size; what is masked changes nothing."""
+    right = False
     for d, heads, read, B, T, S in (
         (12, 3, 10, 2, 4, 7), (8, 2, 8, 2, 5, 5), (6, 1, 4, 1, 1, 1), (4, 4, 9, 3, 6, 2), (6, 2, 5, 2, 3, 1),
         (4, 2, 3, 2, 3, 9),
@@ -228,10 +247,10 @@ def cross_attention(CrossAttention, lib):
         state = expect.weights(layer, attention_shapes(d, read), f"`CrossAttention({d}, {heads}, {read})`", 130 + d)
         x, memory = normal(B, T, d, seed=131), normal(B, S, read, seed=132)
         masks = (None, read_mask(B, T, S, 133), read_mask(B, 1, S, 135), read_mask(1, T, S, 137))
-        for allowed in masks:
-            attended(layer, state, x, memory, allowed, heads)
+        when = f"for `x.shape = {(B, T, d)}, memory.shape = {(B, S, read)}`, " if right else ""
+        right = all([attended(layer, state, x, memory, allowed, heads, when) for allowed in masks]) or right
         layer.eval()
-        attended(layer, state, x, memory, masks[1], heads)
+        attended(layer, state, x, memory, masks[1], heads, "in evaluation mode, " if right else "")
     d, heads, read, (B, T, S) = 12, 3, 10, (2, 4, 7)
     layer = CrossAttention(d, heads, read)
     state = expect.weights(layer, attention_shapes(d, read), "`CrossAttention(12, 3, 10)`", 139)
@@ -241,7 +260,11 @@ def cross_attention(CrossAttention, lib):
     told = "where the score of a place that is not allowed is far above the others, the output is wrong. Such a place "
     told += "should have no weight, however high its score."
     edited = torch.where(allowed.mT, memory, memory + 2000)
-    expect.close(layer(x, edited, allowed), found, told)
+    value = layer(x, edited, allowed)
+    told_of_nan = "where the score of a place that is not allowed is far above the others, there is NaN in the output. "
+    told_of_nan += "Give such places no score before the exponential."
+    assert type(value) is not torch.Tensor or not value.isnan().any(), told_of_nan
+    expect.close(value, found, told)
     told = "if `allowed` is not given, the output is wrong after a call with a mask. All places should be read then."
     for mask in (allowed, read_mask(1, T, S, 144), read_mask(1, 1, S, 145), read_mask(B, T, S, 146)):
         layer(x, memory, mask)
@@ -427,10 +450,21 @@ def exchange(state: State, one: str, other: str) -> State:
     return moved
 
 
-def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, allowed: torch.Tensor | None) -> None:
-    """Fail unless the output is that of a decoder layer."""
+def decodes(
+    layer: Remote,
+    state: State,
+    x: torch.Tensor,
+    memory: torch.Tensor,
+    allowed: torch.Tensor | None,
+    when: str = "",
+) -> bool:
+    """Fail unless the output is that of a decoder layer; whether it is.
+
+    when: begins the sentences of mistakes, where the output was right for other sizes.
+    """
     (B, T, d), S = x.shape, memory.size(1)
-    found = expect.floats(layer(x, memory) if allowed is None else layer(x, memory, allowed), (B, T, d), "the output")
+    value = layer(x, memory) if allowed is None else layer(x, memory, allowed)
+    found = expect.floats(value, (B, T, d), f"the output for {T} words and a memory of {S} places")
     but: Callable[..., Any] = partial(partial, decoded, state, x, memory, allowed)
     guesses: dict[str, expect.Guess] = {
         "the future is visible: self-attention has no causal mask.": but(past=False),
@@ -488,7 +522,8 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
     told = f"for {T} words and a memory of {S} places, the output is wrong."
     right = decoded(state, x, memory, allowed)
     nothing_drawn(found, right, lambda: layer(x, *rest))
-    expect.like(found, right, told, guesses)
+    expect.like(found, right, told, {f"{when}{why}": guess for why, guess in guesses.items()})
+    return expect.near(found, right, 1e-4, 1e-4)
 
 
 def without_parts(
@@ -658,17 +693,18 @@ DECODER = Contract(
 def decoder_layer(DecoderLayer, lib):
     """Check self-attention to the past, attention to the memory and a feed-forward part: post-norm, in this order."""
 
-    build = partial(layer_of, DecoderLayer, lib, "cross_attention")
+    build, right = partial(layer_of, DecoderLayer, lib, "cross_attention"), False
     for d, read, d_ff, B, T, S in (
         (12, 12, 7, 2, 4, 6), (8, 8, 5, 2, 5, 5), (4, 7, 9, 1, 1, 3), (6, 6, 6, 3, 3, 1), (6, 5, 4, 1, 2, 2),
     ):  # fmt: skip
         layer, state = build(d, read, d_ff, 0.0, 150 + d)
         x, memory = normal(B, T, d, seed=151), normal(B, S, read, seed=152)
-        for allowed in (None, read_mask(B, 1, S, 153), read_mask(B, T, S, 161), read_mask(1, T, S, 163)):
-            decodes(layer, state, x, memory, allowed)
+        masks = (None, read_mask(B, 1, S, 153), read_mask(B, T, S, 161), read_mask(1, T, S, 163))
+        when = f"for {T} words and a memory of {S} places, " if right else ""
+        right = all([decodes(layer, state, x, memory, allowed, when) for allowed in masks]) or right
         if d == 12:  # of the others the contract asks for both modes
             layer.eval()
-            decodes(layer, state, x, memory, allowed)
+            decodes(layer, state, x, memory, masks[-1], "in evaluation mode, " if right else "")
     d, read, (B, T, S) = 12, 9, (2, 4, 6)
     layer, state = build(d, read, 7, 1.0, 155)
     x, memory, allowed = normal(B, T, d, seed=156), normal(B, S, read, seed=157), read_mask(B, 1, S, 158)
@@ -793,15 +829,17 @@ def batched(translation_batch: Remote, pairs: Sequence[tuple[list[int], list[int
             if any(torch.equal(one, guess) for guess in guesses.values()) or one.shape == right.shape:
                 expect.like(one, right, partial(first_wrong_row, name, one, right, pairs), guesses, 0.0)
                 return
+            told = f"{name} has rows and columns exchanged: its shape is {tuple(one.shape)}, not {tuple(right.shape)}."
+            assert one.shape == right.shape or not torch.equal(one, right.mT), told
             assert one.dim() != 2 or len(one) == len(pairs), (
                 f"{name} has {len(one)} rows for {len(pairs)} pairs. Each pair should "
                 "have a row, even if it comes twice."
             )
-            told = (
-                f"{name} has shape {tuple(one.shape)}, not {tuple(right.shape)}. It "
-                "should be as long as its own longest row, whatever the other language needs."
-            )
-            raise AssertionError(told)
+            told = f"{name} has shape {tuple(one.shape)}, not {tuple(right.shape)}."
+            assert one.dim() == 2, f"{told} Each pair should have a row, even a single one."
+            others = {max(map(len, some)) for other, some in wanted.items() if other != name}
+            why = "whatever the other language needs" if one.size(1) in others else "with BOS or EOS"
+            raise AssertionError(f"{told} It should be as long as its own longest row, {why}.")
 
 
 def first_wrong_row(name: str, found: torch.Tensor, right: torch.Tensor, pairs: Sequence[Any]) -> str:
@@ -1065,7 +1103,9 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
         "the score is between 0 and 1. It should be between 0 and 100.": wanted / 100,
         "the score is the mean of the sentences' scores. Sum the counts over the corpus first.": sum(each) / len(each),
         "matches are not clipped: an n-gram should count at most as often as its reference has it.": but(clips=False),
-        "the brevity penalty is missing: a translation that is too short loses nothing.": but(brevity=lambda c, r: 1.0),
+        "the brevity penalty has no effect: a translation that is too short loses nothing.": but(
+            brevity=lambda c, r: 1.0
+        ),
         "the brevity penalty is upside down: it punishes translations that are too long.": but(
             brevity=lambda c, r: min(1.0, math.exp(1 - c / r)) if r else 0.0
         ),
@@ -1124,6 +1164,8 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
     guesses["equal pairs of sentences count once. Each of them should count."] = bleu_of(
         [[*one] for one, _ in once], [[*other] for _, other in once]
     )
+    if value == 0:  # that one is 0 and another is not says too little
+        guesses = {sentence: guess for sentence, guess in guesses.items() if guess != 0}
     if not told and wanted == 0:
         told = "where an order of n-grams has no match, the score should be 0, without smoothing."
     if not told:
@@ -1154,6 +1196,7 @@ def bleu(bleu, lib):
     """Check clipped precisions of four orders over the corpus, their geometric mean, and the brevity penalty."""
     pairs = [(one.split(), other.split()) for one, other in CORPUS]
     corpora: list[list[tuple[Words, Words]]] = [
+        [(["a"] * 9, ["a"] * 5), *pairs[:2]],
         [(other, one) for one, other in pairs],
         pairs,
         pairs[:1],
@@ -1163,7 +1206,6 @@ def bleu(bleu, lib):
         [(["a", "b", "c", "d", "e"], ["e", "d", "c", "b", "a"])],
         [([], ["a", "b"]), *pairs],
         [([], ["a"])],
-        [(["a"] * 9, ["a"] * 5), *pairs[:2]],
         [(list("abcde"), list("abcde")), (["x"], ["y"])],
         [(list("abcde"), list("fghij")), (list("fghij"), list("abcde")), (list("pqrst"), list("pqrst"))],
         [(list("abcde"), list("abcdef")), (list("xyzxy"), [])],
@@ -1317,9 +1359,10 @@ def found_in(beam_search: Remote, lib: Library, search: Search) -> tuple[list[in
         told = "a finished hypothesis keeps growing. One that ends with EOS should not be continued."
         assert not any(eos in row[1:] for row in rows), told
         assert len(rows) <= beams, "more than `beams` hypotheses are open at once."
-    told = "the tokens hold EOS. Leave it out, and the BOS in front too."
-    assert eos not in tokens, told
-    best = searched(*search) if len(tokens) > max_len else None
+    best = searched(*search) if len(tokens) > max_len or eos in tokens else None
+    told = "the tokens hold EOS. Leave it out"
+    both = best is not None and tokens[:1] == [bos] and best[0][:1] != [bos]
+    assert eos not in tokens, f"{told}, and the BOS in front too." if both else f"{told}."
     assert best is None or tokens != [bos, *best[0]], "the tokens begin with BOS. Leave it out."
     assert len(tokens) <= max_len, f"the hypothesis has {len(tokens)} tokens, more than max_len = {max_len}."
     return tokens, score
@@ -1331,13 +1374,16 @@ def with_mistake(search: Search, beams: int = 0, longer: int = 0, **options: Any
     return searched(table, bos, eos, beams or some, max(1, max_len + longer), alpha, **options)
 
 
+GREEDY = "the search is greedy: only one hypothesis stays open."
+COPIES = "several copies of one hypothesis stay open. The search should begin with a single `[bos]`."
+
 # Mistakes, as what `with_mistake` takes. One explains an answer if it finds in all tables what the answer does.
 MISTAKES: dict[str, dict[str, Any]] = {
     "the search does not stop when as many hypotheses have finished as there are beams.": {"early": False},
     "the number of beams shrinks as hypotheses finish. In every step the best `beams` continuations are kept.": {
         "reduces": True
     },
-    "the search is greedy: only one hypothesis stays open.": {"beams": 1},
+    GREEDY: {"beams": 1},
     (
         "each hypothesis is continued with its own best token alone. Keep the "
         "best continuations of all hypotheses together."
@@ -1426,6 +1472,9 @@ def finds(beam_search: Remote, lib: Library, searches: Sequence[Search], told: s
         for told, mistake in MISTAKES.items()
         if all(like(found[place], with_mistake(searches[place], **mistake)) for place in order)
     ]
+    if GREEDY in made:
+        _, asked, *_ = lib(toys).Searches(beam_search, searches[wrong[0]][0])(*searches[wrong[0]][1:])
+        made[made.index(GREEDY)] = GREEDY if all(len(rows) == 1 for rows in asked) else COPIES
     assert not made or len(wrong) == 1, made[0]
     hint = f" {ONE_INPUT} {sentence(made[0])}" if made else ""
     if best is not None and tokens[0] == best[0]:
@@ -1566,15 +1615,19 @@ def fuses(
     bert: torch.Tensor,
     allowed: torch.Tensor | None,
     seen: torch.Tensor | None,
-) -> None:
-    """Fail unless the output is that of a BERT-fused layer."""
+    when: str = "",
+) -> bool:
+    """Fail unless the output is that of a BERT-fused layer; whether it is.
+
+    when: begins the sentences of mistakes, where the output was right for other sizes.
+    """
     L = bert.size(1)
     value = expect.answers(
         layer, x, bert, allowed, seen, kinds=("RuntimeError", "IndexError"),
         says=f"with {x.size(1)} words and {L} pieces, the layer fails. If shapes do not fit: queries come from x, "
         "and the BERT's states are the memory. `allowed` belongs to x, and `bert_allowed` to the BERT's states.",
     )  # fmt: skip
-    found = expect.floats(value, tuple(x.shape), "the output")
+    found = expect.floats(value, tuple(x.shape), f"the output for {x.size(1)} words and {L} pieces")
     but: Callable[..., Any] = partial(partial, fused, state, x, bert, allowed, seen)
     alone = [
         "" if mask is not None else f"where `{name}` is None, "
@@ -1582,49 +1635,45 @@ def fuses(
     ]
     right = fused(state, x, bert, allowed, seen)
     nothing_drawn(found, right, lambda: layer(x, bert, allowed, seen))
-    expect.like(
-        found,
-        right,
-        f"for {x.size(1)} words and {L} pieces, the output is wrong.",
-        {
-            "the two attentions are added, or x is halved too, which is the same "
-            "under a norm. Take the mean of the two "
-            "attentions alone.": but(mix=lambda own, other: own + other),
-            "the BERT is not used.": but(mix=lambda own, other: own),
-            "only the BERT is attended to.": but(mix=lambda own, other: other),
-            "self-attention is used as it is, and half of the BERT's is added.": but(
-                mix=lambda own, other: own + other / 2
-            ),
-            "the attention to BERT has the output of self-attention as its queries. They should be x.": but(
-                queries=lambda x, own: own
-            ),
-            "the attention to BERT has x plus the output of self-attention as its queries. They should be x.": but(
-                queries=lambda x, own: x + own
-            ),
-            "the attention to BERT has the output of `norm1` as its queries. They should be x.": but(
-                queries=lambda x, own: normed(state, "norm1", x + own)
-            ),
-            "the norm comes before each part (pre-norm). It should come after the sum.": but(pre=True),
-            "after the feed-forward part, x is added. Add what `norm1` gave.": but(again=True),
-            "one norm is used in two places.": but(norms=("norm1", "norm1")),
-            "one norm is used in two places, `norm2`.": but(norms=("norm2", "norm2")),
-            "the two norms are exchanged.": but(norms=("norm2", "norm1")),
-            "the feed-forward part has a GELU, not a ReLU.": but(act=F.gelu),
-            "the feed-forward part has no ReLU.": but(act=lambda y: y),
-            "self-attention has a causal mask. An encoder reads all of x.": partial(
-                fused, state, x, bert, causal(x.size(1)) if allowed is None else allowed & causal(x.size(1)), seen
-            ),
-            f"{alone[0]}`bert_allowed` is ignored: padding of the BERT's pieces is read.": partial(
-                fused, state, x, bert, allowed, None
-            ),
-            f"{alone[1]}`allowed` is ignored: padding of the source is read.": partial(
-                fused, state, x, bert, None, seen
-            ),
-            "one row of `allowed` or of `bert_allowed` is used for all tokens. It may have a row for each.": partial(
-                fused, state, x, bert, *(None if one is None else one[:, :1] for one in (allowed, seen))
-            ),
-        },
-    )
+    guesses: dict[str, expect.Guess] = {
+        "the two attentions are added, or x is halved too, which is the same "
+        "under a norm. Take the mean of the two "
+        "attentions alone.": but(mix=lambda own, other: own + other),
+        "the BERT is not used.": but(mix=lambda own, other: own),
+        "only the BERT is attended to.": but(mix=lambda own, other: other),
+        "self-attention is used as it is, and half of the BERT's is added.": but(
+            mix=lambda own, other: own + other / 2
+        ),
+        "the attention to BERT has the output of self-attention as its queries. They should be x.": but(
+            queries=lambda x, own: own
+        ),
+        "the attention to BERT has x plus the output of self-attention as its queries. They should be x.": but(
+            queries=lambda x, own: x + own
+        ),
+        "the attention to BERT has the output of `norm1` as its queries. They should be x.": but(
+            queries=lambda x, own: normed(state, "norm1", x + own)
+        ),
+        "the norm comes before each part (pre-norm). It should come after the sum.": but(pre=True),
+        "after the feed-forward part, x is added. Add what `norm1` gave.": but(again=True),
+        "one norm is used in two places.": but(norms=("norm1", "norm1")),
+        "one norm is used in two places, `norm2`.": but(norms=("norm2", "norm2")),
+        "the two norms are exchanged.": but(norms=("norm2", "norm1")),
+        "the feed-forward part has a GELU, not a ReLU.": but(act=F.gelu),
+        "the feed-forward part has no ReLU.": but(act=lambda y: y),
+        "self-attention has a causal mask. An encoder reads all of x.": partial(
+            fused, state, x, bert, causal(x.size(1)) if allowed is None else allowed & causal(x.size(1)), seen
+        ),
+        f"{alone[0]}`bert_allowed` is ignored: padding of the BERT's pieces is read.": partial(
+            fused, state, x, bert, allowed, None
+        ),
+        f"{alone[1]}`allowed` is ignored: padding of the source is read.": partial(fused, state, x, bert, None, seen),
+        "one row of `allowed` or of `bert_allowed` is used for all tokens. It may have a row for each.": partial(
+            fused, state, x, bert, *(None if one is None else one[:, :1] for one in (allowed, seen))
+        ),
+    }
+    told = f"for {x.size(1)} words and {L} pieces, the output is wrong."
+    expect.like(found, right, told, {f"{when}{why}": guess for why, guess in guesses.items()})
+    return expect.near(found, right, 1e-4, 1e-4)
 
 
 FUSED = Contract(
@@ -1650,17 +1699,18 @@ FUSED = Contract(
 def bert_fused_layer(BertFusedLayer, lib):
     """Check for half of self-attention and half of attention to a BERT, which has other pieces and learns nothing."""
 
-    build = partial(layer_of, BertFusedLayer, lib, "bert_attention")
+    build, right = partial(layer_of, BertFusedLayer, lib, "bert_attention"), False
     for d, read, d_ff, B, T, L in ((12, 10, 7, 2, 4, 6), (8, 8, 5, 2, 5, 5), (4, 6, 9, 1, 3, 1), (6, 4, 6, 3, 1, 4)):
         layer, state = build(d, read, d_ff, 0.0, 240 + d)
         x, bert = normal(B, T, d, seed=241), normal(B, L, read, seed=242)
         masks = read_mask(B, 1, T, 243), read_mask(B, 1, L, 245)
         by_row = read_mask(B, T, T, 252), read_mask(1, T, L, 254)
-        for allowed, seen in (masks, by_row, (None, None), (masks[0], None), (None, masks[1])):
-            fuses(layer, state, x, bert, allowed, seen)
+        pairs = (masks, by_row, (None, None), (masks[0], None), (None, masks[1]))
+        when = f"for {T} words and {L} pieces, " if right else ""
+        right = all([fuses(layer, state, x, bert, *pair, when) for pair in pairs]) or right
         if d == 12:  # of the others the contract asks for both modes
             layer.eval()
-            fuses(layer, state, x, bert, *masks)
+            fuses(layer, state, x, bert, *masks, "in evaluation mode, " if right else "")
     d, read, (B, T, L) = 12, 10, (2, 4, 6)
     layer, state = build(d, read, 7, 1.0, 247)
     x, bert = normal(B, T, d, seed=248), normal(B, L, read, seed=249)
@@ -1711,7 +1761,7 @@ def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int,
             "the whole tensor, and scale nothing."
         )
         assert not other or p == 0, told
-    told = f"with p = {p:g} and training = {training}, the result should be the mean of both parts, without scaling."
+    told = f"with p = {p:g} and training = {training}, the result should be the mean of both parts, `(own + bert) / 2`."
     assert not other, told
     assert not moved, "torch's own generator is used. Draw from `generator` alone."
     assert again, "two generators with the same seed give different draws: all chance should come from `generator`."
@@ -1799,7 +1849,7 @@ EDGES = (9426, 7977, 325)
 def drop_net(drop_net, lib):
     """Check one draw per call: each part alone with probability p / 2, else the mean; in evaluation the mean."""
     for p, training, draws in (
-        (0.4, True, DRAWS), (1.0, True, DRAWS), (0.0, True, DRAWS), (0.85, True, DRAWS), (0.8, False, 60),
+        (0.0, True, DRAWS), (0.4, True, DRAWS), (1.0, True, DRAWS), (0.85, True, DRAWS), (0.8, False, 60),
         (1.0, False, 60),
     ):  # fmt: skip
         dropped(drop_net, lib, p, training, 260, draws)
@@ -1903,13 +1953,13 @@ def signs_of_seeds(sign_test: Remote, first: dict[int, float], other: dict[int, 
             "this is the p of a normal curve, of m - 1/2. Count the results themselves.": (
                 math.erfc(max(0, m - n / 2 - 0.5) / math.sqrt(n / 2)) if n else 1.0
             ),
+            "ties are counted as seeds. Leave them out.": min(1.0, 2 * tail_of_signs(len(both), m)),
             "ties are counted as if the first were behind. Leave them out.": min(
                 1.0, 2 * tail_of_signs(len(both), max(wins, len(both) - wins))
             ),
             "only results with more than m seeds on the larger side are counted. Those with m count too.": min(
                 1.0, 2 * tail_of_signs(n, m + 1)
             ),
-            "ties are counted as seeds. Leave them out.": min(1.0, 2 * tail_of_signs(len(both), m)),
             "ties are counted as if the first were ahead. Leave them out.": min(
                 1.0, 2 * tail_of_signs(len(both), max(len(both) - losses, losses))
             ),

@@ -258,10 +258,13 @@ def rotary(rotary, lib):
     expect.close(
         expect.floats(rotary(x[..., :2], 3), (2, 3, 5, 2), "rotary of (2, 3, 5, 2)"), turned(x[..., :2], 3), told
     )
-    flat = normal(6, 4, seed=12)
-    told = "shape (2, 3, 5, 8) is right and shape (6, 4) is wrong. There may be any number of leading dimensions."
+    flat = x[0, 0]
+    told = "shape (2, 3, 5, 8) is right and shape (5, 8) is wrong. There may be any number of leading dimensions."
     found = expect.answers(rotary, flat, says=told, kinds=("ValueError", "IndexError"))
-    expect.close(expect.floats(found, (6, 4), "rotary of (6, 4)"), turned(flat), told)
+    expect.close(expect.floats(found, (5, 8), "rotary of (5, 8)"), turned(flat), told)
+    flat = normal(6, 4, seed=12)
+    told = "for x of shape (6, 4), the result is wrong."
+    expect.close(expect.floats(rotary(flat), (6, 4), "rotary of (6, 4)"), turned(flat), told)
     angles_are_exact(rotary, normal(3, 6, seed=13).half(), 5001)
     ROTARY.hold(rotary, lib, "large", "dtypes", "layout", "gradients", "device")
 
@@ -309,7 +312,8 @@ def attention_with_weights(
     bias = next((name for name in fresh if name.endswith("bias")), None)
     assert bias is None, f"there is a bias, `{bias}`. The maps should have none."
     few = d // n_heads * n_kv_heads
-    told = "`k_proj` gives a head for each query head. Keys and values should have n_kv_heads heads."
+    told = f"`k_proj.weight` has {d} rows, not {few}: keys and values have n_kv_heads heads, "
+    told += "each d_model / n_heads wide."
     assert "k_proj.weight" not in fresh or fresh["k_proj.weight"].shape != (d, d) or few == d, told
     return module, expect.weights(module, kv_shapes(d, n_heads, n_kv_heads), "`Attention`", seed=seed)
 
@@ -322,6 +326,7 @@ def attended(
     past: Sequence[torch.Tensor] | None = None,
     *,
     start: int | None = None,
+    asks: int | None = None,
     reads: Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor] = lambda i, j, S: j <= S + i,
     group: Callable[[int, int, int], int] = lambda h, n, m: h * m // n,
     scale: float | None = None,
@@ -330,15 +335,17 @@ def attended(
 ) -> tuple[torch.Tensor, Past]:
     """The attention, head by head, and keys and values of all tokens; with mistakes on request.
 
-    `start` is the first new position, S if None; `reads(i, j, S)` says whether new query i reads key j; `group` which
-    head of keys a head of queries reads; `turn` what is turned; `again` whether the keys of the past are, once more.
+    `start` is the first new position, S if None, and `asks` that of queries; `reads(i, j, S)` says whether new query i
+    reads key j; `group` which head of keys a head of queries reads; `turn` what is turned; `again` whether the keys of
+    the past are, once more.
     """
     heads = {one: F.linear(x, state[f"{one}_proj.weight"]) for one in "qkv"}
     counts, d_head = {"q": n_heads, "k": n_kv_heads, "v": n_kv_heads}, x.size(-1) // n_heads
     parts = {one: torch.stack(value.split(d_head, dim=-1), dim=1) for one, value in heads.items()}
     S = 0 if past is None else past[0].size(2)
     first = S if start is None else start
-    parts = {one: toys.marked(value, first) if one in turn else value for one, value in parts.items()}
+    places = {"q": first if asks is None else asks, "k": first, "v": first}
+    parts = {one: toys.marked(value, places[one]) if one in turn else value for one, value in parts.items()}
     assert all(parts[one].size(1) == count for one, count in counts.items())
     k, v = parts["k"], parts["v"]
     if past is not None:
@@ -355,7 +362,8 @@ def attended(
 def output_and_pair(result: Any, shape: tuple[int, int, int], n_kv: int, length: int, n_heads: int) -> Any:
     """The output and the pair of keys and values, of the right shapes."""
     expect.items(result, 2, "`forward` should return the output and a pair (keys, values)")
-    output = expect.floats(result[0], shape, "the output")
+    T = shape[1]
+    output = expect.floats(result[0], shape, f"the output of {T} new tokens after {length - T} past ones")
     pair = expect.items(result[1], 2, "the second result should be a pair (keys, values)")
     d_head = shape[2] // n_heads
     for one, what in zip(pair, ("the keys", "the values"), strict=True):
@@ -408,17 +416,20 @@ def attention(Attention, lib):
     }
     like = expect.like
     turned_values = "the values are turned. Turn only queries and keys: values carry no positions."
+    exchanged = "the pair is (values, keys). Return (keys, values)."
+    turns |= {exchanged: values}
     like(
         v,
         values,
         "the values that are returned should be those of v_proj, cut into heads.",
-        {turned_values: toys.marked(values, 0)},
+        {turned_values: toys.marked(values, 0), exchanged: keys},
     )
     like(k, keys, "the keys that are returned should be those of k_proj, cut into heads and turned.", turns)
     told = "two calls in training mode give different outputs. Nothing should be drawn, and nothing kept."
     assert torch.equal(output_and_pair(module(x), (3, T, d), m, T, n)[0], output), told
     like(output, wanted, partial(where_wrong, output, wanted, 0), mistakes(state, x, n, m, None))
-    continued(module, partial(attention_with_weights, Attention, lib, d, n, m, 21), state, n, m)
+    right = expect.near(output, wanted, 1e-4, 1e-4)
+    continued(module, partial(attention_with_weights, Attention, lib, d, n, m, 21), state, n, m, right)
     ATTENTION.hold(Attention, lib, "large", "dtypes", "layout", "gradients", "modes", "device")
     module.load_state_dict(state)
     output, pair = expect.items(module.bfloat16()(x.bfloat16()), 2, "`forward` should return two results")
@@ -434,8 +445,10 @@ def attention(Attention, lib):
         expect.refuses(Attention, *sizes, lib(toys).marked, says=told)
 
 
-def mistakes(state: State, x: torch.Tensor, n: int, m: int, past: Past | None) -> dict[str, Callable[[], torch.Tensor]]:
-    """What common mistakes give for the output, by their sentence."""
+def mistakes(
+    state: State, x: torch.Tensor, n: int, m: int, past: Past | None, right: bool = False
+) -> dict[str, Callable[[], torch.Tensor]]:
+    """What common mistakes give for the output, by their sentence; right: without a past the output is."""
     wrong: dict[str, dict[str, Any]] = {
         (
             "query head h reads head h mod n_kv_heads. Neighbouring query heads should share "
@@ -455,10 +468,13 @@ def mistakes(state: State, x: torch.Tensor, n: int, m: int, past: Past | None) -
         "neither queries nor keys are turned. Both should be.": {"turn": ""},
         "the values are turned. Turn only queries and keys: values carry no positions.": {"turn": "qkv"},
     }
+    if right:
+        wrong = {f"with a past, {told}": how for told, how in wrong.items()}
     if past is not None:
         S = past[0].size(2)
         wrong |= {
             "with a past, positions begin at 0 again. The first new token should be at position S.": {"start": 0},
+            "with a past, the queries are turned from position 0 on. Turn them from position S on.": {"asks": 0},
             "with a past, positions are one too large.": {"start": S + 1},
             "with a past, new token i sees keys 0 to i alone, as with `is_causal`. It should see 0 to S + i.": {
                 "reads": lambda i, j, S: j <= i
@@ -469,6 +485,8 @@ def mistakes(state: State, x: torch.Tensor, n: int, m: int, past: Past | None) -
     guesses = {told: lambda how=how: attended(state, x, n, m, past, **how)[0] for told, how in wrong.items()}
     weight = state["out_proj.weight"]
     unmapped = "the heads are not mapped at the end: `out_proj` is not used."
+    mixed = "heads and tokens are mixed when the heads are joined: transpose first."
+    unmapped, mixed = (f"with a past, {told}" if right else told for told in (unmapped, mixed))
 
     def before() -> torch.Tensor:
         return attended({**state, "out_proj.weight": torch.eye(x.size(-1))}, x, n, m, past)[0]
@@ -478,7 +496,7 @@ def mistakes(state: State, x: torch.Tensor, n: int, m: int, past: Past | None) -
 
     return guesses | {
         unmapped: before,
-        "heads and tokens are mixed when the heads are joined: transpose first.": garbled,
+        mixed: garbled,
     }
 
 
@@ -486,18 +504,19 @@ def where_wrong(output: torch.Tensor, wanted: torch.Tensor, S: int) -> str:
     """Which tokens have a wrong output, in a sentence; S: tokens of the past."""
     wrong = (~torch.isclose(output, wanted, 1e-4, 1e-4)).any(-1).any(0).nonzero().flatten().tolist()
     told = f"the output of {output.size(1)} new tokens after {S} past ones is wrong"
-    return f"{told} at tokens {', '.join(map(str, wrong))}." if len(wrong) < output.size(1) else f"{told} everywhere."
+    told += f" at tokens {', '.join(map(str, wrong))}." if len(wrong) < output.size(1) else " at all tokens."
+    return f"{told} {expect.difference(output, wanted, 1e-4, 1e-4)}"
 
 
-def continued(module: Remote, new: Callable[[], tuple[Remote, Any]], state: State, n: int, m: int) -> None:
+def continued(module: Remote, new: Callable[[], tuple[Remote, Any]], state: State, n: int, m: int, right: bool) -> None:
     """Fail unless new tokens after a past are what they should be, several or one, and other calls leave no trace.
 
-    `new` makes another module with the weights of `module`, and returns it first.
+    `new` makes another module with the weights of `module`, and returns it first; right: as in `mistakes`.
     """
     d = state["q_proj.weight"].size(0)
     for seed, (S, T) in enumerate(((4, 3), (7, 1), (3, 3), (0, 2), (1, 6))):  # 1 + 6 is 4 + 3
         past = [normal(2, m, S, d // n, seed=30 + 2 * seed + one) for one in range(2)]
-        after_past(module, state, normal(2, T, d, seed=40 + seed), past, n, m)
+        after_past(module, state, normal(2, T, d, seed=40 + seed), past, n, m, right)
     x = normal(1, 4, d, seed=49)
     cases = ((x, True, "a text without a past"), (x[:, :1], False, "in evaluation mode, a first token alone"))
     for given, mode, what in cases:
@@ -523,7 +542,11 @@ def hides_the_future(Attention: Remote, lib: Library) -> None:
     state = expect.weights(module, kv_shapes(8, 2, 1), "`Attention`", seed=51)
     state |= {"q_proj.weight": torch.full((8, 8), 20.0), "k_proj.weight": torch.full((4, 8), -20.0)}
     module.load_state_dict(state)
-    found, wanted = output_and_pair(module(x), (1, 5, 8), 1, 5, 2)[0], attended(state, x, 2, 1, turn="")[0]
+    result, wanted = module(x), attended(state, x, 2, 1, turn="")[0]
+    output = result[0] if type(result) is list and result else None
+    told = "where all scores are far below 0, there is NaN in the output."
+    assert type(output) is not torch.Tensor or not output.isnan().any(), told
+    found = output_and_pair(result, (1, 5, 8), 1, 5, 2)[0]
     told = "where all scores are far below 0, the output is wrong."
     if not expect.near(found, wanted, 1e-2, 1e-2):
         early = output_and_pair(module(x[:, :2]), (1, 2, 8), 1, 2, 2)[0]
@@ -531,8 +554,8 @@ def hides_the_future(Attention: Remote, lib: Library) -> None:
     expect.close(found, wanted, told, 1e-2)
 
 
-def after_past(module: Remote, state: State, x: torch.Tensor, past: Past, n: int, m: int) -> None:
-    """Fail unless the new tokens x are what they should be after this past."""
+def after_past(module: Remote, state: State, x: torch.Tensor, past: Past, n: int, m: int, right: bool) -> None:
+    """Fail unless the new tokens x are what they should be after this past; right: as in `mistakes`."""
     S, T = past[0].size(2), x.size(1)
     output, (k, v) = output_and_pair(module(x, past), tuple(x.shape), m, S + T, n)
     wanted, (keys, values) = attended(state, x, n, m, past)
@@ -551,7 +574,7 @@ def after_past(module: Remote, state: State, x: torch.Tensor, past: Past, n: int
     expect.like(k, keys, told, guesses)
     told = "with a past, the values that are returned are not those of the past, then the new ones."
     expect.like(v, values, told, {order.format("values"): torch.cat([values[:, :, S:], values[:, :, :S]], 2)})
-    expect.like(output, wanted, partial(where_wrong, output, wanted, S), mistakes(state, x, n, m, past))
+    expect.like(output, wanted, partial(where_wrong, output, wanted, S), mistakes(state, x, n, m, past, right))
 
 
 # 14.4
@@ -1255,6 +1278,8 @@ def weights_are_right(found: Any, state: State, d_head: int | None) -> None:
         assert not moved, (
             f"the rows of `{name}` are in a wrong order. In each head they should go from pairs to halves."
         )
+        told = "`head.weight` is wrong. A file without `lm_head.weight` is tied: use the embedding's weight."
+        assert name != "head.weight" or "lm_head.weight" in state, told
         raise AssertionError(f"`{name}` does not have the weights that the file has for it.")
 
 
