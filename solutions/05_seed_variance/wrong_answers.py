@@ -3082,3 +3082,13 @@ def majority(labels):
 # %% wrong="5.8" name="counts examples" says="`runs` is 10"
 # - return {"runs": len(hits), "degenerate": bad, **means}
 # + return {"runs": len(labels), "degenerate": bad, **means}
+
+
+# %% wrong="5.1" name="cuts the first sentence alone" says="sentences of 9 and 6 tokens keep 5 and 6"
+# - if len(a) > len(b) or (len(a) == len(b) and not a_was_longer):
+# + if a:
+
+
+# %% wrong="5.5" name="rounded to four digits" says="for `[0.5, 0.52, 0.68]` the first number is 0.5667"
+# - mean = sum(accuracies) / n
+# + mean = round(sum(accuracies) / n, 4)
