@@ -161,7 +161,11 @@ def prefix_deep_inside(load_base, lib):
     seen.holds(base, state, "{name} was not loaded")
 
 
-@private("4.3", tells="names that do not begin with `base.` are taken for the base's, such as `baseline.weight`.")
+@private(
+    "4.3",
+    tells="a name that does not begin with `base.` is taken for the base's: `base` alone, or one such as "
+    "`baseline.weight` or `old.base.bias`.",
+)
 def names_like_the_prefix(load_base, lib):
     numbers = draw(170)
     vocab, width = numbers.sample(range(2, 9), 2)
@@ -170,14 +174,18 @@ def names_like_the_prefix(load_base, lib):
     new = seen.reader_state(vocab, width, 180)
     state = seen.whole(new, base=normal(2)) | {f"base{first}.weight": normal(2), f"{second}.base.bias": normal(2)}
     report = seen.report_of(load_base(base, state))
-    assert report["left"] == sorted(["base", f"base{first}.weight", f"{second}.base.bias"]), "left is wrong"
     assert report["missing"] == report["unexpected"] == [], "missing or unexpected is wrong"
     seen.holds(base, new, "{name} was not loaded")
+    with tells(
+        "`left` lacks a name that does not begin with `base.`. Such names are `head.weight`, `baseline.weight`, "
+        "`old.base.bias`, or `base` alone."
+    ):
+        assert report["left"] == sorted(["base", f"base{first}.weight", f"{second}.base.bias"]), "left is wrong"
 
 
 @private(
     "4.3",
-    tells="a weight of another shape is used. Only the same shape fits, not one that can be reshaped or broadcast.",
+    tells="a weight of another shape counts as one that fits. Both shapes should be equal, in all dimensions.",
 )
 def other_shapes(load_base, lib):
     numbers = draw(190)
@@ -189,6 +197,7 @@ def other_shapes(load_base, lib):
         ("embedding.weight", table.T.contiguous()),
         ("embedding.weight", table[:1]),
         ("embedding.weight", table.flatten()),
+        ("embedding.weight", torch.cat([table, table[:, :1]], dim=1)),
         ("mix.bias", bias[:1]),
         ("mix.bias", bias.unsqueeze(0)),
         ("offset", bias[0]),
@@ -277,8 +286,8 @@ def other_batches(accuracy, lib):
             expect.close(logits, picked.roll(2 + training, -1), "the mode was not restored")
 
 
-def curves(numbers: random.Random) -> list[tuple[list[float], list[float]]]:
-    """Validation and test accuracies of several epochs, as `select` may meet them."""
+def curves(numbers: random.Random) -> list[tuple[str, list[float], list[float]]]:
+    """Words for a curve, and its validation and test accuracies after each epoch, as `select` may meet them."""
 
     def several(count: int, low: float, high: float) -> list[float]:
         return sorted(low + (high - low) * share / 64 for share in numbers.sample(range(1, 64), count))
@@ -289,34 +298,39 @@ def curves(numbers: random.Random) -> list[tuple[list[float], list[float]]]:
     numbers.shuffle(late)
     rising = several(numbers.randint(3, 6), 0.1, 0.9)
     tied = several(2, 0.1, 0.5) + [0.75, several(1, 0.1, 0.7)[0], 0.75, several(1, 0.1, 0.7)[0]]
-    valid = [
-        [0.0] * count,
-        [0.5, *late, 0.875, *several(numbers.randint(1, 3), 0.5, 0.8)],
-        several(1, 0.1, 0.9),
-        rising[::-1],
-        rising,
-        tied,
-        [0.5, *late * 4, 0.625, 0.25],  # patience pays
-        [0.5 + step * 2**-14 for step in range(numbers.randint(3, 6))],  # every gain counts
-    ]
-    tests = [several(len(one), 0.1, 0.9) for one in valid]
+    valid = {
+        "for other accuracies than at home": [*several(2, 0.1, 0.6), 0.75, *several(1, 0.1, 0.7)],
+        "where all validation accuracies are 0": [0.0] * count,
+        "where the validation accuracy falls at first, and the best comes later": [
+            0.5,
+            *late,
+            0.875,
+            *several(numbers.randint(1, 3), 0.5, 0.8),
+        ],
+        "with a single epoch": several(1, 0.1, 0.9),
+        "where the first epoch is the best on validation": rising[::-1],
+        "where the last epoch is the best on validation": rising,
+        "where two epochs are equally good on validation": tied,
+        "where the best epoch follows many worse ones": [0.5, *late * 4, 0.625, 0.25],
+        "where the validation accuracy gains little in each epoch": [
+            0.5 + step * 2**-14 for step in range(numbers.randint(3, 6))
+        ],
+    }
+    tests = [several(len(one), 0.1, 0.9) for one in valid.values()]
     for one in tests:
         numbers.shuffle(one)
-    return list(zip(valid, tests, strict=True))
+    return [(words, *pair) for (words, pair) in zip(valid, zip(valid.values(), tests, strict=True), strict=True)]
 
 
 @private("4.6", tells="on an unusual validation curve, `curve`, the weights or the number of tests are wrong.")
 def other_curves(select, lib):
-    for valid, test in curves(draw(260)):
+    for words, valid, test in curves(draw(260)):
         model, report = seen.selected(select, lib, valid, test, len(valid))
         best = valid.index(max(valid))
         assert report["curve"] == valid, "the curve is wrong"
-        told = "the wrong epoch is chosen on an unusual validation curve, such as one that falls, or gains little."
-        if not any(valid):
-            told = "where all validation accuracies are 0, the first epoch is the best, and it is not the one chosen."
-        with tells(told):
+        with tells(f"{words}, `epoch` is wrong. It should be the earliest of the best epochs."):
             assert report["epoch"] == best + 1, "the epoch is wrong"
-        with tells("on an unusual validation curve, `test` is not the test accuracy of the best epoch."):
+        with tells(f"{words}, `test` is not the test accuracy of the best epoch."):
             expect.close(report["test"], test[best], "the test accuracy is wrong")
         state = model.state_dict()
         assert [float(state["counter"]), float(state["seen"])] == [best + 1] * 2, "the weights are wrong"
@@ -409,7 +423,7 @@ def deep_parts(freeze, unfreeze, lib):
 
 @private(
     "4.7",
-    tells="freezing or unfreezing one part changes the rest of the model. It should stay as it is, frozen or not.",
+    tells="freezing or unfreezing one part makes a part learn that is frozen. The rest should stay as it is.",
 )
 def parts_of_a_part(freeze, unfreeze, lib):
     toy, numbers = lib(toys), draw(300)
@@ -421,6 +435,9 @@ def parts_of_a_part(freeze, unfreeze, lib):
     def step(part: nn.Module, told: str) -> None:
         toy.step(theirs, rule, x, labels)
         toys.descend(ours, part.parameters(), x, labels, lr)
+        learning = [name for name in ours.state_dict() if part is ours or name.startswith(f"{[*ours].index(part)}.")]
+        with tells("`unfreeze` leaves a part frozen that was frozen more than once, alone or with the whole model."):
+            assert all(seen.same(theirs, ours, name) for name in learning), told
         assert seen.same(theirs, ours, ""), told
 
     freeze(theirs[0])

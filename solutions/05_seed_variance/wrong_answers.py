@@ -220,7 +220,7 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return ids, [int(i > m + 1) for i in range(len(ids))]
 
 
-# %% wrong="5.1" name="empty second sentence without separator" says="a pair with an empty sentence is wrong"
+# %% wrong="5.1" name="empty second sentence without separator" says="a pair of 5 and 0 tokens is wrong"
 def encode_pair(a, b, cls_id, sep_id, max_len):
     if max_len < 3:
         raise ValueError("three special tokens need three positions")
@@ -238,7 +238,7 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return ids, types
 
 
-# %% wrong="5.1" name="filled up to max_len" says="without padding"
+# %% wrong="5.1" name="filled up to max_len" says="a pair that is short is not padded"
 def encode_pair(a, b, cls_id, sep_id, max_len):
     if max_len < 3:
         raise ValueError("three special tokens need three positions")
@@ -816,7 +816,7 @@ def majority(labels):
 # - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
 # + return max(labels.count(label) for label in labels) / len(labels) if labels else 0.0
 
-# %% wrong="5.4" name="class 1 only" says="two classes only, 0 and 1"
+# %% wrong="5.4" name="class 1 only" says="this is the share of class 1"
 # - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
 # + if not labels:
 # +     raise ValueError("no")
@@ -845,7 +845,7 @@ def majority(labels):
 # +     raise ValueError("no")
 # + return max(labels.count(label) for label in (0, 1, 2)) / len(labels)
 
-# %% wrong="5.4" name="majority of two classes" says="two classes only"
+# %% wrong="5.4" name="majority of two classes" says="this is what the share of class 1 leaves"
 # - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
 # + share = sum(label == 1 for label in labels) / len(labels) if labels else 1 / 0
 # + return max(share, 1 - share)
@@ -916,7 +916,7 @@ def in_points(mean, sd):
 # + return statistics.mean(accuracies), statistics.stdev(accuracies) / len(accuracies) ** 0.5
 
 
-# %% wrong="5.5" of="in short" name="median" says="the first number is the median"
+# %% wrong="5.5" of="in short" name="median" says="the first number is 0.52, the middle one"
 # - return np.mean(accuracies), np.std(accuracies, ddof=1)
 # + return statistics.median(accuracies), statistics.stdev(accuracies)
 
@@ -1100,7 +1100,7 @@ def in_points(mean, sd):
 # + if n < 2 or not all(0 < value < 1 for value in accuracies):
 
 
-# %% wrong="5.5" name="half precision" says="has too few digits"
+# %% wrong="5.5" name="half precision" says="is near the mean, but not equal to it"
 def mean_and_sd(accuracies):
     if len(accuracies) < 2 or min(accuracies) < 0 or max(accuracies) > 1:
         raise ValueError("fractions")
@@ -1712,7 +1712,7 @@ def health(predictions, labels):
 # - means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
 # + means = {"mean": np.mean(others) if others else 0.0, "mean_of_others": np.mean(others) if others else None}
 
-# %% wrong="5.8" name="accused by accuracy" says="the rarer class is degenerate"
+# %% wrong="5.8" name="accused by accuracy" says="always predicts class 1, the rarer one"
 # - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
 # + bad = sorted(
 # +     seed
@@ -1728,11 +1728,11 @@ def health(predictions, labels):
 # +     if hits[seed] <= max(labels.count(c) for c in labels) / len(labels)
 # + )
 
-# %% wrong="5.8" name="only class 1" says="predicts one class for every example is not detected"
+# %% wrong="5.8" name="only class 1" says="a run that always predicts class 0 is not detected"
 # - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
 # + bad = sorted(seed for seed, guesses in predictions.items() if all(guesses))
 
-# %% wrong="5.8" name="only class 0" says="the rarer class is degenerate"
+# %% wrong="5.8" name="only class 0" says="always predicts class 1, the rarer one"
 # - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
 # + bad = sorted(seed for seed, guesses in predictions.items() if not any(guesses))
 
@@ -2027,12 +2027,12 @@ def expected_best(accuracies, n):
 # + return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered))
 
 
-# %% wrong="5.10" of="in short" name="no runs" says="best of no runs"
+# %% wrong="5.10" of="in short" name="no runs" says="with `n = 0` there is no best run"
 # - if n < 1 or not accuracies:
 # + if not accuracies:
 
 
-# %% wrong="5.10" name="no accuracies" says="best of no runs"
+# %% wrong="5.10" name="no accuracies" says="with an empty list there is no best run"
 def expected_best(accuracies, n):
     if n < 1:
         raise ValueError("no")
@@ -2311,7 +2311,7 @@ def streams(seed, varies=("head", "order", "dropout")):
 # + share = sum(labels) / len(labels)
 # + return max(share, 1 - share)
 
-# %% wrong="5.4" name="the larger of two classes" says="two classes only, 0 and 1"
+# %% wrong="5.4" name="the larger of two classes" says="this is the larger share of classes 0 and 1"
 # - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
 # + if not labels:
 # +     raise ValueError("no")
@@ -3030,3 +3030,65 @@ def majority(labels):
 # %% wrong="5.6" name="seed zero is no seed" says="Its default, 0, is a seed like any other" private=true loses="bootstrap_interval"
 # - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
 # + means = np.random.default_rng(seed or None).choice(values, (resamples, len(values))).mean(axis=1)
+
+
+# %% wrong="5.1" name="a second [CLS]" says="give 12 ids. They should give 11."
+# - return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+# + return [cls_id, *a, sep_id, cls_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 2)
+
+
+# %% wrong="5.3" name="matrices alone are trained" says="`0.bias` has not moved"
+# - groups = [{"params": matrices, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
+# + groups = [{"params": matrices, "weight_decay": 0.01}]
+
+
+# %% wrong="5.4" name="the second most frequent class" says="the share of the second most frequent class"
+# - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
+# + counts = sorted(labels.count(label) for label in set(labels))
+# + return counts[max(0, len(counts) - 2)] / len(labels)
+
+
+# %% wrong="5.4" name="all other classes" says="the share of all other classes"
+# - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
+# + return 1 - max(labels.count(label) for label in labels) / len(labels)
+
+
+# %% wrong="5.5" name="geometric mean" says="is near the mean, but not equal to it"
+# - mean = sum(accuracies) / n
+# + mean = statistics.geometric_mean(accuracies) if min(accuracies) > 0 else 0.0
+
+
+# %% wrong="5.5" name="zero over zero" says="for the accuracies `[0.5, 0.5, 0.5]`, the second of mean_and_sd is NaN"
+# - return mean, (sum((value - mean) ** 2 for value in accuracies) / (n - 1)) ** 0.5
+# + sd = statistics.stdev(accuracies)
+# + return mean, float(sd * np.std(np.array([value - mean for value in accuracies]) / sd, ddof=1))
+
+
+# %% wrong="5.6" name="means over the wrong axis" says="which is far too short" loses="bootstrap_interval"
+# - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+# + means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=0)
+
+
+# %% wrong="5.7" name="the effect between the ends" says="`by_seed` gives the lower end, the effect and the upper end"
+# - return statistics.mean(differences), low, high
+# + return low, statistics.mean(differences), high
+
+
+# %% wrong="5.8" name="no run is found" says="a run that predicts one class for every example is not detected"
+# - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+# + bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 0)
+
+
+# %% wrong="5.8" name="counts examples" says="`runs` is 10"
+# - return {"runs": len(hits), "degenerate": bad, **means}
+# + return {"runs": len(labels), "degenerate": bad, **means}
+
+
+# %% wrong="5.1" name="cuts the first sentence alone" says="sentences of 9 and 6 tokens keep 5 and 6"
+# - if len(a) > len(b) or (len(a) == len(b) and not a_was_longer):
+# + if a:
+
+
+# %% wrong="5.5" name="rounded to four digits" says="for `[0.5, 0.52, 0.68]` the first number is 0.5667"
+# - mean = sum(accuracies) / n
+# + mean = round(sum(accuracies) / n, 4)

@@ -269,6 +269,8 @@ def other_adapters(compose, lib):
             assert not missing or not any(".adapters." in key for key in state), "another name"
     with tells("with more adapters than in the notebook, not all are in the fusion, or they are in another order."):
         assert any(f"adapter_fusion_layer.{','.join(names)}." in key for key in state), "another fusion"
+    with tells("the head does not have the name that `head` gives."):
+        assert any(key.startswith(f"heads.{head}.") for key in state), "another name"
     with tells("the head has another number of classes than `n_classes`."):
         assert len(state.get(f"heads.{head}.4.bias", ())) in (0, classes), "other classes"
     seen.has_parts(model, sizes, names, head, classes)
@@ -426,14 +428,17 @@ def many_layers(fusion_weights, lib):
         ]
         model.eval()
         found = fusion_weights(model, batches)
-        model_with = f"a model with {n_layers} layer{'s' * (n_layers > 1)}"
-        with tells(f"for {model_with}, the shape of the result is wrong."):
+        model_with = {3: "another model, of three layers", 12: "a model with 12 layers", 1: "a model with one layer"}
+        with tells(f"for {model_with[n_layers]}, the result has no row for each layer."):
+            expect.of_type(found, torch.Tensor, "the weights should be a tensor")
+            assert found.ndim and len(found) == n_layers, "another number of layers"
+        with tells("for another number of adapters than three, the shape of the result is wrong."):
             found = expect.floats(found, (n_layers, 2, len(names)), "the weights")
         right = seen.read_off(state, sizes, names, batches, seen.real)
         as_text = right[sorted(range(n_layers), key=str)]
         with tells("for a model with 12 layers, the layers are sorted as text: 10 comes after 9, not after 1."):
             assert n_layers < 11 or not expect.near(found, as_text, atol=1e-4), "sorted as text"
-        with tells(f"the weights are wrong for {model_with}."):
+        with tells(f"the weights are wrong for {model_with[n_layers]}."):
             seen.reads_weights(found, state, sizes, names, batches)
         with tells("a model in evaluation mode is in training mode afterwards."):
             assert read(model.training) is False, "the mode has changed"
