@@ -106,7 +106,7 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # - if len(word) > max_chars:
 # + if len(word) > 100:
 
-# %% wrong="7.1" name="two hundred without being asked" says="by default, a word of 100 characters should be cut, and a"
+# %% wrong="7.1" name="two hundred without being asked" says="by default, a word of 101 characters should be unknown"
 # - def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # + def wordpiece(word, vocab, unk="[UNK]", max_chars=200):
 
@@ -2927,3 +2927,36 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # %% wrong="7.S1" name="no word at all" says="with p = 0.3, no word is chosen"
 # - return (draws.gather(1, word_ids.clamp(min=0)) < p) & (word_ids >= 0)
 # + return (draws.gather(1, word_ids.clamp(min=0)) < 0) & (word_ids >= 0)
+
+
+# %% wrong="7.1" name="a long word loses its end" says="by default, a word of 101 characters should be unknown"
+# - if len(word) > max_chars:
+# -     return [unk]
+# + word = word[:max_chars]
+
+
+# %% wrong="7.2" name="the mean of the three rows" says="the embeddings are wrong. The norm adds 1e-12"
+# - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
+# + return self.dropout(self.norm((self.word(ids) + self.position(places) + self.token_type(types)) / 3))
+
+
+# %% wrong="7.3" name="labels first" says="inputs and labels are the wrong way round"
+# - return torch.where(kept, ids, replaced), torch.where(chosen, ids, -100)
+# + return torch.where(chosen, ids, -100), torch.where(kept, ids, replaced)
+
+
+# %% wrong="7.3" name="no token of every second row" says="with p = 0.15, it is 0.099"
+# - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
+# + chosen[::2] = False
+# + fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
+
+
+# %% wrong="7.3" name="one fate for all tokens" says="every chosen token becomes random"
+# - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
+# + fate, others = torch.rand((1, 1), **where).expand(ids.shape), torch.randint(vocab_size, ids.shape, **where)
+
+
+# %% right="7.9" name="a group for each parameter, without a list"
+# - decayed, spared = [part for part in learns if part.ndim > 1], [part for part in learns if part.ndim < 2]
+# - return [{"params": decayed, "weight_decay": weight_decay}, {"params": spared, "weight_decay": 0.0}]
+# + return [{"params": part, "weight_decay": weight_decay if part.ndim > 1 else 0.0} for part in learns]

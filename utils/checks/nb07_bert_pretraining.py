@@ -135,8 +135,9 @@ def wordpiece(wordpiece, lib):
         assert found == ["play", "##ing", "##ing"], f"`{long}` is not cut into `play`, `##ing` and `##ing`."
     told = "the length of a word is counted in bytes. `max_chars` counts characters."
     assert pieces_of(wordpiece("ü€", {"ü": 1, "##€": 2}, "[UNK]", 3)) == ["ü", "##€"], told
-    told = "by default, a word of 100 characters should be cut, and a longer one should be unknown."
+    told = "by default, a word of 100 characters should be cut into pieces."
     assert pieces_of(wordpiece("a" + "x" * 99, vocab)) == ["a"] + ["##x"] * 99, told
+    told = "by default, a word of 101 characters should be unknown."
     assert pieces_of(wordpiece("a" + "x" * 100, vocab)) == ["[UNK]"], told
     random_words(wordpiece, random.Random(1), 100)
 
@@ -341,7 +342,8 @@ def embeddings(BertEmbeddings, lib):
     expect.like(
         expect.floats(module(ids, types), (3, 5, d), "the embeddings"),
         embedded(tiny, ids, types),
-        ("if the sum of the rows has very small entries, the norm is wrong: its eps should be 1e-12."),
+        "if the sum of the rows has very small entries, the embeddings are wrong. The norm adds 1e-12 to the variance "
+        "of this sum, and no more.",
         {"the eps of the norm is torch's 1e-5. BERT has 1e-12.": embedded(tiny, ids, types, eps=1e-5)},
         1e-3,
     )
@@ -392,6 +394,8 @@ def well_hidden(
 ) -> None:
     """Fail unless the shares of what happened to the tokens are as they should be, but for chance."""
     chosen, never = labels != -100, torch.isin(ids, torch.tensor([*special]))
+    told = "inputs and labels are the wrong way round: -100 is in the first tensor. Return the inputs first."
+    assert not (inputs == -100).any() or not chosen.all(), told
     assert chosen.any() or p == 0, "no token is chosen: all labels are -100."
     zeros = ((labels == 0) & (ids != 0)).float().mean()
     assert zeros < 0.3, "tokens that are not chosen have label 0. It should be -100."
@@ -433,7 +437,8 @@ def well_hidden(
         picked,
         free,
         p,
-        ("the share of chosen tokens is wrong: of all tokens that are not special, a share p should be chosen."),
+        "the share of chosen tokens is wrong: of all tokens that are not special, a share p should be chosen. "
+        f"With p = {p:g}, it is {picked / max(1, free):.3g}.",
     )
     masked, other, same = split
     gone = ((inputs == mask_id) & chosen).sum(1)
@@ -464,6 +469,8 @@ def well_hidden(
             same,
         ),
         "no chosen token stays as it is: all that do not become the mask become random.": (masked, 1 - masked),
+        "every chosen token stays as it is. Some should be replaced.": (0.0, 0.0),
+        "every chosen token becomes random.": (1 / V, 1.0),
     }
 
     def fits(name: str, share: float) -> bool:
@@ -478,7 +485,8 @@ def well_hidden(
         told = "only a few different ids come as random tokens. Draw them from all vocab_size ids."
         assert len(news) < 100 or len(news.unique()) > min(V, len(news)) / 5, told
     for name, told in (("mask", "the mask"), ("random", "a random token"), ("kept", "what they were")):
-        assert fits(name, wanted[name]), f"the share of the chosen tokens that become {told} is wrong."
+        share = f"With `split = {tuple(split)}`, it is {became[name] / max(1, picked):.3g}."
+        assert fits(name, wanted[name]), f"the share of the chosen tokens that become {told} is wrong. {share}"
 
 
 def chosen_pair(value: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

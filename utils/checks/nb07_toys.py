@@ -149,6 +149,9 @@ def decays(call: Callable[..., Any], model: nn.Module, weight_decay: float) -> d
     missing = [key for group in groups for key in ("params", "weight_decay") if key not in group]
     if missing:
         return {"keys": missing}
+    groups = [
+        {**group, "params": [one] if isinstance(one := group["params"], torch.Tensor) else one} for group in groups
+    ]
     if any(isinstance(group["params"], Iterator) for group in groups):
         return {"once": []}
     filled = [dict(group) for group in groups if list(group["params"])]
