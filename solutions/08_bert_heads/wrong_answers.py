@@ -3144,3 +3144,34 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # %% wrong="8.8" name="one layer too low, of four weighted ones" says="for `how = 'weighted last four'`, each state is the one before"
 # - weighted = {"weighted last four": states[-4:], "weighted all": states[1:]}
 # + weighted = {"weighted last four": states[-5:-1], "weighted all": states[1:]}
+
+
+# %% wrong="8.1" name="the context in the first row alone" says="the context is only in the first row"
+# - pairs = [(list(first), list(other)) for other in parts[1:]]
+# + pairs = [(list(first) if n == 0 else [], list(other)) for n, other in enumerate(parts[1:])]
+
+
+# %% wrong="8.1" name="two [SEP] between the texts" says="`[[101, 30, 31, 32, 33, 102, 102, 30, 31, 102]]`"
+# - rows = [[cls, *a, sep] + ([] if b is None else [*b, sep]) for a, b in pairs]
+# + rows = [[cls, *a, sep] + ([] if b is None else [sep, *b, sep]) for a, b in pairs]
+
+
+# %% wrong="8.4" name="an empty token is as long as one character" says="is before the token [5, 8)"
+# - if sequence_ids[t] == 1 and begin <= character < end:
+# + if sequence_ids[t] == 1 and begin <= character < max(end, begin + 1):
+
+
+# %% wrong="8.4" name="borders of tokens alone" says="for an answer of 5 characters that starts at 12"
+# - if sequence_ids[t] == 1 and begin <= character < end:
+# + if sequence_ids[t] == 1 and (begin == character or end == character + 1):
+
+
+# %% wrong="8.8" name="the last but one is the last" says="for `how = 'last'`, each state is the one before"
+# - single = {"embeddings": 0, "second-to-last": -2, "last": -1}
+# + single = {"embeddings": 0, "second-to-last": -2, "last": -2}
+
+
+# %% wrong="8.10" name="the last seed alone" says="only the last seed is compared"
+def best_state(scores):
+    best = max(scores, key=lambda s: sum(scores[s]))
+    return best, [s for s in scores if s != best and scores[s][-1] > scores[best][-1]]
