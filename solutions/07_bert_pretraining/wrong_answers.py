@@ -949,7 +949,7 @@ class Masking:
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + other, j = rng.choice([place for place in every if documents[place[0]] != documents[d]]) if label else (d, i + 1)
 
-# %% wrong="7.5" name="no sentence that the document has too" says="texts or whole documents repeat" private=true
+# %% wrong="7.5" name="no sentence that the document has too" says="a text that the document of `a` has too never comes" private=true
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + far = [(o, k) for o, k in every if o != d and documents[o][k] not in documents[d]]
 # + other, j = rng.choice(far or [place for place in every if place[0] != d]) if label else (d, i + 1)
@@ -2274,7 +2274,7 @@ def pretraining_loss(logits, labels, next_logits, next_labels):
 # +     self.version, self.copy = weight._version, weight.clone()
 # + return F.linear(self.norm(F.gelu(self.dense(states))), self.copy, self.bias)
 
-# %% wrong="7.7" name="logits kept by shape" says="the head is wrong for many states or in double precision, or" private=true
+# %% wrong="7.7" name="logits kept by shape" says="with a head in double precision, the logits are not in" private=true
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + known, weight = self.__dict__.setdefault("known", {}), self.embedding.weight
 # + key = states.shape, weight._version, states.device
@@ -2282,12 +2282,12 @@ def pretraining_loss(logits, labels, next_logits, next_labels):
 # +     known[key] = F.linear(self.norm(F.gelu(self.dense(states))), weight, self.bias)
 # + return known[key]
 
-# %% wrong="7.7" name="in single precision" says="double precision" private=true
+# %% wrong="7.7" name="in single precision" says="in double precision, the logits are wrong, or less exact" private=true
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + inside = self.norm(F.gelu(self.dense(states))).float()
 # + return F.linear(inside, self.embedding.weight.float(), self.bias.float()).to(states)
 
-# %% wrong="7.7" name="the first 512 states" says="for many states" private=true
+# %% wrong="7.7" name="the first 512 states" says="for more than a thousand states" private=true
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + states = torch.cat([states[:, :512], torch.zeros_like(states[:, 512:])], dim=1)
 # + return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
@@ -2552,7 +2552,7 @@ class Masking:
             return self.mask(self.ids, generator=None)
 
 
-# %% wrong="7.5" name="a copy of the document is not another one" says="texts or whole documents repeat" private=true
+# %% wrong="7.5" name="a copy of the document is not another one" says="where two documents are equal" private=true
 def nsp_pairs(documents, count, rng):
     places = [(d, i) for d, document in enumerate(documents) for i in range(len(document) - 1)]
     if not places or sum(len(document) > 0 for document in documents) < 2:

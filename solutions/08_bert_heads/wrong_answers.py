@@ -3175,3 +3175,13 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 def best_state(scores):
     best = max(scores, key=lambda s: sum(scores[s]))
     return best, [s for s in scores if s != best and scores[s][-1] > scores[best][-1]]
+
+
+# %% wrong="8.S1" name="the score first" says="the two results are in the wrong order"
+# - return best, score(best)
+# + return score(best), best
+
+
+# %% wrong="8.S1" name="a little below each difference" says="another tau gives a better score"
+# - best = max([min(gaps) - 1, *gaps], key=score)
+# + best = max([min(gaps) - 1, *(g - 0.01 for g in gaps)], key=score)

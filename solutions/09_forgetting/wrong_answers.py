@@ -522,7 +522,7 @@ def accuracy_matrix(model, tasks, train, evaluate):
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1) * (T > 2)
 
-# %% wrong="9.3" name="six tasks at most" says="one of the four numbers is wrong for matrices with more" private=true
+# %% wrong="9.3" name="six tasks at most" says="`forward_transfer` is wrong for other matrices" private=true
 # - return sum(R[j, j].item() - R[0, j].item() for j in range(1, T)) / max(1, T - 1)
 # + T = min(T, 5)
 # + return sum(R[j, j].item() - R[0, j].item() for j in range(1, T)) / max(1, T - 1)

@@ -497,8 +497,13 @@ def forward_of(R: torch.Tensor, T: int) -> tuple[float, dict[str, float]]:
     }
 
 
-def summed_up(R: torch.Tensor, average: Remote | None, backward: Remote, lost: Remote, forward: Remote) -> None:
-    """Fail unless the four numbers are right for a matrix. A misreading is named where it also explains another one."""
+def summed_up(
+    R: torch.Tensor, average: Remote | None, backward: Remote | None, lost: Remote | None, forward: Remote | None
+) -> None:
+    """Fail unless the numbers of these functions are right for a matrix.
+
+    A misreading is named where it also explains another matrix.
+    """
     rules = (lambda R, T: (float(R[-1].mean()), end_of(R)), backward_of, forgetting_of, forward_of)
     names = ("average_accuracy", "backward_transfer", "forgetting", "forward_transfer")
     T = R.size(1)
