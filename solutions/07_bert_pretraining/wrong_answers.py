@@ -2960,3 +2960,20 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # - decayed, spared = [part for part in learns if part.ndim > 1], [part for part in learns if part.ndim < 2]
 # - return [{"params": decayed, "weight_decay": weight_decay}, {"params": spared, "weight_decay": 0.0}]
 # + return [{"params": part, "weight_decay": weight_decay if part.ndim > 1 else 0.0} for part in learns]
+
+
+# %% wrong="7.2" name="one mask for all places of a row" says="drops the same entries at every place of a row"
+# - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
+# + x = self.norm(self.word(ids) + self.position(places) + self.token_type(types))
+# + return x * self.dropout(torch.ones_like(x[:, :1]))
+
+
+# %% wrong="7.2" name="kept entries are not scaled" says="Divide them by 1 - dropout"
+# - return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
+# + x = self.norm(self.word(ids) + self.position(places) + self.token_type(types))
+# + return x * (torch.rand_like(x) >= self.dropout.p) if self.training else x
+
+
+# %% wrong="7.7" name="dropout in either mode" says="a second call with the same states gives other logits"
+# - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
+# + return F.linear(F.dropout(self.norm(F.gelu(self.dense(states))), 0.1, True), self.embedding.weight, self.bias)

@@ -292,11 +292,18 @@ def drops(module: Remote, state: Mapping[str, torch.Tensor], rate: float, count:
     dropped = found == 0
     told = "dropout drops the same entries in every row of the batch. Draw for each row separately."
     assert rate == 0 or (dropped != dropped[:1]).any(), told
+    told = "dropout drops the same entries at every place of a row. Draw for each place separately."
+    assert rate == 0 or (dropped != dropped[:, :1]).any(), told
+    told = "dropout drops all entries of a token or none. Draw for each entry separately."
+    assert rate == 0 or (dropped != dropped[..., :1]).any(), told
     assert plausible(int(dropped.sum()), found.numel(), rate), (
         f"in training mode {gone:.0%} of the entries are 0, not {rate:.0%}. Apply dropout "
         "once, at the rate `dropout`, which is 0.1 by default."
     )
     kept = wanted / (1 - rate)
+    assert rate == 0 or not expect.near(torch.where(dropped, wanted, found), wanted, 1e-4, 1e-4), (
+        "in training mode the entries that are kept are as in evaluation mode. Divide them by 1 - dropout."
+    )
     assert expect.near(torch.where(found == 0, kept, found), kept, 1e-4, 1e-4), (
         "in training mode the entries that are kept are not the normed sum over 1 - dropout. "
         "Apply dropout once, after the norm."
@@ -1323,9 +1330,13 @@ def heads_right(head: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor
         return F.linear(values, state["table"], state["bias"])
 
     unbiased = scored({**state, "bias": torch.zeros(V)}, x)
+    found, wanted = expect.floats(head(x), (*x.shape[:-1], V), "the logits"), scored(state, x)
+    if not expect.near(found, wanted, 1e-4, 1e-4):
+        told = "a second call with the same states gives other logits. The head has no dropout."
+        assert expect.near(expect.floats(head(x), (*x.shape[:-1], V), "the logits"), found, 1e-4, 1e-4), told
     expect.like(
-        expect.floats(head(x), (*x.shape[:-1], V), "the logits"),
-        scored(state, x),
+        found,
+        wanted,
         "the logits are not E norm(gelu(dense(x))) + bias, with E the weight of the given embedding.",
         {
             "the gelu is the approximation by tanh. Use the exact one.": lambda: out(
