@@ -221,10 +221,14 @@ def repeated_texts(nsp_pairs, lib):
     assert len(single) > 2, "the first pair is always of the same sentence"
     twins = [[a, b], [a, b], [a, b]]
     assert len(nsp_pairs(twins, 50, make(some.randrange(10**6)))) == 50, "documents with the same texts"
-    shared = seen.pairs_of(nsp_pairs([[a, b], [b, c]], 400, make(some.randrange(10**6))), 400)
-    assert (a, b, 1) in shared and (b, b, 1) in shared, "a text that both have is left out"
-    copied = seen.pairs_of(nsp_pairs([[a, b], [a, b], [c, d]], 400, make(some.randrange(10**6))), 400)
-    assert (a, a, 1) in copied, "a copy of the document is another document"
+    with tells(
+        "as a random b, a text that the document of `a` has too never comes. It is a place of another document."
+    ):
+        shared = seen.pairs_of(nsp_pairs([[a, b], [b, c]], 400, make(some.randrange(10**6))), 400)
+        assert (a, b, 1) in shared and (b, b, 1) in shared, "a text that both have is left out"
+    with tells("where two documents are equal, the first sentence of one never comes as `a` with that of the other."):
+        copied = seen.pairs_of(nsp_pairs([[a, b], [a, b], [c, d]], 400, make(some.randrange(10**6))), 400)
+        assert (a, a, 1) in copied, "a copy of the document is another document"
 
 
 @private(
@@ -316,19 +320,23 @@ def long_and_exact(MLMHead, lib):
     V, d, T = some.randint(9, 14), some.randint(5, 8), some.randint(1100, 1300)
     head, embedding, state = seen.new_head(MLMHead, lib, V, d, 836)
     short, other = normal(2, 3, d, seed=837), normal(2, 3, d, seed=838)
-    for x in (short, other, short):
-        for mode in (True, False):
-            head.train(mode)
-            found = expect.floats(head(x), (*x.shape[:-1], V), "the logits")
-            expect.close(found, seen.scored(state, x), "they are wrong")
+    with tells("a head's logits for other states of the same shape are wrong, or depend on earlier calls."):
+        for x in (short, other, short):
+            for mode in (True, False):
+                head.train(mode)
+                found = expect.floats(head(x), (*x.shape[:-1], V), "the logits")
+                expect.close(found, seen.scored(state, x), "they are wrong")
     embedding.double()
     head.double()
     state = {name: value.double() for name, value in state.items()}
     # Of so many states a few are nearly alike, and a norm of theirs is nothing but rounding in single precision.
     for x in (short.double(), normal(1, T, d, seed=839).double()):
-        exact = head(x)
-        assert type(exact) is torch.Tensor and exact.dtype is torch.float64, "not in double precision"
-        expect.close(exact, seen.scored(state, x), "imprecise", 1e-9)
+        with tells("with a head in double precision, the logits are not in double precision, or an error is raised."):
+            exact = head(x)
+            assert type(exact) is torch.Tensor and exact.dtype is torch.float64, "not in double precision"
+        where = "for more than a thousand states" if x.size(1) > 3 else "in double precision"
+        with tells(f"{where}, the logits are wrong, or less exact than the states."):
+            expect.close(exact, seen.scored(state, x), "imprecise", 1e-9)
 
 
 @private("7.7", tells="gradients are wrong, or one step of training leaves head and embedding apart.")

@@ -3068,3 +3068,120 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # + packed = nn.utils.rnn.pack_padded_sequence(x[order], lengths[order].cpu(), batch_first=True)
 # + states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=x.size(1))
 # + return self.out(states[order])
+
+
+# %% wrong="8.1" name="a pair is not cut" says="a row of 12 tokens is longer than max_len = 11"
+# - elif kind in ("pair", "choice"):
+# -     pairs = [(list(first), list(other)) for other in parts[1:]]
+# -     for a, b in pairs:
+# -         while len(a) + len(b) > room:
+# + elif kind in ("pair", "choice"):
+# +     pairs = [(list(first), list(other)) for other in parts[1:]]
+# +     for a, b in pairs:
+# +         while kind == "choice" and len(a) + len(b) > room:
+
+
+# %% wrong="8.1" name="pads in front" says="the pads come before the tokens of a row"
+# - ids = [row + [pad] * (T - len(row)) for row in rows]
+# + ids = [[pad] * (T - len(row)) + row for row in rows]
+
+
+# %% wrong="8.1" name="options before their context" says="for the kind 'choice', the texts are in the wrong order"
+# - pairs = [(list(first), list(other)) for other in parts[1:]]
+# + pairs = [(list(other), list(first)) if kind == "choice" else (list(first), list(other)) for other in parts[1:]]
+
+
+# %% wrong="8.1" name="the shorter text is cut" says="tokens are removed from the shorter text"
+# - longer = a if len(a) > len(b) else b
+# + longer = a if len(a) < len(b) else b
+
+
+# %% wrong="8.3" name="an entity of two words at most" says="are not those that the rule gives. Your code gives `[(1, 1, 'ORG')"
+# - if head == "I" and before != "O" and kind == found[-1][2]:
+# + if head == "I" and before[0] == "B" and kind == found[-1][2]:
+
+
+# %% wrong="8.3" name="lists of another length alone are refused" says="a sentence with another number of tags in"
+# - if [len(tags) for tags in gold] != [len(tags) for tags in predicted]:
+# + if len(gold) != len(predicted):
+
+
+# %% wrong="8.3" name="lengths are added up" says="compare each sentence, not the sums"
+# - if [len(tags) for tags in gold] != [len(tags) for tags in predicted]:
+# + if len(gold) != len(predicted) or sum(map(len, gold)) != sum(map(len, predicted)):
+
+
+# %% wrong="8.5" name="zero times infinity" says="there is NaN at real tokens" loses="span_logits"
+# - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
+# + logits = logits + ((1 - mask.to(logits.dtype)) * -torch.inf).unsqueeze(-1)
+
+
+# %% wrong="8.5" name="ends are beginnings" says="both results are the start logits" loses="span_logits"
+# - return logits[..., 0], logits[..., 1]
+# + return logits[..., 0], logits[..., 0]
+
+
+# %% wrong="8.6" name="last before first" says="first and last of a span are the wrong way round"
+# - return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
+# + return [(s, j, i) for s, i, j in sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]]
+
+
+# %% wrong="8.6" name="the score comes last" says="the score is the last of three"
+# - return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
+# + return [(i, j, s) for s, i, j in sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]]
+
+
+# %% wrong="8.7" name="common words over the longer text" says="this is not the F1 of the words of both texts"
+# - return 2 * common / (len(said) + len(wanted))
+# + return common / max(len(said), len(wanted))
+
+
+# %% wrong="8.7" name="F1 of the first answer" says="`f1`: only the first answer counts"
+# - f1 += max(token_f1(said, text) for text in texts)
+# + f1 += token_f1(said, texts[0])
+
+
+# %% wrong="8.8" name="one layer too low, of four weighted ones" says="for `how = 'weighted last four'`, each state is the one before"
+# - weighted = {"weighted last four": states[-4:], "weighted all": states[1:]}
+# + weighted = {"weighted last four": states[-5:-1], "weighted all": states[1:]}
+
+
+# %% wrong="8.1" name="the context in the first row alone" says="the context is only in the first row"
+# - pairs = [(list(first), list(other)) for other in parts[1:]]
+# + pairs = [(list(first) if n == 0 else [], list(other)) for n, other in enumerate(parts[1:])]
+
+
+# %% wrong="8.1" name="two [SEP] between the texts" says="`[[101, 30, 31, 32, 33, 102, 102, 30, 31, 102]]`"
+# - rows = [[cls, *a, sep] + ([] if b is None else [*b, sep]) for a, b in pairs]
+# + rows = [[cls, *a, sep] + ([] if b is None else [sep, *b, sep]) for a, b in pairs]
+
+
+# %% wrong="8.4" name="an empty token is as long as one character" says="is before the token [5, 8)"
+# - if sequence_ids[t] == 1 and begin <= character < end:
+# + if sequence_ids[t] == 1 and begin <= character < max(end, begin + 1):
+
+
+# %% wrong="8.4" name="borders of tokens alone" says="for an answer of 5 characters that starts at 12"
+# - if sequence_ids[t] == 1 and begin <= character < end:
+# + if sequence_ids[t] == 1 and (begin == character or end == character + 1):
+
+
+# %% wrong="8.8" name="the last but one is the last" says="for `how = 'last'`, each state is the one before"
+# - single = {"embeddings": 0, "second-to-last": -2, "last": -1}
+# + single = {"embeddings": 0, "second-to-last": -2, "last": -2}
+
+
+# %% wrong="8.10" name="the last seed alone" says="only the last seed is compared"
+def best_state(scores):
+    best = max(scores, key=lambda s: sum(scores[s]))
+    return best, [s for s in scores if s != best and scores[s][-1] > scores[best][-1]]
+
+
+# %% wrong="8.S1" name="the score first" says="the two results are in the wrong order"
+# - return best, score(best)
+# + return score(best), best
+
+
+# %% wrong="8.S1" name="a little below each difference" says="another tau gives a better score"
+# - best = max([min(gaps) - 1, *gaps], key=score)
+# + best = max([min(gaps) - 1, *(g - 0.01 for g in gaps)], key=score)

@@ -108,6 +108,9 @@ def not_new(accuracy_matrix, lib):
 # 9.3
 
 
+NUMBERS = ("average_accuracy", "backward_transfer", "forgetting", "forward_transfer")
+
+
 @private(
     "9.3",
     tells=(
@@ -119,7 +122,10 @@ def other_matrices(average_accuracy, backward_transfer, forgetting, forward_tran
     for place in range(12):
         T = (2, 12, 3, 7, 2, 4)[place % 6]
         R = torch.rand(T + 1, T, generator=generator(9310 + place))
-        seen.summed_up(R.double() if place % 2 else R, *functions)
+        for which, name in enumerate(NUMBERS):
+            alone = [one if number == which else None for number, one in enumerate(functions)]
+            with tells(f"`{name}` is wrong for other matrices, such as some with more tasks or with two."):
+                seen.summed_up(R.double() if place % 2 else R, *alone)
         if place < 4:
             seen.in_any_order(lib, R, *functions)
     seen.summed_up(torch.rand(2, 1, generator=generator(9331)), *functions)

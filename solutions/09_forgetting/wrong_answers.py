@@ -522,7 +522,7 @@ def accuracy_matrix(model, tasks, train, evaluate):
 # - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1) * (T > 2)
 
-# %% wrong="9.3" name="six tasks at most" says="one of the four numbers is wrong for matrices with more" private=true
+# %% wrong="9.3" name="six tasks at most" says="`forward_transfer` is wrong for other matrices" private=true
 # - return sum(R[j, j].item() - R[0, j].item() for j in range(1, T)) / max(1, T - 1)
 # + T = min(T, 5)
 # + return sum(R[j, j].item() - R[0, j].item() for j in range(1, T)) / max(1, T - 1)
@@ -2446,3 +2446,58 @@ class MultiTask(_Shared):
 # %% wrong="9.10" name="none where the end is worse" says="something was gained, but `share_kept` returns None"
 # - return (end - before) / (after - before) if after > before else None
 # + return (end - before) / (after - before) if after > before and end >= before else None
+
+
+# %% wrong="9.1" name="heads called tasks" says="in an nn.ModuleDict with the name `heads`"
+# - self.encoder, self.heads, self.d = encoder, nn.ModuleDict(), d
+# + self.encoder, self.tasks, self.d = encoder, nn.ModuleDict(), d
+
+# - if name in self.heads:
+# + if name in self.tasks:
+
+# - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
+# + self.tasks[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
+
+# - return self.heads[task](self.encoder(tokens)[:, 0])
+# + return self.tasks[task](self.encoder(tokens)[:, 0])
+
+
+# %% wrong="9.1" name="a new ModuleDict for each task" says="has no `heads.A.weight` any more"
+# - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
+# + self.heads = nn.ModuleDict({name: nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))})
+
+
+# %% wrong="9.1" name="dropout before the heads" says="a second call with the same tokens gives other logits"
+# - return self.heads[task](self.encoder(tokens)[:, 0])
+# + return self.heads[task](F.dropout(self.encoder(tokens)[:, 0], 0.1, self.training))
+
+
+# %% wrong="9.2" name="each task is learned twice" says="it is trained on `tags`, `tags`, `names`"
+# - train(model, learned)
+# + train(model, learned); train(model, learned)
+
+
+# %% wrong="9.2" name="the diagonal alone" says="before anything was learned. Your code gives 0"
+# - return torch.tensor(rows)
+# + return torch.tensor(rows).tril().triu()
+
+
+# %% wrong="9.3" name="one task has an average of 0" says="your code gives 0"
+# - return R[-1].mean().item()
+# + return R[-1].mean().item() if R.size(1) > 1 else 0.0
+
+
+# %% wrong="9.4" name="a temperature of 1 at least" says="with T = 0.5, the temperature changes nothing"
+# - if not temperature > 0:
+# + temperature = max(temperature, 1.0) if temperature > 0 else temperature
+# + if not temperature > 0:
+
+
+# %% wrong="9.4" name="zero is a temperature" says="a temperature of 0 should raise ValueError"
+# - if not temperature > 0:
+# + if temperature < 0:
+
+
+# %% wrong="9.4" name="a cap of 1 is none" says="with a cap of 1, the cap changes nothing"
+# - counts = [size if cap is None else min(size, cap) for size in sizes]
+# + counts = [size if cap is None or cap <= 1 else min(size, cap) for size in sizes]

@@ -138,13 +138,20 @@ def layers(count: int, width: int) -> nn.Module:
 def decays(call: Callable[..., Any], model: nn.Module, weight_decay: float) -> dict[str, list[Any]]:
     """For each parameter of `model`, by name, the decay of every group of `call(model, weight_decay)` it stands in.
 
-    Under "strangers" those of parameters that the model does not have. Where the groups cannot be read: under "keys"
-    what a group lacks, under "once" that it can be read once, or under "refused" the error of torch's AdamW.
+    Under "strangers" those of parameters that the model does not have. Where the groups cannot be read: "dict" if they
+    are one, under "keys" what a group lacks, under "once" that it can be read once, or under "refused" the error of
+    torch's AdamW.
     """
-    groups = list(call(model, weight_decay))
+    value = call(model, weight_decay)
+    if isinstance(value, dict):
+        return {"dict": []}
+    groups = list(value)
     missing = [key for group in groups for key in ("params", "weight_decay") if key not in group]
     if missing:
         return {"keys": missing}
+    groups = [
+        {**group, "params": [one] if isinstance(one := group["params"], torch.Tensor) else one} for group in groups
+    ]
     if any(isinstance(group["params"], Iterator) for group in groups):
         return {"once": []}
     filled = [dict(group) for group in groups if list(group["params"])]

@@ -71,10 +71,16 @@ def with_heads(MultiTask: Remote, encoder: Remote, V: int, d: int, tasks: Mappin
             "after a task was added, `state_dict()` has no weight of `heads`. It should be an nn.ModuleDict: a plain "
             "dict or list hides them, and so does an attribute of the class."
         )
+        new = next((key for key in state if key not in before), None)
+        if new is not None:
+            told = f"after a task was added, `state_dict()` has no weight of `heads`, but `{new}`. The heads should be "
+            told += "in an nn.ModuleDict with the name `heads`."
         assert any(key.startswith("heads.") for key in state), told
         told = "adding a task changes other weights. Only the new head should be added."
         for key, value in before.items():
-            assert key in state and state[key].shape == value.shape and torch.equal(state[key], value), told
+            gone = f"after task `{name}` was added, `state_dict()` has no `{key}` any more. Other heads should stay."
+            assert key in state, gone
+            assert state[key].shape == value.shape and torch.equal(state[key], value), told
         if place:
             told = f"`heads` should map each task's name to its nn.Linear, and there is no `heads.{name}.weight`."
             assert f"heads.{name}.weight" in state, told
@@ -109,8 +115,12 @@ def asked(model: Remote, state: State, tasks: Mapping[str, int], tokens: torch.T
         told = "there are logits for each token. Return one row for each text, from the state of its first token."
         assert type(value) is not torch.Tensor or value.ndim != 3 or value.shape[:2] != tokens.shape, told
         wanted = head_of(state, task, states[:, 0])
+        found = expect.floats(value, (B, count), f"the logits of a task with {count} classes")
+        if not expect.near(found, wanted, 1e-4, 1e-4):
+            told = "a second call with the same tokens gives other logits. There should be no dropout."
+            assert expect.same(model(tokens, task), value), told
         expect.like(
-            expect.floats(value, (B, count), f"the logits of a task with {count} classes"),
+            found,
             wanted,
             "the logits are not those of the task's head for the state of the first token.",
             {
@@ -250,7 +260,7 @@ def first_wrong_row(R: torch.Tensor, wanted: torch.Tensor, tasks: Sequence[str])
     i, j = ((R - wanted).abs() > 1e-4).nonzero().tolist()[0]
     names = " and ".join(f"`{task}`" for task in tasks[:i])
     when = f"after learning {names}" if i else "before anything was learned"
-    return f"R[{i}, {j}] is not the accuracy on `{tasks[j]}` {when}."
+    return f"R[{i}, {j}] is not the accuracy on `{tasks[j]}` {when}. Your code gives {float(R[i, j]):.4g}."
 
 
 def measured(accuracy_matrix: Remote, lib: Library, tasks: list[str], training: bool) -> None:
@@ -291,12 +301,14 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
         "the model is trained while no gradients are recorded, so nothing is learned. Only evaluate without gradients."
     )
     assert not any("without gradients" in lesson for lesson in lessons), told
-    told = "the given model itself should be trained on each task once, in the given order, and it is not."
+    in_turn = "the given model itself should be trained on each task once, in the given order, and it is not."
+    learned_now = ", ".join(f"`{lesson}`" for lesson in lessons[len(before) :])
+    in_turn += f" With the tasks `{tasks}`, it is trained on {learned_now or 'none'}."
     below = torch.arange(1, T + 2)[:, None] > torch.arange(1, T + 1)  # row i, column j (from 1): i >= j
     expect.like(
         R,
         wanted,
-        lambda: first_wrong_row(R, wanted, tasks),
+        lambda: first_wrong_row(R, wanted, tasks) if lessons == before + tasks else in_turn,
         {
             (
                 "the entries above the diagonal are 0. Forward transfer needs them: evaluate each task before its turn "
@@ -327,7 +339,7 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
             ),
         },
     )
-    assert lessons == before + tasks, told
+    assert lessons == before + tasks, in_turn
     told = "after the call, the model does not have the weights that it learned last. It should keep them."
     assert float(model.state_dict()["known"]) == float(learned(lessons).known.detach()), told
     told = "the call changes which parameters learn (requires_grad). It should leave that as it is."
@@ -485,8 +497,13 @@ def forward_of(R: torch.Tensor, T: int) -> tuple[float, dict[str, float]]:
     }
 
 
-def summed_up(R: torch.Tensor, average: Remote | None, backward: Remote, lost: Remote, forward: Remote) -> None:
-    """Fail unless the four numbers are right for a matrix. A misreading is named where it also explains another one."""
+def summed_up(
+    R: torch.Tensor, average: Remote | None, backward: Remote | None, lost: Remote | None, forward: Remote | None
+) -> None:
+    """Fail unless the numbers of these functions are right for a matrix.
+
+    A misreading is named where it also explains another matrix.
+    """
     rules = (lambda R, T: (float(R[-1].mean()), end_of(R)), backward_of, forgetting_of, forward_of)
     names = ("average_accuracy", "backward_transfer", "forgetting", "forward_transfer")
     T = R.size(1)
@@ -535,7 +552,8 @@ def measures(average_accuracy, backward_transfer, forgetting, forward_transfer, 
         found = expect.answers(call, torch.tensor([[0.5], [0.9]]), says=told)
         assert expect.number(found, f"what `{name}` returns for a single task") == 0, told
     found = expect.number(average_accuracy(torch.tensor([[0.5], [0.75]])), "what `average_accuracy` returns")
-    assert found == 0.75, "`average_accuracy` is wrong for a single task."
+    told = f"`average_accuracy` is wrong for a single task, `R = [[0.5], [0.75]]`: your code gives {found:.5g}."
+    assert found == 0.75, told
     in_any_order(lib, HISTORY, *functions)
 
 
@@ -601,8 +619,10 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
         "the cap is applied after the power. It is a number of examples: apply it to the sizes first.": lambda: (
             scaled([min(float(one) ** (1 / T), cap or math.inf) for one in sizes]) if mild else wanted
         ),
-        "the cap changes nothing. No task should count for more examples than that.": uncut,
-        "the temperature changes nothing. The sizes should be raised to the power 1 / T.": powers(capped, 1.0),
+        f"with a cap of {cap}, the cap changes nothing. No task should count for more examples than that.": uncut,
+        f"with T = {T:g}, the temperature changes nothing. The sizes should be raised to the power 1 / T.": powers(
+            capped, 1.0
+        ),
         "the sizes are raised to the power T. The exponent should be 1 / T.": lambda: (
             powers(capped, T) if mild else wanted
         ),
@@ -612,9 +632,6 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
         "these are the powers themselves. Divide them by their sum.": lambda: torch.tensor(
             [float(one) ** (1 / T) if mild else 0.0 for one in capped]
         ),
-        (
-            "the cap is applied to shares of all examples. It is a number of examples: apply it to the sizes first."
-        ): lambda: scaled([min(one, cap / sum(sizes)) if cap else one for one in scaled(sizes).tolist()]),
         "tasks above the cap are left out. They should count as if they had as many examples as the cap.": lambda: (
             scaled(
                 [float(one) ** (1 / T) if cap is None or one <= cap else 0.0 for one in sizes]
@@ -683,7 +700,8 @@ def sampling(sampling):
     shared_out(sampling, [12], 3.0, 5)
     shared_out(sampling, [1, 1], 0.7)
     for temperature in (0, 0.0, -1.0):
-        expect.refuses(sampling, sizes, temperature, says="a temperature of 0 or less should raise ValueError.")
+        says = f"a temperature of {temperature} should raise ValueError: it is not above 0."
+        expect.refuses(sampling, sizes, temperature, says=says)
     expect.refuses(sampling, sizes, math.nan, says="a temperature of NaN should raise ValueError too.")
 
 
