@@ -703,7 +703,7 @@ def fair(Replay: Remote, lib: Library, capacity: int, count: int, repeats: int, 
         return
     newest = [0] * (count - capacity) + [repeats] * capacity
     assert counts != newest[::-1], "new examples are never let in: the memory keeps the first ones."
-    told = "every memory keeps examples from the same places of the stream: `rng` is not used, or it is seeded again."
+    told = "all memories with one `rng` keep examples from the same places. Draw from `rng` itself, not from a copy."
     assert counts == newest or not all(one in (0, repeats) for one in counts), told
     told = "every new example is let in. The n-th example should be let in with probability k / n."
     assert counts[-1] < repeats, told
@@ -921,7 +921,8 @@ def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tens
     }
     flat = torch.cat([found[name].flatten() for name in wanted])
     right = torch.cat([part.flatten() for part in wanted.values()]).float()
-    summed = "all numbers are 0. Gradients of all answers cancel if they are summed before they are squared."
+    summed = "all numbers are 0, which is wrong. Gradients that are summed over all answers before they are squared "
+    summed += "would give 0 too."
     assert not right.any() or flat.any(), otherwise or summed
     N = len(inputs)
 
@@ -1166,7 +1167,7 @@ def consolidation(remember, fisher, ewc, lib):
     theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(d, classes)), 962)
     for N in (6, 1, classes, 37):
         x = normal(N, d, seed=963)
-        many = "with many examples, the numbers are wrong. All examples should count." if N > 6 else ""
+        many = f"with {N} examples, the numbers are wrong. With 1, {classes} and 6 they are right." if N > 6 else ""
         informed(fisher, theirs, ours, x, many)
         found = fisher(theirs, x)
         with torch.no_grad():
@@ -1486,10 +1487,9 @@ def aligned(
     told = "the cosine is wrong. It should be that of the two gradients over all parameters together."
     if small:
         told = (
-            "the cosine of a small gradient is wrong. Do not add anything to its length or raise "
-            "it, as `F.normalize` does: only "
+            "the cosine of a small gradient is wrong. It should not depend on the length: only for a gradient of zeros "
+            "it is 0."
         )
-        told += "for a gradient of zeros it is 0."
     shared = cosine(flat([one for one, _ in common]), flat([other for _, other in common])) if common else 0.0
     expect.number_like(
         number,
@@ -1558,14 +1558,16 @@ def projected(call: Remote, g_a: list[torch.Tensor], g_b: list[torch.Tensor]) ->
         "nothing is left of g_a. Remove only the part along g_b.": torch.zeros_like(a),
         "the two gradients are added. Return g_a without its part along g_b.": wanted + b,
     }
+    lengths = f"if `g_a` has length {math.sqrt(size_a):.2g} and `g_b` {math.sqrt(square):.2g}"
     expect.like(
-        flat(value) / unit,
-        wanted / unit,
-        "in a conflict, the result should be g_a without its part along g_b, and it is not."
+        flat(value),
+        wanted,
+        f"{lengths}, and they conflict, the result is not g_a without its part along g_b."
         if product < 0
-        else "without a conflict, the result should be equal to g_a, and it is not.",
-        {sentence: guess / unit for sentence, guess in guesses.items()},
+        else f"{lengths}, and they do not conflict, the result is not equal to g_a.",
+        guesses,
         1e-3,
+        unit,
     )
 
 
@@ -1645,7 +1647,9 @@ def conflicts(gradient_cosine, without_conflict, lib):
     says = "a gradient of zeros gives an error or NaN. It conflicts with nothing, so g_a should be returned."
     for one, other in ((g_a, zeros), (zeros, g_b), (zeros, zeros)):
         found = expect.answers(without_conflict, one, other, says=says)
-        assert type(found) is list and not flat(found).isnan().any(), says
+        told = f"for a gradient of zeros, `without_conflict` should return a list of tensors, not {kind(found)}."
+        assert type(found) is list, told
+        assert not flat(found).isnan().any(), says
         projected_to(found, one, "with a gradient of zeros there is no conflict, so g_a should not change.")
     g_a = set_apart(bundle(990, ((3, 4), (4, 2))), g_b := bundle(991, ((3, 4), (4, 2))), -1.0)
     projected(without_conflict, g_a, g_b)
@@ -1862,9 +1866,7 @@ def answered(answer: Remote, model: Remote, twin: Any, state: State, task: str, 
     twin.load_state_dict(state)
     twin.eval()
     how = "with" if "labels" in batch else "without"
-    told = (
-        f"`answer` fails for a task that was learned and a batch {how} labels. Its head and adapter should be active."
-    )
+    told = f"`answer` raises an error for a task that was learned and a batch {how} labels."
     value = expect.answers(answer, model, task, batch, says=told)
     B = len(batch["input_ids"])
     told = (
@@ -2089,7 +2091,7 @@ def mixed_right(between: Remote, before: State, after: State, share: float) -> N
     for name, new in after.items():
         old, value = before.get(name), found[name]
         whole = not new.is_floating_point()
-        told = "whole numbers, such as a count of batches, should be as they are in `after`, not averaged."
+        told = "whole numbers, such as a count of batches, should be as they are in `after`, with the same dtype."
         assert type(value) is torch.Tensor, f"each entry should be a tensor, not {kind(value)}."
         assert not whole or (value.dtype == new.dtype and torch.equal(value, new)), told
         told = "an entry that has another shape in `after`, or is only there, should be as it is in `after`."
