@@ -2482,3 +2482,26 @@ class MultiTask(_Shared):
 # %% wrong="9.S1" name="whole numbers as before" says="whole numbers, such as a count of batches, should be as they are"
 # - found[name] = new.clone()
 # + found[name] = (new if old is None or new.is_floating_point() else old).clone()
+
+# %% wrong="9.6" name="added up, never squared" says="Square each one before you add them up"
+# - found[name] += slope**2 * log_p.exp().detach() / len(inputs)
+# + found[name] += slope * log_p.exp().detach() / len(inputs)
+
+# %% wrong="9.6" name="a mean for each tensor" says="the information of `0.weight` is wrong, but not its sum"
+# - found[name] += slope**2 * log_p.exp().detach() / len(inputs)
+# + found[name] += slope.pow(2).mean() * log_p.exp().detach() / len(inputs)
+
+# %% wrong="9.7" name="shared ones with beta, new ones not at all" says="the penalty does not match its formula"
+# - total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
+# + total = total + beta / 2 * (part - anchor[name]).pow(2).sum()
+
+# - total = total + beta / 2 * part.pow(2).sum()
+# + total = total + 0 * part.sum()
+
+# %% wrong="9.7" name="always 0" says="the penalty is 0, although the weights are not"
+# - return total
+# + return 0 * total
+
+# %% wrong="9.8" name="the cosine with nothing is 1" says="where one of the two gradients is zero, the cosine is not 0"
+# - return (flat[0] @ flat[1] / norms).item() if norms > 0 else 0.0
+# + return (flat[0] @ flat[1] / norms).item() if norms > 0 else 1.0

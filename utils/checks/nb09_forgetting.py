@@ -877,7 +877,7 @@ MISREADINGS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
         0
     ),
     (
-        "all numbers are nearly 0. Gradients of all answers cancel if they are summed before they are squared."
+        "all numbers are nearly 0, because the gradients of all answers cancel. Square each one before you add them up."
     ): lambda slopes, p: (p * slopes).sum(0) ** 2,
     "the probabilities are squared too. They are weights: do not square them.": lambda slopes, p: (
         p**2 * slopes**2
@@ -959,6 +959,9 @@ def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tens
         size = f"is {came / should:.4g} times what it should be" if should else f"is {came:.4g}, and should be 0"
         examples = "1 example" if N == 1 else f"{N} examples"
         parts = f"for {examples} and {count} classes, the sum of the information of `{wrong[0]}` {size}. "
+        if should and math.isclose(came, should, rel_tol=1e-2):
+            parts = f"for {examples} and {count} classes, the information of `{wrong[0]}` is wrong, but not its sum. "
+            parts += expect.difference(found[wrong[0]], wanted[wrong[0]].float(), 1e-3, 1e-3 * unit) + " "
         return otherwise or (
             f"{parts}Square for each example and class, weight by probability, then take the mean over examples."
         )
@@ -1260,6 +1263,24 @@ def starts_of(
     l2_sp: Remote, lib: Library, theirs: Remote, ours: nn.Module, anchor: State, alpha: float, beta: float
 ) -> None:
     """Fail unless the penalty of Li et al. and its gradient are right."""
+    worth(l2_sp, theirs, ours, anchor, alpha, beta)
+    pulls(l2_sp, lib, theirs, ours, anchor, alpha, beta)
+
+
+def pulls(
+    l2_sp: Remote, lib: Library, theirs: Remote, ours: nn.Module, anchor: State, alpha: float, beta: float
+) -> None:
+    """Fail unless the gradient of the penalty of Li et al. is right."""
+    wanted = {}
+    for name, part in ours.named_parameters():
+        shared = name in anchor and anchor[name].shape == part.shape
+        if part.requires_grad:
+            wanted[name] = alpha * (part.detach() - anchor[name]) if shared else beta * part.detach()
+    sloped(lib, l2_sp, theirs, wanted, anchor, alpha, beta)
+
+
+def worth(l2_sp: Remote, theirs: Remote, ours: nn.Module, anchor: State, alpha: float, beta: float) -> None:
+    """Fail unless the penalty of Li et al. is right."""
     named = {name: part.detach() for name, part in ours.named_parameters()}
     shared = [name for name, part in named.items() if name in anchor and anchor[name].shape == part.shape]
     new = [name for name in named if name not in shared]
@@ -1296,6 +1317,7 @@ def starts_of(
         l2_sp,
         right,
         {
+            "the penalty is 0, although the weights are not where they are pulled to.": 0.0,
             "the anchors are used in their order. Look them up by name.": in_order,
             "the factor one half is missing.": 2 * right,
             "everything is pulled to zero. Shared weights should be pulled to their start.": alpha
@@ -1348,8 +1370,6 @@ def starts_of(
         alpha,
         beta,
     )
-    wanted = {name: alpha * moved[name] if name in moved else beta * named[name] for name in learning}
-    sloped(lib, l2_sp, theirs, wanted, anchor, alpha, beta)
 
 
 def pulled(model: nn.Module, anchor: State, alpha: float, beta: float) -> torch.Tensor:
@@ -1423,9 +1443,12 @@ def starting_point(l2_sp, lib):
     turned = body | {"3.weight": normal(width, classes, seed=978), "3.bias": normal(classes, 1, seed=979)}
     thin = body | {"3.weight": normal(classes, 1, seed=983), "3.bias": start["3.bias"]}
     several: tuple[State, ...] = (start, body, other, wide, {}, start | {"gone.weight": normal(2, 2, seed=976)}, named)
-    for anchor in (*several, again, turned, thin):
-        for alpha, beta in ((0.7, 0.2), (0.1, 3.0), (1.0, 0.0), (0.0, 1.0)):
-            starts_of(l2_sp, lib, theirs, ours, anchor, alpha, beta)
+    strengths = (0.7, 0.2), (0.1, 3.0), (1.0, 0.0), (0.0, 1.0)
+    cases = [(anchor, *both) for anchor in (*several, again, turned, thin) for both in strengths]
+    for case in cases:  # all of them before any gradient: which mistake it is shows with several anchors
+        worth(l2_sp, theirs, ours, *case)
+    for case in cases:
+        pulls(l2_sp, lib, theirs, ours, *case)
     theirs[0].weight.requires_grad_(False)
     ours[0].weight.requires_grad_(False)
     starts_of(l2_sp, lib, theirs, ours, body, 0.7, 0.2)
@@ -1485,7 +1508,9 @@ def aligned(
     number = expect.number(found, "where one of the two gradients is zero, the cosine" if zero else "the cosine")
     small = 0 < min(float(a.norm()), float(b.norm())) < 1e-7
     told = "the cosine is wrong. It should be that of the two gradients over all parameters together."
-    if small:
+    if zero:
+        told = "where one of the two gradients is zero, the cosine is not 0."
+    elif small:
         told = (
             "the cosine of a small gradient is wrong. It should not depend on the length: only for a gradient of zeros "
             "it is 0."
@@ -1550,7 +1575,7 @@ def projected(call: Remote, g_a: list[torch.Tensor], g_b: list[torch.Tensor]) ->
         "`g_b` is projected. Project `g_a` instead.": b - product / (size_a or 1.0) * a,
         "only half of the part along g_b is removed. Remove all of it.": a - product / (square or 1.0) / 2 * b,
         "each tensor is projected on its own in a conflict. Treat the gradient as one long vector.": torch.cat(each),
-        "`g_b` is returned. Return `g_a` without its part along `g_b`.": b,
+        "`g_b` is returned. Return `g_a`, and in a conflict without its part along `g_b`.": b,
         "a multiple of g_a is subtracted from g_a. Subtract a multiple of g_b.": a - product / (square or 1.0) * a,
         "the part along g_b is returned. Remove this part from g_a, and return the rest.": product
         / (square or 1.0)
