@@ -1621,3 +1621,11 @@ def reach(n_layers, mem_len, T, i):
 # %% wrong="10.9" name="scores of 60 at most" says="Do not limit scores"
 # - weights = scores.softmax(-1) * mask
 # + weights = scores.clamp(max=60).softmax(-1) * mask
+
+# %% wrong="10.3" name="v is added to the keys' part too" says="look at where `v` is used"
+# - by_content = (q + self.u[:, None]) @ k.mT
+# + by_content = (q + self.u[:, None] + self.v[:, None]) @ k.mT
+
+# %% wrong="10.10" name="below a third of the guess" says="this is not the first place from which the mean loss stays"
+# - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
+# + if sum(curve[place] for curve in curves) / len(curves) >= guess / 3:
