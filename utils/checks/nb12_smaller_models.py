@@ -861,7 +861,8 @@ def taught(
         alone[part] = came, float(distilled(student.double(), teacher.double(), labels, T, weight))
     wrong = [part for part, (came, right) in alone.items() if not math.isclose(came, right, rel_tol=1e-4, abs_tol=1e-4)]
     told = (
-        f"with T = {T:g} and alpha = {alpha:g}, for {N} examples of {C} classes, the loss does not follow the formula."
+        f"with T = {T:g} and alpha = {alpha:g}, for {N} example{'s' * (N != 1)} of {C} classes, the loss does "
+        "not follow the formula."
     )
     if far > 50:
         told = f"for logits as far from 0 as {far:.0f}, the loss does not follow the formula. Logits may have any size."
