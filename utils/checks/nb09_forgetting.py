@@ -973,16 +973,7 @@ def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tens
                 "calls with the same inputs give different numbers. Either one answer is drawn (all should count), or "
                 "the model is in training mode, or gradients of earlier calls still count."
             )
-    expect.like(
-        flat / unit,
-        right / unit,
-        told,
-        {
-            sentence: lambda one=one: (one if isinstance(one, torch.Tensor) else one()) / unit
-            for sentence, one in guesses.items()
-        },
-        1e-3,
-    )
+    expect.like(flat, right, told, guesses, 1e-3, unit)
 
 
 def surely(fisher: Remote, theirs: Remote, x: torch.Tensor, classes: int) -> None:

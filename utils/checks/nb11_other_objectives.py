@@ -478,16 +478,16 @@ def stepped(
 ) -> None:
     """Fail unless the updates are those of torch's Adam."""
     value = adam(gradients) if defaults else adam(gradients, lr, betas, eps)
-    found = expect.floats(value, tuple(gradients.shape), "the updates").double() / lr
+    found = expect.floats(value, tuple(gradients.shape), "the updates").double()
     assert value.dtype == gradients.dtype, (
         f"the updates are {str(value.dtype)[6:]}, but the gradients are {str(gradients.dtype)[6:]}."
     )
-    wanted = by_torch(gradients, lr, betas, eps) / lr
-    plain = functools.partial(steps_of, gradients, 1.0, betas, eps)
+    wanted = by_torch(gradients, lr, betas, eps)
+    plain = functools.partial(steps_of, gradients, lr, betas, eps)
     expect.like(
         found,
         wanted,
-        lambda: first_wrong(found, wanted, f"with lr = {lr:.3g}, betas = {betas} and eps = {eps:.3g}"),
+        lambda: first_wrong(found / lr, wanted / lr, f"with lr = {lr:.3g}, betas = {betas} and eps = {eps:.3g}"),
         {
             "the sign is wrong: a step goes against the gradient.": -wanted,
             "lr is not used.": wanted / lr if lr != 1 else wanted,
@@ -533,6 +533,7 @@ def stepped(
             "the updates are in reverse order.": wanted.flip(0),
         },
         1e-4,
+        lr,
     )
 
 
