@@ -237,7 +237,11 @@ def other_anchors(remember, ewc, lib):
         seen.consolidated(ewc, lib, theirs, ours, importance, every, some.uniform(0.1, 9))
 
 
-@private("9.6", tells="parameters of a model itself and those of modules inside it do not both count.")
+@private(
+    "9.6",
+    tells="with parameters of a model itself and others of modules inside it, the penalty or the anchor is wrong. Both "
+    "should count.",
+)
 def anchors_outside_and_inside(remember, ewc, lib):
     some = draw(9690)
     d = some.randint(2, 5)
@@ -251,7 +255,10 @@ def anchors_outside_and_inside(remember, ewc, lib):
 # 9.7
 
 
-@private("9.7", tells="parameters of a model itself and those of modules inside it do not both count.")
+@private(
+    "9.7",
+    tells="with parameters of a model itself and others of modules inside it, the penalty is wrong. Both should count.",
+)
 def starts_outside_and_inside(l2_sp, lib):
     some = draw(9780)
     d = some.randint(2, 5)

@@ -44,7 +44,7 @@ def memory_of_zeros(RelativeAttention):
 # 10.6
 
 
-@private("10.6", tells="where many layers have long memories, the reach is wrong, as if its size were limited.")
+@private("10.6", tells="where many layers have long memories, the reach is wrong. Its size has no limit.")
 def far_reaches(reach):
     some = draw(1060)
     seen.reaches(reach, [(some.randint(60, 100), some.randint(5000, 10_000), 2, place) for place in (0, 1)])
@@ -110,7 +110,7 @@ def other_sizes() -> list[tuple[int, ...]]:
 def other_windows(evaluate_sliding, lib):
     sizes, V = other_sizes(), draw(1240).randint(3, 8)
     seen.evaluated(evaluate_sliding, None, lib, sizes, V, 1241)
-    with tells("`evaluate_sliding` is wrong for long texts. Each of tokens[context:] should count."):
+    with tells("`evaluate_sliding` is wrong for long texts. Each of tokens[context:] should count the same."):
         seen.evaluated(evaluate_sliding, None, lib, [LONG], V, 1241)
 
 
@@ -121,7 +121,7 @@ def other_windows(evaluate_sliding, lib):
 def other_segments_and_memories(evaluate_cached, lib):
     sizes, V = other_sizes(), draw(1240).randint(3, 8)
     seen.evaluated(None, evaluate_cached, lib, sizes, V, 1241)
-    with tells("`evaluate_cached` is wrong for long texts. Each of tokens[first:] should count."):
+    with tells("`evaluate_cached` is wrong for long texts. Each of tokens[first:] should count the same."):
         seen.evaluated(None, evaluate_cached, lib, [LONG], V, 1241)
 
 

@@ -463,7 +463,7 @@ class RelativeAttention(nn.Module):
 # - both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
 # + both = hidden
 
-# %% wrong="10.4" name="a short one is thrown away" says="with fewer states than mem_len, nothing is kept"
+# %% wrong="10.4" name="a short one is thrown away" says="nothing is kept"
 # - return both[:, max(0, both.size(1) - mem_len) :].detach()
 # + start = both.size(1) - mem_len
 # + return (both[:, start:] if start >= 0 else both[:, :0]).detach()
@@ -1084,7 +1084,7 @@ def permutation_masks(order):
 # - return self.stream(h, h, content), self.stream(g, h, query)
 # + return self.stream(h, h, content), self.stream(g, h.detach(), query)
 
-# %% wrong="10.9" name="a small penalty" says="A hidden token should not count in the softmax"
+# %% wrong="10.9" name="a small penalty" says="give hidden tokens the weight 0"
 # - scores = (q @ k.mT / self.d_head**0.5).masked_fill(~mask, torch.finfo(q.dtype).min)
 # - weights = scores.softmax(-1) * mask
 # + scores = q @ k.mT / self.d_head**0.5 - 100.0 * (~mask)
@@ -1463,7 +1463,7 @@ def known_from(curves, guess):
 # + return reach.__dict__.setdefault((n_layers, T, i), i - place)
 
 
-# %% wrong="10.6" name="16 bits" says="as if its size were limited" private=true
+# %% wrong="10.6" name="16 bits" says="Its size has no limit" private=true
 def reach(n_layers, mem_len, T, i):
     place = torch.tensor(i, dtype=torch.int16)
     for _ in range(n_layers):
@@ -1503,7 +1503,7 @@ def reach(n_layers, mem_len, T, i):
 # - angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 # + angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-2 * torch.arange(0, d, 2) / d)
 
-# %% wrong="10.3" name="softmax over the queries" says="the softmax should run over the keys"
+# %% wrong="10.3" name="softmax over the queries" says="at the axis of the softmax"
 # - weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1)
 # + weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-2)
 
@@ -1596,3 +1596,36 @@ def reach(n_layers, mem_len, T, i):
 # - return both[:, max(0, both.size(1) - mem_len) :].detach()
 # + kept = both[:, max(0, both.size(1) - mem_len) :]
 # + return (both if mem_len == hidden.size(1) else kept).detach()
+
+# %% wrong="10.3" name="heads joined without moving their axis" says="The heads are joined in the wrong order"
+# - return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
+# + return self.out_proj((weights @ v).reshape(x.shape))
+
+# %% wrong="10.4" name="nothing comes of None" says="with None as memory, 4 states in the segment"
+# - both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
+# + both = hidden[:, :0] if memory is None else torch.cat([memory, hidden], dim=1)
+
+# %% wrong="10.4" name="the first states of the memory" says="the last 5 of 8 remembered and 2 new states"
+# - both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
+# + both = hidden if memory is None else torch.cat([memory[:, :mem_len], hidden], dim=1)
+
+# %% wrong="10.7" name="means of large portions" says="should count the same" private=true
+# - for some, wanted in zip(windows.split(64), targets.split(64)):
+# -     logits = model(some)[0][:, -1]
+# -     total += F.cross_entropy(logits, wanted, reduction="sum").item()
+# + portions = list(zip(windows.split(512), targets.split(512)))
+# + for some, wanted in portions:
+# +     logits = model(some)[0][:, -1]
+# +     total += F.cross_entropy(logits, wanted).item() * len(targets) / len(portions)
+
+# %% wrong="10.9" name="scores of 60 at most" says="Do not limit scores"
+# - weights = scores.softmax(-1) * mask
+# + weights = scores.clamp(max=60).softmax(-1) * mask
+
+# %% wrong="10.3" name="v is added to the keys' part too" says="look at where `v` is used"
+# - by_content = (q + self.u[:, None]) @ k.mT
+# + by_content = (q + self.u[:, None] + self.v[:, None]) @ k.mT
+
+# %% wrong="10.10" name="below a third of the guess" says="this is not the first place from which the mean loss stays"
+# - if sum(curve[place] for curve in curves) / len(curves) >= guess / 2:
+# + if sum(curve[place] for curve in curves) / len(curves) >= guess / 3:

@@ -95,7 +95,7 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
 # + hidden[draw.sample(range(n), max(1, int(rate * n)))] = True
 
-# %% wrong="11.1" name="visible is true" says="the hidden tokens are false"
+# %% wrong="11.1" name="visible is true" says="True is hidden"
 # - return hidden
 # + return ~hidden
 
@@ -114,7 +114,7 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # + start = draw.randrange(n)
 # + hidden[order[:many] if n > 50 else [(start + k) % n for k in range(many)]] = True
 
-# %% wrong="11.1" name="copies are not used by the masks" says="different masks in 12 epochs"
+# %% wrong="11.1" name="copies are not used by the masks" says="different masks of a sentence in 12 epochs"
 # - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
 # + draw = random.Random(f"{seed} {sentence} {epoch}")
 
@@ -1778,3 +1778,36 @@ def pair_task(documents, task, rng):
 # %% wrong="11.8" name="means of three digits" says="this is not the point at which the mean test loss is lowest"
 # - point = min(range(len(mean)), key=mean.__getitem__)
 # + point = min(range(len(mean)), key=lambda place: round(mean[place], 3))
+
+# %% wrong="11.1" name="the rate of what stays" says="True is hidden"
+# - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
+# + hidden[draw.sample(range(n), max(1, round((1 - rate) * n)))] = True
+
+# %% wrong="11.1" name="one seed for all masks" says="the number of different masks of a sentence in 12 epochs is 1"
+# - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
+# + draw = random.Random(0)
+
+# %% wrong="11.1" name="hidden in one block" says="or only a few choices of places are ever drawn"
+# - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
+# + count = max(1, round(rate * n))
+# + start = draw.randrange(n - count + 1)
+# + hidden[start : start + count] = True
+
+# %% wrong="11.2" name="a separator at the end and another one before" says="side by side. One belongs there."
+# - before = [sep] if opens and rows[-1] else []
+# + before = [sep, sep] if opens and rows[-1] else []
+
+# %% wrong="11.4" name="drawn again once, then cut" says="are not drawn as the formula says"
+# - weights = p * (1 - p) ** torch.arange(longest)
+# - return torch.multinomial(weights, count, replacement=True, generator=generator) + 1
+# + weights = p * (1 - p) ** torch.arange(200)
+# + first, again = (torch.multinomial(weights, count, True, generator=generator) + 1 for _ in range(2))
+# + return torch.where(first > longest, again, first).clamp(max=longest)
+
+# %% wrong="11.4" name="nothing is hidden" says="hides only 0 tokens. Any correct placing hides more"
+# - hidden[start : start + length] = True
+# + hidden[start:start] = True
+
+# %% wrong="11.5" name="places count from 1" says="the place before the span is wrong for a row of 11 tokens"
+# - return tuple(found.where(mask, 0) for found in (left, right, places - left))
+# + return tuple(found.where(mask, 0) for found in (left + 1, right + 1, places - left))

@@ -194,7 +194,7 @@ def went_through(SharedEncoder: Remote, lib: Library, d: int, count: int, x: tor
     with torch.no_grad():
         ours[0].bias.add_(1)
     layer.load_state_dict(ours.state_dict())
-    told = "when the given layer changes, the output does not follow: keep the layer itself, not a copy."
+    told = "when the given layer changes, the output does not follow. Keep the layer itself, and no earlier results."
     expect.close(expect.floats(encoder(x), tuple(x.shape), "the output"), repeated(ours, x, count), told)
     slopes, parts = lib(toys).parameter_gradients(encoder, x), dict(ours.named_parameters())
     ours.zero_grad()
@@ -422,7 +422,7 @@ def pruned(
     total = len(flat)
     count = round(sparsity * total)
     told = f"at sparsity 1, {int(flat.sum())} of {total} weights stay. None should."
-    told += " A slice from -0 on is the whole row." if flat.all() else ""
+    told += " A slice from -0 on, for example, is the whole row." if flat.all() else ""
     assert count < total or not flat.any(), told
     equal = len({float(one) for row in rows.values() for one in row.abs().flatten()}) < total
     if not equal:
@@ -822,7 +822,10 @@ def taught(
     told = "the loss is NaN. Take logarithms of probabilities alone. `kl_div` takes the student's log-probabilities "
     told += "and the teacher's probabilities, or with log_target=True the log-probabilities of both."
     assert not value.isnan().any() or student.abs().max() > 50, told
-    told = "the loss is NaN or infinite for logits that are finite: take log_softmax, not the log of softmax."
+    far = float(max(student.abs().max(), teacher.abs().max()))
+    told = f"the loss is {float(value)}, although all logits are finite, at most {far:.0f} from 0."
+    if far > 50:
+        told += " `log_softmax` takes logits of any size: `exp` and the log of a softmax do not."
     assert value.isfinite().all(), told
     but: Callable[..., Any] = partial(distilled, student.double(), teacher.double(), labels, T, alpha)
     N, C = student.shape
@@ -858,9 +861,9 @@ def taught(
         alone[part] = came, float(distilled(student.double(), teacher.double(), labels, T, weight))
     wrong = [part for part, (came, right) in alone.items() if not math.isclose(came, right, rel_tol=1e-4, abs_tol=1e-4)]
     told = (
-        f"with T = {T:g} and alpha = {alpha:g}, for {N} examples of {C} classes, the loss does not follow the formula."
+        f"with T = {T:g} and alpha = {alpha:g}, for {N} example{'s' * (N != 1)} of {C} classes, the loss does "
+        "not follow the formula."
     )
-    far = float(max(student.abs().max(), teacher.abs().max()))
     if far > 50:
         told = f"for logits as far from 0 as {far:.0f}, the loss does not follow the formula. Logits may have any size."
     for part in wrong if len(wrong) == 1 else ():
@@ -1009,7 +1012,7 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
                 [one + 60.0 * (place % 2) for place, one in enumerate(counted)]
             )
             / N,
-            "the time is 0. Read the clock once before and once after each call.": 0.0,
+            "the time is 0, although each call takes time by the clock that is given.": 0.0,
             "this is the time of all calls together. Take the median.": sum(counted) / N,
         },
         tolerance=1e-6,
@@ -1063,7 +1066,8 @@ def chosen(
         "the seconds are not compared.": free([(a, b, 0.0) for a, b, _ in rows]),
         "the parameters are not compared.": free([(a, 0, c) for a, _, c in rows]),
     }
-    expect.explained(found, wanted, told, {} if told == NEAR else guesses)
+    shown = f" The rows are `{[*rows]}`." if len(f"{[*rows]}") < 120 else ""
+    expect.explained(found, wanted, told + shown, {} if told == NEAR else guesses)
 
 
 @check("12.7", points=2, forbids=MODELS)
