@@ -133,7 +133,8 @@ def tells(words: str) -> Iterator[None]:
 
 def told_of(error: StudentError, words: str) -> str:
     """The words of a private check where the student's code raised an error, which they may not foresee."""
-    return words if error.is_no_answer else f"{sentence(words)} Your code raised an error there."
+    from_course = not error.number  # no line of the student's is in the traceback: it looked at what their code gave
+    return words if error.is_no_answer or from_course else f"{sentence(words)} Your code raised an error there."
 
 
 def swept(exercise: str, contract: Contract, part: str = "", without: Collection[str] = ()) -> list[PrivateCheck]:

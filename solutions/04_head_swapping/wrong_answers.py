@@ -124,7 +124,7 @@ class ClassificationHead(nn.Module):
 # + return self.linear(states)
 
 
-# %% wrong="4.1" name="drops in place" says="your code changes what it was given"
+# %% wrong="4.1" name="drops in place" says="your code changes `states`, which it was given"
 # - self.dropout = nn.Dropout(dropout)
 # + self.dropout = nn.Dropout(dropout, inplace=True)
 

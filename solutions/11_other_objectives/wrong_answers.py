@@ -1811,3 +1811,12 @@ def pair_task(documents, task, rng):
 # %% wrong="11.5" name="places count from 1" says="the place before the span is wrong for a row of 11 tokens"
 # - return tuple(found.where(mask, 0) for found in (left, right, places - left))
 # + return tuple(found.where(mask, 0) for found in (left + 1, right + 1, places - left))
+
+
+# %% wrong="11.5" name="a hidden last token is not refused" says="whose last token is hidden must raise ValueError"
+# - if mask[:, [0, -1]].any():
+# + if mask[:, 0].any():
+
+# %% wrong="11.6" name="an empty sentence is left out" says="the tokens of a row of an empty sentence"
+# - sentences = [[cls, *tokens, sep] for tokens in pair]
+# + sentences = [[cls, *tokens, sep] if tokens else [] for tokens in pair]

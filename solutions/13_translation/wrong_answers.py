@@ -2503,3 +2503,18 @@ class CrossAttention(nn.Module):
 # %% wrong="13.7" name="no BERT of one piece" says="for 3 words and 1 pieces, the BERT is not used"
 # - x = self.norm1(x + self.dropout((own + other) / 2))
 # + x = self.norm1(x + self.dropout((own + other) / 2 if bert.size(1) > 1 else own))
+
+
+# %% wrong="13.2" name="the norm on each part, before the sum" says="each norm is on what a part gives"
+# - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
+# - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
+# - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
+# + x = x + self.norm1(self.dropout(self.self_attention(x, x, past)))
+# + x = x + self.norm2(self.dropout(self.cross_attention(x, memory, allowed)))
+# + return x + self.norm3(self.dropout(self.linear2(self.linear1(x).relu())))
+
+# %% wrong="13.2" name="what came in is added to cross-attention" says="x is added to cross-attention"
+# - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
+# - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
+# + a = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
+# + x = self.norm2(x + self.dropout(self.cross_attention(a, memory, allowed)))

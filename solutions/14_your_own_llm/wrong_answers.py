@@ -957,7 +957,7 @@ class Block(nn.Module):
 # + return self.head(self.norm(x)), tuple(now)
 
 
-# %% wrong="14.5" name="d_model rows at least" says="`embedding.weight` of `LLM` has shape"
+# %% wrong="14.5" name="d_model rows at least" says="`embedding.weight` of `LLM` with `tied=True` has shape"
 # - self.embedding, self.blocks, self.norm = nn.Embedding(vocab_size, d_model), nn.ModuleList(blocks), norm
 # + self.blocks, self.norm = nn.ModuleList(blocks), norm
 # + self.embedding = nn.Embedding(max(vocab_size, d_model), d_model)
@@ -2982,7 +2982,7 @@ def decode(numbers, merges):
 # + k, v = torch.cat([past[0], k], dim=2), torch.cat([v, past[1]], dim=2)
 
 
-# %% wrong="14.5" name="blocks of another name" says="`LLM` has no `blocks.0.map.weight`"
+# %% wrong="14.5" name="blocks of another name" says="`LLM` with `tied=True` has no `blocks.0.map.weight`"
 # - self.embedding, self.blocks, self.norm = nn.Embedding(vocab_size, d_model), nn.ModuleList(blocks), norm
 # + self.embedding, self.layers, self.norm = nn.Embedding(vocab_size, d_model), nn.ModuleList(blocks), norm
 

@@ -1955,3 +1955,8 @@ class LoRALinear(nn.Module):
 # - return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
 # + log = math.lgamma
 # + return 1.0 - math.exp(log(n - c + 1) - log(n - c - k + 1) - log(n + 1) + log(n - k + 1))
+
+
+# %% right="15.7" name="a whole number where no answer is right"
+# - return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
+# + return 1 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))

@@ -739,7 +739,7 @@ def trainable(trainable):
     assert ask("head", of=bare) == 37, (
         'with `frozen = ["head"]`, other parameters are frozen than those whose names begin with `head.`.'
     )
-    typo = "a name that fits no parameter should raise ValueError: a typo would train everything."
+    typo = "a name that fits no parameter should raise ValueError, here `poler` beside `embeddings`: it may be a typo."
     expect.refuses(trainable, shapes, ["embeddings", "poler"], says=typo)
 
 

@@ -1017,6 +1017,10 @@ def boundary(boundaries, BoundaryObjective, lib):
     short = torch.zeros(2, 1, dtype=torch.bool)
     for one in (mask, mask[:1], mask[3:4], some_mask(5, 5, 0.5, 50), short, with_long_span(1, 150, 54)):
         ends_right(boundaries, one)
+    for place, which in ((0, "first"), (-1, "last")):
+        edge = torch.zeros(2, 5, dtype=torch.bool)
+        edge[1, place] = True
+        expect.refuses(boundaries, edge, says=f"a row whose {which} token is hidden must raise ValueError.")
     SPAN_ENDS.hold(boundaries, lib, "refusals", "memory")
     expect.one_device(lib, boundaries, mask)
     V, d, longest = 13, 6, 4
@@ -1114,8 +1118,11 @@ def batched(tlm_batch: Remote, pairs: list[tuple[list[int], list[int]]], cls: in
         if not torch.equal(found[which], wanted[which]):
             assert not torch.equal(found[which], tlm_rows(pairs, cls, sep, pad, **how)[which]), sentence
 
-    told = "the tokens of a row should be cls, first, sep, cls, second, sep, and then pads."
-    assert torch.equal(found[0], wanted[0]), told
+    row = next((row for row, one in enumerate(found[0]) if not torch.equal(one, wanted[0][row])), None)
+    if row is not None:
+        of = "of an empty sentence " if [] in pairs[row] else ""
+        told = f"the tokens of a row {of}should be cls, first, sep, cls, second, sep, and then pads."
+        raise AssertionError(f"{told} For `{pairs[row]}` your code gives `{found[0][row].tolist()}`.")
     guessed(1, "the positions continue into the second sentence. They should begin again at 0.", on=True)
     guessed(
         1,

@@ -402,12 +402,15 @@ def decoded(
     act: Callable[[torch.Tensor], torch.Tensor] = F.relu,
     adds: Mapping[str, bool] | None = None,
     swapped: bool = False,
+    inside: bool = False,
+    crossed: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """A decoder layer as 13.2 says it, or with a mistake in it.
 
     norms: which one comes after each part; seen: what self-attention may read instead of the past; past: whether that
     is hidden at all; source: what cross-attention reads; asks: whence its queries; adds: False at parts without a sum;
-    swapped: the attentions.
+    swapped: the attentions; inside: the norms are on the parts, before the sums; crossed: what is added to
+    cross-attention.
     """
     mask = (causal(x.size(1)) if seen is None else seen) if past else None
     names = ("cross_attention", "self_attention") if swapped else ("self_attention", "cross_attention")
@@ -421,6 +424,10 @@ def decoded(
         keeps = (adds or {}).get(name, True)
         if pre:
             x = x + parts[name](normed(state, norm, x))
+        elif inside:
+            x = x + normed(state, norm, parts[name](x))
+        elif name == "cross" and crossed is not None:
+            x = normed(state, norm, crossed + parts[name](x))
         else:
             x = normed(state, norm, x + parts[name](x) if keeps else parts[name](x)) if norm else x + parts[name](x)
     return x
@@ -486,6 +493,8 @@ def decodes(
         "a norm is missing: the one after self-attention.": but(norms=("", "norm2", "norm3")),
         "a norm is missing: the one after cross-attention.": but(norms=("norm1", "", "norm3")),
         "the norm comes before each part (pre-norm). It should come after the sum.": but(pre=True),
+        "each norm is on what a part gives. It should come after the sum.": but(inside=True),
+        "x is added to cross-attention. Add what `norm1` gives.": but(crossed=x),
         "the feed-forward part has a GELU, not a ReLU.": but(act=F.gelu),
         "the feed-forward part has no ReLU.": but(act=lambda y: y),
         "the queries of cross-attention come from x. They should come from what `norm1` gives.": but(asks=x),

@@ -383,7 +383,8 @@ def _changed(called: Any, now: tuple[list[Any], dict[str, Any]], before: list[An
 def _name_of(called: Any, argument: Any, given: tuple[list[Any], dict[str, Any]]) -> str:
     """The name that `called` has for an argument of a call."""
     try:
-        bound = inspect.signature(called).bind(*given[0], **given[1]).arguments
+        target = called.forward if isinstance(called, nn.Module) else called  # whose own call has no names
+        bound = inspect.signature(target).bind(*given[0], **given[1]).arguments
     except (TypeError, ValueError):
         return "an argument"
     return next((name for name, value in bound.items() if value is argument), "an argument")
