@@ -10,7 +10,7 @@ from torch import nn
 from autograder import course
 from autograder.author import checks
 from autograder.author.checks import Told, private, swept, tells
-from utils.checks import nb10_longer_context, nb10_toys
+from utils.checks import nb01_toys, nb10_longer_context, nb10_toys
 from utils.grading import dispatch, expect
 from utils.grading.contract import EXTRA_SECONDS, KINDS, Contract, has_form, is_new, model_kept
 from utils.grading.remote import StudentError, libraries, named
@@ -882,6 +882,18 @@ def test_a_private_check_says_that_the_students_code_raised_an_error():
 
     assert told(lambda n: n[SECRET]) == "It is wrong for large n. Your code raised an error there."
     assert told(lambda n: n + 1) == "It is wrong for large n."
+
+
+def test_an_error_of_the_course_that_looks_at_a_result_is_not_called_the_students():
+    @private("9.9", tells="the mask is wrong for many tokens.")
+    def many_tokens(f, lib):
+        expect.tensor(lib(nb01_toys).mask_rows(f, 9, [0, 8]), (2, 9), "the mask")
+
+    def told(f):
+        return many_tokens.failure(lambda request: dispatch.answer({"f": f}, request)).tells
+
+    assert told(lambda T: torch.zeros(4, 4)) == "The mask is wrong for many tokens."
+    assert told(lambda T: [][T]) == "The mask is wrong for many tokens. Your code raised an error there."
 
 
 def test_a_private_check_tells_what_it_asked_where_it_first_failed():

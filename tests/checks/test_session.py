@@ -94,6 +94,22 @@ def verdict_on(answer, **promises):
     return asks.verdict(lambda request: dispatch.answer({"answer": answer}, request), [forbidden.read_cell("")])
 
 
+class AddsInPlace(nn.Module):
+    def forward(self, x, past=None):
+        return (x if past is None else past).add_(1)
+
+
+def test_an_argument_that_a_module_changes_is_named():
+    @check("1.1", points=1)
+    def asks(answer):
+        layer, x = answer(), torch.ones(2)
+        layer(x) if with_x else layer(x, past=2 * x)
+
+    for with_x, name in ((True, "x"), (False, "past")):
+        verdict = asks.verdict(lambda request: dispatch.answer({"answer": AddsInPlace}, request), [])
+        assert f"changes `{name}`, which it was given" in verdict.message
+
+
 def changing(change):
     def answer(n):
         change()
