@@ -788,7 +788,8 @@ def llm_with_weights(
     for place in range(layers):
         shapes |= {f"blocks.{place}.map.weight": (d, d), f"blocks.{place}.map.bias": (d,)}
     shapes |= {"norm.weight": (d,), "norm.bias": (d,), "head.weight": (V, d)}
-    state = expect.weights(model, shapes, f"`LLM` with `tied={tied}`", seed, {"head.weight": "embedding.weight"} if tied else {})
+    same = {"head.weight": "embedding.weight"} if tied else {}
+    state = expect.weights(model, shapes, f"`LLM` with `tied={tied}`", seed, same)
     own = {f"blocks.{place}": block for place, block in enumerate(blocks)} | {"norm": norm}
     for name, given in own.items():
         same = all(torch.equal(value, state[f"{name}.{key}"]) for key, value in given.state_dict().items())
