@@ -709,8 +709,8 @@ def alibi_bias(alibi_bias, lib):
         }
         for sentence, guess in sentences.items():
             assert not explained(bias, guess), sentence
-        seen = [matrix.masked_fill(~past, 0.0) for matrix in (bias, wanted)]
-        expect.like(*seen, "the bias of head h is not -2^(-8h/n) times the distance.", {}, scale=0.1)
+        seen, right = (matrix.masked_fill(~past, 0.0) for matrix in (bias, wanted))
+        expect.like(seen, right, "the bias of head h is not -2^(-8h/n) times the distance.", {}, scale=0.1)
         raise AssertionError("some keys after the query have another bias than exactly -inf.")
     for n_heads, T in ((1, 3), (8, 5), (2, 1), (4, 4)):
         bias = expect.tensor(alibi_bias(n_heads, T), (n_heads, T, T), f"`alibi_bias({n_heads}, {T})`").float()

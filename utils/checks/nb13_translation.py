@@ -1716,7 +1716,7 @@ def bert_fused_layer(BertFusedLayer, lib):
         by_row = read_mask(B, T, T, 252), read_mask(1, T, L, 254)
         pairs = (masks, by_row, (None, None), (masks[0], None), (None, masks[1]))
         when = f"for {T} words and {L} pieces, " if right else ""
-        right = all([fuses(layer, state, x, bert, *pair, when) for pair in pairs]) or right
+        right = all([fuses(layer, state, x, bert, allowed, seen, when) for allowed, seen in pairs]) or right
         if d == 12:  # of the others the contract asks for both modes
             layer.eval()
             fuses(layer, state, x, bert, *masks, "in evaluation mode, " if right else "")
