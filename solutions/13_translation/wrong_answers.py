@@ -2500,7 +2500,7 @@ class CrossAttention(nn.Module):
 # - opened, finished = [([bos], 0.0)], []
 # + opened, finished = [([bos], 0.0)] * beams, []
 
-# %% wrong="13.7" name="no BERT of one piece" says="for 3 words and 1 pieces, the BERT is not used"
+# %% wrong="13.7" name="no BERT of one piece" says="for 3 words and 1 piece, the BERT is not used"
 # - x = self.norm1(x + self.dropout((own + other) / 2))
 # + x = self.norm1(x + self.dropout((own + other) / 2 if bert.size(1) > 1 else own))
 

@@ -303,6 +303,11 @@ def cross_attention(CrossAttention, lib):
 # 13.2
 
 
+def counted(number: int, what: str) -> str:
+    """So many of something, in words."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 def layer_shapes(attentions: Mapping[str, int], d: int, d_ff: int) -> dict[str, tuple[int, ...]]:
     """The parts of a layer with these attentions, by name and the width that each reads."""
     shapes: dict[str, tuple[int, ...]] = {}
@@ -471,7 +476,9 @@ def decodes(
     """
     (B, T, d), S = x.shape, memory.size(1)
     value = layer(x, memory) if allowed is None else layer(x, memory, allowed)
-    found = expect.floats(value, (B, T, d), f"the output for {T} words and a memory of {S} places")
+    found = expect.floats(
+        value, (B, T, d), f"the output for {counted(T, 'word')} and a memory of {counted(S, 'place')}"
+    )
     but: Callable[..., Any] = partial(partial, decoded, state, x, memory, allowed)
     guesses: dict[str, expect.Guess] = {
         "the future is visible: self-attention has no causal mask.": but(past=False),
@@ -528,7 +535,7 @@ def decodes(
             partial(decoded, state, x, memory, torch.ones(1, T, S).tril().bool())
         )
     rest = (memory,) if allowed is None else (memory, allowed)
-    told = f"for {T} words and a memory of {S} places, the output is wrong."
+    told = f"for {counted(T, 'word')} and a memory of {counted(S, 'place')}, the output is wrong."
     right = decoded(state, x, memory, allowed)
     nothing_drawn(found, right, lambda: layer(x, *rest))
     expect.like(found, right, told, {f"{when}{why}": guess for why, guess in guesses.items()})
@@ -709,7 +716,7 @@ def decoder_layer(DecoderLayer, lib):
         layer, state = build(d, read, d_ff, 0.0, 150 + d)
         x, memory = normal(B, T, d, seed=151), normal(B, S, read, seed=152)
         masks = (None, read_mask(B, 1, S, 153), read_mask(B, T, S, 161), read_mask(1, T, S, 163))
-        when = f"for {T} words and a memory of {S} places, " if right else ""
+        when = f"for {counted(T, 'word')} and a memory of {counted(S, 'place')}, " if right else ""
         right = all([decodes(layer, state, x, memory, allowed, when) for allowed in masks]) or right
         if d == 12:  # of the others the contract asks for both modes
             layer.eval()
@@ -1631,12 +1638,13 @@ def fuses(
     when: begins the sentences of mistakes, where the output was right for other sizes.
     """
     L = bert.size(1)
+    sizes = f"{counted(x.size(1), 'word')} and {counted(L, 'piece')}"
     value = expect.answers(
         layer, x, bert, allowed, seen, kinds=("RuntimeError", "IndexError"),
-        says=f"with {x.size(1)} words and {L} pieces, the layer fails. If shapes do not fit: queries come from x, "
-        "and the BERT's states are the memory. `allowed` belongs to x, and `bert_allowed` to the BERT's states.",
+        says=f"with {sizes}, the layer fails. If shapes do not fit: queries come from x, and the BERT's states are "
+        "the memory. `allowed` belongs to x, and `bert_allowed` to the BERT's states.",
     )  # fmt: skip
-    found = expect.floats(value, tuple(x.shape), f"the output for {x.size(1)} words and {L} pieces")
+    found = expect.floats(value, tuple(x.shape), f"the output for {sizes}")
     but: Callable[..., Any] = partial(partial, fused, state, x, bert, allowed, seen)
     alone = [
         "" if mask is not None else f"where `{name}` is None, "
@@ -1680,7 +1688,7 @@ def fuses(
             fused, state, x, bert, *(None if one is None else one[:, :1] for one in (allowed, seen))
         ),
     }
-    told = f"for {x.size(1)} words and {L} pieces, the output is wrong."
+    told = f"for {sizes}, the output is wrong."
     expect.like(found, right, told, {f"{when}{why}": guess for why, guess in guesses.items()})
     return expect.near(found, right, 1e-4, 1e-4)
 
@@ -1715,7 +1723,7 @@ def bert_fused_layer(BertFusedLayer, lib):
         masks = read_mask(B, 1, T, 243), read_mask(B, 1, L, 245)
         by_row = read_mask(B, T, T, 252), read_mask(1, T, L, 254)
         pairs = (masks, by_row, (None, None), (masks[0], None), (None, masks[1]))
-        when = f"for {T} words and {L} pieces, " if right else ""
+        when = f"for {counted(T, 'word')} and {counted(L, 'piece')}, " if right else ""
         right = all([fuses(layer, state, x, bert, allowed, seen, when) for allowed, seen in pairs]) or right
         if d == 12:  # of the others the contract asks for both modes
             layer.eval()
