@@ -65,21 +65,32 @@ def number_of(name):
 
 
 def run(page, name, text=None):
-    """Type `text` into a cell, if given, run it and answer with what it printed."""
+    """Type `text` into a cell, if given, run it and answer with what it printed.
+
+    JupyterLab loses keys while a page still settles: a cell whose prompt has not changed is run again, as people do.
+    """
     from playwright.sync_api import TimeoutError
 
     cell = page.locator(".jp-Notebook .jp-Cell").nth(number_of(name))
     cell.scroll_into_view_if_needed()
+    before = cell.locator(".jp-InputPrompt").inner_text().strip()
+    prompt = "cell.querySelector('.jp-InputPrompt').innerText.trim()"
+    begun = f"([cell, before]) => {prompt} != before"
+    done = f"{begun} && /^\\[\\d+\\]:$/.test({prompt})"
     try:
-        cell.locator(".cm-content").click()
-        if text is not None:
-            page.keyboard.press("Control+A")
-            page.keyboard.insert_text(text)
-        page.keyboard.press("Control+Enter")
-        page.wait_for_function(
-            "cell => /^\\[\\d+\\]:$/.test(cell.querySelector('.jp-InputPrompt').innerText.trim())",
-            arg=cell.element_handle(),
-        )
+        for attempt in range(4):
+            cell.locator(".cm-content").click()
+            if text is not None:
+                page.keyboard.press("Control+A")
+                page.keyboard.insert_text(text)
+            page.keyboard.press("Control+Enter")
+            try:
+                page.wait_for_function(begun, arg=[cell.element_handle(), before], timeout=15_000)
+                break
+            except TimeoutError:
+                if attempt == 3:
+                    raise
+        page.wait_for_function(done, arg=[cell.element_handle(), before])
     except TimeoutError as late:  # JupyterLab says why in a dialog, if at all
         dialogs = page.locator(".jp-Dialog-content").all_inner_texts()
         status = page.locator(".jp-Notebook-ExecutionIndicator").first.get_attribute("data-status")
