@@ -1486,6 +1486,16 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # + drawn = torch.multinomial(best.softmax(-1), 1) if temperature else 0
 
 
+# %% wrong="1.9" of="in short" name="a default temperature of 0.8" says="should have the share 0.50, and has 0.8"
+# - def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+# + def generate(model, prompt, max_new, temperature=0.8, top_k=None, eos_id=2):
+
+
+# %% wrong="1.9" of="in short" name="a little more for each token" says="should have the share 0.50, and has 0.0"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = torch.multinomial((best / temperature).softmax(-1) + 0.02, 1) if temperature else 0
+
+
 # %% wrong="1.9" of="in short" name="zero is a low temperature" says="not 12 times the best one"
 # - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
 # + drawn = torch.multinomial((best / (temperature or 0.01)).softmax(-1), 1)
@@ -2892,7 +2902,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     return tokens
 
 
-# %% wrong="1.9" name="without top_k the 50 best" says="without `top_k`, only some of many tokens" private=true
+# %% wrong="1.9" name="without top_k the 50 best" says="should have the share 0.50"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()

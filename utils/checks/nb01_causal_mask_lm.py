@@ -1412,11 +1412,13 @@ def generate(generate, lib):
     model = lib(toys).TableModel([level])
     independent(torch.tensor(texts(generate, lib, model, [0], [30] * 24, 24, eos_id=9)))
 
+    # One token as likely as a thousand others together: a temperature of 0.8 moves its share by a third.
+    first = shares(generate, lib, [7.0] + [0.0] * 1097, DRAWS, 25)[0]
+    told = "for the logits 7, and 1,097 times 0, the shares of the tokens drawn are not softmax(logits). Token 0 should "
+    assert abs(first - 0.5) < 0.2, f"{told}have the share 0.50, and has {first:.2f}."  # 6.3 standard errors
     # Two tokens that matter, so far apart that a wrong temperature moves their shares by a quarter.
     logits, warm, cold = [math.log(16), 0.0, math.log(4), -30.0], [3.2, 0.0, -80.0, -80.0], [0.5, 0.0, -40.0, -40.0]
-    even = shares(generate, lib, logits, DRAWS, 25)
     for sentence, given, temperature, top_k, best, off in (
-        ("the shares of the tokens drawn are not softmax(logits) at temperature 1.", logits, 1.0, None, 16 / 21, 0.13),
         (
             "at temperature 8, the shares of the tokens drawn are not softmax(logits / temperature).",
             warm,
@@ -1442,11 +1444,7 @@ def generate(generate, lib):
             0.13,
         ),
     ):
-        drawn = (
-            even
-            if temperature == 1.0 and top_k is None
-            else shares(generate, lib, given, DRAWS, 26, temperature=temperature, top_k=top_k)
-        )
+        drawn = shares(generate, lib, given, DRAWS, 26, temperature=temperature, top_k=top_k)
         if top_k == 2:
             ranks = drawn[2] == 0 and 0.13 < drawn[1] < 0.33  # the first two tokens alone would give 1/17
             assert not ranks, "the place of a token among the best is written, not the token itself."
