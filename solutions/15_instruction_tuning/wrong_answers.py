@@ -1957,6 +1957,11 @@ class LoRALinear(nn.Module):
 # + return 1.0 - math.exp(log(n - c + 1) - log(n - c - k + 1) - log(n + 1) + log(n - k + 1))
 
 
+# %% right="15.7" name="the whole number 1 where one is right for certain"
+# - return 1.0
+# + return 1
+
+
 # %% right="15.7" name="a whole number where no answer is right"
 # - return 1.0 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))
 # + return 1 - math.prod(1 - k / i for i in range(n - c + 1, n + 1))

@@ -195,6 +195,15 @@ def test_a_normal_number_that_was_held_back_is_a_part_of_numpys_state():
             np.random.randn()
 
 
+def test_a_normal_number_that_was_held_back_is_put_back_each_time():
+    np.random.seed(3)
+    np.random.randn()
+    for _ in range(3):
+        session = dispatch.Session({"name": "answer"}, None)
+        np.random.randn()
+        assert session.put_back() == ["the state of the global random generator of NumPy"]
+
+
 class Seeding(nn.Linear):
     def __init__(self, n):
         super().__init__(n, n)

@@ -246,6 +246,7 @@ class Session:
         if NUMPY_STATE in changed:
             mtrand.set_bit_generator(self._numpy)
             np.random.set_state(pickle.loads(self._before[NUMPY_STATE]))
+            _KnownState.words = b""  # for those of a state with a normal number held back are those of one without
         if PYTHON_STATE in changed:
             random.setstate(self._before[PYTHON_STATE])
         return changed
