@@ -17,6 +17,7 @@ LUCKY = [
     ("1.9", "never colder than 0.1", 12),
     ("2.4", "back after the slowest turn", 2003),
     ("5.9", "a gain of a thousandth at least", 14),
+    ("6.6", "three adapters", 104),
     ("7.9", "whole epochs only", 7),
     ("11.5", "one state in single precision", 4),
     ("11.8", "five seeds at most", 15),
