@@ -146,8 +146,8 @@ def halves(values: torch.Tensor, among: torch.Tensor) -> tuple[torch.Tensor, tor
 
 
 def correlated(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether some 15,000 draws of one place go with those of another: by chance, 0.05 is 6 standard errors."""
-    return abs(torch.corrcoef(torch.stack([a.double().flatten(), b.double().flatten()]))[0, 1].item()) > 0.05
+    """Whether some 15,000 draws of one place go with those of another: by chance, 0.06 is 7 standard errors."""
+    return abs(torch.corrcoef(torch.stack([a.double().flatten(), b.double().flatten()]))[0, 1].item()) > 0.06
 
 
 @private("1.4", tells="in training mode, dropout does not draw for each number on its own, in each of its places.")
@@ -557,7 +557,7 @@ def other_draws(generate, lib):
     high, count = rng.uniform(2100, 4000), 400  # two tokens whose logits are nearly the same number in sixteen bits
     first = shares(generate, lib, [high, high - 1, 0.0], count, rng.randrange(10**6))[0]
     with tells("where logits are large and close to each other, the shares of the tokens drawn are wrong."):
-        assert abs(first - 1 / (1 + math.exp(-1))) < 0.13, f"{first} of {high}"  # 5.8 standard errors
+        assert abs(first - 1 / (1 + math.exp(-1))) < 0.15, f"{first} of {high}"  # 6.7 standard errors
     with tells(
         "where logits are equal, more or fewer than `top_k` tokens can be drawn. Ties do not change how many remain."
     ):

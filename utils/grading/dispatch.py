@@ -343,7 +343,8 @@ class _KnownState:
 def _numpy_state() -> bytes:
     """The state of NumPy's global generator. Reading it in full takes long, and is left out where nothing was drawn.
 
-    The words do not hold a normal number that was drawn ahead: where there is one, all is read.
+    The words do not hold a normal number that was drawn ahead: where there is one, all is read. That it alone changes
+    is not seen, but this takes a call that puts the words back itself.
     """
     generator = mtrand.get_bit_generator()
     words = b""
