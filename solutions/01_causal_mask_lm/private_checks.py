@@ -507,10 +507,18 @@ def other_texts(generate, lib):
 
 @private("1.9", tells="`generate` is wrong for another model: it should read all of the text, in evaluation mode.")
 def other_writers(generate, lib):
-    """A network of torch's own modules, with dropout, whose last logits depend on all that it reads."""
+    """A table inside another module; and a network with dropout, whose last logits depend on all that it reads."""
     rng = draw(130)
     V, heads = rng.randint(7, 12), rng.choice([1, 2])
     width, d_ff, prompt = 4 * heads, rng.randint(5, 9), [rng.randrange(V) for _ in range(rng.randint(2, 5))]
+
+    table = normal(V, V, seed=131)
+    model = lib(nn).Sequential(lib(toys).TableModel(table))
+    model.train()
+    written = numbers_of(generate(model, prompt, 6, temperature=0, eos_id=V), prompt)
+    with tells("a part inside the model is in training mode while `generate` writes. `model.eval()` sets all parts."):
+        assert written != greedy(table, prompt, 6, V, shift=1), "the inner part shifts its logits in training mode"
+    assert written == greedy(table, prompt, 6, V), f"a table inside another module: {written}"
 
     def build(parts: Any) -> Any:
         layer = parts.TransformerEncoderLayer(width, heads, d_ff, 0.5, batch_first=True)

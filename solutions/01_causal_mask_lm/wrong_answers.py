@@ -3207,7 +3207,7 @@ def attention(query, key, value, mask=None):
 # + return total / count
 
 
-# %% wrong="1.9" name="the mode of the model alone" says="wrong for another model" private=true
+# %% wrong="1.9" name="the mode of the model alone" says="a part inside the model is in training" private=true
 # - model.eval()
 # + model.training = False
 
