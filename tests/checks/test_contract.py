@@ -928,10 +928,11 @@ def test_kinds_of_wrong_answers_are_refused(exercise):
         (lambda d, each: d * each + 1, "it is wrong for other inputs. "),
         (lambda d, each: d * each + (d == 1), "with `d = 1`, the count is wrong. "),
         (lambda d, each: d * each + (each == 1), "with `each = 1`, the count is wrong. "),
+        (lambda d, each: d * each + (d % 7 == 3), "it is wrong for other inputs. "),
     ],
 )
 def test_a_kind_of_input_is_named_only_where_it_is_the_reason(answer, where):
-    """The first two are wrong with `d = 1` as they are elsewhere."""
+    """The first two are wrong with `d = 1` as they are elsewhere; with some keys the last is first with `each = 1`."""
     count = Contract(
         "count(d, each)",
         sizes={"d": (1, 60, 50_001), "each": (1, 4, 29)},

@@ -354,17 +354,30 @@ class Contract:
         if self.through:
             answer = getattr(lib(self.toys), self.through)(answer)
         asked = list[tuple[bool, set[str], Mapping[str, int]]]()  # whether it was right, the kinds of input, the sizes
-        for case in [*self.corners(), *map(self.ordinary, range(200, 206))]:
-            if time.monotonic() > late:
-                return []
-            try:
-                asked.append((True, {*self.case_is_right(answer, lib, case).kinds}, case.sizes))
-            except StudentError as error:
-                if error.ends_check:
-                    raise
-            except AssertionError as failed:
-                said = failed.args[0] if failed.args else ""
-                asked += [(False, {*said.kinds}, case.sizes)] if isinstance(said, Said) else []
+
+        def known_of(cases: Iterable[Case]) -> list[str]:
+            for case in cases:
+                if time.monotonic() > late:
+                    return []
+                try:
+                    asked.append((True, {*self.case_is_right(answer, lib, case).kinds}, case.sizes))
+                except StudentError as error:
+                    if error.ends_check:
+                        raise
+                except AssertionError as failed:
+                    said = failed.args[0] if failed.args else ""
+                    asked.extend([(False, {*said.kinds}, case.sizes)] if isinstance(said, Said) else [])
+            return self._to_blame(kinds, asked)
+
+        found = known_of([*self.corners(), *map(self.ordinary, range(200, 206))])
+        sizes = {name: value for name in self.sizes for value in (0, 1) if f"`{name} = {value}`" in found}
+        if not sizes:
+            return found
+        # The few cases that were wrong may share a small size by chance, so others of that size are asked.
+        return known_of(replace(case, sizes={**case.sizes, **sizes}) for case in map(self.ordinary, range(206, 212)))
+
+    def _to_blame(self, kinds: Sequence[str], asked: Sequence[tuple[bool, set[str], Mapping[str, int]]]) -> list[str]:
+        """What `kinds_that_fail` tells, of what is known of these cases."""
         right = [some for was_right, some, _ in asked if was_right]
         wrong = [set(kinds), *(some for was_right, some, _ in asked if not was_right)]
         never_right = {*kinds}.difference(*right)
