@@ -309,7 +309,8 @@ def made_up(run: Run, seed: int, name: str, draw: np.random.Generator, metrics: 
     """A run as another student's, consistent in itself: noise on all that is not a count, and what follows from it."""
     seconds = round(run.seconds + float(draw.uniform(0, 1)), 6)
     if not run.logits:
-        predictions = [_noisy(prediction, draw, whole=not run.outputs.size) for prediction in run.predictions]
+        whole = not run.outputs.size  # which looks at every prediction
+        predictions = [_noisy(prediction, draw, whole) for prediction in run.predictions]
         made = replace(run, seed=seed, student=name, predictions=predictions, seconds=seconds)
         ends = {  # a curve that ended at a metric of the predictions ends there again
             key: next((metric.of(made) for metric in metrics if abs(metric.of(run) - value) < SAME), value)

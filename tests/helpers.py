@@ -4,6 +4,7 @@ import contextlib
 import copy
 import dataclasses
 import datetime
+import functools
 import importlib.util
 import io
 import json
@@ -143,7 +144,12 @@ def files_of(folder, experiment):
 
 def whole_runs(module, *notebook):
     """The course's own runs with their predictions, by name; `module.recorded` has summaries of them."""
-    return load_table(module.experiments(*notebook, profile="cpu"), module.RECORDED)
+    return {name: [*runs] for name, runs in _whole_runs(module, notebook, module.RECORDED).items()}
+
+
+@functools.cache  # they are megabytes of numbers, each checked as it is read, and a dozen tests ask for the same ones
+def _whole_runs(module, notebook, folder):
+    return load_table(module.experiments(*notebook, profile="cpu"), folder)
 
 
 def changed(files, name, **changes):

@@ -37,6 +37,7 @@ def digest(files: Iterable[Path], source: str = "", roots: Sequence[Path] = (ROO
     `data` every file, or folder, that one of them names. `roots` are the folders of the package and of the
     course. With the module `spec` of an experiment it reaches `train` beside it, which `Experiment.trainer` imports.
     """
+    roots = [*dict.fromkeys(roots)]  # of this course they are one
     given = [path for path in files if path.exists()]
     waiting, reached, stored = [_named(path, _stamp(path)) for path in given], set(given), set[Path]()
     waiting.append(_names(source))

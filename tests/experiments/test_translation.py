@@ -21,7 +21,7 @@ from utils.checks import nb13_toys as toys
 from utils.checks import nb13_translation as checks
 from utils.experiments import forgery, student, translation
 from utils.experiments.experiment import Run, parse, read_files
-from utils.experiments.runs import run_seeds
+from utils.experiments.runs import load_runs, run_seeds
 from utils.experiments.translation import train
 from utils.grading.evidence import examine
 from utils.grading.expect import normal
@@ -345,44 +345,48 @@ def test_ways_to_translate_are_told_apart(honest):
 # One run
 
 
+SEED = SEEDS[0]  # which `honest` trained here: what an arm continues is kept of it
+
+
 @pytest.fixture(scope="module")
-def of_seed_3():
+def of_seed(honest):
     """A run of each arm with few pairs."""
-    return {name: SMOKE[name].run_seed(3) for name in (translation.DROPPED, translation.PLAIN, translation.FUSED)}
+    some = (translation.DROPPED, translation.PLAIN, translation.FUSED)
+    return {name: load_runs(SMOKE[name], honest, [SEED])[SEED] for name in some}
 
 
-def test_a_run_is_the_same_whatever_was_run_before(of_seed_3):
-    one, first = SMOKE[translation.DROPPED], of_seed_3[translation.DROPPED]
-    again = one.run_seed(3)
+def test_a_run_is_the_same_whatever_was_run_before(of_seed):
+    one, first = SMOKE[translation.DROPPED], of_seed[translation.DROPPED]
+    again = one.run_seed(SEED)
     assert first.predictions == again.predictions and first.curve == again.curve
     assert one.run_seed(8).predictions != first.predictions
 
 
-def test_a_bert_is_read_and_not_changed(of_seed_3):
+def test_a_bert_is_read_and_not_changed(of_seed):
     one = SMOKE[translation.FUSED]
-    assert len({run.digest() for run in of_seed_3.values()}) == 3
-    trained, _ = train.train(one, 3, torch.device("cpu"))
+    assert len({run.digest() for run in of_seed.values()}) == 3
+    trained, _ = train.train(one, SEED, torch.device("cpu"))
     assert not any(part.requires_grad for part in trained.bert.values())
     assert {one.own is not None and one.bert is not None for one in mixed(trained.model)} == {True}
 
 
-def test_an_arm_continues_the_model_without_a_bert():
+def test_an_arm_continues_the_model_without_a_bert(honest):
     """With a rate of zero it is that model; only the attention to the BERT is new, and the pairs are the same."""
-    first = train.trained_once(SMOKE[translation.CONTINUED].first, 3, CPU)
-    assert first is train.trained_once(SMOKE[translation.FUSED].first, 3, CPU)
+    first = train.trained_once(SMOKE[translation.CONTINUED].first, SEED, CPU)
+    assert first is train.trained_once(SMOKE[translation.FUSED].first, SEED, CPU)
     one = dataclasses.replace(SMOKE[translation.CONTINUED], steps=6, lr=1e-30)
-    same, _ = train.train(one, 3, CPU)
+    same, _ = train.train(one, SEED, CPU)
     for name, part in first.model.state_dict().items():
         assert torch.equal(part, same.model.state_dict()[name])
     assert same.sources.words == first.sources.words and same.targets.words == first.targets.words
-    fused, _ = train.train(dataclasses.replace(SMOKE[translation.FUSED], steps=6, lr=1e-30), 3, CPU)
+    fused, _ = train.train(dataclasses.replace(SMOKE[translation.FUSED], steps=6, lr=1e-30), SEED, CPU)
     new = {*fused.model.state_dict()} - {*first.model.state_dict()}
     assert new and all(".bert." in name for name in new)
     known = first.model.state_dict()
     assert all(torch.equal(part, known[name]) for name, part in fused.model.state_dict().items() if name not in new)
 
 
-def test_states_are_of_the_layer_and_the_weights_asked_for():
+def test_states_are_of_the_layer_and_the_weights_asked_for(honest):
     one = SMOKE[translation.FUSED]
     words = train.text(one.task, one.language, one.pool, one.test).test[0][0]
     found = []
@@ -392,7 +396,7 @@ def test_states_are_of_the_layer_and_the_weights_asked_for():
     assert len({tuple(part.flatten().tolist()) for part in found}) == 3
     better = dataclasses.replace(one, encoder=translation.TRANSLATOR)
     assert better.translator.examples == one.pool and better.translator.steps == one.first_steps
-    learned = train.translator_states(better, 3, CPU)[tuple(words)]
+    learned = train.translator_states(better, SEED, CPU)[tuple(words)]
     assert learned.shape == (len(words) + 1, one.width) and not learned.requires_grad
 
 
@@ -414,9 +418,9 @@ def mixed(model):
     return [part for part in model.modules() if isinstance(part, train.Mixed)]
 
 
-def test_where_a_model_looks_is_a_share_of_the_source(monkeypatch):
+def test_where_a_model_looks_is_a_share_of_the_source(honest, monkeypatch):
     monkeypatch.setenv("COURSE_PROFILE", "smoke")
-    maps = train.attention_maps(3)
+    maps = train.attention_maps(SEED)
     assert [*maps] == [translation.MANY, translation.PLAIN]
     for source, words, weights in maps.values():
         assert weights.shape == (len(words), len(source)) and source[-1] == words[-1] == "<eos>"
@@ -430,11 +434,10 @@ def test_the_notebook_offers_the_functions_that_runs_use():
     assert {*own.offered("13")} == {*NAMES}
 
 
-def test_runs_with_the_solutions_functions_are_the_courses(capsys):
-    one = SMOKE[translation.DROPPED]
-    plain = one.run_seed(5)
+def test_runs_with_the_solutions_functions_are_the_courses(of_seed, capsys):
+    one, plain = SMOKE[translation.DROPPED], of_seed[translation.DROPPED]
     called = own.use_counted(own.solutions("13", NAMES))
-    assert one.run_seed(5).predictions == plain.predictions
+    assert one.run_seed(SEED).predictions == plain.predictions
     assert {*called} == {*NAMES} and called["beam_search"] > 3 * one.test
     assert "instead of yours" not in capsys.readouterr().out
 
@@ -447,15 +450,15 @@ def test_runs_with_the_solutions_functions_are_the_courses(capsys):
         ("drop_net", lambda own, bert, p, training, generator: own),
     ],
 )
-def test_functions_that_do_something_else_are_left(name, function, capsys):
-    one = SMOKE[translation.DROPPED]
-    plain = one.run_seed(6)
+def test_functions_that_do_something_else_are_left(name, function, of_seed, capsys):
+    one, plain = SMOKE[translation.DROPPED], of_seed[translation.DROPPED]
     own.use(**{name: function})
-    assert one.run_seed(6).predictions == plain.predictions
+    assert one.run_seed(SEED).predictions == plain.predictions
     assert f"the course's `{name}` instead of yours" in capsys.readouterr().out
 
 
 def test_seeds_resume(tmp_path):
-    first = run_seeds(SMOKE[translation.PLAIN], [1], tmp_path)
-    again = run_seeds(SMOKE[translation.PLAIN], [1, 2], tmp_path)
+    short = dataclasses.replace(SMOKE[translation.PLAIN], steps=24)
+    first = run_seeds(short, [1], tmp_path)
+    again = run_seeds(short, [1, 2], tmp_path)
     assert again[0] == first[0] and again[1].predictions != first[0].predictions
