@@ -157,10 +157,15 @@ def swept(exercise: str, contract: Contract, part: str = "", without: Collection
 
 
 def _names_differ(path: Path) -> None:
-    body = ast.parse(path.read_text()).body if path.exists() else []
-    names = Counter(node.name for node in body if isinstance(node, ast.FunctionDef))
-    if twice := [name for name, count in names.items() if count > 1]:
-        raise CourseError(f"{path}: two functions are named {twice[0]}, so the first check would be lost: rename one")
+    if twice := _repeated_name(path.read_text()) if path.exists() else "":
+        raise CourseError(f"{path}: two functions are named {twice}, so the first check would be lost: rename one")
+
+
+@cache  # private checks are looked up for each of thousands of answers, and parsing takes milliseconds
+def _repeated_name(source: str) -> str:
+    """The name of two functions of a module; "" if all names differ."""
+    names = Counter(node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
+    return next((name for name, count in names.items() if count > 1), "")
 
 
 def private_checks(entry: NotebookEntry) -> dict[str, list[PrivateCheck]]:
