@@ -13,6 +13,7 @@ import torch
 from autograder import course, synthetic
 from autograder.author import answers, build, checks, proof
 from autograder.cells import CellRole, exercise_of, role_of
+from utils import plots
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
 from utils.grading.results_check import ResultsCheck
@@ -95,6 +96,14 @@ def each_run_is_trained_once():
     with pytest.MonkeyPatch.context() as patch:
         for module in {experiment.trainer() for experiment, _ in kept}:
             patch.setattr(module, "run_seed", once(module.run_seed))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_pictures():
+    """Notebook 01 draws one before its first exercise, and nobody looks at it here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "heatmaps", lambda *panels, **more: None)
         yield
 
 
