@@ -130,7 +130,7 @@ def other_names(convert):
 def long_texts(train_bpe):
     some = draw(1905)
     letters = "".join(some.choice("abcdefghijklmnopqrst") for _ in range(460))
-    assert len(seen.learned(letters, 330)) == 330, "too few letters"
+    assert len(seen.known_merges(letters, 330)) == 330, "too few letters"
     with tells("where hundreds of merges are asked for, they are wrong or too few."):
         seen.learns_these(train_bpe, letters, 330)
     seen.learns_these(train_bpe, "ab " * some.randint(4000, 4500) + "yz " * some.randint(4600, 5000), 1)
