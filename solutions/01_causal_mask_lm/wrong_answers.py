@@ -287,11 +287,11 @@ def causal_mask(T):
 
 # %% right="1.2" name="two loops"
 def causal_mask(T):
-    mask = torch.zeros(T, T, dtype=torch.float64)
+    mask = [[0.0] * T for _ in range(T)]
     for query in range(T):
         for key in range(query + 1, T):
-            mask[query, key] = float("-inf")
-    return mask
+            mask[query][key] = float("-inf")
+    return torch.tensor(mask, dtype=torch.float64)
 
 
 # %% right="1.2" name="logarithm of a triangle"

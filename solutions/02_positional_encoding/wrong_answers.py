@@ -1341,12 +1341,12 @@ def alibi_bias(n_heads, T):
 def alibi_bias(n_heads, T):
     if n_heads <= 0 or not math.log2(n_heads).is_integer():
         raise ValueError("no power of two")
-    bias = torch.full((n_heads, T, T), -math.inf)
+    bias = [[[-math.inf] * T for _ in range(T)] for _ in range(n_heads)]
     for head in range(n_heads):
         for query in range(T):
             for key in range(query + 1):
-                bias[head, query, key] = -(2.0 ** (-8 * (head + 1) / n_heads)) * (query - key)
-    return bias
+                bias[head][query][key] = -(2.0 ** (-8 * (head + 1) / n_heads)) * (query - key)
+    return torch.tensor(bias)
 
 
 # %% right="2.7" name="a geometric series and triangles"

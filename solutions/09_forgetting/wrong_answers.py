@@ -925,19 +925,17 @@ class Replay:
 # %% right="9.5" name="a random key for each, the largest stay"
 class Replay:
     def __init__(self, capacity, rng):
-        self.capacity, self.rng, self.pairs = capacity, rng, []
-
-    @property
-    def examples(self):
-        return [example for _, example in self.pairs]
+        self.capacity, self.rng, self.keys, self.examples = capacity, rng, [], []
 
     def add(self, example):
-        self.pairs.append((self.rng.random(), example))
-        if len(self.pairs) > self.capacity:
-            self.pairs.remove(min(self.pairs, key=lambda pair: pair[0]))
+        self.keys.append(self.rng.random())
+        self.examples.append(example)
+        if len(self.keys) > self.capacity:
+            place = self.keys.index(min(self.keys))
+            del self.keys[place], self.examples[place]
 
     def sample(self, n):
-        return self.rng.sample(self.examples, k=len(self.pairs) if n > len(self.pairs) else n)
+        return self.rng.sample(self.examples, k=len(self.keys) if n > len(self.keys) else n)
 
 
 # %% right="9.5" name="the largest keys of all"

@@ -720,7 +720,8 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # %% wrong="11.4" name="a hundred tries" says="where one last place is free" private=true
 # - starts = [start for start in range(n - length + 1) if not hidden[start : start + length].any()]
 # + tries = torch.randint(max(1, n - length + 1), (100,), generator=generator).tolist()
-# + starts = [start for start in tries if start + length <= n and not hidden[start : start + length].any()][:1]
+# + free = (start for start in tries if start + length <= n and not hidden[start : start + length].any())
+# + starts = [start for start, _ in zip(free, range(1))]
 
 # %% wrong="11.4" name="no length beyond twenty" says="the lengths are wrong for other values of `p` or `longest`" private=true
 # - weights = p * (1 - p) ** torch.arange(longest)
