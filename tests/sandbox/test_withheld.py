@@ -113,7 +113,7 @@ def first_call(check):
 
 
 def refused(check, given, helpers):
-    """The helpers that raise for what is given first what ends the check with that call, whoever raises it.
+    """The helpers that raise an error in the first call which would end the check in that call.
 
     They need no verdicts of their own: a check makes its models anew for each, which takes longer than what follows.
     """
