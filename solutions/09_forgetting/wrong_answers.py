@@ -929,7 +929,7 @@ class Replay:
 
     def add(self, example):
         self.keys.append(self.rng.random())
-        self.examples.append(example)
+        self.examples += [example]
         if len(self.keys) > self.capacity:
             place = self.keys.index(min(self.keys))
             del self.keys[place], self.examples[place]
