@@ -124,9 +124,12 @@ def all_or_nothing(mask_tokens, lib):
 )
 def other_draws(mask_tokens, lib):
     some = draw(765)
-    seen.each_alone(mask_tokens, lib, some.randrange(10**6), some.uniform(0.2, 0.5))
-    seen.evenly_random(mask_tokens, lib, some.randint(5, 12), some.randrange(10**6))
-    seen.apart(mask_tokens, lib, some.randrange(10**6))
+    with tells("which tokens are chosen, or what replaces them, is not drawn for each token separately."):
+        seen.each_alone(mask_tokens, lib, some.randrange(10**6), some.uniform(0.2, 0.5))
+    with tells("random tokens are not drawn evenly from the whole vocabulary."):
+        seen.evenly_random(mask_tokens, lib, some.randint(5, 12), some.randrange(10**6))
+    with tells("what comes in the place of a token depends on its neighbours, or is not drawn evenly."):
+        seen.apart(mask_tokens, lib, some.randrange(10**6))
     ids, V, going = torch.full((60, 100), 5), some.randint(29_000, 31_000), lib(toys).seeded(some.randrange(10**6))
     inputs, _ = seen.hidden_pair(mask_tokens(ids, [0], 3, V, 1.0, (0.0, 1.0, 0.0), going), ids)
     with tells("most tokens of a large vocabulary are never drawn: the random numbers have too few different values."):
