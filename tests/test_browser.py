@@ -67,7 +67,7 @@ def number_of(name):
 def run(page, name, text=None):
     """Type `text` into a cell, if given, run it and answer with what it printed.
 
-    JupyterLab loses keys while a page still settles: a cell whose prompt has not changed is run again, as people do.
+    A cell whose prompt does not change is run again. Once, the first cell did not run: no dialog, and an idle kernel.
     """
     from playwright.sync_api import TimeoutError
 

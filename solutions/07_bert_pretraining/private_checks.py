@@ -128,7 +128,7 @@ def other_draws(mask_tokens, lib):
         seen.each_alone(mask_tokens, lib, some.randrange(10**6), some.uniform(0.2, 0.5))
     with tells("random tokens are not drawn evenly from the whole vocabulary."):
         seen.evenly_random(mask_tokens, lib, some.randint(5, 12), some.randrange(10**6))
-    with tells("what comes in the place of a token depends on its neighbours, or is not drawn evenly."):
+    with tells("what happens to a token depends on its neighbours, or random tokens are not drawn evenly."):
         seen.apart(mask_tokens, lib, some.randrange(10**6))
     ids, V, going = torch.full((60, 100), 5), some.randint(29_000, 31_000), lib(toys).seeded(some.randrange(10**6))
     inputs, _ = seen.hidden_pair(mask_tokens(ids, [0], 3, V, 1.0, (0.0, 1.0, 0.0), going), ids)

@@ -32,9 +32,8 @@ def hand_in(workshop, entry, student, file, runs=None):
 def patterns(numbers):
     """Which exercises are wrong in each of a few submissions: every second one, then the others.
 
-    No answer calls another exercise's, so it is neighbours that may be taken for each other. With COURSE_LONG_TESTS, of
-    any two exercises each is wrong where the other is right: each is wrong in its own half of the submissions, and no
-    half holds another (Sperner, 1928).
+    Of neighbours, each is wrong where the other is right. With COURSE_LONG_TESTS this holds for any two exercises: each
+    is wrong in its own half of the submissions, and no half holds another (Sperner, 1928).
     """
     if not LONG:
         return [numbers[::2], numbers[1::2]]
